@@ -39,7 +39,7 @@ class Outcome:
 
 
 def pair(number: int) -> tuple[str, str]:
-    """The format and the policy of a turn: all formats in turn, and in time all pairs."""
+    """Returns the format and the policy of a turn: all formats in turn, and in time all pairs."""
     again, at = divmod(number, len(TEMPLATES))
     return TEMPLATES[at], POLICIES[(at + again) % len(POLICIES)]
 
@@ -114,7 +114,7 @@ def _print_counts(outcomes: Sequence[Outcome]) -> None:
 
 
 def _find_refused(job: tuple[str, list[dict[str, Any]]]) -> tuple[int, dict[str, str]]:
-    """How many tools a format, or its template, refuses; and the reason for each name."""
+    """Returns how many tools a format, or its template, refuses; and the reason for each name."""
     name, rows = job
     refused = [pair for row in rows for pair in usable(row, read_teaching(name)).refused]
     return len(refused), dict(refused)

@@ -57,7 +57,7 @@ class Seen:
 
 
 def ask(client: httpx.Client, messages: list[Any], number: int) -> Seen:
-    """One request."""
+    """Sends one request and returns what was measured."""
     body: dict[str, Any] = {
         "model": "any",
         "system": make_system(number),
@@ -103,7 +103,7 @@ def _finish(block: Any) -> Any:
 
 
 def converse(client: httpx.Client, turns: int) -> tuple[list[Seen], list[Any]]:
-    """All requests, and the messages of the last one."""
+    """Sends all requests; returns them, and the messages of the last one."""
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     seen, asked = list[Seen](), list[Any]()
     for number in range(turns):

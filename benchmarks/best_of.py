@@ -51,12 +51,13 @@ class CountedTokens:
 
 
 def name_scope(question: Question, count: int) -> str:
-    """The cache that a question has, so that the other one does not find its prompt read."""
+    """Returns the cache that a question has, so that the other one does not find its prompt
+    read."""
     return f"{question.id} {count}"
 
 
 def ask(model: Model, counted: CountedTokens, question: Question, count: int) -> Outcome:
-    """One question, answered by the best of so many calls."""
+    """Asks one question; it is answered by the best of so many calls."""
     before, started = counted.count, time.perf_counter()
     reply = model.call(
         question.messages,

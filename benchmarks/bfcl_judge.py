@@ -28,7 +28,7 @@ CATEGORIES = ("simple_python", "live_simple", "multiple", "live_multiple")
 
 
 def describe(tool: dict[str, Any]) -> dict[str, Any]:
-    """The tool as BFCL describes it."""
+    """Returns the tool as BFCL describes it."""
     function = tool["function"]
     parameters = {"required": [], **_rename_types(function["parameters"])}
     return {"name": function["name"], "parameters": parameters}
@@ -46,7 +46,7 @@ def _rename_types(schema: Any) -> Any:
 
 
 def judge(python: str, asked: Iterable[dict[str, Any]]) -> list[bool]:
-    """What BFCL's checker says of each, in order."""
+    """Returns what BFCL's checker says of each, in order."""
     lines = "".join(json.dumps(one) + "\n" for one in asked)
     command = [python, "-m", "benchmarks.peer_processes.bfcl_peer"]
     done = subprocess.run(command, input=lines, text=True, stdout=subprocess.PIPE, check=True)

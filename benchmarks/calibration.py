@@ -66,7 +66,8 @@ def ask_for_beginning(model: Model, question: Question) -> Outcome:
 
 
 def find_auroc(positive: Sequence[float], negative: Sequence[float]) -> float:
-    """The chance that a positive one is above a negative one; half of it where they are equal."""
+    """Returns the chance that a positive one is above a negative one; half of it where they are
+    equal."""
     wins = [(a > b) + (a == b) / 2 for a, b in product(positive, negative)]
     return fmean(wins) if wins else 0.5
 
@@ -84,8 +85,8 @@ def fill_bins(pairs: Sequence[tuple[float, bool]], count: int) -> list[Bin]:
 
 
 def find_calibration_error(bins: Sequence[Bin]) -> float:
-    """The expected calibration error: how far confidence is from the share of right calls, in the
-    mean over all calls."""
+    """Returns the expected calibration error: how far confidence is from the share of right calls,
+    in the mean over all calls."""
     count = sum(one.count for one in bins)
     return sum(one.count * abs(one.confidence - one.right) for one in bins) / max(1, count)
 

@@ -106,7 +106,7 @@ class Tally:
 
 
 def book_request(number: int) -> dict[str, Any]:
-    """The body of a request for a call."""
+    """Returns the body of a request for a call."""
     function = {"name": "book", "description": "Books a hotel", "parameters": BOOKING}
     return {
         "model": "demo",
@@ -120,7 +120,7 @@ def book_request(number: int) -> dict[str, Any]:
 
 
 def find_problem(arguments: list[str]) -> str | None:
-    """The arguments of the calls of a reply, if there are none or they do not fit."""
+    """Returns the arguments of the calls of a reply, if there are none or they do not fit."""
     try:
         read = [json.loads(text) for text in arguments]
     except ValueError:
@@ -179,7 +179,7 @@ async def _find_loaded(cluster: RunningCluster, replicas: int) -> list[int]:
 
 
 async def run(cluster: RunningCluster, options: argparse.Namespace) -> Tally:
-    """All kills, under load."""
+    """Kills the replicas, under load."""
     tally, is_over = Tally(), asyncio.Event()
     limits = httpx.Limits(max_connections=None)
     timeout = httpx.Timeout(300)
@@ -199,7 +199,7 @@ async def run(cluster: RunningCluster, options: argparse.Namespace) -> Tally:
 
 
 def show(tally: Tally, kills: int) -> str:
-    """The figures."""
+    """Returns the figures."""
     streams = tally.whole + len(tally.lost) + len(tally.doubled) + len(tally.invalid)
     lines = [
         f"{kills} kills, {streams} streams: {len(tally.lost)} lost, {len(tally.doubled)} with a "

@@ -51,13 +51,13 @@ def _draw(scenario: Scenario) -> np.random.Generator:
 
 
 def simulate(name: str, scenario: Scenario, costs: CostModel) -> Outcome:
-    """One policy in one scenario."""
+    """Simulates one policy in one scenario."""
     policy = POLICIES[name](scenario, costs)
     return Simulation(scenario, policy, read_agents(), costs).run()
 
 
 def show(outcomes: list[Outcome]) -> str:
-    """The table, in Markdown."""
+    """Returns the table, in Markdown."""
     lines = [
         "| routing | cached | first token, s: median, 95 %, 99 % | busiest / mean "
         "| after a death, s (others) |",

@@ -30,7 +30,7 @@ VERDICTS = ("right", "judged otherwise", "wrong")
 
 
 def read(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file."""
+    """Yields the rows of a file."""
     with Path(path).open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 
@@ -44,7 +44,7 @@ def convert(row: dict[str, Any]) -> tuple[bool, Any]:
 
 
 def judge(row: dict[str, Any]) -> str:
-    """One of `VERDICTS`."""
+    """Judges a row: one of `VERDICTS`."""
     refused, value = convert(row)
     if refused is row["expect_invalid"] and (refused or are_same(value, row["expected"])):
         return "right"
@@ -53,7 +53,8 @@ def judge(row: dict[str, Any]) -> str:
 
 
 def report(rows: Iterable[dict[str, Any]]) -> tuple[Counter[tuple[str, str]], list[str]]:
-    """How many rows of each category got each verdict, and a line for each that is not right."""
+    """Returns how many rows of each category got each verdict, and a line for each that is not
+    right."""
     counts, lines = Counter[tuple[str, str]](), list[str]()
     for row in rows:
         verdict = judge(row)

@@ -52,7 +52,7 @@ CASES = (
 
 
 def make_body(case: Case) -> dict[str, Any]:
-    """The request, in the form of Chat Completions."""
+    """Returns the request, in the form of Chat Completions."""
     parameters = {
         "type": "object",
         "properties": {"what": case.argument},
@@ -76,7 +76,7 @@ def make_body(case: Case) -> dict[str, Any]:
 
 
 def ask(url: str, case: Case) -> str:
-    """The first call that comes back, with a mark: does it do what was asked for?"""
+    """Returns the first call that comes back, with a mark: does it do what was asked for?"""
     answer = httpx.post(f"{url}/v1/chat/completions", json=make_body(case), timeout=PATIENCE)
     if answer.is_error:
         return f"status {answer.status_code}: {answer.text[:80]}"

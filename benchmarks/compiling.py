@@ -57,7 +57,7 @@ def _clock(action: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def measure(place: Stage, tools: Sequence[Any], order: KeyOrder) -> Costs:
-    """The costs of these tools."""
+    """Returns the costs of these tools."""
     compiler, policy = place.model.compiler, Policy(Choice.REQUIRED, key_order=order)
     compiler.tokenizer  # noqa: B018  built once for each vocabulary
     format, markers = place.teaching.format, compiler.markers
@@ -90,7 +90,8 @@ def pick_sets(rows: Sequence[dict[str, Any]], size: int) -> Iterator[list[Any]]:
 
 
 def time_masks(place: Stage, row: dict[str, Any]) -> dict[KeyOrder, list[float]]:
-    """Seconds for each mask of the gold calls of a row; {} where one order does not take them."""
+    """Returns the seconds for each mask of the gold calls of a row; {} where one order does not
+    take them."""
     compiler, format = place.model.compiler, place.teaching.format
     tools = read_tools(row["tools"])
     calls = tuple(ToolCall(call["name"], call["arguments"]) for call in row["gold"])

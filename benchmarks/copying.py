@@ -265,7 +265,7 @@ class Greedy(Imposed):
 
 
 def demo(group: str, count: int) -> Any:
-    """What the demo model is asked, with what it says itself."""
+    """Returns what the demo model is asked, with what it says itself."""
     from examples.demo_model.exam import draw_questions
 
     def cases(model: Model) -> Iterator[Case]:

@@ -43,7 +43,7 @@ MAX_KILLS = 3  # of one run
 
 
 def write_turn(calls: Sequence[tuple[str, int]]) -> str:
-    """A turn with these calls."""
+    """Returns a turn with these calls."""
     texts: list[str] = []
     for name, value in calls:
         call = json.dumps({"name": name, "arguments": {"value": value}})
@@ -52,7 +52,7 @@ def write_turn(calls: Sequence[tuple[str, int]]) -> str:
 
 
 def make_model() -> Model:
-    """A model that makes the calls, whatever their results are, and answers."""
+    """Returns a model that makes the calls, whatever their results are, and answers."""
     vocabulary = byte_vocabulary()
     scripts = [*map(write_turn, CALLS), "Done."]
 
@@ -139,7 +139,7 @@ def in_child(folder: Path, at: int | None) -> bool:
 
 
 def kill_and_resume(choose: random.Random, lines: int) -> dict[str, Any]:
-    """A run that is killed up to three times; what became of it."""
+    """Kills a run up to three times; returns what became of it."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "effects").touch()
@@ -155,7 +155,7 @@ def kill_and_resume(choose: random.Random, lines: int) -> dict[str, Any]:
 
 
 def find_faults(ended: dict[str, Any]) -> list[str]:
-    """What must not be, of a run that ended."""
+    """Returns what must not be, of a run that ended."""
     faults: list[str] = []
     if ended["reason"] != "stop" or ended["content"] != "Done.":
         faults.append(f"it ended otherwise: {ended['reason']}, {ended['content']!r}")

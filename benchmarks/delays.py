@@ -47,7 +47,7 @@ ATTACKS: Mapping[str, Form] = {
 
 
 def attack(model: Model, form: Form, tokens: int) -> str:
-    """What becomes of a request for a text of this form."""
+    """Sends a request for a text of this form."""
     try:
         model.generate(
             "Write a long text",
@@ -62,7 +62,7 @@ def attack(model: Model, form: Form, tokens: int) -> str:
 
 
 def time_gaps(model: Model, tokens: int) -> np.ndarray:
-    """Seconds between the tokens of a plain request."""
+    """Returns the seconds between the tokens of a plain request."""
     times: list[float] = []
     sampling = Sampling(temperature=1.5, seed=2)
     for event in model.stream("Tell me all", max_tokens=tokens, sampling=sampling, logprobs=0):

@@ -39,7 +39,7 @@ class Outcome:
 
 
 def ask(model: Model, question: Question, sampling: Sampling) -> Reply:
-    """One request, as a stream."""
+    """Sends one request, as a stream."""
     stream = model.stream(question.messages, question.tools, sampling=sampling, max_tokens=96)
     for _ in stream:
         pass
@@ -47,7 +47,7 @@ def ask(model: Model, question: Question, sampling: Sampling) -> Reply:
 
 
 def compare(path: Path, questions: Sequence[Question], sampling: Sampling, **how: Any) -> Outcome:
-    """All requests in all ways."""
+    """Sends all requests in all ways."""
     outcome, alone = Outcome(), list[str]()
     for question in questions:
         with load(path, context_length=2048, **how) as model:
@@ -68,7 +68,7 @@ def compare(path: Path, questions: Sequence[Question], sampling: Sampling, **how
 
 
 def measure_gap(path: Path, question: Question, one: str, other: str) -> float:
-    """The difference of the logits of the first two tokens that are not the same."""
+    """Returns the difference of the logits of the first two tokens that are not the same."""
     with load(path, context_length=2048) as model:
         turn = model.compile(Job(question.messages, question.tools))
     encode = turn.vocabulary.encode_marked

@@ -29,7 +29,7 @@ HEADS = ("template", "verdict", "format", *(shape.name for shape in SHAPES), "se
 
 
 def read_sources(path: Path) -> Iterator[Subject]:
-    """The templates of a folder, or of rows, each once."""
+    """Yields the templates of a folder, or of rows, each once."""
     if path.is_dir():
         for file in sorted(path.glob("*.jinja")):
             text = file.read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ def read_sources(path: Path) -> Iterator[Subject]:
 
 
 def find_verdicts(diagnosis: Diagnosis, check: str) -> tuple[Verdict, ...]:
-    """The verdicts of a check."""
+    """Returns the verdicts of a check."""
     for answer in diagnosis.answers:
         if answer.name == check:
             return answer.verdicts
@@ -53,7 +53,7 @@ def find_verdicts(diagnosis: Diagnosis, check: str) -> tuple[Verdict, ...]:
 
 
 def show_shape(verdict: Verdict) -> str:
-    """A shape in a character or three."""
+    """Returns a shape in a character or three."""
     facts = verdict.facts
     if "kept" not in facts:
         return "r" if "refuses" in verdict.text else "+"
@@ -61,7 +61,7 @@ def show_shape(verdict: Verdict) -> str:
 
 
 def describe(diagnosis: Diagnosis) -> list[str]:
-    """The cells of a row, but for its name and its seconds."""
+    """Returns the cells of a row, but for its name and its seconds."""
     format = "none"
     for verdict in find_verdicts(diagnosis, "calls"):
         format = verdict.facts.get("format", format)
@@ -73,7 +73,7 @@ def describe(diagnosis: Diagnosis) -> list[str]:
 
 
 def list_clauses(diagnosis: Diagnosis) -> Iterator[str]:
-    """The clauses that are to blame, each once."""
+    """Yields the clauses that are to blame, each once."""
     told: dict[str, None] = {}
     for verdict in find_verdicts(diagnosis, "cache"):
         breaks = verdict.facts.get("breaks", ()) if "kept" in verdict.facts else ()
@@ -103,7 +103,7 @@ class Row:
 
 
 def examine_one(subject: Subject) -> Row:
-    """The row of a template."""
+    """Returns the row of a template."""
     started = time.process_time()
     diagnosis = examine(subject)
     seconds = time.process_time() - started

@@ -135,7 +135,7 @@ def main() -> int:
 
 
 def _read_sets(paths: Sequence[Path]) -> list[Sequence[Tool]]:
-    """The tool sets of the files that can be enforced as a whole."""
+    """Returns the tool sets of the files that can be enforced as a whole."""
     sets: list[Sequence[Tool]] = []
     for row in read_rows(paths):
         try:

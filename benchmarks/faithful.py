@@ -142,7 +142,7 @@ class Fault:
 
 
 def list_trials(markers: Sequence[str]) -> Iterator[Trial]:
-    """The turns to try.
+    """Yields the turns to try.
 
     Args:
         markers: texts that the format writes, which go into strings.
@@ -216,12 +216,12 @@ class Bench:
         self._model = Model(engine, template, draft=False)
 
     def compile(self, trial: Trial, tool_choice: str) -> CompiledTurn:
-        """The turn after the prompt of a trial."""
+        """Returns the turn after the prompt of a trial."""
         job = Job(trial.before, TOOLS, tool_choice=tool_choice, template_kwargs=dict(trial.kwargs))
         return self._model.compile(job)
 
     def write(self, trial: Trial, turn: CompiledTurn) -> str | None:
-        """What the template writes after the prompt, without the end of turn; None where it
+        """Returns what the template writes after the prompt, without the end of turn; None where it
         refuses the conversation, or writes it nowhere after the prompt."""
         template = self.teaching.template
         try:
@@ -254,13 +254,13 @@ class Bench:
         return text
 
     def _find_end(self) -> str:
-        """What the template writes after content."""
+        """Returns what the template writes after content."""
         messages = [_QUESTION, {"role": "assistant", "content": _TEXT}]
         text = self.teaching.template.render(messages, TOOLS, add_generation_prompt=False)
         return text.rpartition(_TEXT)[2].strip()
 
     def judge(self, trial: Trial) -> list[Fault] | None:
-        """What is wrong with a trial; None where there is no such turn: the template or the
+        """Returns what is wrong with a trial; None where there is no such turn: the template or the
         renderer refuses it, or the prompt has closed the reasoning."""
         try:
             turn = self.compile(trial, "auto")
@@ -313,7 +313,7 @@ def _find_last(messages: Sequence[Message]) -> str:
 
 
 def _find_meant(turn: Turn, text: str) -> Turn:
-    """The turn without what the template has left out."""
+    """Returns the turn without what the template has left out."""
     calls: list[ToolCall] = []
     for call in turn.calls:
         kept = {k: v for k, v in call.arguments.items() if v is not None or k in text}
@@ -324,8 +324,8 @@ def _find_meant(turn: Turn, text: str) -> Turn:
 
 
 def _end_after_content(text: str, meant: Turn, ends: Sequence[str]) -> str | None:
-    """The text up to its content, where an end of the turn stands after that and in front of any
-    call: what follows is another turn. None where no end stands there."""
+    """Returns the text up to its content, where an end of the turn stands after that and in front
+    of any call: what follows is another turn. None where no end stands there."""
     if not meant.content:
         return None
     before, found, after = text.partition(meant.content)
@@ -337,7 +337,7 @@ def _end_after_content(text: str, meant: Turn, ends: Sequence[str]) -> str | Non
 
 
 def _render(meant: Turn, turn: CompiledTurn, *, default: str) -> str | None:
-    """The turn as the renderer writes it; None where it could be read as something else.
+    """Returns the turn as the renderer writes it; None where it could be read as something else.
 
     Args:
         default: the thought that stands there where none is meant: some templates write one.
@@ -353,7 +353,7 @@ def _render(meant: Turn, turn: CompiledTurn, *, default: str) -> str | None:
 
 
 def _condense(text: str, turn: CompiledTurn) -> str:
-    """The text without white space, and without an empty block of reasoning."""
+    """Returns the text without white space, and without an empty block of reasoning."""
     block, condensed = turn.format.reasoning, "".join(text.split())
     if block is not None:
         condensed = condensed.removeprefix(block.opener.text + block.closer.text)
@@ -361,7 +361,7 @@ def _condense(text: str, turn: CompiledTurn) -> str:
 
 
 def _match(text: str, turn: CompiledTurn) -> str | None:
-    """What the mask takes of a text, if that is not all; None where it is a whole turn."""
+    """Returns what the mask takes of a text, if that is not all; None where it is a whole turn."""
     assert turn.matcher is not None
     matcher = turn.matcher.fork()
     tokens = turn.vocabulary.encode_marked(text, turn.markers)
@@ -375,7 +375,7 @@ def _match(text: str, turn: CompiledTurn) -> str | None:
 
 
 def _compare(read: Turn, meant: Turn) -> str:
-    """How a turn differs from what was meant; "" if it does not."""
+    """Returns how a turn differs from what was meant; "" if it does not."""
     got = [(call.name, call.arguments) for call in read.calls]
     wanted = [(call.name, call.arguments) for call in meant.calls]
     if got != wanted:
@@ -416,7 +416,7 @@ def describe(bench: Bench, name: str, *, walks: int, verbose: bool) -> Counter[s
 
 
 def read(path: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """The names, sources and tokens of the templates in a file."""
+    """Yields the names, sources and tokens of the templates in a file."""
     if path.suffix != ".jsonl":
         tokens = {"bos_token": "<s>", "eos_token": "</s>"}
         yield path.stem, path.read_text(encoding="utf-8"), tokens

@@ -28,8 +28,8 @@ MAX_COMPUTED, MIN_SPEEDUP = 100, 13.0  # tokens computed in a warm turn; cold / 
 
 
 def converse(model: Model, tools: Sequence[Any], turns: int) -> tuple[list[float], list[Any], int]:
-    """Seconds of each turn, the messages of the last one, and the most tokens that a turn but the
-    first has computed."""
+    """Returns the seconds of each turn, the messages of the last one, and the most tokens that a
+    turn but the first has computed."""
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     seconds, asked, most = list[float](), list[Any](), 0
     for number in range(turns):

@@ -87,7 +87,7 @@ class ImposedSampler:
         self._at = 0
 
     def sample(self, slot: int) -> int:
-        """The next token of the text; the chain runs for the time that it takes."""
+        """Returns the next token of the text; the chain runs for the time that it takes."""
         self._chain.sample(slot)
         self._at += 1
         return self._tokens[self._at - 1]
@@ -134,7 +134,7 @@ class Imposed:
         return getattr(self._engine, name)
 
     def sampler(self, sampling: Sampling) -> ImposedSampler:
-        """One that draws the text."""
+        """Returns a sampler that draws the text."""
         return ImposedSampler(self._engine.sampler(Sampling(seed=0)), self._tokens)
 
 
@@ -147,13 +147,13 @@ class Measured:
 
 
 def ask(order: KeyOrder) -> Job:
-    """What is asked of the model: one call."""
+    """Returns what is asked of the model: one call."""
     question = [{"role": "user", "content": QUESTION}]
     return Job(question, [*TOOLS, WRITE], "required", parallel=False, key_order=order)
 
 
 def measure(model: Model, text: str, repeats: int, order: KeyOrder) -> dict[str, Measured]:
-    """The three loops on one text."""
+    """Measures the three loops on one text."""
     turn = model.compile(ask(order))
     assert turn.matcher is not None
     assert isinstance(model.engine, LlamaEngine)
@@ -175,7 +175,7 @@ def measure(model: Model, text: str, repeats: int, order: KeyOrder) -> dict[str,
 
 
 def time_masks(model: Model, text: str, order: KeyOrder) -> float:
-    """The median of ms that masks, their application and commits take for one token."""
+    """Returns the median of ms that masks, their application and commits take for one token."""
     matcher = model.compile(ask(order)).matcher
     assert matcher is not None
     tokens = model.engine.vocabulary.encode_special(text)

@@ -49,7 +49,7 @@ PARSERS = (
 
 
 def find_versions(python: Path) -> dict[str, str]:
-    """The versions of the projects that are in an environment, by their names."""
+    """Returns the versions of the projects that are in an environment, by their names."""
     names = sorted({parser.project for parser in PARSERS})
     code = (
         "import importlib.metadata as m, json, sys\n"
@@ -63,7 +63,7 @@ def find_versions(python: Path) -> dict[str, str]:
 def check(
     foreign: ForeignParser, python: Path, rows: Sequence[CorpusRow], examples: int
 ) -> Iterator[tuple[str, str]]:
-    """The names of the checks that fail, each with its report."""
+    """Yields the names of the checks that fail, each with its report."""
     command = shlex.join([str(python), str(ADAPTER), foreign.project, foreign.parser])
     format = read_tool_format(foreign.format)
     report = check_parser(command, format, rows=rows, examples=examples, timeout=TIMEOUT)

@@ -82,7 +82,7 @@ VALUES: dict[str, Any] = {
 
 
 def make_turn(tools: Sequence[dict[str, Any]], number: int, draw: random.Random) -> Turn:
-    """A thought and a call of some tool."""
+    """Returns a thought and a call of some tool."""
     function = draw.choice(tools)["function"]
     properties = function["parameters"]["properties"].items()
     known = [(k, p["type"]) for k, p in properties if p.get("type") in VALUES and "enum" not in p]
@@ -93,7 +93,7 @@ def make_turn(tools: Sequence[dict[str, Any]], number: int, draw: random.Random)
 
 
 def show(turn: Turn, mode: str) -> dict[str, Any]:
-    """The turn as the client sends it back."""
+    """Returns the turn as the client sends it back."""
     message: dict[str, Any] = {"role": "assistant", "content": turn.content}
     if mode == "verbatim" and turn.reasoning:
         message["reasoning_content"] = turn.reasoning
@@ -126,7 +126,7 @@ class Conversation:
         self.seen: list[int] = []
 
     def compile(self, messages: Sequence[Any]) -> tuple[CompiledTurn, int]:
-        """The next turn, and how many tokens of its prompt are computed."""
+        """Returns the next turn, and how many tokens of its prompt are computed."""
         turn = self.compiler.compile(Job(messages, self.tools, recall=self.recall))
         return turn, len(turn.tokens) - count_common(self.seen, [*turn.tokens])
 
@@ -141,7 +141,7 @@ class Conversation:
 def replay(
     format: str, tools: Sequence[Any], turns: int, mode: str, recall: Recall, every: int = 0
 ) -> Row:
-    """A conversation, with a user message each `every` turns."""
+    """Returns a conversation, with a user message each `every` turns."""
     draw = random.Random(format)
     kept = Conversation(format, tools, recall)
     plain = Conversation(format, tools, recall, remembered=0)

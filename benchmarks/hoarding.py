@@ -31,26 +31,26 @@ MIB = 1 << 20
 
 
 def describe(number: int) -> Body:
-    """A tool with a description of 1 MiB."""
+    """Returns a tool with a description of 1 MiB."""
     body: Any = ask_for_call({"type": "object"})
     body["tools"][0]["function"]["description"] = f"{number}" + "a" * MIB
     return body
 
 
 def enumerate_texts(number: int) -> Body:
-    """A schema of 2,000 texts (20 kB)."""
+    """Returns a schema of 2,000 texts (20 kB)."""
     texts = [f"{number} {index}" for index in range(2_000)]
     return ask_for_call({"type": "object", "properties": {"a": {"enum": texts}}})
 
 
 def look_back(number: int) -> Body:
-    """A pattern whose automaton has as many states as the text has characters."""
+    """Returns a pattern whose automaton has as many states as the text has characters."""
     pattern = f"^[ab]*a[ab]{{{1_000 + number}}}$"
     return ask_for_call({"type": "object", "properties": {"a": {"pattern": pattern}}})
 
 
 def count_letters(number: int) -> Body:
-    """An expression of which a lexer learns with each token."""
+    """Returns an expression of which a lexer learns with each token."""
     regex = rf"(\p{{L}}{{1,{100 + number}}}[\w-]{{0,300}}x){{1,40}}"
     return {"messages": [{"role": "user", "content": "hello"}], "regex": regex}
 

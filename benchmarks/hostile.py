@@ -103,12 +103,13 @@ def _send(url: str, attack: AnyAttack | None, content: str, answers: list[str]) 
 
 
 def _name_statuses(statuses: Iterable[int]) -> str:
-    """Each of them once."""
+    """Tries each of them once."""
     return " ".join(dict.fromkeys(map(str, statuses)))
 
 
 def _list_fair(attack: AnyAttack) -> list[str]:
-    """What may come of an attack; of several requests, which statuses each of them may have."""
+    """Returns what may come of an attack; of several requests, which statuses each of them may
+    have."""
     if isinstance(attack, RawAttack):
         return [_name_statuses(attack.statuses)]
     return [str(status) for status in attack.statuses]

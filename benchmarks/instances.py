@@ -65,8 +65,8 @@ WRITERS = {
 
 
 def try_out(row: dict[str, Any]) -> dict[str, Any]:
-    """The refusals of one row: for each instance and writer the place; and the invalid instances
-    that are taken. `told` says that the report speaks of values that are refused."""
+    """Returns the refusals of one row: for each instance and writer the place; and the invalid
+    instances that are taken. `told` says that the report speaks of values that are refused."""
     tests = row.get("tests", [])
     try:
         schema = lower(row["schema"], close=False, only_object=False)
@@ -94,8 +94,8 @@ def try_out(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find_loose(trial: InstanceTrial, instances: list[Any]) -> list[Any]:
-    """The changed instances that the mask takes though they do not fit, not even with the numbers
-    that the schema means."""
+    """Returns the changed instances that the mask takes though they do not fit, not even with the
+    numbers that the schema means."""
     loose: list[Any] = []
     for number, instance in enumerate(instances):
         for changed in change_instances(instance, _CHANGES, seed=number):

@@ -43,12 +43,12 @@ FREE, MASK, REQUIRED = "free", "mask", "required"
 
 
 def write_function(tool: Mapping[str, Any]) -> str:
-    """The tool without the wrapper that OpenAI puts around it."""
+    """Returns the tool without the wrapper that OpenAI puts around it."""
     return _JSON.encode(tool["function"])
 
 
 def write_signature(tool: Mapping[str, Any]) -> str:
-    """The tool as a function of TypeScript, its description as a comment in front of it."""
+    """Returns the tool as a function of TypeScript, its description as a comment in front of it."""
     function = tool["function"]
     parameters = function.get("parameters") or {}
     return (
@@ -58,7 +58,7 @@ def write_signature(tool: Mapping[str, Any]) -> str:
 
 
 def write_members(schema: Mapping[str, Any], separator: str) -> str:
-    """The properties of an object; those that may be left out have a question mark."""
+    """Returns the properties of an object; those that may be left out have a question mark."""
     required = schema.get("required") or ()
     members: list[str] = []
     for name, member in (schema.get("properties") or {}).items():
@@ -71,7 +71,7 @@ def write_members(schema: Mapping[str, Any], separator: str) -> str:
 
 
 def write_type(schema: Mapping[str, Any]) -> str:
-    """The type in TypeScript."""
+    """Returns the type in TypeScript."""
     if "enum" in schema:
         return " | ".join(map(_JSON.encode, schema["enum"]))
     match schema.get("type"):
@@ -152,7 +152,7 @@ class Judged:
 
 
 def make_model(path: Path, wording: str, threads: int) -> Model:
-    """A model that explains tools in this wording."""
+    """Returns a model that explains tools in this wording."""
     engine = load(path, context_length=CONTEXT, threads=threads)
     template = ChatTemplate(engine.header.chat_templates[""])
     teacher = GenericTemplate(template, GENERIC, instructions=WORDINGS[wording])
@@ -200,7 +200,7 @@ def _ask_masked(model: Model, question: Question, choice: str) -> list[Call]:
 
 
 def _ask_free(model: Model, question: Question) -> list[Call]:
-    """What the model writes without a mask; a call that cannot be read has no name."""
+    """Returns what the model writes without a mask; a call that cannot be read has no name."""
     prompt = model.compile(_make_job(question)).tokens
     turn = model.compile_text(prompt)
     [reply] = model.complete([turn], max_tokens=MAX_TOKENS, sampling=GREEDY)
@@ -218,7 +218,7 @@ WAYS: Mapping[str, Callable[[Model, Question], Sequence[Call]]] = {
 
 
 def show_table(judged: Sequence[Judged]) -> str:
-    """The answers as a table in Markdown, a line for each wording and way."""
+    """Returns the answers as a table in Markdown, a line for each wording and way."""
     head = [f"{kind}: right, exact" for kind in KINDS]
     lines = [f"| wording | way | {' | '.join(head)} | tokens |", "|" + "---|" * (len(head) + 3)]
     groups = {(one.wording, one.way): None for one in judged}

@@ -13,7 +13,7 @@ from examples.random_model.sources import PACKAGE
 
 
 def make_table() -> str:
-    """The table of the templates in llama.cpp's folder."""
+    """Returns the table of the templates in llama.cpp's folder."""
     sources: dict[str, str] = {}
     for path in sorted((models_directory() / "templates").glob("*.jinja")):
         sources[path.stem] = path.read_text(encoding="utf-8")

@@ -35,7 +35,7 @@ GRAMMARS = {
 
 
 def read_used() -> int:
-    """Bytes that malloc has in use."""
+    """Returns the bytes that malloc has in use."""
     heap = measure_heap()
     if heap is None:
         sys.exit("this needs glibc 2.33 or later")
@@ -43,7 +43,7 @@ def read_used() -> int:
 
 
 def walk(matcher: Matcher, seed: int) -> tuple[int, float]:
-    """A random turn: its masks, and the seconds that they took."""
+    """Returns a random turn: its masks, and the seconds that they took."""
     draw = np.random.default_rng(seed)
     seconds = 0.0
     for number in range(TOKENS):

@@ -45,7 +45,7 @@ class Tally:
 
 
 def find_faults(calls: dict[int, dict[str, str]], tools: list[Any]) -> list[str]:
-    """What is wrong with calls, as the stream has told them."""
+    """Returns what is wrong with the calls of a stream."""
     schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
     faults = list[str]()
     for call in calls.values():
@@ -95,7 +95,7 @@ def _read_calls(delta: Any, calls: dict[int, dict[str, str]]) -> None:
 
 
 def draw_body(draw: random.Random, sets: list[Any]) -> Any:
-    """A request."""
+    """Returns a request."""
     text = " ".join(draw.choices(WORDS, k=draw.randint(3, 60)))
     return {
         "messages": [{"role": "user", "content": text}],
@@ -125,7 +125,7 @@ async def watch(client: httpx.AsyncClient, served: Served, end: float, tally: Ta
 
 
 async def load(served: Served, sets: list[Any], minutes: float, streams: int) -> Tally:
-    """All of it."""
+    """Runs the whole load."""
     tally, end = Tally(), time.monotonic() + 60 * minutes
     limits = httpx.Limits(max_connections=200)
     async with (

@@ -87,7 +87,7 @@ class Workplace:
     site: Site = field(default_factory=Site)
 
     def count_rows(self) -> Counter[str]:
-        """How often each row was inserted."""
+        """Returns how often each row was inserted."""
         with sqlite3.connect(self.database) as database:
             return Counter(name for (name,) in database.execute("SELECT name FROM notes"))
 
@@ -102,7 +102,7 @@ class Asked:
 
 
 def install(folder: Path) -> dict[str, list[str]]:
-    """The commands of the servers that people use, installed if they are not there yet."""
+    """Returns the commands of the servers that people use, installed if they are not there yet."""
     commands: dict[str, list[str]] = {}
     wanted = {"web": ["mcp-server-fetch"], "data": ["mcp<2", "mcp-server-sqlite"]}
     for name, packages in wanted.items():
@@ -123,7 +123,7 @@ def install(folder: Path) -> dict[str, list[str]]:
 
 
 def find_servers(place: Workplace, folder: Path | None) -> list[ServerCommand]:
-    """The servers, over the workplace."""
+    """Returns the servers, over the workplace."""
     ours = [sys.executable, "-m", "benchmarks.processes.mcp_servers"]
     commands = {name: [*ours, name] for name in ("files", "web", "data")}
     if folder is not None:
@@ -137,7 +137,7 @@ def find_servers(place: Workplace, folder: Path | None) -> list[ServerCommand]:
 
 
 def draw_task(number: int, place: Workplace, choose: random.Random) -> list[list[Asked]]:
-    """The turns of a task, each with its calls."""
+    """Returns the turns of a task, each with its calls."""
     turns: list[list[Asked]] = []
     written: list[str] = []
     for turn in range(choose.randint(2, 4)):
@@ -175,7 +175,7 @@ def _make_call(kind: str, key: str, place: Workplace, written: Sequence[str]) ->
 
 
 def make_model(turns: Sequence[Sequence[Asked]]) -> Model:
-    """A model that makes these calls, whatever their results are, and answers."""
+    """Returns a model that makes these calls, whatever their results are, and answers."""
     vocabulary = byte_vocabulary()
     scripts: list[str] = []
     for calls in turns:
@@ -201,7 +201,7 @@ def make_model(turns: Sequence[Sequence[Asked]]) -> Model:
 
 
 def check_task(turns: Sequence[Sequence[Asked]], run: Run, place: Workplace) -> Counter[str]:
-    """What became of the calls of a task."""
+    """Returns what became of the calls of a task."""
     found = Counter[str]()
     asked = [call for calls in turns for call in calls]
     found["lost"] += abs(len(asked) - len(run.calls))
@@ -230,7 +230,7 @@ def check_task(turns: Sequence[Sequence[Asked]], run: Run, place: Workplace) -> 
 
 
 def count_differences(record: Path) -> tuple[int, int]:
-    """How many runs a record has, and how many of them do not replay."""
+    """Returns how many runs a record has, and how many of them do not replay."""
     different = 0
     with RunStore(record) as store:
         runs = [store.read_run(listed) for listed in store.list_runs()]
@@ -241,7 +241,7 @@ def count_differences(record: Path) -> tuple[int, int]:
 
 
 def run_scripted(servers: McpServers, place: Workplace, options: argparse.Namespace) -> bool:
-    """The tasks of the scripted model; False if something is wrong."""
+    """Runs the tasks with the scripted model; returns False if something is wrong."""
     choose, found = random.Random(options.seed), Counter[str]()
     record = place.database.with_name("runs.db")
     seconds: list[float] = []
@@ -269,7 +269,8 @@ def run_scripted(servers: McpServers, place: Workplace, options: argparse.Namesp
 
 
 def list_questions(place: Workplace, count: int) -> list[str]:
-    """What a real model is asked: pages, files and rows in turn, each with a word of its own."""
+    """Returns what a real model is asked: pages, files and rows in turn, each with a word of its
+    own."""
     words = ("news", "prices", "weather", "sport", "music", "books", "trains", "recipes", "jobs")
     questions = list[str]()
     for number in range(count):

@@ -31,7 +31,7 @@ UNDECLARED = "undeclared_argument"
 
 
 def reverse(value: Any) -> Any:
-    """The same value with the keys of all objects reversed."""
+    """Returns the same value with the keys of all objects reversed."""
     if isinstance(value, list):
         return [reverse(item) for item in value]
     if isinstance(value, dict):
@@ -58,7 +58,7 @@ class Trial:
 
 
 def try_row(row: dict[str, Any], format: Format) -> Iterator[str]:
-    """What became of each gold call; and of each tool that does not compile."""
+    """Yields what became of each gold call; and of each tool that does not compile."""
     trials: dict[str, tuple[Trial, Tool]] = {}
     for given in row["tools"]:
         try:

@@ -51,13 +51,13 @@ WARM = 20  # characters that are not counted: the first ones come while the othe
 
 
 def write_text(count: int) -> str:
-    """What the argument is; no character is the same as the one before."""
+    """Returns what the argument is; no character is the same as the one before."""
     return "".join(chr(ord("a") + number % 26) for number in range(count))
 
 
 def make_model(tokens: int, pause: float, out: Path) -> Model:
-    """A model that says the same to everybody, and when it is closed, writes down when it said each
-    token to whom, and what the process has spent since the first one."""
+    """Returns a model that says the same to everybody, and when it is closed, writes down when it
+    said each token to whom, and what the process has spent since the first one."""
     vocabulary, times = byte_vocabulary(), defaultdict[str, dict[int, float]](dict)
     said = list[tuple[str, int]]()  # of this decode
     spent = {"engine": 0.0, "engine thread": 0.0, "process": 0.0}  # seconds of a core
@@ -115,7 +115,7 @@ def run_server(port: int, tokens: int, pause: float, out: Path) -> None:
 
 
 async def read(client: httpx.AsyncClient, number: int) -> tuple[str, list[float]]:
-    """The arguments of the call, and when each character of them was read."""
+    """Returns the arguments of the call, and when each character of them was read."""
     told, read_at = "", list[float]()
     body = {
         "messages": [{"role": "user", "content": f"stream {number}"}],
@@ -136,7 +136,7 @@ async def read(client: httpx.AsyncClient, number: int) -> tuple[str, list[float]
 
 
 async def read_all(url: str, streams: int) -> list[tuple[str, list[float]]]:
-    """The same of all streams."""
+    """Returns the same for all streams."""
     async with httpx.AsyncClient(base_url=url, timeout=600) as client:
         return await asyncio.gather(*(read(client, number) for number in range(streams)))
 

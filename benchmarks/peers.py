@@ -113,7 +113,7 @@ class Peer:
         self._read()
 
     def ask(self, ask: Ask) -> Answer:
-        """One call."""
+        """Asks for one call."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps(asdict(ask)) + "\n")
         self._process.stdin.flush()
@@ -143,7 +143,8 @@ def start(python: str, name: str, *arguments: str) -> Iterator[Peer]:
 
 
 def prepare(folder: Path, packages: Sequence[str] = GUIDANCE) -> str:
-    """The Python of a virtual environment with these packages; both are made if they are not there.
+    """Returns the Python of a virtual environment with these packages; both are made if they are
+    not there.
 
     Args:
         folder: of the virtual environment.
@@ -158,7 +159,7 @@ def prepare(folder: Path, packages: Sequence[str] = GUIDANCE) -> str:
 
 
 def make_ask(model: Model, way: str, size: str, number: int, *, stream: bool) -> Ask:
-    """A call; another number is another prompt, from its first words on."""
+    """Returns a call; another number is another prompt, from its first words on."""
     question, arguments, name = TEXTS[size]
     system = {"role": "system", "content": f"Request {number}. Answer with a call, as JSON."}
     messages = [system, {"role": "user", "content": question}]
@@ -174,7 +175,7 @@ Times = dict[tuple[str, str], list[float]]
 def measure(
     model: Model, peers: Mapping[str, Peer], size: str, repeats: int
 ) -> tuple[Times, dict[str, list[Answer]]]:
-    """Seconds by way and column, and the last answers, fresh and cached, by way."""
+    """Returns the seconds by way and column, and the last answers, fresh and cached, by way."""
     times: Times = defaultdict(list)
     answers: dict[str, list[Answer]] = {}
     for number in range(repeats + 1):  # the first one warms up

@@ -57,7 +57,7 @@ class Line:
 
 
 def read_question(request: str) -> dict[str, Any]:
-    """The hand-written question with this text: its tools, and the calls that are right."""
+    """Returns the hand-written question with this text: its tools, and the calls that are right."""
     rows = map(json.loads, HANDWRITTEN.read_text(encoding="utf-8").splitlines())
     return next(row for row in rows if row["request"] == request)
 
@@ -80,7 +80,7 @@ def find_problem(text: str, tools: list[dict[str, Any]]) -> str:
 
 
 def write_both(model: Model, question: dict[str, Any]) -> tuple[Written, Written]:
-    """The turn without and the one with the mask, after the same prompt."""
+    """Returns the turn without and the one with the mask, after the same prompt."""
     messages = [{"role": "user", "content": question["request"]}]
     masked = model.compile(Job(messages, question["tools"]))
     free = model.compile_text(masked.tokens, cache_prompt=False)
@@ -94,7 +94,7 @@ def write_both(model: Model, question: dict[str, Any]) -> tuple[Written, Written
 
 
 def show_turn(title: str, written: Written) -> list[Line]:
-    """The lines of one turn: its title, its text, and what it is worth."""
+    """Returns the lines of one turn: its title, its text, and what it is worth."""
     lines = [Line(title, DIM)]
     for part in written.text.splitlines():
         for piece in textwrap.wrap(part, COLUMNS - 4) or [""]:
@@ -108,7 +108,7 @@ def show_turn(title: str, written: Written) -> list[Line]:
 
 
 def draw(lines: list[Line], description: str) -> str:
-    """An SVG picture of the lines, as a terminal shows them."""
+    """Returns an SVG picture of the lines, as a terminal shows them."""
     height = LINE * (len(lines) + 1)
     drawn = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
@@ -129,7 +129,7 @@ def draw(lines: list[Line], description: str) -> str:
 
 
 def draw_both(model: Model) -> str:
-    """The picture of the question that `REQUEST` names."""
+    """Returns the picture of the question that `REQUEST` names."""
     question = read_question(REQUEST)
     free, masked = write_both(model, question)
     names = [tool["function"]["name"] for tool in question["tools"]]

@@ -55,7 +55,7 @@ class Times:
 
 
 def make_body(text: str, **options: Any) -> dict[str, Any]:
-    """A request of one message."""
+    """Returns a request of one message."""
     message = {"role": "user", "content": text}
     thinking = {"chat_template_kwargs": {"enable_thinking": False}}
     return {"messages": [message], "temperature": 0, "ignore_eos": True, **thinking, **options}
@@ -125,7 +125,7 @@ async def measure(url: str, streams: int, bodies: Sequence[dict[str, Any]]) -> T
 
 
 def read_command_line() -> argparse.Namespace:
-    """The options of the command."""
+    """Returns the options of the command."""
     parser = argparse.ArgumentParser(description="New prompts beside running streams.")
     parser.add_argument("-m", "--model", type=Path)
     parser.add_argument("--peers", type=Path, metavar="FOLDER", required=True)

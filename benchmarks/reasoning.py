@@ -40,7 +40,7 @@ class Outcome:
 
 
 def play(row: dict[str, Any], seed: int, budget: int) -> Outcome | None:
-    """One turn in which a call is required."""
+    """Plays one turn in which a call is required."""
     draw = random.Random(f"reasoning/{seed}/{budget}")
     names = [t for t in TEMPLATES if read_teaching(t).format.reasoning]
     place = stage(names[seed % len(names)], VOCABULARIES[seed // len(names) % 2])

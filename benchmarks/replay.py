@@ -25,7 +25,7 @@ _OFF = {"enable_thinking": False, "thinking": False}
 
 
 def read(paths: Iterable[str | Path]) -> Iterator[dict[str, Any]]:
-    """The rows of all files, in the row form of `check`."""
+    """Yields the rows of all files, in the row form of `check`."""
     for path in paths:
         with Path(path).open(encoding="utf-8") as lines:
             yield from (_as_check_row(json.loads(line)) for line in lines)
@@ -43,7 +43,7 @@ def _as_check_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _think_first(row: dict[str, Any]) -> str:
-    """The text after a thought, where the prompt opens one that the history leaves out."""
+    """Returns the text after a thought, where the prompt opens one that the history leaves out."""
     frame = read_context(row)
     block = frame.format.reasoning
     state = frame.find_state(row, row["tools"])
@@ -65,7 +65,7 @@ def judge(row: dict[str, Any], answer: dict[str, Any]) -> str:
 
 
 def _written(calls: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
-    """Those of the calls that the template has written; some write the first one alone."""
+    """Returns those of the calls that the template has written; some write the first one alone."""
     names = [call["name"] for call in calls]
     return [c for i, c in enumerate(calls) if text.count(c["name"]) > names[:i].count(c["name"])]
 
@@ -73,7 +73,7 @@ def _written(calls: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
 def replay(
     rows: Sequence[dict[str, Any]], markers: str
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
-    """Each row with its answer and verdict."""
+    """Yields each row with its answer and verdict."""
     answers = check_rows({**row, "markers": markers} for row in rows)
     for row, answer in zip(rows, answers, strict=True):
         yield row, answer, judge(row, answer)

@@ -30,7 +30,7 @@ _EMPTY = {"compiles": False, "enforced": [], "checked": [], "repaired": [], "ref
 
 
 def read(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The rows of all files."""
+    """Yields the rows of all files."""
     for path in map(Path, paths or sorted(SAMPLE.glob("schemas*.jsonl"))):
         if path.is_dir():
             yield from read_schema_store(path)
@@ -43,12 +43,12 @@ def read(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def try_out(row: dict[str, Any]) -> dict[str, Any]:
-    """The answer of `constrained schema` to that row."""
+    """Returns the answer of `constrained schema` to that row."""
     return next(iter(check_schemas([row])))
 
 
 def try_sorted(row: dict[str, Any]) -> dict[str, Any]:
-    """The same with the keys of each instance in the order of the schema."""
+    """Returns the same with the keys of each instance in the order of the schema."""
     return try_out(sort_instances(row))
 
 
@@ -92,7 +92,7 @@ class Tally:
             self.misses["invalid accepted"].append(f"{row['id']} #{number}{delivered}")
 
     def show(self) -> Iterator[str]:
-        """The figures, line by line."""
+        """Yields the figures, line by line."""
         n = self.counts
         lines = [
             ("schemas that compile", n["compiling"], n["schemas"]),

@@ -57,7 +57,7 @@ class Module:
 
 
 def read_modules(root: Path, packages: Iterable[str] = PACKAGES) -> list[Module]:
-    """The modules of the packages in a checkout, in the order of their paths."""
+    """Returns the modules of the packages in a checkout, in the order of their paths."""
     modules: list[Module] = []
     for package in packages:
         for file in sorted((root / package).rglob("*.py")):
@@ -75,7 +75,8 @@ def _name(path: Path) -> str:
 
 
 def find_imports(module: Module, names: set[str]) -> set[str]:
-    """The modules among `names` that a module imports, in functions and for types as well."""
+    """Returns the modules among `names` that a module imports, in functions and for types as
+    well."""
     found: set[str] = set()
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
@@ -88,7 +89,7 @@ def find_imports(module: Module, names: set[str]) -> set[str]:
 
 
 def import_graph(modules: Sequence[Module]) -> dict[str, set[str]]:
-    """Each module, and the modules among them that it imports."""
+    """Returns each module, and the modules among them that it imports."""
     names = {module.name for module in modules}
     return {module.name: find_imports(module, names) for module in modules}
 
@@ -113,7 +114,8 @@ def find_single_importers(modules: Sequence[Module]) -> dict[str, str]:
 
 
 def find_arrows(package: str, graph: Graph) -> dict[str, set[str]]:
-    """The direct children of a package (modules and packages), and which of them each imports."""
+    """Returns the direct children of a package (modules and packages), and which of them each
+    imports."""
     depth = package.count(".") + 2
     arrows: dict[str, set[str]] = defaultdict(set)
 
@@ -139,7 +141,7 @@ def find_circles(graph: Graph) -> list[list[str]]:
 
 
 def _reach(start: str, graph: Graph) -> set[str]:
-    """Everything that arrows lead to from a name."""
+    """Returns everything that arrows lead to from a name."""
     reached: set[str] = set()
     open_names = [start]
     while open_names:
@@ -150,7 +152,8 @@ def _reach(start: str, graph: Graph) -> set[str]:
 
 
 def find_package_circles(modules: Sequence[Module]) -> list[tuple[str, list[str]]]:
-    """Each package whose children (modules and packages) import each other in a circle, with it."""
+    """Returns each package whose children (modules and packages) import each other in a circle,
+    with it."""
     graph = import_graph(modules)
     circles: list[tuple[str, list[str]]] = []
     for module in modules:
@@ -161,7 +164,8 @@ def find_package_circles(modules: Sequence[Module]) -> list[tuple[str, list[str]
 
 
 def find_repeated_names(modules: Sequence[Module]) -> dict[str, list[str]]:
-    """Names of classes, and of public functions of a module, that are defined more than once.
+    """Returns the names of classes, and of public functions of a module, that are defined more than
+    once.
 
     Returns:
         Each such name, and the modules that define it.
@@ -174,12 +178,12 @@ def find_repeated_names(modules: Sequence[Module]) -> dict[str, list[str]]:
 
 
 def find_class_names(module: Module) -> list[str]:
-    """Names of the classes that a module defines."""
+    """Returns the names of the classes that a module defines."""
     return [node.name for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
 
 
 def _find_public_functions(module: Module) -> list[str]:
-    """Names of functions of the module itself; those that overloads repeat, once."""
+    """Returns the names of functions of the module itself; those that overloads repeat, once."""
     functions = [node for node in module.tree.body if isinstance(node, _Function)]
     return sorted({node.name for node in functions if not node.name.startswith("_")})
 
@@ -245,7 +249,7 @@ def _count_parameters(function: _Function) -> int:
 
 
 def p95(values: Sequence[int]) -> float:
-    """The value that 95 % of the values do not exceed."""
+    """Returns the value that 95 % of the values do not exceed."""
     if len(values) < 2:
         return sum(values)
     return quantiles(values, n=20, method="inclusive")[-1]
@@ -263,7 +267,7 @@ def count_packages(modules: Sequence[Module]) -> dict[str, Counts]:
 
 
 def describe(modules: Sequence[Module]) -> Iterator[str]:
-    """The lines of a report on the modules of a checkout."""
+    """Yields the lines of a report on the modules of a checkout."""
     yield from _write_table(count_packages(modules))
 
     folders: dict[str, list[Module]] = defaultdict(list)

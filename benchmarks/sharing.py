@@ -41,7 +41,7 @@ class Step:
 def first_event(
     model: Model, messages: Sequence[Any], tools: Sequence[Any] = TOOLS, **options: Any
 ) -> tuple[float, Reply]:
-    """Seconds until something is told, and the reply."""
+    """Returns the seconds until the first event, and the reply."""
     started = time.perf_counter()
     stream = model.stream(messages, tools, **({"sampling": GREEDY, "max_tokens": 64} | options))
     told = 0.0

@@ -92,7 +92,7 @@ class ReceivedReply:
                 call[name] += text or ""
 
     def fits(self, kind: str) -> bool:
-        """True if it is what was asked for."""
+        """Returns whether it is what was asked for."""
         try:
             if kind == "answer":
                 return jsonschema_rs.is_valid(ANSWER, json.loads(self.content))
@@ -116,7 +116,7 @@ class Score:
 
 
 def make_body(kind: str, number: int, *, is_streamed: bool) -> dict[str, Any]:
-    """A request; another number is another prompt."""
+    """Returns the body of a request; another number gives another prompt."""
     city = CITIES[number % len(CITIES)]
     question = f"Question {number}: how will the weather be in {city} tomorrow?"
     body: dict[str, Any] = {
@@ -133,7 +133,7 @@ def make_body(kind: str, number: int, *, is_streamed: bool) -> dict[str, Any]:
 
 
 async def ask(client: httpx.AsyncClient, body: dict[str, Any]) -> ReceivedReply:
-    """One reply, read to its end."""
+    """Asks for one reply and reads it to its end."""
     received = ReceivedReply()
     if not body["stream"]:
         response = await client.post(CHAT, json=body)
@@ -176,7 +176,7 @@ async def run_round(url: str, kind: str, bodies: Sequence[dict[str, Any]], clien
 
 
 def read_command_line() -> argparse.Namespace:
-    """The options of the command."""
+    """Returns the options of the command."""
     parser = argparse.ArgumentParser(description="Replies a second, side by side.")
     parser.add_argument("-m", "--model", type=Path)
     parser.add_argument("--peers", type=Path, metavar="FOLDER", required=True)

@@ -99,7 +99,7 @@ class Client:
                 tally.note(kind, status, time.monotonic() - began, fault)
 
     def _ask(self) -> tuple[str, str, str]:
-        """One request: its kind, its status, and what is wrong with the answer."""
+        """Sends one request; returns its kind, its status, and what is wrong with the answer."""
         chance = self._draw.random()
         if chance < HOSTILE:
             attack, content = self._draw.choice(self._attacks)
@@ -152,7 +152,7 @@ class Client:
 
 
 def rename(tools: list[Any], mark: str) -> list[Any]:
-    """The same tools, with a mark after each name."""
+    """Returns the same tools, with a mark after each name."""
     return [
         tool | {"function": tool["function"] | {"name": tool["function"]["name"][:50] + mark}}
         for tool in tools
@@ -160,7 +160,7 @@ def rename(tools: list[Any], mark: str) -> list[Any]:
 
 
 def find_fault(reply: dict[str, Any], tools: list[Any]) -> str:
-    """What is wrong with the calls of a reply; "" if nothing is."""
+    """Returns what is wrong with the calls of a reply; "" if nothing is."""
     schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
     for call in reply["choices"][0]["message"].get("tool_calls", ()):
         function = call["function"]
@@ -191,7 +191,7 @@ def find_figures(served: Served, pattern: str) -> dict[str, float]:
 
 
 def watch(served: Served, seconds: float) -> list[int]:
-    """The memory after each tenth of the time, printed with what else could leak."""
+    """Returns the memory after each tenth of the time, printed with what else could leak."""
     memory: list[int] = []
     for part in range(PARTS):
         time.sleep(seconds / PARTS)
@@ -207,7 +207,7 @@ def watch(served: Served, seconds: float) -> list[int]:
 
 
 def prepare_attacks() -> list[tuple[Attack, str]]:
-    """The attacks with their bodies as JSON, but for the largest."""
+    """Returns the attacks with their bodies as JSON, but for the largest."""
     prepared: list[tuple[Attack, str]] = []
     for attack in (*ATTACKS, *BODIES):
         content = json.dumps(attack.make())

@@ -37,7 +37,7 @@ WRITE = tool("write", {"text": {"type": "string"}})
 def stream(
     page: Any, address: str, *, tools: list[Any], tokens: int
 ) -> tuple[list[float], list[float]]:
-    """The milliseconds of the long tasks while a reply streams, and of each drawing."""
+    """Returns the milliseconds of the long tasks while a reply streams, and of each drawing."""
     page.goto(f"{address}/playground")
     page.fill("#tools", json.dumps(tools))
     page.fill("#mocks", "")

@@ -61,7 +61,7 @@ class Tally:
 
 
 def find_faults(reply: Reply, tools: list[dict[str, Any]]) -> list[str]:
-    """What is wrong with the calls of a reply."""
+    """Returns what is wrong with the calls of a reply."""
     known = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
     faults = list[str]()
     for call in reply.calls:
@@ -94,7 +94,7 @@ def converse(model: Model, sets: list[Any], tally: Tally, seed: int, *, turns: i
 def ask(
     model: Model, messages: list[Any], tools: list[Any], draw: random.Random
 ) -> tuple[str, Reply | None]:
-    """One request, and how it ended."""
+    """Sends one request; returns how it ended."""
     options: Any = {"max_tokens": draw.randint(24, 96)}
     options["sampling"] = Sampling(temperature=draw.choice((0.0, 1.0)), seed=draw.randrange(999))
     leaves = draw.random()
@@ -170,8 +170,8 @@ def measure() -> int:
 def run(
     model: Model, hold: Callable[[Tally, int], None], conversations: int, users: int
 ) -> tuple[Tally, list[int], list[int]]:
-    """All conversations, by number; the memory after each tenth of them, and the memory beside what
-    the caches hold."""
+    """Returns all conversations, by number; the memory after each tenth of them, and the memory
+    beside what the caches hold."""
     tally, memory, beside = Tally(), list[int](), list[int]()
     for part in range(10):
         numbers = range(part * conversations // 10, (part + 1) * conversations // 10)

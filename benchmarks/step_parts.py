@@ -82,7 +82,7 @@ class Clock:
             self._open.pop()
 
     def wrap(self, part: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        """The same method, which is charged."""
+        """Returns the same method, which is charged."""
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             with self.measure(part):

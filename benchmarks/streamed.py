@@ -23,7 +23,7 @@ from constrained import embedded
 
 
 def draw_body(seed: int, sets: list[Any]) -> Any:
-    """A request."""
+    """Returns a request."""
     draw = random.Random(seed)
     text = " ".join(draw.choices(WORDS, k=draw.randint(3, 40)))
     return {
@@ -39,7 +39,7 @@ def draw_body(seed: int, sets: list[Any]) -> Any:
 
 
 def ask_whole(client: httpx.Client, body: Any) -> Any:
-    """What a whole reply says; an error as its code."""
+    """Returns what a whole reply says; an error as its code."""
     response = client.post(CHAT, json=body)
     if response.status_code != 200:
         return response.json()["error"]["code"]
@@ -58,7 +58,7 @@ def ask_whole(client: httpx.Client, body: Any) -> Any:
 
 
 def ask_streamed(client: httpx.Client, body: Any) -> Any:
-    """The same of a stream."""
+    """Returns the same for a stream."""
     calls, finish = list[list[str]](), ""
     said = {"reasoning_content": "", "content": ""}
     with client.stream("POST", CHAT, json={**body, "stream": True}) as response:

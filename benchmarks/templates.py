@@ -49,7 +49,7 @@ class Row:
 
 
 def describe(path: Path) -> Row:
-    """The row of a template."""
+    """Returns the row of a template."""
     source = path.read_text(encoding="utf-8")
     template = ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=path.stem)
     teaching = select_format(template)
@@ -67,8 +67,8 @@ def describe(path: Path) -> Row:
 
 
 def _read(path: Path, turn: Rendered) -> str:
-    """How the turn is read: "" where the grammar accepts it, and the parser reads what it says but
-    for what is lost."""
+    """Returns how the turn is read: "" where the grammar accepts it, and the parser reads what it
+    says but for what is lost."""
     row = {"template": str(path), "tools": TOOLS, "messages": USER, "text": turn.text}
     (answer,) = check_rows([row])
     calls: list[Any] = [{k: c[k] for k in ("name", "arguments")} for c in answer["tool_calls"]]
@@ -86,12 +86,12 @@ def _read(path: Path, turn: Rendered) -> str:
 
 
 def describe_all(folder: Path) -> list[Row]:
-    """The rows of all templates in a folder."""
+    """Returns the rows of all templates in a folder."""
     return [describe(path) for path in sorted(folder.glob("*.jinja"))]
 
 
 def write_markdown(rows: Sequence[Row]) -> str:
-    """The table and its totals, in Markdown."""
+    """Returns the table and its totals, in Markdown."""
     lines = [_write_line(HEADS), _write_line(["---"] * len(HEADS))]
     lines += [_write_line(_cells(row)) for row in rows]
     return "\n".join([INTRODUCTION, *lines, "", count(rows), ""])
@@ -107,7 +107,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def count(rows: Sequence[Row]) -> str:
-    """The totals."""
+    """Returns the totals."""
     origins = Counter(row.origin for row in rows)
     told = ", ".join(f"{number} {origin}" for origin, number in sorted(origins.items()))
     verified = sum(row.verified for row in rows)

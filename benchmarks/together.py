@@ -64,7 +64,7 @@ class Chorus:
         return logits
 
     def sampler(self, sampling: Sampling) -> ImposedSampler:
-        """One that draws the next of the texts."""
+        """Returns a sampler that draws the next of the texts."""
         return ImposedSampler(self._engine.sampler(sampling), self._texts.pop(0))
 
 
@@ -77,7 +77,7 @@ class Run:
 
 
 def run(model: Model, loop: str) -> Run:
-    """One run of a loop."""
+    """Runs one of the loops."""
     turn, vocabulary = model.compile(ask(KeyOrder.SCHEMA)), model.engine.vocabulary
     cities = CITIES[:1] if loop.startswith("one") else CITIES
     texts = [[*vocabulary.encode_special(CALL.format(city)), vocabulary.end[0]] for city in cities]

@@ -54,7 +54,7 @@ class Tally:
 
 
 def count(path: str | Path, format: Format) -> Tally:
-    """The tally of one file."""
+    """Returns the tally of one file."""
     tally, seen = Tally(), set[str]()
     for row in read_rows([path]):
         for tool in row["tools"]:

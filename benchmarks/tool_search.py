@@ -49,7 +49,7 @@ class Question:
 
 
 def read_tools(folder: Path) -> dict[str, FunctionTool]:
-    """The tools by name."""
+    """Returns the tools by name."""
     tools: dict[str, FunctionTool] = {}
     for row in _read_lines(folder / "tool.jsonl"):
         properties: Json = {}
@@ -67,7 +67,7 @@ def read_tools(folder: Path) -> dict[str, FunctionTool]:
 
 
 def read_questions(folder: Path) -> list[Question]:
-    """The questions of all splits."""
+    """Returns the questions of all splits."""
     questions: list[Question] = []
     for split in SPLITS:
         for row in _read_lines(folder / f"{split}.jsonl"):
@@ -85,7 +85,7 @@ def _read_lines(path: Path) -> Iterator[Json]:
 def choose_tools(
     tools: Mapping[str, FunctionTool], needed: Sequence[str], size: int, rng: random.Random
 ) -> list[FunctionTool]:
-    """A catalogue of some size that has the needed tools."""
+    """Returns a catalogue of some size that has the needed tools."""
     others = [name for name in tools if name not in needed]
     names = [*needed, *rng.sample(others, size - len(needed))]
     rng.shuffle(names)
@@ -95,7 +95,8 @@ def choose_tools(
 def count_hits(
     tools: Mapping[str, FunctionTool], questions: Sequence[Question], size: int
 ) -> tuple[int, dict[int, int]]:
-    """How many tools the questions need, and how many of those are among the first ones found."""
+    """Returns how many tools the questions need, and how many of those are among the first ones
+    found."""
     rng = random.Random(size)
     needed, hits = 0, dict.fromkeys(PLACES, 0)
     together = max(1, size // 10)  # questions that share a catalogue
@@ -113,14 +114,14 @@ def count_hits(
 
 
 def count_tokens(model: Model, question: Question, tools: Sequence[Any]) -> int:
-    """The tokens of a prompt, whether the context has room for it or not."""
+    """Returns the tokens of a prompt, whether the context has room for it or not."""
     compiler = Compiler(model.engine.vocabulary, model.compiler.template)
     job = Job([{"role": "user", "content": question.text}], tools, tool_choice="none")
     return len(compiler.compile(job).prompt.tokens)
 
 
 def write_call(id: str, name: str, arguments: Json, result: str) -> list[Json]:
-    """A call in a conversation, and its result."""
+    """Returns a call in a conversation, and its result."""
     function = {"name": name, "arguments": json.dumps(arguments)}
     call = {"id": id, "type": "function", "function": function}
     return [
@@ -130,7 +131,7 @@ def write_call(id: str, name: str, arguments: Json, result: str) -> list[Json]:
 
 
 def write_conversation(question: Question, search: ToolSearch) -> Iterator[list[Json]]:
-    """The messages of each turn: after the question, each search and each call."""
+    """Yields the messages of each turn: after the question, each search and each call."""
     messages: list[Json] = [{"role": "user", "content": question.text}]
     yield list(messages)
     for number, (name, arguments) in enumerate(question.calls[:CALLS]):
@@ -144,8 +145,8 @@ def write_conversation(question: Question, search: ToolSearch) -> Iterator[list[
 def count_evaluated(
     model: Model, question: Question, search: ToolSearch, *, is_hidden: bool
 ) -> list[int]:
-    """The tokens of each turn's prompt that the model evaluates anew; no other conversation shares
-    what was computed."""
+    """Returns the tokens of each turn's prompt that the model evaluates anew; no other conversation
+    shares what was computed."""
     evaluated: list[int] = []
     for messages in write_conversation(question, search):
         tools, found = [search.tool], search.list_found(messages)

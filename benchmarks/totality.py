@@ -45,7 +45,7 @@ class Outcome:
 
 
 def read(format: Format, pieces: Sequence[str], recover: bool) -> Turn:
-    """What the parser reads in these pieces."""
+    """Returns what the parser reads in these pieces."""
     parser = Parser(format, TOOLS, recover=recover)
     events: list[Event] = [event for piece in pieces for event in parser.feed(piece)]
     return collect([*events, *parser.close()])

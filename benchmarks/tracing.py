@@ -59,7 +59,8 @@ def measure_json(model: Model, tokens: int) -> float:
 
 
 def count_calls(path: str | None, tokens: int, *, trace: bool) -> tuple[int, int]:
-    """The calls of functions in a reply of a model that was just loaded: those that trace, and all.
+    """Returns the calls of functions in a reply of a model that was just loaded: those that trace,
+    and all.
 
     Args:
         path: of the model; None: the demo model.

@@ -47,7 +47,7 @@ class Verdict:
 
 
 def read(path: str | Path) -> Iterator[Row]:
-    """The rows of a file that can be scored."""
+    """Yields the rows of a file that can be scored."""
     with Path(path).open(encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
@@ -56,7 +56,7 @@ def read(path: str | Path) -> Iterator[Row]:
 
 
 def select(row: Row) -> SelectedFormat:
-    """The format that the template of a row gets."""
+    """Returns the format that the template of a row gets."""
     template = ChatTemplate(
         row["template"],
         bos_token=row.get("bos_token") or "",
@@ -84,8 +84,8 @@ def judge(row: Row) -> Verdict:
 
 
 def means(row: Row, answer: Row) -> bool:
-    """True if the answer has the calls of the row, and its content and reasoning if it names
-    them."""
+    """Returns whether the answer has the calls of the row, and its content and reasoning if it
+    names them."""
     calls = [{"name": c["name"], "arguments": c["arguments"]} for c in answer["tool_calls"]]
     if calls != row["gold"]:
         return False
@@ -94,7 +94,8 @@ def means(row: Row, answer: Row) -> bool:
 
 
 def _is_rendered(row: Row) -> bool:
-    """True if the renderer writes the calls of the row so that they are accepted and read back."""
+    """Returns whether the renderer writes the calls of the row so that they are accepted and read
+    back."""
     try:
         context = read_context(row)
         state = context.find_state(row, row["tools"])
@@ -112,7 +113,7 @@ def _is_rendered(row: Row) -> bool:
 
 
 def group(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """The rows of each template."""
+    """Returns the rows of each template."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row["name"], []).append(row)

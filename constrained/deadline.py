@@ -57,7 +57,7 @@ class Deadline:
     seconds: float
 
     def is_over(self, now: float) -> bool:
-        """True if the deadline is reached."""
+        """Returns whether the deadline is reached."""
         return now >= self.at
 
     def fail_waiting(self) -> DeadlineError:

@@ -39,7 +39,7 @@ NO_LIMITS = CallLimits()
 
 
 def limit_identical(parallel: bool | None) -> int:
-    """How often a turn may have the same call, if the client does not say.
+    """Returns how often a turn may have the same call, if the client does not say.
 
     Args:
         parallel: whether the client allows parallel calls; None: it does not say.

@@ -77,7 +77,7 @@ def _as_object(arguments: Any) -> Any:
 
 
 def is_text_parts(content: Any) -> bool:
-    """True if it is OpenAI's list of content parts, all of them text."""
+    """Returns whether it is OpenAI's list of content parts, all of them text."""
     return isinstance(content, list) and all(
         isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
         for part in content

@@ -114,7 +114,7 @@ class Reply:
         return f"Reply({', '.join(parts)}, {self.usage.completion_tokens} tokens)"
 
     def _repr_markdown_(self) -> str:
-        """What a notebook shows."""
+        """Returns what a notebook shows."""
         sections: list[str] = []
         if self.reasoning:
             sections.append(
@@ -311,7 +311,8 @@ class TurnCallIds:
 
 
 def has_own_ids(generation: Generation, reply: Reply) -> bool:
-    """True if no id that the model wrote was replaced, because another call already had it."""
+    """Returns whether no id that the model wrote was replaced, because another call already had
+    it."""
     written = [event.call.id for event in generation.events if isinstance(event, CallRead)]
     return all(id in (None, call.id) for id, call in zip(written, reply.calls, strict=False))
 

@@ -338,7 +338,7 @@ def _read_index(node: CallIndex, name: str, id: str | None) -> str | None:
 
 
 def _is_distinguishable(text: str, key: str, tool: Tool, tags: TaggedArguments) -> bool:
-    """True if the text of an argument cannot be the beginning of an object or a list."""
+    """Returns whether the text of an argument cannot be the beginning of an object or a list."""
     if tags.kinds or not text.startswith(("{", "[")):
         return True
     definitions = tool.schema.definitions

@@ -322,7 +322,7 @@ def find_reasoning_start(
     *,
     has_answer: bool = False,
 ) -> ReasoningStart:
-    """What a turn may begin with after a prompt.
+    """Returns what a turn may begin with after a prompt.
 
     | prompt | think     | begins with                                       |
     | ------ | --------- | ------------------------------------------------- |
@@ -419,7 +419,7 @@ class Policy:
         return cls(Choice.REQUIRED, (name,), parallel=False, think=think)
 
     def select(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """The tools that may be called, in the order of the offer.
+        """Returns the tools that may be called, in the order of the offer.
 
         Raises:
             ToolError: two tools share a name.

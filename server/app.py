@@ -312,7 +312,7 @@ def _find_path(request: Request) -> str | None:
 
 
 def _is_served(path: str, method: str | None = None) -> bool:
-    """True if the application has the path, and accepts the method if one is given."""
+    """Returns whether the application has the path, and accepts the method if one is given."""
     for router in ALL_ROUTERS:
         for route in router.routes:
             if not isinstance(route, Route) or not route.path_regex.match(path):

@@ -54,7 +54,7 @@ def as_caller(work: Callable[[], T]) -> Callable[[], T]:
 
 
 def is_background() -> bool:
-    """True if other requests have priority over the current one."""
+    """Returns whether other requests have priority over the current one."""
     return _caller.get().background
 
 

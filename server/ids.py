@@ -21,12 +21,12 @@ _APPROVAL = re.compile(rf"mcpr_(?:p_)?({_OWN.pattern})_[0-9a-f]{{24}}")
 
 
 def make_id(prefix: str) -> str:
-    """A new id, such as `chatcmpl-` and 24 hexadecimal digits."""
+    """Returns a new id, such as `chatcmpl-` and 24 hexadecimal digits."""
     return prefix + secrets.token_hex(12)
 
 
 def make_approval_id(id: str) -> str:
-    """A new id of a request to approve a call.
+    """Returns a new id of a request to approve a call.
 
     The id of the call is not enough, for equal conversations have equal ids of calls, and an
     approved call is executed once.
@@ -41,7 +41,7 @@ class SharedIds(Protocol):
     """Ids that several processes share."""
 
     def find(self, id: str) -> str | None:
-        """What the model wrote in place of an id; None: that is not known."""
+        """Returns what the model wrote in place of an id; None: that is not known."""
         ...
 
     def keep(self, id: str, written: str) -> None:
@@ -76,8 +76,8 @@ class CallIds:
             self._shared.keep(id, written)
 
     def read(self, id: str) -> str:
-        """The id inside, of one that a client carries back. A prefixed one of another server
-        becomes 9 letters and digits; what has no such prefix stays."""
+        """Returns the id inside, of one that a client carries back. A prefixed one of another
+        server becomes 9 letters and digits; what has no such prefix stays."""
         found = _APPROVAL.fullmatch(id) or _PREFIXED.fullmatch(id)
         if found is None:
             return id

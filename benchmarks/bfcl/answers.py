@@ -94,7 +94,7 @@ class Figures:
 
 
 def ask_server(url: str, question: Question, *, choice: str, limits: Limits) -> Outcome:
-    """One request to /v1/chat/completions."""
+    """Sends one request to /v1/chat/completions."""
     body = {
         "messages": question.messages,
         "tools": question.tools,
@@ -126,7 +126,7 @@ def ask_server(url: str, question: Question, *, choice: str, limits: Limits) -> 
 
 
 def ask_peer(peer: Peer, question: Question, *, way: str, model: Model, limits: Limits) -> Outcome:
-    """One completion that a grammar holds to a call.
+    """Requests one completion that a grammar holds to a call.
 
     Args:
         way: the name of a row of the table.
@@ -159,7 +159,7 @@ def ask_peer(peer: Peer, question: Question, *, way: str, model: Model, limits: 
 
 
 def write_schema(tools: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The schema of one call: a tool's name, and its arguments."""
+    """Returns the schema of one call: a tool's name, and its arguments."""
     calls: list[dict[str, Any]] = []
     for tool in tools:
         function = tool["function"]
@@ -178,7 +178,7 @@ def _read_call(text: str) -> list[Call] | None:
 
 
 def summarise(way: str, kind: str, pairs: Sequence[tuple[Question, Outcome]]) -> Figures:
-    """The row of the table for a way and its questions of one kind."""
+    """Returns the row of the table for a way and its questions of one kind."""
     right_name = exact = None
     if any(question.right_name for question, _ in pairs):
         right_name = _mean(_names_right(question, outcome) for question, outcome in pairs)
@@ -207,7 +207,7 @@ def is_valid(question: Question, outcome: Outcome) -> bool:
 
 
 def _names_right(question: Question, outcome: Outcome) -> bool:
-    """True if the right tool was called, and no other one."""
+    """Returns whether the right tool was called, and no other one."""
     return {call.name for call in outcome.calls or ()} == {question.right_name}
 
 

@@ -34,7 +34,7 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
             self._file.close()
 
     def find(self, way: str, question: Question) -> Outcome | None:
-        """What this way has answered already."""
+        """Returns what this way has answered already."""
         return self._outcomes.get((way, question.id))
 
     def add(self, way: str, question: Question, outcome: Outcome) -> None:

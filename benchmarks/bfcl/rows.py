@@ -83,7 +83,7 @@ def read_questions(
 
 
 def find_kind(category: str) -> str | None:
-    """The kind of a category; None for those that are not asked."""
+    """Returns the kind of a category; None for those that are not asked."""
     for kind, categories in KINDS.items():
         if category in categories:
             return kind
@@ -91,7 +91,7 @@ def find_kind(category: str) -> str | None:
 
 
 def find_half(id: str) -> str:
-    """The half to which a row belongs, whatever other rows there are."""
+    """Returns the half to which a row belongs, whatever other rows there are."""
     return HALVES[int(_digest(id)[-1], 16) % 2]
 
 
@@ -100,8 +100,8 @@ def _digest(id: str) -> str:
 
 
 def read_question(row: dict[str, Any]) -> Question | None:
-    """The row; None where its right call does not fit its own schema, as in some 3 % of BFCL, or
-    where its category is not asked."""
+    """Returns the row; None where its right call does not fit its own schema, as in some 3 % of
+    BFCL, or where its category is not asked."""
     kind = find_kind(row["category"])
     if kind is None:
         return None
@@ -120,7 +120,8 @@ def read_question(row: dict[str, Any]) -> Question | None:
 
 
 def _write_alternatives(value: Any) -> Any:
-    """A value in the form of BFCL's alternatives: each member of an object is a list of them."""
+    """Returns a value in the form of BFCL's alternatives: each member of an object is a list of
+    them."""
     match value:
         case dict():
             return {key: [_write_alternatives(member)] for key, member in value.items()}
@@ -131,7 +132,7 @@ def _write_alternatives(value: Any) -> Any:
 
 
 def fits(call: Call, tools: Iterable[dict[str, Any]]) -> bool:
-    """True if a tool on offer is called, with arguments that its schema admits."""
+    """Returns whether a tool on offer is called, with arguments that its schema admits."""
     for tool in tools:
         if tool["function"]["name"] == call.name:
             return jsonschema_rs.is_valid(tool["function"]["parameters"], call.arguments)
@@ -139,7 +140,7 @@ def fits(call: Call, tools: Iterable[dict[str, Any]]) -> bool:
 
 
 def is_exact(calls: Sequence[Call], question: Question) -> bool:
-    """True if there is one call, and it is the right one."""
+    """Returns whether there is one call, and it is the right one."""
     if len(calls) != 1 or calls[0].name != question.right_name:
         return False
     return any(_has_members(calls[0].arguments, right) for right in question.right_arguments)

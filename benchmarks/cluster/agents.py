@@ -49,7 +49,7 @@ class RecordedAgent:
 
 
 def read_agents(path: Path = RECORDED) -> list[RecordedAgent]:
-    """The recorded agents."""
+    """Returns the recorded agents."""
     rows = json.loads(path.read_text(encoding="utf-8"))
     return [
         RecordedAgent(**{**row, "prompts": tuple(row["prompts"]), "outputs": tuple(row["outputs"])})

@@ -32,7 +32,7 @@ class Policy(Protocol):
     name: str
 
     def choose(self, conversation: int, chain: Chain, unseen: int) -> int:
-        """The replica for a request.
+        """Returns the replica for a request.
 
         Args:
             conversation: its number.
@@ -82,7 +82,7 @@ class _Counting:
         return self._alive[int(self._random.random() * len(self._alive))]
 
     def _choose_less_busy(self) -> int:
-        """The power of two choices, which is Ray Serve's default."""
+        """Chooses by the power of two choices, which is Ray Serve's default."""
         one, other = self._draw(), self._draw()
         return one if self._requests[one] <= self._requests[other] else other
 

@@ -85,7 +85,7 @@ class SimulatedReplica:
         return Service(cached, first, end)
 
     def _look_up(self, request: SimulatedRequest) -> int:
-        """How much of the prompt is kept; from now on, all of it is, and the reply."""
+        """Returns how much of the prompt is kept; from now on, all of it is, and the reply."""
         head = self._kept.get(("head", request.application), 0)
         tail = self._kept.get(("conversation", request.conversation), 0)
         # The head is used last: it outlives all conversations that begin with it.

@@ -167,7 +167,8 @@ class Simulation:
         return self._sum_up(busy)
 
     def _draw_arrivals(self) -> np.ndarray:
-        """The times at which conversations come, so that replicas are as busy as they are to be."""
+        """Returns the times at which conversations come, so that replicas are as busy as they are
+        to be."""
         work = 0.0
         for agent in self._agents:
             new = agent.prompts[-1] - agent.head + agent.outputs[-1]
@@ -276,7 +277,8 @@ def _average(seconds: list[float]) -> float:
 
 
 def name_blocks(request: SimulatedRequest, tokens: int) -> Chain:
-    """The names of the blocks of a prompt: those of its head are those of its application."""
+    """Returns the names of the blocks of a prompt: those of its head are those of its
+    application."""
     shared = request.head // BLOCK
     first = (request.application * _SPREAD) & _NUMBERS
     own = ((request.conversation + _APART) * _SPREAD) & _NUMBERS

@@ -49,7 +49,8 @@ class EngineVocabulary:
 
 
 def make_vocabulary(folder: Path, *, marked: bool) -> EngineVocabulary:
-    """The vocabulary of the small random model; `marked`: with every marker as one token."""
+    """Returns the vocabulary of the small random model; `marked`: with every marker as one
+    token."""
     tokens, markers = load_small(), ATOMS if marked else ()
     path = write_model(
         folder / f"{'marked' if marked else 'plain'}.gguf",

@@ -10,7 +10,7 @@ class EngineReading(ABC):
 
     @abstractmethod
     def allowed(self, tokens: Sequence[int]) -> list[int]:
-        """Those of the tokens that may come next."""
+        """Returns those of the tokens that may come next."""
 
     @abstractmethod
     def commit(self, token: int) -> None:
@@ -41,7 +41,7 @@ class EngineReading(ABC):
         draw: random.Random,
         steps: int = 300,
     ) -> list[int] | None:
-        """A random turn; None if it finds no end.
+        """Returns a random turn; None if it finds no end.
 
         Args:
             tokens: those that it may have in it.

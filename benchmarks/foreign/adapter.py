@@ -35,11 +35,11 @@ class Adapter(Protocol):
         ...
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """The answer for a whole text."""
+        """Returns the answer for a whole text."""
         ...
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
-        """The deltas for chunks."""
+        """Yields the deltas for chunks."""
         ...
 
 
@@ -55,11 +55,11 @@ class Tokenizer:
     """A tokenizer with a token for each tag, and one for each other character."""
 
     def get_vocab(self) -> dict[str, int]:
-        """The ids of the tags."""
+        """Returns the ids of the tags."""
         return {tag: i for i, tag in enumerate(TAGS, 1)}
 
     def encode(self, text: str, **_: Any) -> list[int]:
-        """The ids of a text."""
+        """Returns the ids of a text."""
         ids: list[int] = []
         while text:
             tag = next((tag for tag in TAGS if text.startswith(tag)), text[0])
@@ -68,12 +68,12 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: Sequence[int], **_: Any) -> str:
-        """The text of ids."""
+        """Returns the text of ids."""
         return "".join(chr(id - FIRST) if id >= FIRST else TAGS[id - 1] for id in ids)
 
 
 def move_cuts(chunks: list[str]) -> list[str]:
-    """The chunks as whole tokens: none is empty, and none ends inside of a tag."""
+    """Returns the chunks as whole tokens: none is empty, and none ends inside of a tag."""
     text = "".join(chunks)
     moved: list[str] = []
     start = end = 0
@@ -107,7 +107,7 @@ class Vllm:
         return self._parser(Tokenizer(), request.tools), request
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """The answer for a whole text."""
+        """Returns the answer for a whole text."""
         parser, request = self._make(tools)
         ids = Tokenizer().encode(text)
         _, content, calls = parser.parse(
@@ -116,7 +116,7 @@ class Vllm:
         return answer(content, [(call.name, call.arguments) for call in calls or ()])
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
-        """The deltas for chunks."""
+        """Yields the deltas for chunks."""
         parser, request = self._make(tools)
         for i, chunk in enumerate(chunks, 1):
             finished = i == len(chunks)
@@ -143,7 +143,7 @@ class Sglang:
         return self._parser([self._tool(**tool) for tool in tools], self._name)
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """The answer for a whole text."""
+        """Returns the answer for a whole text."""
         parser = self._make(tools)
         # Its server asks this first.
         if not tools or not parser.has_tool_call(text):
@@ -152,7 +152,7 @@ class Sglang:
         return answer(content, [(call.name, call.parameters) for call in calls])
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
-        """The deltas for chunks."""
+        """Yields the deltas for chunks."""
         if not tools:
             yield {"content": "".join(chunks)}
             return
@@ -166,7 +166,8 @@ class Sglang:
             yield {"calls": [{"index": index, "arguments": rest}]}
 
     def _find_unstreamed(self, detector: Any) -> str:
-        """The arguments of the last call that its server sends when the generation has ended."""
+        """Returns the arguments of the last call that its server sends when the generation has
+        ended."""
         calls = getattr(detector, "prev_tool_call_arr", None) or []
         told = getattr(detector, "streamed_args_for_tool", None) or []
         if not 0 < len(calls) <= len(told):
@@ -203,13 +204,13 @@ class Lmdeploy:
         return self._parser(self._request(model="m", messages=[USER], tools=tools or None))
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """The answer for a whole text."""
+        """Returns the answer for a whole text."""
         content, calls, _ = self._make(tools).parse_complete(text, Tokenizer().encode(text))
         told = [(call.function.name, call.function.arguments) for call in calls or ()]
         return answer(content, told)
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
-        """The deltas for chunks."""
+        """Yields the deltas for chunks."""
         parser = self._make(tools)
         for i, chunk in enumerate(chunks, 1):
             is_last = i == len(chunks)
@@ -230,13 +231,13 @@ class VllmMlx:
         self._parser = ToolParserManager.get_tool_parser(name)
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """The answer for a whole text."""
+        """Returns the answer for a whole text."""
         told = self._parser(None).extract_tool_calls(text, {"tools": tools})
         calls = [(call["name"], call["arguments"]) for call in told.tool_calls]
         return answer(told.content, calls)
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
-        """None: see above."""
+        """Yields None: see above."""
         raise NotImplementedError
 
 
@@ -254,7 +255,7 @@ class Xinference:
         self._tools = request_tools_var
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """The answer for a whole text."""
+        """Returns the answer for a whole text."""
         self._tools.set(tools)
         told = self._parser().extract_tool_calls(text)
         content = "".join(part for part, name, _ in told if name is None and part)
@@ -262,7 +263,7 @@ class Xinference:
         return answer(content, calls)
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
-        """None: see above."""
+        """Yields None: see above."""
         raise NotImplementedError
 
 
@@ -276,13 +277,13 @@ ADAPTERS: dict[str, Callable[[str], Adapter]] = {
 
 
 def answer(content: str | None, calls: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """What was read, as the protocol has it."""
+    """Returns what was read, as the protocol has it."""
     shown = [{"name": name, "arguments": arguments} for name, arguments in calls]
     return {"content": content, "calls": shown}
 
 
 def openai_delta(delta: Any) -> dict[str, Any]:
-    """A delta in the form of OpenAI, as the protocol has it."""
+    """Returns a delta in the form of OpenAI, as the protocol has it."""
     calls: list[dict[str, Any]] = []
     for call in delta.tool_calls or ():
         function = call.function or SimpleNamespace(name=None, arguments=None)
@@ -294,7 +295,7 @@ def openai_delta(delta: Any) -> dict[str, Any]:
 
 
 def respond(adapter: Adapter, request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a request."""
+    """Returns the answer to a request."""
     if "hello" in request:
         return {"can": adapter.can}
     try:

@@ -218,7 +218,7 @@ JINJA_PIECES = (
 
 
 def read_templates() -> list[str]:
-    """The chat templates of the examples."""
+    """Returns the chat templates of the examples."""
     return [path.read_text("utf-8") for path in sorted(TEMPLATES.glob("*.jinja"))]
 
 
@@ -227,7 +227,7 @@ def _write_text(text: str) -> bytes:
 
 
 def write_gguf() -> bytes:
-    """A GGUF file with metadata of all types, and without tensors."""
+    """Returns a GGUF file with metadata of all types, and without tensors."""
     values: list[tuple[str, int, bytes]] = [
         ("general.architecture", 8, _write_text("qwen3")),
         ("qwen3.block_count", 4, struct.pack("<I", 2)),

@@ -53,7 +53,7 @@ ODD_NAMES = ("", "x", "type", "$ref", "$defs", "not", "\ud800", "__class__", "0"
 
 
 def find_places(value: Json) -> list[tuple[Json, Any]]:
-    """All members and items of a JSON value: what holds each, and its key or index."""
+    """Returns all members and items of a JSON value: what holds each, and its key or index."""
     places: list[tuple[Json, Any]] = []
     waiting = [value]
     while waiting:
@@ -137,7 +137,7 @@ def damaged_bytes(draw: st.DrawFn, bases: Sequence[bytes]) -> bytes:
 
 
 def show(value: Any) -> str:
-    """An input in one line: JSON where it is some."""
+    """Returns an input in one line: JSON where it is some."""
     if isinstance(value, bytes | str):
         return repr(value)
     return json.dumps(value)

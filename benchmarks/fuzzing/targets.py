@@ -68,7 +68,7 @@ class CrashError(AssertionError):
 
 @cache
 def make_model() -> Model:
-    """A model over bytes that ends its turn as soon as it may."""
+    """Returns a model over bytes that ends its turn as soon as it may."""
     vocabulary = byte_vocabulary(MARKERS)
     row = np.zeros(len(vocabulary.tokens), np.float32)
     for rank, byte in enumerate(LIKED):
@@ -132,7 +132,7 @@ def _read_header(metadata: dict[str, Any]) -> object:
 
 
 def _write_snapshot() -> tuple[str, bytes]:
-    """The name and the content of a snapshot file."""
+    """Returns the name and the content of a snapshot file."""
     outline = Outline([*range(40)], in_blocks=8, checkpoints=(16, 32), is_pinned=True)
     with tempfile.TemporaryDirectory() as folder:
         SnapshotFiles(Path(folder), "model", 1 << 20).write(
@@ -146,7 +146,7 @@ SNAPSHOT_NAME, SNAPSHOT = _write_snapshot()
 
 
 def _seal(data: bytes) -> bytes:
-    """The same content under a checksum that fits."""
+    """Returns the same content under a checksum that fits."""
     size = int.from_bytes(data[40:44], "little") if len(data) >= PREFIX.size else 0
     body = data[PREFIX.size :]
     return PREFIX.pack(MAGIC, hashlib.blake2b(body, digest_size=32).digest(), size) + body

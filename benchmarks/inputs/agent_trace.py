@@ -77,7 +77,7 @@ _TOOLS: Any = (
 
 
 def make_tools() -> list[Json]:
-    """The tools, in the form of the dialect; the last one ends what is to be cached."""
+    """Returns the tools, in the form of the dialect; the last one ends what is to be cached."""
     tools = [_make_tool(name, text, parameters) for name, text, *parameters in _TOOLS]
     tools[-1] |= PINNED
     return tools
@@ -91,7 +91,7 @@ def _make_tool(name: str, text: str, parameters: list[tuple[str, str, bool, str]
 
 
 def make_system(request: int) -> list[Json]:
-    """The system text of a request; what changes with it is what agents let change."""
+    """Returns the system text of a request; what changes with it is what agents let change."""
     billing = f"x-anthropic-billing-header: cc_version=2.1; cch={request:05x};"
     settings = (
         f"Settings: /home/user/.agent/claude-settings-{request:08x}-0000-4000-8000-{0:012}.json"
@@ -105,7 +105,7 @@ def make_system(request: int) -> list[Json]:
 
 
 def make_result(turn: int) -> str:
-    """What a tool says in a turn."""
+    """Returns what a tool says in a turn."""
     lines = [
         f"src/module_{turn}.py:{line}: def step_{turn}_{line}(state, count={line * turn}):"
         for line in range(1, 13)

@@ -42,7 +42,8 @@ class Ask:
 def ask(
     row: dict[str, Any], teaching: SelectedFormat, policy: str, draw: random.Random
 ) -> Ask | None:
-    """A request over the tools of a row; None where format or template refuse all of them."""
+    """Returns a request over the tools of a row; None where format or template refuse all of
+    them."""
     format = teaching.format
     tools = usable(row, teaching).tools
     if not tools:
@@ -83,7 +84,7 @@ def _choice(word: str, names: list[str], draw: random.Random) -> Any:
 
 
 def _answer_schema(tools: Sequence[dict[str, Any]], draw: random.Random) -> Any:
-    """A schema of a tool as that of the answer, or a plain one."""
+    """Returns a schema of a tool as that of the answer, or a plain one."""
     schema = as_openai([draw.choice(tools)])[0]["function"]["parameters"]
     plain = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
     has_both = {"name", "parameters"} <= set(schema.get("properties", {}))
@@ -91,7 +92,7 @@ def _answer_schema(tools: Sequence[dict[str, Any]], draw: random.Random) -> Any:
 
 
 def find_faults(request: Ask, turn: CompiledTurn, reply: Reply) -> list[str]:
-    """What is wrong with a reply; arguments and answers are judged by jsonschema-rs."""
+    """Returns what is wrong with a reply; arguments and answers are judged by jsonschema-rs."""
     faults: list[str] = []
     bodies = {t["function"]["name"]: t["function"] for t in as_openai(request.tools)}
     allowed = turn.policy.names or tuple(bodies)

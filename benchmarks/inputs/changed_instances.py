@@ -32,7 +32,7 @@ def _change(instance: Json, rng: random.Random) -> Json:
 
 
 def _list_places(instance: Json) -> Iterator[list[str | int]]:
-    """The steps to each value in a list with the instance."""
+    """Yields the steps to each value in a list with the instance."""
     queue: list[tuple[list[str | int], Json]] = [([0], instance)]
     while queue:
         place, value = queue.pop()

@@ -72,7 +72,7 @@ class _Draw:
         self._root = root
 
     def draw(self, schema: Json, depth: int = 0) -> Json:
-        """An instance of a subschema."""
+        """Returns an instance of a subschema."""
         flat = self._flatten(schema)
         if "const" in flat:
             return flat["const"]
@@ -101,7 +101,7 @@ class _Draw:
         return self._data.draw(st.booleans())
 
     def _flatten(self, schema: Json) -> dict[str, Json]:
-        """The schema and what is conjoined with it as one; of alternatives one is drawn."""
+        """Returns the schema and what is conjoined with it as one; of alternatives one is drawn."""
         if not is_object(schema):
             return {}
         flat: dict[str, Json] = {}
@@ -236,7 +236,7 @@ class _Draw:
 
 
 def _match(pattern: str) -> SearchStrategy[str]:
-    """Texts that match an expression of ECMA 262, as far as Python reads it alike."""
+    """Returns the texts that match an expression of ECMA 262, as far as Python reads it alike."""
     translated = re.sub(r"\\p\{[^}]*\}", "[a-zA-Z]", pattern)
     translated = re.sub(r"\$(?=$|\))", r"\\Z", translated)
     try:

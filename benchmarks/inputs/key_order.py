@@ -9,7 +9,7 @@ from grammars.schema.nodes import Array, Constant, Node, Object, flatten
 
 
 def sort_instances(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with all instances sorted; the row itself if its schema is refused."""
+    """Returns the row with all instances sorted; the row itself if its schema is refused."""
     try:
         schema = lower(row["schema"], close=False, only_object=False)
     except SchemaError:

@@ -22,7 +22,7 @@ DOCUMENTS = frozenset([".json", ".yaml", ".yml"])
 
 
 def read_operations(path: Path) -> Iterator[dict[str, Any]]:
-    """The operations with arguments, as rows `{id, schema}`.
+    """Yields the operations with arguments, as rows `{id, schema}`.
 
     Parameters are properties; so are the members of a body that is a plain object, another body is
     the property `body`. What the schemas refer to is in `$defs`.
@@ -69,7 +69,7 @@ class _Tool:
                 self._add_body(media.get("schema", {}), required=body.get("required", False))
 
     def write(self) -> dict[str, Json]:
-        """The schema."""
+        """Returns the schema."""
         schema: dict[str, Json] = {"type": "object", "properties": self.properties}
         if self._required:
             schema["required"] = list(dict.fromkeys(self._required))
@@ -110,7 +110,7 @@ class _Tool:
             self._required.append(name)
 
     def _move(self, value: Any) -> Any:
-        """A copy, its references into `$defs`."""
+        """Returns a copy, its references into `$defs`."""
         if is_list(value):
             return [self._move(item) for item in value]
         if not is_object(value):

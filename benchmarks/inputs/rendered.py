@@ -72,7 +72,7 @@ class Rendered:
 
 
 def find_start(teaching: SelectedFormat, **kwargs: Any) -> State | None:
-    """Where the prompt leaves the turn; None if the template refuses it."""
+    """Returns where the prompt leaves the turn; None if the template refuses it."""
     try:
         prompt, plain = (
             teaching.template.render(USER, TOOLS, add_generation_prompt=on, **kwargs)
@@ -84,7 +84,7 @@ def find_start(teaching: SelectedFormat, **kwargs: Any) -> State | None:
 
 
 def render_turns(teaching: SelectedFormat) -> Iterator[Rendered]:
-    """The turns as this template writes them; without what it refuses."""
+    """Yields the turns as this template writes them; without what it refuses."""
     state, end = find_start(teaching), _find_end(teaching)
     for kind, message in TURNS.items():
         if state is None or (kind == "two calls" and teaching.format.single):
@@ -107,8 +107,8 @@ def _open(teaching: SelectedFormat) -> str:
 
 
 def _render(teaching: SelectedFormat, state: State, message: Message) -> str | None:
-    """What stands after the prompt. Many templates open a thought in the prompt, and leave it out
-    of the history; the model ends one first."""
+    """Returns what stands after the prompt. Many templates open a thought in the prompt, and leave
+    it out of the history; the model ends one first."""
     template, block = teaching.template, teaching.format.reasoning
     try:
         prompt = template.render(USER, TOOLS)
@@ -131,8 +131,8 @@ def find_after(
     plain: str,
     **kwargs: Any,
 ) -> str:
-    """What a template writes at the end of every history, whatever it ends with: after an answer,
-    since calls may end as the tools do that a question shows.
+    """Returns what a template writes at the end of every history, whatever it ends with: after an
+    answer, since calls may end as the tools do that a question shows.
 
     Args:
         teaching: its format.
@@ -158,8 +158,8 @@ def align(
     after: str,
     question: str = USER[0]["content"],
 ) -> str:
-    """The turn in a history, without the block that the prompt opens where the history writes
-    another head than the prompt.
+    """Returns the turn in a history, without the block that the prompt opens where the history
+    writes another head than the prompt.
 
     Args:
         whole: the conversation with the turn.
@@ -187,7 +187,7 @@ def align(
 
 
 def _cut_head(text: str, head: str) -> str:
-    """What stands after the end of the prompt, as much of it as the history writes, too."""
+    """Returns what stands after the end of the prompt, as much of it as the history writes, too."""
     for length in range(min(_MAX_HEAD, len(head)), 0, -1):
         _, found, after = text.partition(head[-length:])
         if found:
@@ -196,7 +196,7 @@ def _cut_head(text: str, head: str) -> str:
 
 
 def _find_end(teaching: SelectedFormat) -> str:
-    """What the template writes after content."""
+    """Returns what the template writes after content."""
     try:
         whole = teaching.template.render(
             [*USER, TURNS["content"]], TOOLS, add_generation_prompt=False
@@ -207,7 +207,7 @@ def _find_end(teaching: SelectedFormat) -> str:
 
 
 def _find_lost(message: Message, text: str) -> str:
-    """What the template has left out."""
+    """Returns what the template has left out."""
     calls = [c["function"]["arguments"]["city"] for c in message.get("tool_calls", ())]
     missing = [city for city in calls if city not in text and json.dumps(city)[1:-1] not in text]
     lost = ["content"] if message["content"] not in text else []

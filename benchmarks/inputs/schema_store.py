@@ -19,7 +19,7 @@ MAX_TEST = 60_000  # characters
 
 
 def read_schema_store(folder: Path) -> Iterator[dict[str, Any]]:
-    """The schemas that refer to no other document, with their tests in JSON and TOML.
+    """Yields the schemas that refer to no other document, with their tests in JSON and TOML.
 
     A test counts as valid if jsonschema-rs says so: some files of the folder with valid ones are
     not, by formats that are asserted or by the draft.
@@ -51,7 +51,7 @@ def _read_tests(folder: Path, name: str) -> Iterator[Any]:
 
 
 def _read_value(path: Path) -> Any:
-    """What the file has; None if it is written in another language, or too large."""
+    """Returns what the file has; None if it is written in another language, or too large."""
     text = path.read_text(encoding="utf-8-sig")
     try:
         if path.suffix == ".json":

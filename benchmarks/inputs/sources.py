@@ -53,7 +53,7 @@ TEMPLATES = (*FIVE, *_LLAMA)
 
 @lru_cache
 def read_teaching(format: str) -> SelectedFormat:
-    """The template of a format, and what it teaches.
+    """Returns the template of a format, and what it teaches.
 
     Raises:
         SourceUnavailable: it is one of llama.cpp's, and there is no network.

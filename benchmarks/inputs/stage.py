@@ -67,7 +67,8 @@ class Adversary:
 
 
 def _targets(format: Format) -> list[str]:
-    """What the adversary likes to write: whatever the format spells out, and ends of values."""
+    """Returns what the adversary likes to write: whatever the format spells out, and ends of
+    values."""
     bare = ['{"name"'] if format.bare else []
     targets = [*format.reserved, *format.texts, *format.openings, '"', "}", "]", ")", *bare]
     hole = format.hole
@@ -91,7 +92,7 @@ class Stage:
         self.model = Model(engine, self.teaching.template, draft=False)
 
     def compile(self, job: Job) -> CompiledTurn:
-        """The turn; where the prompt has closed the reasoning, that is not required."""
+        """Returns the turn; where the prompt has closed the reasoning, that is not required."""
         try:
             return self.model.compile(job)
         except PolicyError:
@@ -102,13 +103,13 @@ class Stage:
     def play(
         self, turn: CompiledTurn, seed: int, max_tokens: int, *, thinks: bool = False
     ) -> Reply:
-        """One turn of the adversary."""
+        """Plays one turn of the adversary."""
         self._logits = Adversary(turn, seed, thinks=thinks)
         (reply,) = self.model.complete([turn], max_tokens=max_tokens, sampling=DRAW)
         return reply
 
     def render_next(self, messages: Sequence[Any], tools: Sequence[Any], reply: Reply) -> str:
-        """The prompt of the next turn, in which the client hands the reply back."""
+        """Returns the prompt of the next turn, in which the client hands the reply back."""
         history = [*messages, reply.message()]
         history += [
             {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": "{}"}
@@ -121,7 +122,7 @@ class Stage:
 
 @cache
 def stage(template: str, vocabulary: str) -> Stage:
-    """The stage of a format: one of TEMPLATES on one of VOCABULARIES."""
+    """Returns the stage of a format: one of TEMPLATES on one of VOCABULARIES."""
     kind, _, markers = vocabulary.partition(", ")
     if kind != "bytes":
         return Stage(template, real_vocabulary(kind))
@@ -131,7 +132,7 @@ def stage(template: str, vocabulary: str) -> Stage:
 
 @lru_cache(maxsize=1)
 def real_vocabulary(name: str) -> Vocabulary:
-    """One of llama.cpp's: llama-spm (32,000 tokens), qwen2 (151,936, with the markers that
+    """Returns one of llama.cpp's: llama-spm (32,000 tokens), qwen2 (151,936, with the markers that
     conversions add as tokens), gemma-4 (262,144), ..."""
     from constrained.engine.llama_files import read_header
     from examples.random_model import (

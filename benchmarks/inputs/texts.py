@@ -62,7 +62,7 @@ class Input:
 
 
 def make_rendering(format: Format, draw: random.Random) -> str:
-    """A turn of up to three calls in this format; "" where it cannot be written."""
+    """Returns a turn of up to three calls in this format; "" where it cannot be written."""
     for _ in range(20):
         content, reasoning = (_say(draw) if draw.random() < 0.5 else "" for _ in range(2))
         calls = [
@@ -98,7 +98,8 @@ def _call(draw: random.Random, format: Format) -> ToolCall:
 
 
 def make_input(format: Format, renderings: Sequence[str], draw: random.Random) -> Input:
-    """Bytes that are no text, a rendering that was damaged or cut, or tags in any order."""
+    """Returns the bytes that are no text, a rendering that was damaged or cut, or tags in any
+    order."""
     text = draw.choice(renderings)
     match draw.randrange(4):
         case 0:
@@ -131,6 +132,6 @@ def _mutate(text: str, format: Format, draw: random.Random) -> str:
 
 
 def cut(text: str, draw: random.Random) -> list[str]:
-    """The text in random pieces."""
+    """Returns the text in random pieces."""
     at = sorted(draw.choices(range(len(text) + 1), k=draw.randint(0, 6)))
     return [text[i:j] for i, j in zip([0, *at], [*at, len(text)], strict=True)]

@@ -25,7 +25,7 @@ class ToolSet:
 
 
 def read_rows(paths: Iterable[str | Path]) -> Iterator[dict[str, Any]]:
-    """The rows of all files that have tools."""
+    """Yields the rows of all files that have tools."""
     for path in paths:
         with Path(path).open(encoding="utf-8") as lines:
             for line in lines:
@@ -34,7 +34,7 @@ def read_rows(paths: Iterable[str | Path]) -> Iterator[dict[str, Any]]:
 
 
 def sample_paths() -> list[Path]:
-    """The tool-set files of the sample."""
+    """Returns the tool-set files of the sample."""
     return sorted(SAMPLE.glob("tools_*.jsonl"))
 
 
@@ -42,8 +42,8 @@ _ASKS = [{"role": "user", "content": "What is there to do?"}]
 
 
 def usable(row: dict[str, Any], teaching: SelectedFormat) -> ToolSet:
-    """The tools of a row that the format can enforce and the template can write, and why not the
-    others."""
+    """Returns the tools of a row that the format can enforce and the template can write, and why
+    not the others."""
     kept: dict[str, dict[str, Any]] = {}
     refused: list[tuple[str, str]] = []
     for tool in row["tools"]:

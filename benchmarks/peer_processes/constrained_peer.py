@@ -18,7 +18,7 @@ ORDERS = {"constrained": KeyOrder.SCHEMA, "constrained, any key order": KeyOrder
 
 
 def answer(model: Model, ask: Ask) -> Answer:
-    """One call."""
+    """Generates one call."""
     assert ask.text is not None
     engine: Any = model.engine
     text = engine.vocabulary.encode(ask.text)

@@ -61,12 +61,12 @@ class ImposedLlama(llama_cpp.Llama):
 
 @cache
 def read_grammar(schema: str) -> llama_cpp.LlamaGrammar:
-    """The grammar, kept, as a program would that asks again and again."""
+    """Returns the grammar, kept, as a program would that asks again and again."""
     return llama_cpp.LlamaGrammar.from_json_schema(schema, verbose=False)
 
 
 def answer(llama: ImposedLlama, ask: Ask) -> Answer:
-    """One completion."""
+    """Generates one completion."""
     llama.text_tokens, llama.passes = None, 0
     if ask.text is not None:
         text = llama.tokenize(ask.text.encode(), add_bos=False)
@@ -88,7 +88,7 @@ def answer(llama: ImposedLlama, ask: Ask) -> Answer:
 
 
 def _read(chunks: Iterator[Any]) -> tuple[str, float]:
-    """The text of a stream, and when the first of it came."""
+    """Returns the text of a stream, and when the first of it came."""
     text, first = "", 0.0
     for chunk in chunks:
         text += chunk["choices"][0]["text"]

@@ -45,7 +45,7 @@ class Imposer:
             at += len(self._tokenizer.decode([token]))
 
     def count(self, text: str) -> int:
-        """The number of its tokens."""
+        """Returns the number of its tokens."""
         return len(self._tokenizer.encode(text.encode()))
 
     def get_logits(self, token_ids: list[int], *args: Any, **kwargs: Any) -> Any:
@@ -67,13 +67,13 @@ class Imposer:
 
 @cache
 def read_grammar(schema: str, max_tokens: int, temperature: float) -> Any:
-    """The grammar, kept, as a program would that asks again and again."""
+    """Returns the grammar, kept, as a program would that asks again and again."""
     limits = {"max_tokens": max_tokens, "temperature": temperature}
     return guidance.json(NAME, schema=json.loads(schema), **limits)
 
 
 def answer(model: Any, imposer: Imposer, ask: Ask) -> Answer:
-    """One generation."""
+    """Generates one text."""
     imposer.impose(ask.prompt, ask.text)
     begin = time.perf_counter()
     grammar = read_grammar(json.dumps(ask.schema), ask.max_tokens, ask.temperature)
@@ -87,7 +87,7 @@ def answer(model: Any, imposer: Imposer, ask: Ask) -> Answer:
 
 
 def _read(stream: Any, prompt: str) -> tuple[str, float]:
-    """The text of a stream, and when the first of it came."""
+    """Returns the text of a stream, and when the first of it came."""
     first, part = 0.0, None
     for part in stream:
         if not first and len(str(part)) > len(prompt):

@@ -62,13 +62,13 @@ def note_holds(file: Path) -> None:
 
 
 def measure_wait() -> float:
-    """Seconds that this thread was ready to run, and had no core."""
+    """Returns the seconds that this thread was ready to run, and had no core."""
     _, waited, _ = Path("/proc/thread-self/schedstat").read_text().split()
     return int(waited) / 1e9
 
 
 def measure_threads() -> dict[threading.Thread, float]:
-    """Seconds that each of the other threads has computed."""
+    """Returns the seconds that each of the other threads has computed."""
     times: dict[threading.Thread, float] = {}
     for thread in threading.enumerate():
         if thread.ident is None or thread is threading.current_thread():
@@ -80,7 +80,7 @@ def measure_threads() -> dict[threading.Thread, float]:
 
 
 def list_places(innermost: FrameType | None) -> list[str]:
-    """The innermost frames of a thread."""
+    """Returns the innermost frames of a thread."""
     found: list[str] = []
     frame = innermost
     while frame is not None and len(found) < FRAMES:
@@ -91,7 +91,8 @@ def list_places(innermost: FrameType | None) -> list[str]:
 
 
 def read_longest(file: Path, begin: int) -> Hold | None:
-    """The longest of the holds that were noted after this byte of a file; None: there is none."""
+    """Returns the longest of the holds that were noted after this byte of a file; None: there is
+    none."""
     with file.open("rb") as lines:
         lines.seek(begin)
         holds = [Hold(**json.loads(line)) for line in lines]

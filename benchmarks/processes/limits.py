@@ -27,7 +27,7 @@ class Limited:
         self._own = local()
 
     def map(self, values: Iterable[Any]) -> Iterator[Any]:
-        """The results in order; the exception where there was one; None where the limit is
+        """Yields the results in order; the exception where there was one; None where the limit is
         exceeded or the process has died."""
         with ThreadPoolExecutor(self._jobs) as threads:
             yield from threads.map(self._call, values)

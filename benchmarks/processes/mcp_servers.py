@@ -61,7 +61,7 @@ def make_web() -> MCPServer:
 
 
 def make_data(path: str) -> MCPServer:
-    """A database."""
+    """Returns a database."""
     server = MCPServer("data", log_level="ERROR")
 
     def ask(query: str) -> list[Any]:

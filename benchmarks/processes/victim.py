@@ -94,7 +94,8 @@ def run_victim(url: str, key: str, body: Any = None) -> Iterator[Victim]:
 
 
 def measure_worst(url: str, key: str, body: str | None, is_over: threading.Event) -> float:
-    """The longest time of a request, of those sent until it is over. At least one is sent."""
+    """Returns the longest time of a request, of those sent until it is over. At least one is
+    sent."""
     worst = 0.0
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     with httpx.Client(base_url=url, headers=headers, timeout=SECONDS) as client:

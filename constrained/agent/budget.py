@@ -99,7 +99,7 @@ def _describe(name: str, limit: float) -> str:
 
 
 def check_cost(cost: Any, tool: str) -> float:
-    """What a call costs.
+    """Returns what a call costs.
 
     Raises:
         RequestError: it is not a number from 0 on.

@@ -49,7 +49,7 @@ class ConfidencePolicy:
     unsure: Unsure = Unsure.APPROVE
 
     def is_sure(self, call: ToolCall) -> bool:
-        """True if the model was sure of a call."""
+        """Returns whether the model was sure of a call."""
         least, found = self.min_confidence, call.confidence
         return least is not None and found is not None and found.lowest >= least
 

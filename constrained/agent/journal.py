@@ -73,7 +73,7 @@ class Journal(Protocol):
         ...
 
     def was_started(self, place: CallPlace) -> bool:
-        """True if a call has started before but has no result: its outcome is unknown."""
+        """Returns whether a call has started before but has no result: its outcome is unknown."""
         ...
 
     def begin_call(self, place: CallPlace) -> None:

@@ -103,8 +103,8 @@ def _write(call: ToolCall) -> str:
 
 
 def grows(before: str, after: str) -> bool:
-    """True if the second text is the first one with a piece doubled: `ab` and `abab`, or `[1, 2]`
-    and `[1, 2, 2]`."""
+    """Returns whether the second text is the first one with a piece doubled: `ab` and `abab`, or
+    `[1, 2]` and `[1, 2, 2]`."""
     added = len(after) - len(before)
     if added <= 0:
         return False

@@ -37,8 +37,8 @@ class BlamedTemplate:
         return find_clause(one, other, count_common(one.text, other.text))
 
     def goes_on(self, earlier: SentConversation, later: SentConversation) -> bool:
-        """True if the prompt of a request begins with that of an earlier one; False: it does not,
-        or the template refuses one of them."""
+        """Returns whether the prompt of a request begins with that of an earlier one; False: it
+        does not, or the template refuses one of them."""
         traces = self._trace(earlier, later)
         return traces is not None and traces[1].text.startswith(traces[0].text)
 

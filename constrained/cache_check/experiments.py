@@ -77,7 +77,7 @@ class Experiment:
 
 
 def list_experiments() -> list[Experiment]:
-    """All shapes, then all habits."""
+    """Returns all shapes, then all habits."""
     experiments = [_walk(shape) for shape in SHAPES if shape.returns_reasoning]
     experiments.append(_drop_reasoning())
     for name, advice, before, after in _HABITS:

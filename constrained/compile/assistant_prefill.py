@@ -252,7 +252,8 @@ class _PrefilledTurn:
         return count
 
     def _find_marker_suffixes(self) -> tuple[str, ...]:
-        """Texts that may not follow the prefill, because they would make a marker of its end."""
+        """Returns the texts that may not follow the prefill, because they would make a marker of
+        its end."""
         text = self.prefill.content or self.prefill.reasoning
         format = self.turn.format
         markers = {*format.reserved, *format.inner_ends, format.tail, *format.openings} - {""}

@@ -179,7 +179,7 @@ class Compiler:
         return {**self._grammars.measure_caches(), **self.prompts.measure_caches()}
 
     def knows(self, job: Job) -> bool:
-        """True if the grammar of the job is in the cache, or it needs none."""
+        """Returns whether the grammar of the job is in the cache, or it needs none."""
         name = _name_grammar(job)
         return name is not None and (name == _NO_GRAMMAR or name in self._known)
 

@@ -68,7 +68,7 @@ class ReplyOfServer:
 
 
 def read_whole_reply(body: Json) -> ReplyOfServer:
-    """A reply that was not streamed.
+    """Reads a reply that was not streamed.
 
     Raises:
         WrongReply: it has another form.
@@ -92,7 +92,7 @@ def read_whole_reply(body: Json) -> ReplyOfServer:
 
 
 def read_streamed_reply(chunks: Sequence[Json]) -> ReplyOfServer:
-    """What the chunks of a stream add up to.
+    """Returns what the chunks of a stream add up to.
 
     Raises:
         WrongReply: they do not add up.

@@ -41,7 +41,7 @@ class CorpusRow:
     is_whole: bool
 
     def suits(self, claims: Claims) -> bool:
-        """Whether a parser with these claims has to read this."""
+        """Returns whether a parser with these claims has to read this."""
         if not claims.damage and not self.is_whole:
             return False
         return claims.reasoning or not self.expected.get("reasoning")

@@ -169,7 +169,8 @@ class Walker:
             return Walk(shape, kwargs, refused=refused)
 
     def keeps_prompts(self, shape: Shape, kwargs: Kwargs) -> bool:
-        """True if every prompt begins with the last one and what the model wrote after it."""
+        """Returns whether every prompt begins with the last one and what the model wrote after
+        it."""
         if self._selected.format.reasoning is None:
             shape = shape.without_reasoning()
         try:
@@ -228,7 +229,7 @@ class Walker:
         return Walk(shape, kwargs, tuple(first.values()), texts=tuple(texts))
 
     def _is_closed(self, shape: Shape, kwargs: Kwargs) -> bool:
-        """True if the first prompt ends after a closed reasoning block."""
+        """Returns whether the first prompt ends after a closed reasoning block."""
         count = shape.turns[0]
         opened = self._render(shape, count, kwargs)
         closed = self._render(shape, count, kwargs, opened=False)

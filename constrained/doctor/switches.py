@@ -318,8 +318,8 @@ def _list_compared(tree: nodes.Template, name: str) -> list[Any]:
 
 
 def _is_list(tree: nodes.Template, name: str) -> bool:
-    """True if the template iterates over the variable, or writes it as JSON: then it is not a
-    word."""
+    """Returns whether the template iterates over the variable, or writes it as JSON: then it is not
+    a word."""
     for loop in tree.find_all(nodes.For):
         if _reads(loop.iter, name):
             return True

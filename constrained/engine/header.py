@@ -127,8 +127,8 @@ def find_sampling(metadata: Mapping[str, str]) -> tuple[Sampling, tuple[str, ...
 
 
 def _is_neutral(name: str, text: str) -> bool:
-    """True if an unsupported recommendation changes nothing; raises ValueError if its value is not
-    a number."""
+    """Returns whether an unsupported recommendation changes nothing; raises ValueError if its value
+    is not a number."""
     if name == "sequence":  # the order of the samplers
         return False
     number = float(text)

@@ -120,7 +120,8 @@ def _choose_default(needs: ContextNeeds) -> ContextSize:
 def spares_flash_attention(
     options: EngineOptions, needs: ContextNeeds, size: ContextSize, *, is_offloaded: bool
 ) -> bool:
-    """True if attention is faster without flash attention, and there is memory for its scores.
+    """Returns whether attention is faster without flash attention, and there is memory for its
+    scores.
 
     On a CPU, llama.cpp's flash attention computes fewer than 64 tokens of a sequence one by one.
     Two matrix products, which need all scores in memory, take half of that time or less; only for
@@ -203,7 +204,7 @@ def context_params(options: EngineOptions) -> Any:
 
 
 def offloads(gpu_layers: int) -> bool:
-    """True if a GPU computes some of the layers.
+    """Returns whether a GPU computes some of the layers.
 
     Args:
         gpu_layers: the number of layers to put on the GPU; -1: all.

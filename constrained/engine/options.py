@@ -155,7 +155,7 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _are_parts(value: Any) -> bool:
-    """True if these are valid proportions of several GPUs."""
+    """Returns whether these are valid proportions of several GPUs."""
     if not isinstance(value, tuple):
         return False
     for part in value:

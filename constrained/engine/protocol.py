@@ -143,7 +143,8 @@ class Engine(ModelEngine, Protocol):
         ...
 
     def can_cut(self, sequence: int, length: int) -> bool:
-        """True if `rollback` and `copy` can cut the sequence to its first `length` tokens."""
+        """Returns whether `rollback` and `copy` can cut the sequence to its first `length`
+        tokens."""
         ...
 
     def copy(self, source: int, target: int, length: int) -> None:

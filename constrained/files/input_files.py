@@ -91,8 +91,8 @@ def read_stream_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def begins_with(path: str | os.PathLike[str], begin: bytes) -> bool:
-    """True if a regular file begins with these bytes. Other files are not opened, since they could
-    be read only once.
+    """Returns whether a regular file begins with these bytes. Other files are not opened, since
+    they could be read only once.
 
     Raises:
         OSError: it cannot be read.

@@ -90,12 +90,12 @@ class GgufContents:
     damage: str = ""
 
     def text(self, key: str) -> str:
-        """A value that is text; "" if there is none."""
+        """Returns a value that is text; "" if there is none."""
         value = self.metadata.get(key)
         return value if isinstance(value, str) else ""
 
     def number(self, key: str) -> int | None:
-        """A value that is a whole number; None if there is none."""
+        """Returns a value that is a whole number; None if there is none."""
         value = self.metadata.get(key)
         return value if type(value) is int else None
 

@@ -270,7 +270,7 @@ class PrefixCache:
         self.snapshots.put(Snapshot(outline, data, tuple(state.checkpoints.values())))
 
     def is_worth_pinning(self, prefix: ScopedTokens, known: int) -> bool:
-        """True if too few of these tokens are known, or in a pinned snapshot."""
+        """Returns whether too few of these tokens are known, or in a pinned snapshot."""
         return len(prefix.tokens) - max(known, self._find_whole(prefix, True)) > SPARED
 
     def _find_whole(self, wanted: TokensInScope, is_pinned: bool) -> int:
@@ -284,7 +284,7 @@ class PrefixCache:
         return self.snapshots.find(value)[0]
 
     def _covers(self, new: Outline, old: Outline) -> bool:
-        """True if the new snapshot can replace the old one."""
+        """Returns whether the new snapshot can replace the old one."""
         if old.is_pinned or old.scope != new.scope:
             return False
         usable = self._count_usable(old)

@@ -112,7 +112,7 @@ class SnapshotFiles:
         self.amount = Amount(len(entries), tokens, size)
 
     def admits(self, size: int) -> bool:
-        """True if a snapshot of this size, in bytes, can be kept."""
+        """Returns whether a snapshot of this size, in bytes, can be kept."""
         return size <= self._budget
 
     def outlines(self) -> Sequence[Outline]:

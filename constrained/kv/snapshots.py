@@ -120,7 +120,7 @@ class Snapshots:
         return self.budget <= 0 and self.files is None
 
     def admits(self, size: int) -> bool:
-        """True if a snapshot of this size in bytes can be kept."""
+        """Returns whether a snapshot of this size in bytes can be kept."""
         return size <= self.budget or (self.files is not None and self.files.admits(size))
 
     def outlines(self) -> Iterator[Outline]:

@@ -33,7 +33,7 @@ class WriteBehind:
         return self._files.amount
 
     def admits(self, size: int) -> bool:
-        """True if a snapshot of this size in bytes can be kept."""
+        """Returns whether a snapshot of this size in bytes can be kept."""
         return self._files.admits(size)
 
     def outlines(self) -> Sequence[Outline]:

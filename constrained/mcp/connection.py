@@ -397,8 +397,8 @@ class McpConnection:
         return answered
 
     def _has_closed(self, error: MCPError, end: asyncio.Event) -> bool:
-        """True if an error says that the connection has ended. Its code is not enough, because a
-        server may use the same code for other errors. Over HTTP, it may also mean a lost
+        """Returns whether an error says that the connection has ended. Its code is not enough,
+        because a server may use the same code for other errors. Over HTTP, it may also mean a lost
         request."""
         is_command = isinstance(self._server, ServerCommand)
         return error.code == types.CONNECTION_CLOSED and (end.is_set() or not is_command)

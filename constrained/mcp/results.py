@@ -98,8 +98,8 @@ def _read_media(block: Any) -> McpMedia:
 
 
 def _says(text: str, value: Any) -> bool:
-    """True if a text contains all values of a structured one, since most servers send both. Also
-    False if the check would take long; then the model reads some of the text twice."""
+    """Returns whether a text contains all values of a structured one, since most servers send both.
+    Also False if the check would take long; then the model reads some of the text twice."""
     words = set(_list_words(value))
     if len(words) * len(text) > MAX_SEARCHED:
         return False

@@ -242,7 +242,7 @@ def _is_listed(schema: Schema, pointer: str) -> bool:
 
 
 def _enter(node: Node, key: str, schema: Schema) -> Iterator[Node]:
-    """What a value may be inside of another."""
+    """Yields what a value may be inside of another."""
     for branch in flatten(node, schema.definitions):
         inner = _find_member(branch, key)
         if inner is not None:

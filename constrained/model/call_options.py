@@ -253,7 +253,7 @@ def explain_options(method: Method) -> Method:
 
 
 def _list_attributes(kind: type) -> str:
-    """What a docstring lists below its heading `Attributes`."""
+    """Returns what a docstring lists below its heading `Attributes`."""
     return (inspect.getdoc(kind) or "").partition("\nAttributes:\n")[2]
 
 

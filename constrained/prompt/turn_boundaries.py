@@ -71,7 +71,7 @@ class TurnBoundaries:
     ends: Collection[str]
 
     def is_front_kept(self, opened: str, whole: str) -> bool:
-        """True if the text before a turn is still the text that the turn answered.
+        """Returns whether the text before a turn is still the text that the turn answered.
 
         Some templates write tools (Mistral) or instructions (Command R) before the last message. If
         such a turn was reused, the prompt would have them twice.

@@ -55,7 +55,7 @@ def _show(value: object) -> object:
 
 
 def writes_ids(format: Format) -> bool:
-    """True if a model writes the ids of its calls."""
+    """Returns whether a model writes the ids of its calls."""
     for node in format.call:
         if isinstance(node, JsonCall):
             node = node.id
@@ -117,8 +117,8 @@ class CachedTurn:
         return _read_text(message), _read_calls(message, True), _read_calls(message, False)
 
     def has_same_content(self, message: Mapping[str, Any], *, with_ids: bool) -> bool:
-        """True if a message has the content of this turn. White space around texts and the spelling
-        of arguments do not matter; reasoning may be missing.
+        """Returns whether a message has the content of this turn. White space around texts and the
+        spelling of arguments do not matter; reasoning may be missing.
 
         Args:
             message: in normal form.
@@ -153,7 +153,7 @@ def _read_text(message: Mapping[str, Any]) -> Any:
 
 
 def _read_calls(message: Mapping[str, Any], with_ids: bool) -> list[bytes]:
-    """Names, arguments and perhaps ids of the calls; of no such shape: as they are."""
+    """Returns the names, arguments and perhaps ids of the calls; of no such shape: as they are."""
     calls = list[bytes]()
     for call in message.get("tool_calls") or ():
         match call:

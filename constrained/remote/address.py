@@ -38,7 +38,7 @@ class Address:
 
 
 def is_address(source: object) -> bool:
-    """True if this is meant to be an address of an engine, not a file."""
+    """Returns whether this is meant to be an address of an engine, not a file."""
     return isinstance(source, str) and "://" in source
 
 

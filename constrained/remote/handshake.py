@@ -57,7 +57,7 @@ class Weights:
     likely: Mapping[int, float] = field(default_factory=dict[int, float])
 
     def may_be(self, other: "Weights") -> bool:
-        """False if the weights certainly differ."""
+        """Returns False if the weights certainly differ."""
         if not self.likely or not other.likely:
             return True
         both = self.likely.keys() & other.likely.keys()

@@ -280,8 +280,8 @@ class RemoteRunner:
 
 
 def _read_drawer(sampled: Sampled) -> DrawnBy:
-    """The engine that has drawn a reply, from the end of its stream; empty if the stream was left
-    before."""
+    """Returns the engine that has drawn a reply, from the end of its stream; empty if the stream
+    was left before."""
     return sampled.drawn_by if isinstance(sampled, SampleEnd) else DrawnBy()
 
 

@@ -201,7 +201,8 @@ def check_kwargs(kwargs: Mapping[str, Any]) -> None:
 
 
 def _tests_content_for_none(tree: nodes.Template) -> bool:
-    """True if it has the test `message.content is none`, or `message["content"] is none`."""
+    """Returns whether it has the test `message.content is none`, or `message["content"] is
+    none`."""
     for test in tree.find_all(nodes.Test):
         if test.name != "none":
             continue
@@ -329,8 +330,8 @@ class ChatTemplate:
             return self._render(messages, tools, {**kwargs}, add_generation_prompt)
 
     def refuses(self, values: Mapping[str, bool | str]) -> bool:
-        """True if the template fails on any conversation if variables have these values: Qwen3.8
-        refuses `enable_thinking=False`, and unknown efforts.
+        """Returns whether the template fails on any conversation if variables have these values:
+        Qwen3.8 refuses `enable_thinking=False`, and unknown efforts.
 
         Args:
             values: as in `chat_template_kwargs`. The result is kept, so they are few.
@@ -517,8 +518,8 @@ class ChatTemplate:
         return tuple(found)
 
     def _writes_tools(self, name: str, *, as_text: bool) -> bool:
-        """True if the template writes tools in this variable, and not as code of Python, where
-        JSON is meant."""
+        """Returns whether the template writes tools in this variable, and not as code of Python,
+        where JSON is meant."""
         given = _tojson([_PROBE_TOOL], indent=2) if as_text else [_PROBE_TOOL]
         try:
             text = self._render_in_order([_PROBE_USER], None, {name: given}, False)
@@ -528,8 +529,8 @@ class ChatTemplate:
         return _PROBE_TOOL["function"]["name"] in text and not is_code
 
     def _find_tools_name(self, kwargs: Mapping[str, Any]) -> tuple[str, bool] | None:
-        """Where to put the tools; None: nowhere. What the client sets is the client's: another
-        variable gets them, unless it gives the tools itself."""
+        """Returns where to put the tools; None: nowhere. What the client sets is the client's:
+        another variable gets them, unless it gives the tools itself."""
         if any(isinstance(kwargs.get(name), list) for name, _ in self._tools_names):
             return None
         for name, as_text in self._tools_names:
@@ -538,8 +539,8 @@ class ChatTemplate:
         return None
 
     def _needs_parting(self, normal: list[dict[str, Any]]) -> bool:
-        """True if the template would lose calls of these messages, because their messages have
-        content."""
+        """Returns whether the template would lose calls of these messages, because their messages
+        have content."""
         return part_calls(normal) != normal and self._loses_calls
 
     @cached_property

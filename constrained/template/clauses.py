@@ -308,7 +308,7 @@ class _Facts:
 
 
 def _looks_ahead(node: nodes.Node) -> bool:
-    """True if an expression indexes a list by the number of the pass, or from its end."""
+    """Returns whether an expression indexes a list by the number of the pass, or from its end."""
     for part in (node, *node.find_all(nodes.Getitem)):
         if not isinstance(part, nodes.Getitem):
             continue

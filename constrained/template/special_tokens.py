@@ -209,7 +209,8 @@ _removed: "WeakKeyDictionary[nodes.Template, frozenset[str]]" = WeakKeyDictionar
 
 
 def _find_removed_texts(tree: nodes.Template) -> frozenset[str]:
-    """Texts that the template deletes or splits at: Nemotron-Nano-v2 deletes /think from users."""
+    """Returns the texts that the template deletes or splits at: Nemotron-Nano-v2 deletes /think
+    from users."""
     known = _removed.get(tree)
     if known is None:
         known = _removed[tree] = _list_removed_texts(tree)

@@ -44,7 +44,7 @@ def set_colour(choice: str) -> None:
 
 
 def has_colour(out: TextIO) -> bool:
-    """Whether text on this stream is coloured."""
+    """Returns whether text on this stream is coloured."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -93,7 +93,7 @@ def print_text(text: str) -> None:
 
 
 def make_console(out: TextIO) -> "Console":
-    """What draws on a stream."""
+    """Returns what draws on a stream."""
     from rich.console import Console
 
     console = Console(file=out, highlight=False, markup=False, emoji=False)

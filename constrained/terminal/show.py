@@ -204,7 +204,7 @@ def follow(stream: "Stream[Reply]", screen: Screen) -> "Reply":
 
 
 def wait(stream: "Stream[Reply]") -> "Reply":
-    """The turn when it is finished; ends it if that is interrupted.
+    """Returns the turn when it is finished; ends it if that is interrupted.
 
     Raises:
         Error: what the model raises.

@@ -132,7 +132,7 @@ def _take_further(lines: Sequence[str]) -> Iterable[str]:
 
 
 def _take_indented(lines: Iterable[str]) -> Iterator[str]:
-    """The first lines that are blank or indented."""
+    """Yields the first lines that are blank or indented."""
     return takewhile(lambda line: not line[:1].strip(), lines)
 
 

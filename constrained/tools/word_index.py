@@ -87,7 +87,7 @@ def _split_runs(text: str) -> list[str]:
 
 
 def _begins_word(text: str, place: int) -> bool:
-    """True if a word begins at a character that follows another one of a word."""
+    """Returns whether a word begins at a character that follows another one of a word."""
     before, character, after = text[place - 1], text[place], text[place + 1 : place + 2]
     if _is_unspaced(character) != _is_unspaced(before):
         return not unicodedata.category(character).startswith("M")

@@ -63,8 +63,8 @@ def measure_confidence(
 def measure_call_probability(
     tokens: Sequence[TracedToken], places: Sequence[TokenPlace | None]
 ) -> float | None:
-    """How likely the model found a call where the turn has its first one or, if it has none, where
-    its output begins; None if no call could begin there.
+    """Returns how likely the model found a call where the turn has its first one or, if it has
+    none, where its output begins; None if no call could begin there.
 
     Several tokens may open a call, and content may begin as a call does: so it is the product of
     the shares of those tokens, as far as the turn goes along with them.

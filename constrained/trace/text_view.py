@@ -88,7 +88,7 @@ def _escape_line(text: str) -> str:
 
 
 def _describe_place(token: Mapping[str, Any]) -> str:
-    """Where a token is, and the rules that it is written by."""
+    """Returns where a token is, and the rules that it is written by."""
     part = token.get("part", "discarded")
     pointer = _escape_line(token.get("pointer", ""))
     if part == TracedPart.ARGUMENTS.value and pointer:

@@ -215,7 +215,7 @@ def _describe_tools(turn: CompiledTurn) -> tuple[Json, ...]:
 
 
 def write_confidence(confidence: CallConfidence) -> dict[str, Json]:
-    """How sure the model was of a call, as JSON."""
+    """Returns how sure the model was of a call, as JSON."""
     arguments: dict[str, Json] = {}
     for name, value in confidence.arguments.items():
         arguments[name] = _round(value)

@@ -189,7 +189,7 @@ class Vocabulary:
         return sorted(ordinary)
 
     def begins_token(self, data: bytes) -> bool:
-        """True if a token of ordinary text is these bytes, or begins with them."""
+        """Returns whether a token of ordinary text is these bytes, or begins with them."""
         place = bisect_left(self._ordinary, data)
         return place < len(self._ordinary) and self._ordinary[place].startswith(data)
 
@@ -220,7 +220,7 @@ def _is_continuation(token: bytes) -> bool:
 
 
 def ends_inside(text: bytes) -> bool:
-    """True if the text ends inside a UTF-8 character whose first byte it has."""
+    """Returns whether the text ends inside a UTF-8 character whose first byte it has."""
     for size in range(1, min(3, len(text)) + 1):  # bytes of the last character that are there
         byte = text[-size]
         if byte < 0x80:

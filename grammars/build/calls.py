@@ -142,7 +142,7 @@ class CallRules:
         return self._builder.define(written, "calls")
 
     def _opens_all(self, opener: str) -> bool:
-        """True if another call may follow a call that this text opened."""
+        """Returns whether another call may follow a call that this text opened."""
         format = self._format
         if not format.opening or format.bare is not None:
             return True
@@ -243,7 +243,7 @@ class CallRules:
         return [*opening, arguments, *closing]
 
     def _index(self, node: CallId | CallIndex, number: int | None) -> str | None:
-        """The index of this call in the turn; None: any index is allowed."""
+        """Returns the index of this call in the turn; None: any index is allowed."""
         if isinstance(node, CallId) or number is None:
             return None
         index = node.count(self._turn.state.calls, number)
@@ -253,7 +253,7 @@ class CallRules:
         return self._builder.terminal(Pattern(node.pattern), "ID")
 
     def _arguments(self, node: Hole, tool: Tool) -> Expression:
-        """The arguments of a tool. Their rules are written at the first use."""
+        """Returns the arguments of a tool. Their rules are written at the first use."""
         if tool.name not in self._known:
             check_name(self._format, tool.name)
             self._known[tool.name] = self._write_arguments(node, tool)
@@ -281,12 +281,12 @@ class CallRules:
                 raise TypeError("such calls are one chain")
 
     def _text(self, text: str, *, spaced: bool) -> Expression:
-        """The text. If white space may precede it, both are one terminal: otherwise content that
-        begins with the same white space would win over a terminal of white space alone."""
+        """Returns the text. If white space may precede it, both are one terminal: otherwise content
+        that begins with the same white space would win over a terminal of white space alone."""
         return self._spaced(text) if spaced else self._builder.fixed(text)
 
     def spaced(self, marker: str) -> Expression:
-        """The marker after optional white space, which some models write.
+        """Returns the marker after optional white space, which some models write.
 
         If the marker is text, both are one terminal, since content may also begin with white space.
         If an answer replaces the content, they are two: the lexer would not give up one terminal
@@ -311,11 +311,11 @@ class CallRules:
         return sequence(head, self._builder.fixed("".join(rest)))
 
     def space(self) -> Expression:
-        """White space before a block."""
+        """Returns an expression for white space before a block."""
         return self._builder.terminal(Pattern(self._blanks(1)), "SPACE")
 
     def space_before_answer(self) -> Expression:
-        """White space before an answer of a given form."""
+        """Returns an expression for white space before an answer of a given form."""
         most = self._format.max_answer_space
         return self._builder.terminal(Pattern(f"{BLANK}{{1,{most}}}"), "SPACE")
 
@@ -328,7 +328,7 @@ def _as_expression(piece: str | Expression) -> Expression:
 
 
 def find_index(format: Format) -> CallIndex | None:
-    """The hole in which the format counts its calls; None if it does not count."""
+    """Returns the hole in which the format counts its calls; None if it does not count."""
     for node in format.call:
         if isinstance(node, JsonCall):
             node = node.id

@@ -132,8 +132,8 @@ class KeywordRules:
         return self.builder.define(choice(options), "calls")
 
     def _open(self, nodes: Sequence[FormatNode], name: str) -> tuple[str, Expression]:
-        """What stands before the arguments of a call: the text up to its id or number, and the rest
-        from there on.
+        """Returns what stands before the arguments of a call: the text up to its id or number, and
+        the rest from there on.
 
         Args:
             nodes: the nodes of the call that are not written yet.
@@ -156,7 +156,7 @@ class KeywordRules:
         return texts[0], sequence(*rest)
 
     def _call(self, tool: Tool) -> Expression:
-        """The arguments of a tool and everything after them."""
+        """Returns the arguments of a tool and everything after them."""
         if tool.name not in self._arguments:
             name = self.builder.reserve("arguments")
             self._arguments[tool.name] = RuleReference(name)
@@ -170,7 +170,7 @@ class KeywordRules:
         return self._arguments[tool.name]
 
     def ways_to_finish(self, last: str) -> list[ChainContinuation]:
-        """The continuations after the last argument.
+        """Returns the continuations after the last argument.
 
         Args:
             last: the text between the last argument and the end of the call.
@@ -184,7 +184,7 @@ class KeywordRules:
         return ways
 
     def finish(self, last: str) -> Expression:
-        """A rule for everything after the last argument; `last` as in `ways_to_finish`."""
+        """Returns a rule for everything after the last argument; `last` as in `ways_to_finish`."""
         options: list[Expression] = []
         for way in self.ways_to_finish(last):
             options.append(sequence(self.builder.fixed(way.text), way.rest))
@@ -217,7 +217,7 @@ def _merge_ends(
 
 
 def _is_prefix(way: ChainContinuation, other: ChainContinuation) -> bool:
-    """True if the text of the other way begins with all of this one."""
+    """Returns whether the text of the other way begins with all of this one."""
     is_longer = len(other.text) > len(way.text) and other.text.startswith(way.text)
     has_keys = way.keys is not None or other.keys is not None
     return is_longer and not has_keys and other.condition == way.condition
@@ -231,7 +231,7 @@ class _Arguments:
         self._ends, self._schema = ends, schema
 
     def write(self) -> Expression:
-        """The arguments of any of the tool's objects."""
+        """Returns the arguments of any of the tool's objects."""
         return choice([self._object(node) for node in self._schema.objects])
 
     def _object(self, node: Object) -> Expression:
@@ -247,7 +247,7 @@ class _Arguments:
         return self._write_ordered(extras, properties)
 
     def _write_ordered(self, extras: Sequence[Extra], properties: Sequence[Property]) -> Expression:
-        """The arguments in schema order."""
+        """Returns the arguments in schema order."""
         finish = self._calls.ways_to_finish(self._hole.last)
         ways = self._write_extras(extras, finish) if extras else []
         can_finish = True
@@ -267,7 +267,7 @@ class _Arguments:
     def _write_extras(
         self, extras: Sequence[Extra], finish: list[ChainContinuation]
     ) -> list[ChainContinuation]:
-        """Any number of undeclared arguments, after the declared ones."""
+        """Returns an expression for any number of undeclared arguments, after the declared ones."""
         names = [self._builder.reserve("extra") for _ in extras]
         ways: list[ChainContinuation] = []
         for name, extra in zip(names, extras, strict=True):
@@ -312,7 +312,7 @@ class _Arguments:
     def _write_parametric(
         self, value: Value, hint: str, ways: Sequence[ChainContinuation]
     ) -> Mapping[str, Expression]:
-        """The rules of a family for a value and the text after it."""
+        """Returns the rules of a family for a value and the text after it."""
         options: list[Expression] = []
         bodies: dict[str, Expression] = {}
         if value.whole is not None:
@@ -325,12 +325,12 @@ class _Arguments:
         return {hint: choice(options), **bodies}
 
     def _find_starts(self, ways: Sequence[ChainContinuation]) -> list[ChainContinuation]:
-        """The ways to write the first argument, which has a different text before it."""
+        """Returns the ways to write the first argument, which has a different text before it."""
         item, first = self._hole.item, self._hole.first
         return [replace(way, text=first + way.text.removeprefix(item)) for way in ways]
 
     def _can_write(self, declared: Property) -> bool:
-        """True if the argument can be written.
+        """Returns whether the argument can be written.
 
         Raises:
             SchemaError: it is required, but cannot be written.
@@ -347,7 +347,7 @@ class _Arguments:
         return False
 
     def _find_extras(self, node: Object) -> list[Extra]:
-        """The undeclared arguments that can be written."""
+        """Returns the undeclared arguments that can be written."""
         declared = [p.key for p in node.properties]
         found: list[Extra] = []
         for extra in node.extras:
@@ -379,15 +379,15 @@ class _Arguments:
         return Value(whole=whole, raw=raw)
 
     def _escaped(self, node: String) -> Expression | None:
-        """The strings of a node, with escapes. None if its pattern needs JSON's double quotes, but
-        those mark raw text here."""
+        """Returns the strings of a node, with escapes. None if its pattern needs JSON's double
+        quotes, but those mark raw text here."""
         escaped = self._calls.escaped
         if '"' not in escaped.style.quotes and find_strings(node, escaped.style) is None:
             return None
         return escaped.string(node)
 
     def _raw(self, nodes: Sequence[String], words: Sequence[str]) -> Expression:
-        """A terminal for raw strings."""
+        """Returns a terminal for raw strings."""
         texts = [write_text(node) for node in nodes]
         if words:
             texts.append(Pattern(match_any(words)))
@@ -401,7 +401,7 @@ class _Arguments:
         return exclude_beginning(f"(?s:.*){self._ends.write_regex(self._hole.quote)}")
 
     def _write_value(self, value: Value, ways: Sequence[ChainContinuation]) -> Expression:
-        """A rule for a value and everything after it."""
+        """Returns a rule for a value and everything after it."""
         options: list[Expression] = []
         if value.whole is not None:
             follow = self._builder.define(self._follow(ways), "follow")
@@ -413,7 +413,7 @@ class _Arguments:
         return self._builder.define(choice(options), "value")
 
     def _follow(self, ways: Sequence[ChainContinuation]) -> Expression:
-        """The continuations after a value that shows its own end."""
+        """Returns the continuations after a value that shows its own end."""
         options = [self._begin(way) for way in ways]
         last = self._hole.last
         finish = [self._begin(way) for way in self._calls.ways_to_finish(last)]
@@ -427,11 +427,13 @@ class _Arguments:
         return sequence(self._key(way.text, way.keys), way.rest)
 
     def _key(self, before: str, keys: Texts) -> Expression:
-        """One of the keys, with the text before it and after it, as one terminal."""
+        """Returns an expression for one of the keys, with the text before it and after it, as one
+        terminal."""
         return self._builder.terminal(match_texts(keys.wrap(before, self._hole.after_key)), "EXTRA")
 
     def _end(self, raw: Expression, way: ChainContinuation) -> Expression:
-        """A raw string and the text that ends it: a special token, or a lazy terminal."""
+        """Returns an expression for a raw string and the text that ends it: a special token, or a
+        lazy terminal."""
         if way.keys is None:
             return self._builder.end_raw(raw, self._hole.quote + way.text)
         key = self._key(self._hole.quote + way.text, way.keys)

@@ -147,7 +147,7 @@ class NestedRules:
         return self._builder.terminal(match_texts(keys.wrap(mark + before, ">")), "TAG")
 
     def _body(self, node: Flat, texts: TextMembers) -> Expression:
-        """A value that is not text.
+        """Returns an expression for a value that is not text.
 
         Args:
             node: the value.
@@ -263,7 +263,7 @@ class NestedRules:
     def _write_text(
         self, texts: Sequence[Expression], tag: str | None, *, can_be_empty: bool
     ) -> Expression:
-        """Raw text and its closing tag."""
+        """Returns an expression for raw text and its closing tag."""
         mark, builder = self._hole.mark, self._builder
         without = exclude_beginning(f"(?s:.*){escape_regex(mark)}")
         raw = builder.terminal(intersection(choice(texts), without), "RAW")

@@ -119,7 +119,7 @@ class TaggedRules:
         return self._builder.define(choice(options), "arguments")
 
     def _find_start(self, node: Object, definitions: Definitions) -> Follow:
-        """What may come first."""
+        """Returns an expression for what may come first."""
         ordered = sort_properties(node, self._tags)
         properties = tuple([p for p in ordered if self._can_write(p, definitions)])
         extras = self._find_extras(node, definitions)
@@ -134,7 +134,7 @@ class TaggedRules:
         return Follow(more, members.may_end(members.start))
 
     def _can_write(self, declared: Property, definitions: Definitions) -> bool:
-        """True if the argument can be written.
+        """Returns whether the argument can be written.
 
         Raises:
             SchemaError: it is required, but cannot be written.
@@ -148,7 +148,7 @@ class TaggedRules:
         return False
 
     def _find_extras(self, node: Object, definitions: Definitions) -> tuple[Extra, ...]:
-        """The undeclared arguments that can be written."""
+        """Returns the undeclared arguments that can be written."""
         if self._tags.close_key is not None:
             return ()
         declared = [p.key for p in node.properties]
@@ -242,7 +242,7 @@ class TaggedRules:
         return after
 
     def _write_extras(self, node: Object, definitions: Definitions) -> Follow:
-        """Any number of undeclared arguments, after the declared ones."""
+        """Returns an expression for any number of undeclared arguments, after the declared ones."""
         name = self._builder.reserve("extra")
         follow = Follow(RuleReference(name), True)
         options: list[Expression] = []
@@ -275,15 +275,15 @@ class _TaggedValues:
         self._builder = values.builder
 
     def has_value(self, node: Node, definitions: Definitions) -> bool:
-        """True if one of the node's values can be written."""
+        """Returns whether one of the node's values can be written."""
         branches = list(flatten(node, definitions))
         return bool(self._find_writable(branches) or self._find_wrappable(branches))
 
     def write(
         self, value: "_ArgumentValue", definitions: Definitions, follow: Follow
     ) -> Expression:
-        """Everything after a key: the type (if the tags have it), the value, and what follows the
-        value."""
+        """Returns an expression for everything after a key: the type (if the tags have it), the
+        value, and what follows the value."""
         tags = self._tags
         options: list[Expression] = []
         for kind, branches in group_by_kind(flatten(value.node, definitions), tags):
@@ -427,7 +427,7 @@ class _TaggedValues:
         return found
 
     def _find_wrappable(self, nodes: Iterable[Flat]) -> list[Flat]:
-        """The nodes whose strings can be written in a wrapper, without other constants."""
+        """Returns the nodes whose strings can be written in a wrapper, without other constants."""
         if self._tags.wrapper is None:
             return []
         found: list[Flat] = []
@@ -456,8 +456,8 @@ class _TaggedValues:
     def _write_text(
         self, texts: Sequence[Expression], follow: Follow, close: str, *, can_be_empty: bool
     ) -> Expression:
-        """Raw text and its terminator, which begins with `close`. Two lexemes for the two
-        terminators, since different rules follow them."""
+        """Returns an expression for raw text and its terminator, which begins with `close`. Two
+        lexemes for the two terminators, since different rules follow them."""
         terminated = exclude_beginning(self._match_terminator(follow, close))
         raw = self._builder.terminal(intersection(choice(texts), terminated), "RAW")
         options: list[Expression] = []
@@ -467,7 +467,7 @@ class _TaggedValues:
         return choice(options)
 
     def _list_following(self, follow: Follow) -> list[tuple[str, Expression]]:
-        """The texts that may follow a closing tag, each with the rule after it.
+        """Returns the texts that may follow a closing tag, each with the rule after it.
 
         If the end tag begins like an argument, the two are told apart only after their common
         beginning: the lexer would always take the shorter text.

@@ -118,7 +118,7 @@ class _TurnRules:
         return self._builder.build(sequence(self._write_reasoning(), head, body))
 
     def _write_reasoning(self) -> Expression:
-        """The part of the reasoning block that the prompt has not written."""
+        """Returns the part of the reasoning block that the prompt has not written."""
         block, think, state = self._format.reasoning, self._policy.think, self._state
         if block is None:
             if think is Think.REQUIRED:
@@ -143,7 +143,7 @@ class _TurnRules:
         return self._write_whole_reasoning(block)
 
     def _write_whole_reasoning(self, block: Reasoning) -> Expression:
-        """The reasoning block, if the prompt has written none of it."""
+        """Returns the reasoning block, if the prompt has written none of it."""
         think, lead = self._policy.think, self._state.lead
         closed: Expression | None = None  # the turn without reasoning
         if block.starts_closed and not lead and self._policy.answer is None:
@@ -158,24 +158,25 @@ class _TurnRules:
         return optional(whole) if closed is None else choice([whole, closed])
 
     def _inner_pad(self, block: Reasoning, pad: str) -> Expression:
-        """White space after the opener that would otherwise close the block, in formats with one
-        line of reasoning. Other white space is part of the reasoning."""
+        """Returns an expression for white space after the opener that would otherwise close the
+        block, in formats with one line of reasoning. Other white space is part of the reasoning."""
         return Literal(pad) if block.closer.text in pad else EMPTY
 
     def _reasoning_text(self, block: Reasoning) -> Expression:
-        """The reasoning and its closer."""
+        """Returns the reasoning and its closer."""
         return sequence(self._until(block.closer.text), self._pad(block.after))
 
     def _pad(self, pad: str) -> Expression:
-        """White space that a template writes after the reasoning. Content and calls may begin with
-        any white space, so only answers of a given form need it here."""
+        """Returns an expression for the white space that a template writes after the reasoning.
+        Content and calls may begin with any white space, so only answers of a given form need it
+        here."""
         answer = self._policy.answer
         is_exact = answer is not None and not isinstance(answer, JsonAnswer)
         return optional(Literal(pad)) if pad and is_exact else EMPTY
 
     def _write_body(self) -> Expression:
-        """Content, calls, or both. If the request asks for an answer, the answer takes the place of
-        the content."""
+        """Returns an expression for content, calls, or both. If the request asks for an answer, the
+        answer takes the place of the content."""
         tools, answer = self._turn.tools, self._policy.answer
         must_call = bool(tools) and self._policy.choice is Choice.REQUIRED
         options: list[Expression] = []
@@ -204,7 +205,7 @@ class _TurnRules:
         return optional(choice([*options, self._calls.space()]))
 
     def _content_alone(self, way: Content) -> list[Expression]:
-        """The turn as content without calls; empty if that is not allowed."""
+        """Returns the turn as content without calls; empty if that is not allowed."""
         head = self._opener(way.opener)
         if head is None:
             return []
@@ -217,7 +218,7 @@ class _TurnRules:
         return [sequence(head, text, self._calls.tail)]
 
     def _opened_calls(self, opening: str) -> list[Expression]:
-        """The calls that this text opens: immediately, or after content."""
+        """Returns the calls that this text opens: immediately, or after content."""
         ways = self._list_ways(opening)
         if not ways:
             return []
@@ -262,9 +263,9 @@ class _TurnRules:
         return at_once + following
 
     def _list_ways(self, opening: str) -> list[tuple[tuple[Node, ...], bool]]:
-        """The nodes that may follow this opener of calls, each with whether they begin several
-        calls that are written in another way than one; empty if only one call is allowed, and this
-        opens several."""
+        """Returns the nodes that may follow this opener of calls, each with whether they begin
+        several calls that are written in another way than one; empty if only one call is allowed,
+        and this opens several."""
         format = self._format
         if not format.opens_several(opening):
             return [(format.openings[opening], False)]
@@ -276,25 +277,26 @@ class _TurnRules:
         return ways
 
     def _has_content_inside(self, opening: str) -> bool:
-        """True if content may follow the opener of the calls: not if a call is required."""
+        """Returns whether content may follow the opener of the calls: not if a call is required."""
         own = self._format.opener is not None and opening == self._format.opener.text
         return own and self._format.has_content_inside and not self._policy.requires_output
 
     def _content_after_calls(self) -> Expression:
-        """The content that may follow calls. EMPTY if the request requires a call or an answer."""
+        """Returns the content that may follow calls. EMPTY if the request requires a call or an
+        answer."""
         if self._policy.requires_output or not self._format.has_content_after_calls:
             return EMPTY
         return optional(self._free())
 
     def _is_shared(self, opening: str) -> bool:
-        """True if something else begins with the opener of the calls."""
+        """Returns whether something else begins with the opener of the calls."""
         others = [way.opener for way in self._format.contents]
         if self._format.reasoning is not None:
             others.append(self._format.reasoning.opener.text)
         return any(other.startswith(opening) for other in others)
 
     def _calls_after(self, way: Content, opening: str, calls: Expression) -> list[Expression]:
-        """The calls after content; empty if this content cannot begin here."""
+        """Returns the calls after content; empty if this content cannot begin here."""
         head = self._opener(way.opener)
         if head is None:
             return []
@@ -305,8 +307,8 @@ class _TurnRules:
         return [sequence(head, self._until(header + opening), calls)]
 
     def _opener(self, text: str) -> Expression | None:
-        """The rest of an opener, after what the prompt has written of it. None if the prompt has
-        written something else."""
+        """Returns the rest of an opener, after what the prompt has written of it. None if the
+        prompt has written something else."""
         lead = self._state.lead
         if text and not lead and self._policy.answer is None:
             return self._calls.spaced(text)
@@ -315,7 +317,8 @@ class _TurnRules:
         return self._builder.fixed(text.removeprefix(lead))
 
     def _answer(self) -> Expression:
-        """The answer. JSON may have white space before it: as much as the template writes."""
+        """Returns the answer. JSON may have white space before it: as much as the template
+        writes."""
         assert self._policy.answer is not None
         openings = tuple(self._format.openings) if self._turn.tools else ()
         block = self._format.reasoning
@@ -327,8 +330,8 @@ class _TurnRules:
         return answer
 
     def _closed_answer(self, closer: str) -> Expression:
-        """The answer and its closer. A regular expression may match without end, so the closer must
-        end it."""
+        """Returns the answer and its closer. A regular expression may match without end, so the
+        closer must end it."""
         answer = self._answer()
         is_endless = isinstance(self._policy.answer, RegexAnswer)
         if not is_endless or self._builder.begins_with_token(closer):
@@ -377,7 +380,7 @@ class _TurnRules:
             )
 
     def _until(self, marker: str) -> Expression:
-        """Free text up to and including the marker."""
+        """Returns an expression for free text up to and including the marker."""
         builder = self._builder
         if builder.begins_with_token(marker):
             text = sequence(optional(self._free()), builder.fixed(marker))
@@ -387,7 +390,8 @@ class _TurnRules:
         return sequence(text, builder.fixed("".join(rest)))
 
     def _free(self, *, content: bool = False) -> Expression:
-        """Any text without markers, including markers that are spelled in ordinary tokens.
+        """Returns an expression for any text without markers, including markers that are spelled in
+        ordinary tokens.
 
         Args:
             content: if no marker opens calls, the text may not begin like a call.

@@ -422,7 +422,7 @@ class JsonStrings:
         return choose_word(spell_keys(key, self.style))
 
     def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> Expression:
-        """Any of these keys, except the declared ones."""
+        """Returns an expression for any of these keys, except the declared ones."""
         if not declared and keys.is_free:
             return self.string(String())
         names = [other.key for other in declared]
@@ -505,13 +505,13 @@ class StyledStrings:
         return choose_word(spell_keys(key, self.style))
 
     def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> Expression:
-        """Any of these keys, except the declared ones."""
+        """Returns an expression for any of these keys, except the declared ones."""
         texts = find_extra_keys([other.key for other in declared], self.style, keys)
         return self.builder.terminal(match_texts(texts), "KEY")
 
 
 def choose_word(words: Sequence[str]) -> Expression:
-    """Any of these words."""
+    """Returns an expression for any of these words."""
     return choice(map(Literal, words))
 
 
@@ -539,7 +539,8 @@ def write_text(node: String) -> Expression:
 
 
 def admits_empty_text(node: Flat) -> bool:
-    """True if a value of the node can be the empty text, when it is written without quotes."""
+    """Returns whether a value of the node can be the empty text, when it is written without
+    quotes."""
     match node:
         case String():
             return fits_string("", node)
@@ -557,7 +558,7 @@ def _count_characters(node: String) -> str:
 
 
 def _match_pattern(node: String, builder: GrammarBuilder) -> Expression:
-    """JSON's strings that match a pattern."""
+    """Returns an expression for the JSON strings that match a pattern."""
     spelled = spell_pattern(node.pattern or "")
     if spelled is not None:
         strings: Expression = Pattern(escape_slashes(spelled))

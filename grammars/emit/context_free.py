@@ -288,7 +288,7 @@ def find_left_recursion(rules: Mapping[str, Sequence[Production]]) -> str | None
 
 
 def _list_corners(options: Iterable[Production], nullable: set[str]) -> list[str]:
-    """The nonterminals that productions can begin with."""
+    """Returns the nonterminals that productions can begin with."""
     corners: list[str] = []
     for production in options:
         for symbol in production:

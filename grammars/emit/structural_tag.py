@@ -114,7 +114,7 @@ class _Formats:
 
 
 def _find_with_tokens(grammar: ContextFreeGrammar) -> set[str]:
-    """The nonterminals whose texts can contain special tokens."""
+    """Returns the nonterminals whose texts can contain special tokens."""
     users: dict[str, list[str]] = {}
     queue: list[str] = []
     for name, options in grammar.rules.items():

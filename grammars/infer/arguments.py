@@ -44,7 +44,7 @@ class Tagged:
 
 
 def are_sorted(write_call: WriteCall) -> bool:
-    """True if the template sorts arguments by their keys."""
+    """Returns whether the template sorts arguments by their keys."""
     text = write_call({KEYS[1]: VALUES[1], KEYS[0]: VALUES[0]})
     return text.find(VALUES[0]) < text.find(VALUES[1])
 
@@ -145,7 +145,7 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
 
 
 def _find_first_run(text: str) -> str:
-    """The first tag of a text; or what it begins with, up to the white space in it."""
+    """Returns the first tag of a text; or what it begins with, up to the white space in it."""
     found = re.match(rf"{TAG}|\S+(?=\s)", text)
     return found[0] if found else ""
 
@@ -215,8 +215,8 @@ class _Values:
         return found
 
     def _cut_value(self, bracket: str, value: Json) -> tuple[str, str]:
-        """The text between the key and a list or an object, and the spelling of that; brackets of
-        the former may stand in front of the value: `{key}{{"a": 1}}`."""
+        """Returns the text between the key and a list or an object, and the spelling of that;
+        brackets of the former may stand in front of the value: `{key}{{"a": 1}}`."""
         text = self.write(value) or ""
         for place in re.finditer(re.escape(bracket), text):
             spelled = text[place.start() :]
@@ -225,7 +225,7 @@ class _Values:
         raise DetectError(f"{value!r} is written in an unknown way: {text!r}")
 
     def read_style(self) -> JsonStyle:
-        """The style in which lists and objects are spelled."""
+        """Returns the style in which lists and objects are spelled."""
         _, object = self._cut_value("{", OBJECT)
         _, array = self._cut_value("[", ARRAY)
         style = find_style((ARRAY, array), (OBJECT, object))

@@ -206,7 +206,7 @@ def prepend_counter(cut: Cut, counted: str) -> Cut:
 
 
 def _follows(one: str, two: str) -> bool:
-    """True if the second word is the first number plus one."""
+    """Returns whether the second word is the first number plus one."""
     return one.isdecimal() and two == str(int(one) + 1)
 
 
@@ -244,9 +244,9 @@ def _find_arguments(text: str, call: ToolCall, start: int, *, one_by_one: bool) 
 
 
 def _is_json_call(written: Mapping[str, Json], text: str, call: ToolCall) -> bool:
-    """True if a `JsonCall` can describe the object: the name, then the arguments, and at most one
-    other member (the id or the number) before or after them. Any other object becomes fixed text
-    with holes."""
+    """Returns whether a `JsonCall` can describe the object: the name, then the arguments, and at
+    most one other member (the id or the number) before or after them. Any other object becomes
+    fixed text with holes."""
     values = list(written.values())
     if call.name not in values or call.arguments not in values:
         return False
@@ -555,7 +555,7 @@ def _read_id(key: str, value: Json, *, call: ToolCall, sample: CallSample) -> Ca
 
 
 def _read_written_out(sample: CallSample, gap: int, end: str) -> Tagged | KeywordCall:
-    """The arguments of a call in Python, or between tags.
+    """Returns the arguments of a call in Python, or between tags.
 
     Args:
         sample: the call.

@@ -169,7 +169,7 @@ class _Template:
             return ""
 
     def find_thoughts(self) -> Iterator[_Surroundings]:
-        """The text around a thought, for every way to pass one that the template reads."""
+        """Yields the text around a thought, for every way to pass one that the template reads."""
         for kwargs, messages in itertools.product(({}, _ON), _messages()):
             yield from self.find_places(messages, kwargs)
 
@@ -252,7 +252,7 @@ class _Template:
         return None
 
     def _removes(self, block: Reasoning) -> bool:
-        """True if the template removes the block from the history."""
+        """Returns whether the template removes the block from the history."""
         content = f"{block.opener.text}{_THOUGHT}{block.closer.text}{TEXT}"
         first: Json = {"role": "assistant", "content": content}
         second: Json = {"role": "assistant", "content": "Yes"}
@@ -262,7 +262,7 @@ class _Template:
 
 
 def _mention(prompts: Iterable[str], block: Reasoning) -> bool:
-    """True if a prompt opens or describes the block, or ends with its closer."""
+    """Returns whether a prompt opens or describes the block, or ends with its closer."""
     for prompt in prompts:
         if block.opener.text in prompt or prompt.rstrip().endswith(block.closer.text):
             return True
@@ -353,7 +353,7 @@ def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
 
 
 def _is_tags_only(text: str) -> bool:
-    """True if the text consists of tags and white space, with at least one tag."""
+    """Returns whether the text consists of tags and white space, with at least one tag."""
     return bool(_find_tags(text)) and not re.sub(_TAG, "", text).strip()
 
 

@@ -132,7 +132,7 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
 
 
 def _is_called_json(prompt: str, end: int) -> bool:
-    """True if the text in front of an example says that it is JSON."""
+    """Returns whether the text in front of an example says that it is JSON."""
     return "json" in prompt[max(0, end - SURROUNDINGS) : end].lower()
 
 

@@ -37,15 +37,15 @@ _OPENERS = (
 
 
 def fold_marks(text: str) -> str:
-    """The text with a letter in place of each mark that belongs to a letter, as the vowels of Hindi
-    do: `re` knows no such part of a word."""
+    """Returns the text with a letter in place of each mark that belongs to a letter, as the vowels
+    of Hindi do: `re` knows no such part of a word."""
     if text.isascii():
         return text
     return "".join("a" if unicodedata.category(c) in ("Mn", "Mc") else c for c in text)
 
 
 def tokenise(text: str) -> list[str]:
-    """The tags, words and single characters of a text."""
+    """Returns the tags, words and single characters of a text."""
     return [text[slice(*token.span())] for token in _TOKEN.finditer(fold_marks(text))]
 
 

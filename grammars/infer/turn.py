@@ -232,9 +232,9 @@ def read_content(chat: ProbedTemplate) -> Plain:
 
 
 def _separates(text: str, prompt: str) -> bool:
-    """True if the text can stand between content and calls: white space, or the end of a message
-    and the header of another one with which the prompt opens a turn. Calls continue this header, so
-    the prompt must leave it open; after a complete header, another turn begins."""
+    """Returns whether the text can stand between content and calls: white space, or the end of a
+    message and the header of another one with which the prompt opens a turn. Calls continue this
+    header, so the prompt must leave it open; after a complete header, another turn begins."""
     header = prompt.lstrip()
     is_open = bool(header) and not header[-1].isspace()
     return not text.strip() or (is_open and text.rstrip().endswith(header))

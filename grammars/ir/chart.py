@@ -164,8 +164,8 @@ class Chart:
         self._begin(0, [Caller(self._link(grammar.start, None), 0, self._root)])
 
     def may_grow_to(self, text: str) -> bool:
-        """True if the text begins with the current one, which does not end inside a special token
-        of it."""
+        """Returns whether the text begins with the current one, which does not end inside a special
+        token of it."""
         if not text.startswith(self.text):
             return False
         end = len(self.text)
@@ -199,8 +199,8 @@ class Chart:
         return min((row.start for row in self._open), default=len(self.text))
 
     def has_reading(self, since: int | None = None) -> bool:
-        """True if the text has a reading. With `since`: one whose last lexeme began at or before
-        this offset, without a special token after the offset."""
+        """Returns whether the text has a reading. With `since`: one whose last lexeme began at or
+        before this offset, without a special token after the offset."""
         if since is None:
             return bool(self._open)
         if any(end > since for end in self._token_ends):

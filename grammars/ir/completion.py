@@ -99,11 +99,11 @@ class Completer:
             return None
 
     def measure(self) -> int:
-        """The approximate bytes of the lexer's automata."""
+        """Returns the approximate bytes of the lexer's automata."""
         return self._lexer.measure()
 
     def fork(self) -> "Completer":
-        """A completer for other texts that shares the knowledge of the grammar."""
+        """Returns a completer for other texts that shares the knowledge of the grammar."""
         other = copy(self)
         other._chart = None
         other._spent = 0
@@ -173,7 +173,7 @@ class Completer:
         return self._spend(text, find, to_try)
 
     def count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None:
-        """How many times a cycle can follow a text before the grammar forbids it.
+        """Returns how many times a cycle can follow a text before the grammar forbids it.
 
         Args:
             text: what the model has written so far.
@@ -278,13 +278,13 @@ class Completer:
         return whole
 
     def _ends(self, chart: Chart, more: str) -> bool:
-        """True if the text of the chart is a whole turn with more text."""
+        """Returns whether the text of the chart is a whole turn with more text."""
         whole = _read_on(chart, more)
         return NO_TEXT in whole.find_endings(self._shortest)
 
 
 def _departs(chart: Chart, departure: str, cycle: str, stretches: Sequence[str]) -> bool:
-    """True if neither the cycle nor one of the stretches can follow a departure."""
+    """Returns whether neither the cycle nor one of the stretches can follow a departure."""
     # A cycle inside a lexeme, such as a string, ends with the lexeme. The text after it may
     # look like the cycle; white space does.
     lexeme_start = chart.lexeme_start
@@ -297,7 +297,7 @@ def _departs(chart: Chart, departure: str, cycle: str, stretches: Sequence[str])
 
 
 def _read_on(chart: Chart, more: str) -> Chart:
-    """A chart of the chart's text plus more text."""
+    """Returns a chart of the chart's text plus more text."""
     longer = chart.fork()
     longer.grow(chart.text + more)
     return longer

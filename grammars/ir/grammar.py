@@ -232,11 +232,11 @@ class GrammarBuilder:
         return sequence(*pieces)
 
     def begins_with_token(self, text: str) -> bool:
-        """True if the text begins with a special token."""
+        """Returns whether the text begins with a special token."""
         return self.cut(text)[0] in self.ids
 
     def end_raw(self, raw: Expression, terminator: str) -> Expression:
-        """Raw text and its terminator.
+        """Returns an expression for raw text and its terminator.
 
         If the terminator has a special token, the text ends at the token. Otherwise both are one
         lazy lexeme, which ends at the first terminator.
@@ -252,7 +252,8 @@ class GrammarBuilder:
         return self.lazy(sequence(raw, Literal(first)), "text")
 
     def up_to_token(self, raw: Expression, *, empty: bool) -> Expression:
-        """Raw text that a special token ends, so the lexeme need not be lazy.
+        """Returns an expression for raw text that a special token ends, so the lexeme need not be
+        lazy.
 
         Args:
             raw: the terminal for the raw text.

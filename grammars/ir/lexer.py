@@ -82,7 +82,7 @@ class Machine(Protocol):
         ...
 
     def accepts(self, at: Position) -> bool:
-        """True if the lexeme may end there."""
+        """Returns whether the lexeme may end there."""
         ...
 
     def end(self, at: Position) -> str | None:

@@ -155,11 +155,11 @@ class Language:
         return None
 
     def begins(self, text: str) -> bool:
-        """True if a text of the set may begin like this, or if it is not known."""
+        """Returns whether a text of the set may begin like this, or if it is not known."""
         raise NotImplementedError
 
     def accepts(self, text: str) -> bool:
-        """True if the text is in the set."""
+        """Returns whether the text is in the set."""
         raise NotImplementedError
 
     def extend(self, text: str) -> str | None:
@@ -216,7 +216,7 @@ def exclude_beginning(beginning: str) -> Complement:
 
 
 def choice(options: Iterable[Expression]) -> Expression:
-    """Any of the options, without duplicates. Flattens nested choices."""
+    """Returns an expression for any of the options, without duplicates. Flattens nested choices."""
     flat: dict[Expression, None] = {}
     for option in options:
         if type(option) is Alternatives:
@@ -249,7 +249,7 @@ def many(body: Expression) -> Expression:
 
 
 def intersection(*parts: Expression) -> Expression:
-    """Text that all parts match. Flattens nested intersections."""
+    """Returns an expression for text that all parts match. Flattens nested intersections."""
     flat: list[Expression] = []
     for part in parts:
         if type(part) is Intersection:

@@ -445,7 +445,7 @@ class Shortest:
         return _measure_least(option, self.find)
 
     def _list_setters(self, choice: Alternatives, wanted: int) -> list[Expression]:
-        """The options that may set this bit, found by an index."""
+        """Returns the options that may set this bit, found by an index."""
         setters = self._setters.get(id(choice))
         if setters is None:
             setters = self._setters[id(choice)] = dict[int | None, list[Expression]]()
@@ -494,7 +494,7 @@ def _list_adding(ways: list[Way], member: Member) -> list[Way]:
 
 
 def _may_set(expression: Expression, wanted: int) -> bool:
-    """False if the expression certainly sets another bit than the wanted one."""
+    """Returns False if the expression certainly sets another bit than the wanted one."""
     match expression:
         case RuleReference(_, SetBit(bit)):
             return not wanted or 1 << bit == wanted

@@ -72,7 +72,7 @@ class WordChoice:
         return WordRange(0, len(self._words), 0)
 
     def step(self, at: Position, character: str) -> WordRange | None:
-        """The options that are left after one more character; None: none."""
+        """Returns the options that are left after one more character; None: none."""
         assert isinstance(at, WordRange)
         low, high, size = at
 

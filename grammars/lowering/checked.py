@@ -42,7 +42,7 @@ class CheckedArguments:
         return self.whole or self.others or bool(self.keys)
 
     def covers(self, key: str) -> bool:
-        """True if this argument is buffered."""
+        """Returns whether this argument is buffered."""
         return self.whole or key in self.keys or (self.others and key not in self.declared)
 
 

@@ -54,7 +54,7 @@ class Findings:
                 self.check(pointer, keyword, "not enforced by the mask")
 
     def report(self) -> Report:
-        """The report. A keyword that is both enforced and checked counts as checked."""
+        """Returns the report. A keyword that is both enforced and checked counts as checked."""
         enforced = self._place(self.enforced)
         checked = self._place(self.checked)
         for key in checked:
@@ -67,7 +67,7 @@ class Findings:
         )
 
     def _place(self, findings: Mapping[tuple[str, str], Finding]) -> _Found:
-        """The findings at pointers that the document has."""
+        """Returns the findings at pointers that the document has."""
         placed: _Found = {}
         for (pointer, keyword), finding in findings.items():
             outer = self._find_outer(pointer)
@@ -77,7 +77,7 @@ class Findings:
         return placed
 
     def _find_outer(self, pointer: str) -> str:
-        """The pointer up to the first alternative that the document does not have."""
+        """Returns the pointer up to the first alternative that the document does not have."""
         for alternative in _ALTERNATIVE.finditer(pointer):
             outer = pointer[: alternative.start()]
             has_outer = self._look_up(outer) is not None
@@ -86,7 +86,7 @@ class Findings:
         return pointer
 
     def _look_up(self, pointer: str) -> Json:
-        """What the document has at the pointer; None if it has nothing there."""
+        """Returns what the document has at the pointer; None if it has nothing there."""
         if pointer not in self._places:
             outer, _, step = pointer.rpartition("/")
             self._places[pointer] = find_member(self._look_up(outer), unescape(step))

@@ -45,7 +45,7 @@ _ASSERTING = frozenset(
 
 
 def is_asserting(keyword: str) -> bool:
-    """True if the keyword restricts values. A validator ignores unknown keywords, too."""
+    """Returns whether the keyword restricts values. A validator ignores unknown keywords, too."""
     return keyword in _ASSERTING
 
 
@@ -105,7 +105,8 @@ _SPEAKS_OF = {
 
 
 def is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
-    """True if the keyword restricts nothing (zod writes `propertyNames` for each record)."""
+    """Returns whether the keyword restricts nothing (zod writes `propertyNames` for each
+    record)."""
     value = flat[keyword]
     kind = _SPEAKS_OF.get(keyword)
     if kind is not None and kind not in as_list(flat.get("type", kind)):
@@ -150,7 +151,7 @@ def list_values(flat: Mapping[str, Json]) -> list[Json]:
 
 
 def as_list(value: Json) -> list[Json]:
-    """The value if it is a list, else a list with the value."""
+    """Returns the value if it is a list, else a list with the value."""
     if is_list(value):
         return value
     return [value]

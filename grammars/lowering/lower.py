@@ -130,8 +130,8 @@ def list_cases(flat: Mapping[str, Json]) -> list[Json]:
 
 
 def declares_keys(schema: Json, declared: Container[str]) -> bool:
-    """True if the schema, or a part of it, may declare properties, or requires other keys than the
-    declared ones."""
+    """Returns whether the schema, or a part of it, may declare properties, or requires other keys
+    than the declared ones."""
     if not is_object(schema):
         return False
     if schema.keys() & DECLARING:

@@ -383,8 +383,8 @@ class TaggedWriter:
         self._writer.end(arguments)
 
     def _may_be_text(self, key: str) -> bool:
-        """True if the argument may be a text that begins like a list or object; also if its schema
-        is not known."""
+        """Returns whether the argument may be a text that begins like a list or object; also if its
+        schema is not known."""
         options = self._schema.find_members(key) if self._schema else ()
         members = [member for member in options if member]
         return not members or any(map(_may_be_text, members))
@@ -439,13 +439,13 @@ class NestedWriter:
 
 
 def _is_text(schema: Schema) -> bool:
-    """True if the schema allows only text."""
+    """Returns whether the schema allows only text."""
     nodes = list(flatten(schema.node, schema.definitions))
     return bool(nodes) and all(isinstance(node, String) for node in nodes)
 
 
 def _may_be_text(schema: Schema) -> bool:
-    """True if the schema allows a text that begins like a list or object."""
+    """Returns whether the schema allows a text that begins like a list or object."""
     for node in flatten(schema.node, schema.definitions):
         if isinstance(node, String | AnyValue):
             return True

@@ -311,7 +311,7 @@ class Buffer:
         return name.strip()
 
     def begins(self, text: str) -> Steps[bool]:
-        """True if `text` comes next. Takes nothing.
+        """Returns whether `text` comes next. Takes nothing.
 
         Raises:
             CutError: the text ends before this is certain.
@@ -319,14 +319,15 @@ class Buffer:
         return self._begins(text, 0)
 
     def _begins(self, text: str, offset: int) -> Steps[bool]:
-        """True if `text` comes after `offset` characters."""
+        """Returns whether `text` comes after `offset` characters."""
         for i, character in enumerate(text, offset):
             if (yield from self.need(i + 1))[i] != character:
                 return False
         return True
 
     def sees(self, text: str) -> Steps[bool]:
-        """True if `text` comes next, after at most 8 characters of white space. Takes nothing.
+        """Returns whether `text` comes next, after at most 8 characters of white space. Takes
+        nothing.
 
         Raises:
             CutError: the text ends before this is certain.
@@ -347,7 +348,7 @@ class Buffer:
         return found
 
     def peek_text(self, *options: str) -> Steps[bool]:
-        """True if one of these texts comes next, after any white space. Takes nothing."""
+        """Returns whether one of these texts comes next, after any white space. Takes nothing."""
         return self.peek(self._option(options, after_space=True))
 
     def accept(self, *options: str, after_space: bool = True) -> Steps[bool]:
@@ -401,8 +402,8 @@ class Buffer:
             yield
 
     def _grows(self, start: int, stops: Sequence[str]) -> bool:
-        """True if the rest of the text may be the beginning of a stop, such as one longer than the
-        stop that was found."""
+        """Returns whether the rest of the text may be the beginning of a stop, such as one longer
+        than the stop that was found."""
         count = len(self._text) - start
         return any(len(s) > count and self._text.endswith(s[:count]) for s in stops)
 
@@ -460,13 +461,13 @@ class Buffer:
 
 @keep_results("regexes", 4 * MIB)
 def _compile_stops(stops: tuple[str, ...]) -> re.Pattern[str]:
-    """One pattern for all stops, the longest first."""
+    """Returns one pattern for all stops, the longest first."""
     longest_first = sorted(stops, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)))
 
 
 def _count_begun(text: str, start: int, stops: Sequence[str]) -> int:
-    """How many characters at the end of the text may be the beginning of a stop."""
+    """Returns how many characters at the end of the text may be the beginning of a stop."""
     longest = min(max(map(len, stops), default=1) - 1, len(text) - start)
     for count in range(longest, 0, -1):
         tail = text[len(text) - count :]

@@ -75,7 +75,7 @@ class _CallParts:
     is_held: bool = False
 
     def find_id(self) -> str | None:
-        """The id of the call; made from the number if the format counts calls.
+        """Returns the id of the call; made from the number if the format counts calls.
 
         Raises:
             NotACallError: the index is not a number.
@@ -417,8 +417,8 @@ class CallReader:
         yield from self._buffer.skip(text[len(visible) :])
 
     def _find_terminators(self, tags: TaggedArguments, *, is_wrapped: bool) -> tuple[str, ...]:
-        """The texts that end a raw value: its closing tag together with the next tag, after the
-        closer of its wrapper, if it has one."""
+        """Returns the texts that end a raw value: its closing tag together with the next tag, after
+        the closer of its wrapper, if it has one."""
         following = (tags.open, tags.end)
         end = tags.wrapper.closer if tags.wrapper and is_wrapped else ""
         terminators = [end + tags.close + tag for tag in following]
@@ -451,7 +451,7 @@ class CallReader:
 
 
 def find_openings(format: Format, *, recover: bool) -> Mapping[str, Sequence[Sequence[CallNode]]]:
-    """The openers of calls, each with the ways to write a call after it.
+    """Returns the openers of calls, each with the ways to write a call after it.
 
     Args:
         format: the wire format.
@@ -468,14 +468,14 @@ def find_openings(format: Format, *, recover: bool) -> Mapping[str, Sequence[Seq
 
 
 def find_ways(format: Format, *, recover: bool) -> Sequence[Sequence[CallNode]]:
-    """The ways to write a further call in a group; arguments as for `find_openings`."""
+    """Returns the ways to write a further call in a group; arguments as for `find_openings`."""
     if not recover:
         return (format.call,)
     return (format.call, *format.variants) if format.headers is None else ()
 
 
 def _find_stops(nodes: Sequence[CallNode]) -> str:
-    """The characters that can end a name before these nodes."""
+    """Returns the characters that can end a name before these nodes."""
     before = ""
     for i, node in enumerate(nodes):
         match node:
@@ -501,9 +501,9 @@ def _find_stops(nodes: Sequence[CallNode]) -> str:
 
 
 def _find_first(*texts: str) -> str:
-    """The first visible characters of these texts, and the newline if a text begins with one. If a
-    line begins with a word (`arguments:`) or a dash, only the newline, since names may contain such
-    characters."""
+    """Returns the first visible characters of these texts, and the newline if a text begins with
+    one. If a line begins with a word (`arguments:`) or a dash, only the newline, since names may
+    contain such characters."""
     first = ""
     for text in texts:
         visible = text.lstrip("\r\n")[:1]

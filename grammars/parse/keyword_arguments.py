@@ -49,8 +49,8 @@ class KeywordArgumentsReader:
         return raws
 
     def _has_more(self, before: str, end: str) -> Steps[bool]:
-        """True if another argument comes next, after the text `before`, which is then taken.
-        Otherwise `end` comes next, which may be empty."""
+        """Returns whether another argument comes next, after the text `before`, which is then
+        taken. Otherwise `end` comes next, which may be empty."""
         text, stop = before.strip(), end.strip()[:1]
         if not stop:
             return (yield from self._begins_exactly(before))

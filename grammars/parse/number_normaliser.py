@@ -313,7 +313,7 @@ def _find_part(value: Json, path: Sequence[str | int | None]) -> Json:
 
 
 def _spell(text: str, meant: Json) -> str:
-    """The number that is meant, in its written form if the two are equal; `meant` None: not
+    """Returns the number that is meant, in its written form if the two are equal; `meant` None: not
     known."""
     number = text.rstrip()
     if not is_number(meant) or are_same(meant, read_json(number)):
@@ -322,7 +322,7 @@ def _spell(text: str, meant: Json) -> str:
 
 
 def _may_hold(node: Flat, is_object: bool) -> bool:
-    """True if the node allows an object (or else a list)."""
+    """Returns whether the node allows an object (or else a list)."""
     match node:
         case AnyValue():
             return True
@@ -338,5 +338,5 @@ def _may_hold(node: Flat, is_object: bool) -> bool:
 
 
 def _holds_numbers(node: Flat) -> bool:
-    """True if a number of the node may be read differently than written."""
+    """Returns whether a number of the node may be read differently than written."""
     return isinstance(node, Constant) or (isinstance(node, Number) and node.integer)

@@ -248,8 +248,8 @@ class Parser:
             yield from self._read_bare_objects()
 
     def _opens_calls(self) -> Steps[bool]:
-        """True if the text begins with an opener of calls, and not with an opener of content
-        (`>>>all`)."""
+        """Returns whether the text begins with an opener of calls, and not with an opener of
+        content (`>>>all`)."""
         openings = tuple(opening.lstrip() for opening in self._format.openings)
         openers = [content.opener for content in self._format.contents]
         longer = [opener for opener in openers if opener.startswith(openings)]
@@ -305,7 +305,8 @@ class Parser:
                 return
 
     def _sees(self, texts: Sequence[str]) -> Steps[bool]:
-        """True if these texts come next in this order, with optional white space before them."""
+        """Returns whether these texts come next in this order, with optional white space before
+        them."""
         for part in texts:
             if (yield from self._buffer.space()).strip(" \t\r\n"):
                 return False  # white space that JSON does not allow
@@ -315,7 +316,7 @@ class Parser:
     # Text up to a stop: an opener, a closer or an end.
 
     def _stops(self) -> tuple[str, ...]:
-        """The texts that end the current text."""
+        """Returns the texts that end the current text."""
         if self._headers is not None:
             return self._headers.find_stops(is_thought=self._in_block)
         format, wrapping = self._format, self._wrapping

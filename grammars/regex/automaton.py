@@ -98,7 +98,7 @@ class Automaton:
         return following
 
     def accepts(self, text: str) -> bool:
-        """True if the expression matches the whole text."""
+        """Returns whether the expression matches the whole text."""
         return self._walk(text).accepts
 
     def extend(self, text: str, fewest: int = 0, most: int | None = None) -> str | None:
@@ -117,7 +117,7 @@ class Automaton:
         return state.ending
 
     def is_empty(self) -> bool:
-        """True if it is known that no text matches."""
+        """Returns whether it is known that no text matches."""
         self._reset()
         queue = [self._start]
         seen = {self._start}
@@ -139,7 +139,7 @@ class Automaton:
         return state
 
     def _search(self, start: AutomatonState, fewest: int, most: int) -> str | None:
-        """A* over the states; the least length of a state estimates the rest.
+        """Searches by A* over the states; the least length of a state estimates the rest.
 
         Of several shortest texts, the result is the first in character order, whatever was searched
         before.

@@ -197,7 +197,7 @@ def list_parts(expression: Expression) -> Iterator[Expression]:
 
 
 def is_nullable(expression: Expression) -> bool:
-    """True if it matches the empty text."""
+    """Returns whether it matches the empty text."""
     known: bool | None = expression.__dict__.get("_nullable")
     if known is not None:
         return known
@@ -269,7 +269,7 @@ def measure(expression: Expression) -> int:
 
 
 def find_firsts(expression: Expression) -> frozenset[Characters]:
-    """The sets that may contain the first character of a matching text."""
+    """Returns the sets that may contain the first character of a matching text."""
     known: frozenset[Characters] | None = expression.__dict__.get("_firsts")
     if known is not None:
         return known

@@ -291,8 +291,8 @@ def _find_limit(limit: Limit | None, length: int) -> Limit | None:
 
 
 def _tail(kind: _Kind, length: int) -> int | str:
-    """What may follow this number of integer digits: the maximum number of fraction digits, or a
-    regex."""
+    """Returns what may follow this number of integer digits: the maximum number of fraction digits,
+    or a regex."""
     if kind.integer:
         return _ZEROS if length <= kind.digits else ""
     return max(0, kind.digits - length)
@@ -342,7 +342,7 @@ def _scale(kind: _Kind, limit: Limit, *, is_lower: bool) -> Limit:
 
 
 def _is_between(low: Limit | None, high: Limit | None) -> bool:
-    """True if a mantissa exists between the limits, which may have been rounded."""
+    """Returns whether a mantissa exists between the limits, which may have been rounded."""
     return low is None or (low.whole == 1 and (high is None or low.value <= high.value))
 
 
@@ -442,7 +442,7 @@ def _or_end(regex: str | None, *, may_end: bool) -> str | None:
 
 
 def _may_end(low: _Rest | None, high: _Rest | None) -> bool:
-    """True if the number may end here, as if zeros followed."""
+    """Returns whether the number may end here, as if zeros followed."""
     is_below = high is None or not high.is_zero or not high.strict
     return is_below and (low is None or low.is_below_all)
 

@@ -59,8 +59,8 @@ def read(regex: str) -> Expression:
 
 @keep_results("regexes", MIB)
 def counts_words(regex: str | None) -> bool:
-    """True if the expression counts a group in which several parts can have any length, such as
-    words and the spaces between them: `(\\w+\\s+){2,8}`."""
+    """Returns whether the expression counts a group in which several parts can have any length,
+    such as words and the spaces between them: `(\\w+\\s+){2,8}`."""
     if regex is None:
         return False
     try:

@@ -101,7 +101,7 @@ def spell_pattern(pattern: str) -> str | None:
 
 @keep_results("regexes", MIB)
 def is_fully_spelled(pattern: str) -> bool:
-    """True if the JSON strings of a pattern have every spelling that encoders use."""
+    """Returns whether the JSON strings of a pattern have every spelling that encoders use."""
     try:
         return _is_small(read(pattern))
     except (UnreadableError, RecursionError):

@@ -29,11 +29,11 @@ class Texts:
         return compile_regexes(self.parts or (ANY,), self.without)
 
     def accepts(self, text: str) -> bool:
-        """True if the text is one of them, or if this is not known."""
+        """Returns whether the text is one of them, or if this is not known."""
         return self.is_free or self.automaton is None or self.automaton.accepts(text)
 
     def is_empty(self) -> bool:
-        """True if it is known that there is no text."""
+        """Returns whether it is known that there is no text."""
         return self.automaton is not None and self.automaton.is_empty()
 
     def extend(self, text: str) -> str | None:

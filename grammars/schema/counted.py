@@ -89,7 +89,7 @@ class Counted:
         return (written + 1) * (matches + 1)
 
     def _list_steps(self, state: State) -> Iterator[Step]:
-        """The items that may come next, including those after which the list cannot be
+        """Yields the items that may come next, including those after which the list cannot be
         completed."""
         written, matches = state
         longest, contains = self.node.max_items, self.contains
@@ -109,11 +109,11 @@ class Counted:
             yield Step(other, (written, matches))
 
     def steps(self, state: State) -> list[Step]:
-        """The items that may come next, the matching ones first."""
+        """Returns the items that may come next, the matching ones first."""
         return [step for step in self._list_steps(state) if step.after in self._alive]
 
     def may_end(self, state: State) -> bool:
-        """True if the list may end here."""
+        """Returns whether the list may end here."""
         written, matches = state
         return written >= self.node.min_items and matches >= self.contains.least
 
@@ -134,7 +134,7 @@ class Distinct:
         self.most = len(self.nodes) if node.max_items is None else node.max_items
 
     def steps(self, state: State) -> list[Step]:
-        """The items that may come next."""
+        """Returns the items that may come next."""
         written = state[0]
         if written.bit_count() >= self.most:
             return []
@@ -145,7 +145,7 @@ class Distinct:
         return steps
 
     def may_end(self, state: State) -> bool:
-        """True if the list may end here."""
+        """Returns whether the list may end here."""
         return state[0].bit_count() >= self.least
 
 

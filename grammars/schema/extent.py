@@ -135,8 +135,8 @@ class _Bounds:
         return self.measure(extra.node) + sum(map(self._measure_pattern, extra.keys.parts))
 
     def _measure_pattern(self, pattern: str) -> int:
-        """Bytes for a short text that matches. The completion of a text that matches in part has no
-        bound that is easy to find: `x|y{400}`."""
+        """Returns the bytes for a short text that matches. The completion of a text that matches in
+        part has no bound that is easy to find: `x|y{400}`."""
         if self._is_whole:
             raise _EndlessError
         return PATTERN + len(pattern)

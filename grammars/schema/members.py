@@ -189,11 +189,11 @@ class Unordered:
         return disjoin([self.can_add_declared, *(way for way, _ in self.ways_to_add_extra)])
 
     def may_end(self, state: int) -> bool:
-        """True if the object may end in this state."""
+        """Returns whether the object may end in this state."""
         return self.can_end.holds(state)
 
     def may_continue(self, state: int) -> bool:
-        """True if another member may come next in this state."""
+        """Returns whether another member may come next in this state."""
         return self.can_continue.holds(state)
 
 
@@ -201,7 +201,7 @@ Members: TypeAlias = Ordered | Unordered
 
 
 def can_be_unordered(properties: Sequence[Property]) -> bool:
-    """True if a state has enough bits for the required members."""
+    """Returns whether a state has enough bits for the required members."""
     return sum(declared.required for declared in properties) <= MAX_BITS
 
 
@@ -234,7 +234,7 @@ def _has_bit(bits: int, bit: int) -> bool:
 
 
 def _contains(bits: int, some: int) -> bool:
-    """True if all bits of `some` are set."""
+    """Returns whether all bits of `some` are set."""
     return bits & some == some
 
 

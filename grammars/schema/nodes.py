@@ -261,7 +261,7 @@ class Schema:
         return [branch for branch in branches if isinstance(branch, Object)]
 
     def can_have(self, keys: Iterable[str]) -> bool:
-        """True if one of the objects that the schema allows may have all these keys."""
+        """Returns whether one of the objects that the schema allows may have all these keys."""
         wanted = set(keys)
         for branch in flatten(self.node, self.definitions):
             match branch:
@@ -305,7 +305,7 @@ class Schema:
             return (Violation("", "the value is nested too deeply to be checked"),)
 
     def admits(self, value: Json) -> bool:
-        """True if the value fits."""
+        """Returns whether the value fits."""
         try:
             if not self._validator.admits(value):
                 return False
@@ -392,13 +392,14 @@ def find_references(node: Node) -> Set[str]:
 
 
 def are_same(a: Json, b: Json) -> bool:
-    """True if the values have the same JSON text. (In Python, 1, 1.0 and True are equal.)"""
+    """Returns whether the values have the same JSON text. (In Python, 1, 1.0 and True are
+    equal.)"""
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 
 def identify(value: Json) -> str:
-    """A text that is the same for all spellings of a value: 1 and 1.0 are the same value, 1 and
-    true are not."""
+    """Returns a text that is the same for all spellings of a value: 1 and 1.0 are the same value, 1
+    and true are not."""
     return json.dumps(_as_integers(value), sort_keys=True)
 
 

@@ -43,7 +43,7 @@ def normalise_numbers(value: Json, schema: Schema) -> Json:
 
 
 def are_equal(a: Json, b: Json) -> bool:
-    """True if both are the same JSON value: 1 and 1.0 are, 1 and true are not."""
+    """Returns whether both are the same JSON value: 1 and 1.0 are, 1 and true are not."""
     match a, b:
         case list(), list():
             x, y = cast(list[Json], a), cast(list[Json], b)
@@ -65,7 +65,7 @@ def find_whole(value: Json) -> int | None:
 
 
 def is_number(value: Json) -> bool:
-    """True if the value is a JSON number. (In Python, booleans are integers.)"""
+    """Returns whether the value is a JSON number. (In Python, booleans are integers.)"""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -183,7 +183,7 @@ def _read_number(value: Json, node: Number) -> Reading | None:
 
 
 def _is_within(value: float, bounds: Mapping[str, float]) -> bool:
-    """True if the number is within the bounds; `multipleOf` is ignored."""
+    """Returns whether the number is within the bounds; `multipleOf` is ignored."""
     for keyword, bound in bounds.items():
         fits = _COMPARISONS.get(keyword)
         if fits is not None and not fits(value, bound):
@@ -192,7 +192,7 @@ def _is_within(value: float, bounds: Mapping[str, float]) -> bool:
 
 
 def has_no_number(node: Number) -> bool:
-    """True if the bounds allow no number, or no multiple."""
+    """Returns whether the bounds allow no number, or no multiple."""
     step = find_step(node)
     if step is not None:
         first, last = count_multiples(node, step)

@@ -83,7 +83,7 @@ def find_wanted(formula: Formula, *, denied: bool = False) -> tuple[str, ...]:
 
 
 def any_of(parts: Sequence[Formula]) -> Formula:
-    """At least one of these formulas is true."""
+    """Returns the formula that at least one of these is true."""
     return Not(All(tuple(map(Not, parts))))
 
 

@@ -48,18 +48,18 @@ def escape(key: str) -> str:
 
 
 def unescape(step: str) -> str:
-    """The key that is escaped so in a JSON pointer."""
+    """Returns the key that is escaped so in a JSON pointer."""
     return step.replace("~1", "/").replace("~0", "~")
 
 
 def point_to(steps: Iterable[str | int]) -> str:
-    """The JSON pointer of these keys and list indexes."""
+    """Returns the JSON pointer of these keys and list indexes."""
     return "".join(f"/{escape(str(step))}" for step in steps)
 
 
 def find_member(holder: Json, key: str, default: Json = None) -> Json:
-    """The member of an object with this key, or the item of a list with this index; `default` if
-    there is none."""
+    """Returns the member of an object with this key, or the item of a list with this index;
+    `default` if there is none."""
     if is_object(holder):
         return holder.get(key, default)
     if is_list(holder) and _INDEX.fullmatch(key) and int(key) < len(holder):
@@ -68,7 +68,7 @@ def find_member(holder: Json, key: str, default: Json = None) -> Json:
 
 
 def look_up(root: Json, reference: Json, pointer: str) -> Json:
-    """The schema that a local `$ref` refers to.
+    """Returns the schema that a local `$ref` refers to.
 
     Args:
         root: the document.
@@ -122,7 +122,7 @@ def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> 
 
 
 def list_parts(flat: Mapping[str, Json]) -> Iterator[Json]:
-    """The direct subschemas of a schema that is an object."""
+    """Yields the direct subschemas of a schema that is an object."""
     for keyword, value in flat.items():
         if keyword in MAPS and is_object(value):
             yield from value.values()
@@ -133,7 +133,8 @@ def list_parts(flat: Mapping[str, Json]) -> Iterator[Json]:
 
 
 def count_subschemas(document: Json) -> int:
-    """The number of schemas in a document, including itself and definitions without references."""
+    """Returns the number of schemas in a document, including itself and definitions without
+    references."""
     count = 0
     queue = [document]
     while queue:
@@ -145,12 +146,13 @@ def count_subschemas(document: Json) -> int:
 
 
 def omit(schema: Mapping[str, Json], *keywords: str) -> dict[str, Json]:
-    """The schema without these keywords."""
+    """Returns the schema without these keywords."""
     return {keyword: value for keyword, value in schema.items() if keyword not in keywords}
 
 
 def find_keywords(schema: Json) -> frozenset[str]:
-    """All keywords in a schema and its subschemas, including definitions without references."""
+    """Returns all keywords in a schema and its subschemas, including definitions without
+    references."""
     if not is_object(schema):
         return frozenset()
     found = set(schema)
@@ -159,7 +161,7 @@ def find_keywords(schema: Json) -> frozenset[str]:
 
 
 def find_keyword(pointer: str) -> str:
-    """The keyword at the end of a JSON pointer into a schema; "" if the pointer ends at a
+    """Returns the keyword at the end of a JSON pointer into a schema; "" if the pointer ends at a
     schema."""
     steps = pointer.split("/")[1:]
     while steps:

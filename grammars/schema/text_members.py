@@ -32,12 +32,12 @@ class TextMembers:
     extras: bool = False
 
     def has(self, member: Property | Extra) -> bool:
-        """True if the member may be text in one of the objects."""
+        """Returns whether the member may be text in one of the objects."""
         return member.key in self.keys if isinstance(member, Property) else self.extras
 
 
 def find_texts(objects: Iterable[Object], definitions: Mapping[str, Node]) -> TextMembers:
-    """The members that may be text in one of the objects.
+    """Returns the members that may be text in one of the objects.
 
     In formats with raw text, all other scalars of these members must be terminals for text, too:
     the lexer cannot tell which object is written, and would not end a text that may continue.
@@ -56,8 +56,8 @@ def find_texts(objects: Iterable[Object], definitions: Mapping[str, Node]) -> Te
 
 
 def find_covered(objects: Iterable[Object], definitions: Mapping[str, Node]) -> list[str]:
-    """The declared keys that may be text in one object, and a list, object or multiple in another;
-    no regular expression matches the latter. In their order."""
+    """Returns the declared keys that may be text in one object, and a list, object or multiple in
+    another; no regular expression matches the latter. In their order."""
     branches = list(objects)
     covered: list[str] = []
     for key, nodes in _list_declared(branches) if len(branches) > 1 else ():

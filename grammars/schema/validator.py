@@ -98,7 +98,7 @@ class Validator:
         return json.dumps(self._source)
 
     def admits(self, value: Json) -> bool:
-        """True if the value fits; False also if the check would take too many steps."""
+        """Returns whether the value fits; False also if the check would take too many steps."""
         return self._count_ways(value) <= MAX_WAYS and self._inner.is_valid(value)
 
     def find_error(self, value: Json) -> tuple[list[str | int], str] | None:
@@ -320,7 +320,7 @@ class _PatternPath:
 
 
 def _list_patterns(source: Json) -> Iterator[tuple[_PatternPath, str]]:
-    """All values that may be patterns, with their positions."""
+    """Yields all values that may be patterns, with their positions."""
     queue: list[tuple[_PatternPath, Json]] = [(_PatternPath(), source)]
     while queue:
         path, value = queue.pop()

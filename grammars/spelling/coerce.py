@@ -89,7 +89,7 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
 
 
 def _read_all(raw: str, is_listed: bool, style: JsonStyle | None) -> Iterator[Json]:
-    """All values that the text can be read as, the likeliest first."""
+    """Yields all values that the text can be read as, the likeliest first."""
     spelled = list(_read_spelled(raw, style))
     yield from spelled
     if is_listed:
@@ -183,7 +183,7 @@ def _refusal(raw: str, candidates: list[Json], schema: Schema, admitted: set[str
 
 
 def _kinds(node: Flat) -> Iterator[str]:
-    """The names of the types that a node allows; numbers also allow integers."""
+    """Yields the names of the types that a node allows; numbers also allow integers."""
     match node:
         case AnyValue():
             yield from ("null", "boolean", "integer", "number", "array", "object", "string")
@@ -205,13 +205,13 @@ def _kinds(node: Flat) -> Iterator[str]:
 
 
 def read_words(raw: str, style: JsonStyle | None = None) -> Iterator[Json]:
-    """The values other than strings and Python containers that the text can be read as."""
+    """Yields the values other than strings and Python containers that the text can be read as."""
     yield from _read_spelled(raw, style)
     yield from _read_word(raw)
 
 
 def _read_spelled(raw: str, style: JsonStyle | None) -> Iterator[Json]:
-    """The value of the text in JSON, or else in the template's style; not a string."""
+    """Yields the value of the text in JSON, or else in the template's style; not a string."""
     try:
         value = _read(raw.strip(), style)
     except ValueError:
@@ -236,7 +236,7 @@ def _read_word(raw: str) -> Iterator[Json]:
 
 
 def _read_loosely(raw: str) -> Iterator[Json]:
-    """The value of the text in Python, or in other letter case."""
+    """Yields the value of the text in Python, or in other letter case."""
     yield from _read_word(raw)
     if raw.lstrip()[:1] in ("[", "{"):
         try:
@@ -246,7 +246,7 @@ def _read_loosely(raw: str) -> Iterator[Json]:
 
 
 def _read_whole(raw: str) -> Iterator[int]:
-    """The exact integer of a text that is written as a float."""
+    """Yields the exact integer of a text that is written as a float."""
     try:
         value = Decimal(raw.strip())
     except InvalidOperation:  # the exponent is too large

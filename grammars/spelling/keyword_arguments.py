@@ -20,12 +20,13 @@ WORD = f"{_CHARACTER}{{1,{MAX_NAME_LENGTH}}}"
 
 
 def is_word(text: str) -> bool:
-    """True if the text is a key or name in this syntax."""
+    """Returns whether the text is a key or name in this syntax."""
     return re.fullmatch(WORD, text) is not None
 
 
 def is_key(key: str, hole: KeywordArguments) -> bool:
-    """True if an argument may have this key: it must not contain the text that ends keys."""
+    """Returns whether an argument may have this key: it must not contain the text that ends
+    keys."""
     return is_word(key) and (key + hole.after_key).find(hole.after_key) == len(key)
 
 
@@ -114,7 +115,7 @@ class StringEnds:
         return re.compile(self.write_regex(""))
 
     def begins(self, rest: str) -> bool:
-        """True if the text is a proper beginning of a text that can follow."""
+        """Returns whether the text is a proper beginning of a text that can follow."""
         return any(text.startswith(rest) for text in self.texts) or bool(
             self._begun.fullmatch(rest)
         )
@@ -136,7 +137,7 @@ class StringEnds:
         return len(text), False
 
     def holds(self, text: str, quote: str) -> bool:
-        """True if a string can contain this text."""
+        """Returns whether a string can contain this text."""
         return not self.find(text, 0, quote)[1]
 
 
@@ -165,7 +166,7 @@ def find_extra_keys(declared: Sequence[str], keys: Texts, hole: KeywordArguments
 
 
 def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> StringEnds:
-    """The texts that can follow a string.
+    """Returns the texts that can follow a string.
 
     Args:
         format: a format whose arguments are `KeywordArguments`.

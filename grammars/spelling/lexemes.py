@@ -187,7 +187,7 @@ def _point(number: int, places: int) -> str:
 
 
 def fits_number(text: str, node: Number) -> bool:
-    """True if the text is a number of the node."""
+    """Returns whether the text is a number of the node."""
     if "multipleOf" in node.bounds:
         return Multiples(node).accepts(text)
     regex: str | None = NUMBER
@@ -198,7 +198,8 @@ def fits_number(text: str, node: Number) -> bool:
 
 
 def fits_string(text: str, node: String) -> bool:
-    """True if the text is a string of the node, or if the node's pattern cannot be parsed."""
+    """Returns whether the text is a string of the node, or if the node's pattern cannot be
+    parsed."""
     if len(text) < node.min_length:
         return False
     if node.max_length is not None and len(text) > node.max_length:

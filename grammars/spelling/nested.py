@@ -35,24 +35,24 @@ _ANYTHING = AnyValue()
 
 
 def is_key(key: str) -> bool:
-    """True if a tag can have this name."""
+    """Returns whether a tag can have this name."""
     return is_taggable(key) and not key.startswith("/")
 
 
 def find_extras(node: Object, hole: NestedArguments) -> list[tuple[Texts, Node]]:
-    """The undeclared keys that can be written, with the nodes of their values."""
+    """Returns the undeclared keys that can be written, with the nodes of their values."""
     taken = Texts((KEY,), match_words([hole.item, *(p.key for p in node.properties)]))
     found = ((taken.intersect(extra.keys), extra.node) for extra in node.extras)
     return [(keys, value) for keys, value in found if not keys.is_empty()]
 
 
 def is_text(text: str, hole: NestedArguments) -> bool:
-    """True if the text can stand between tags."""
+    """Returns whether the text can stand between tags."""
     return (text + hole.mark).find(hole.mark) == len(text)
 
 
 def is_writable(value: Json, hole: NestedArguments) -> bool:
-    """True if a constant can stand between tags."""
+    """Returns whether a constant can stand between tags."""
     match value:
         case str():
             return is_text(value, hole)
@@ -174,7 +174,7 @@ class TreeReader:
         return values, fits and all(p.key in values for p in node.properties if p.required)
 
     def _spells(self, tree: Tree, value: Json) -> bool:
-        """True if the tree is a spelling of the value."""
+        """Returns whether the tree is a spelling of the value."""
         match value:
             case str():
                 return not tree.members and tree.text == value
@@ -193,7 +193,7 @@ class TreeReader:
 
 
 def _is_kind(value: Json, node: Flat) -> bool:
-    """True if the value has the type of the node."""
+    """Returns whether the value has the type of the node."""
     match node:
         case Null():
             return value is None

@@ -50,13 +50,13 @@ class Breaks:
 
 
 def speaks_json(style: JsonStyle) -> bool:
-    """True if strings, keys and words are those of JSON."""
+    """Returns whether strings, keys and words are those of JSON."""
     words = style.true + style.false + style.null
     return has_json_strings(style) and not style.bare_keys and set(words) <= set(_WORDS)
 
 
 def has_json_strings(style: JsonStyle) -> bool:
-    """True if strings are those of JSON."""
+    """Returns whether strings are those of JSON."""
     return style.escapes and style.quotes == ('"',)
 
 
@@ -232,8 +232,8 @@ def _quote_in_python(text: str, quote: str) -> str:
 
 
 def is_writable(text: str, style: JsonStyle) -> bool:
-    """True if the style can write this string. A raw string cannot contain its quote, or end with
-    the beginning of the quote if the end would then be found too early."""
+    """Returns whether the style can write this string. A raw string cannot contain its quote, or
+    end with the beginning of the quote if the end would then be found too early."""
     if style.escapes:
         return True
     quote = style.quotes[0]
@@ -241,12 +241,12 @@ def is_writable(text: str, style: JsonStyle) -> bool:
 
 
 def is_bare(key: str, style: JsonStyle) -> bool:
-    """True if the key can be written without quotes."""
+    """Returns whether the key can be written without quotes."""
     return not _NOT_BARE.search(key) and style.quotes[0] not in key
 
 
 def holds(value: Json, style: JsonStyle) -> bool:
-    """True if the style can write this value so that it is read back unchanged."""
+    """Returns whether the style can write this value so that it is read back unchanged."""
     queue = [value]
     while queue:
         match queue.pop():

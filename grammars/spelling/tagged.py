@@ -34,7 +34,7 @@ def find_extra_keys(tags: TaggedArguments, declared: Sequence[str], keys: Texts)
 
 
 def is_key(key: str, tags: TaggedArguments) -> bool:
-    """True if these tags can have this key."""
+    """Returns whether these tags can have this key."""
     is_end = bool(tags.rest_of_end) and key.startswith(tags.rest_of_end[0])
     return is_taggable(key) and not is_end and not any(c in key for c in read_stops(tags))
 
@@ -45,8 +45,8 @@ def read_stops(tags: TaggedArguments) -> str:
 
 
 def is_writable(value: Json, tags: TaggedArguments) -> bool:
-    """True if a constant can stand directly between these tags: it must not contain their end, or
-    begin like a wrapper."""
+    """Returns whether a constant can stand directly between these tags: it must not contain their
+    end, or begin like a wrapper."""
     if not isinstance(value, str):
         return True
     if not tags.close:
@@ -57,8 +57,8 @@ def is_writable(value: Json, tags: TaggedArguments) -> bool:
 
 
 def is_wrappable(value: Json, tags: TaggedArguments) -> bool:
-    """True if a constant can stand between these tags in their wrapper: it must not contain their
-    end."""
+    """Returns whether a constant can stand between these tags in their wrapper: it must not contain
+    their end."""
     if tags.wrapper is None or not isinstance(value, str):
         return False
     close = tags.wrapper.closer + tags.close
@@ -74,12 +74,12 @@ def spell_string(text: str, tags: TaggedArguments) -> str:
 
 
 def admits_any_text(branches: Iterable[Flat]) -> bool:
-    """True if any text is a value of one of these nodes."""
+    """Returns whether any text is a value of one of these nodes."""
     return any(isinstance(b, AnyValue) or (isinstance(b, String) and b.is_free) for b in branches)
 
 
 def excludes_containers(branches: Iterable[Flat]) -> bool:
-    """True if texts of these nodes must not begin like an object or list.
+    """Returns whether texts of these nodes must not begin like an object or list.
 
     The lexer would take an object that begins like a text for that text, and then limit its length
     to that of the text.

@@ -217,7 +217,7 @@ def _wire_texts(subject: CheckedParser, *, tags: bool = True) -> SearchStrategy[
 
 
 def _find_tags(format: Format) -> set[str]:
-    """The texts that are structure: tags, but no words or punctuation, which may occur in
+    """Returns the texts that are structure: tags, but no words or punctuation, which may occur in
     content."""
     texts = map(str.strip, format.structure)
     return {text for text in texts if len(text) >= MIN_TAG_LENGTH}

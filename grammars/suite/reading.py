@@ -239,7 +239,7 @@ def _failures(
 
 
 def is_push(factory: Factory) -> bool:
-    """True if the parser takes text in pieces."""
+    """Returns whether the parser takes text in pieces."""
     return isinstance(factory(()), PushParser)
 
 
@@ -271,8 +271,8 @@ def _as_events(value: object) -> list[Event] | None:
 
 
 def is_same(a: Reading, b: Reading, claims: Claims = ALL_CLAIMS) -> bool:
-    """True if two readings are equal as far as the parser's claims go. In JSON, 1, 1.0 and true are
-    different."""
+    """Returns whether two readings are equal as far as the parser's claims go. In JSON, 1, 1.0 and
+    true are different."""
     if not claims.space:
         a = replace(a, content=a.content.strip(), reasoning=a.reasoning.strip())
         b = replace(b, content=b.content.strip(), reasoning=b.reasoning.strip())
@@ -284,7 +284,7 @@ def is_same(a: Reading, b: Reading, claims: Claims = ALL_CLAIMS) -> bool:
 def are_same_calls(
     a: Sequence[tuple[str, Any]], b: Sequence[tuple[str, Any]], claims: Claims = ALL_CLAIMS
 ) -> bool:
-    """True if the calls are the same; the order of members does not matter."""
+    """Returns whether the calls are the same; the order of members does not matter."""
     if not claims.exact:
         a, b = _without_spellings(a), _without_spellings(b)
     if not claims.types:
@@ -362,7 +362,7 @@ def find_lost(
 
 
 def _may_repeat(text: str, reading: Reading) -> bool:
-    """True if a call in the text may have had a member twice."""
+    """Returns whether a call in the text may have had a member twice."""
     members = max(text.count('"arguments"'), text.count('"parameters"'))
     if 0 < len(reading.calls) < members:
         return True

@@ -54,7 +54,7 @@ def _make_tool(name: str, schema: str) -> Tool:
 
 
 def _has_text_and_more(schema: dict[str, Any]) -> bool:
-    """True if a value may be text or something else."""
+    """Returns whether a value may be text or something else."""
     return isinstance(schema.get("type"), list) or "anyOf" in schema
 
 

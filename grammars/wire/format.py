@@ -217,7 +217,8 @@ class Format:
                 raise TypeError(f"format {self.name}: {message}")
 
     def _has_words_amid(self, hole: KeywordArguments) -> bool:
-        """True if ids or numbers stand where they hide the end of a raw string, or of the call."""
+        """Returns whether ids or numbers stand where they hide the end of a raw string, or of the
+        call."""
         places = [i for i, node in enumerate(self.call) if isinstance(node, CallId | CallIndex)]
         return bool(places) and (bool(hole.quote) or places[-1] > self.call.index(Name()))
 
@@ -346,7 +347,8 @@ class Format:
         return () if self.several is None else (*self.several.opening[1:], *self.call)
 
     def opens_several(self, opening: str) -> bool:
-        """True if several calls begin with this text, and are written in another way than one."""
+        """Returns whether several calls begin with this text, and are written in another way than
+        one."""
         return self.several is not None and opening == self.several.opening[0].text
 
     @property
@@ -367,7 +369,7 @@ class Format:
         return {opening: _unique(ways) for opening, ways in found.items()}
 
     def closes(self, opening: str) -> tuple[Fixed, ...]:
-        """The closing nodes of calls that this text has opened; "" for bare calls."""
+        """Returns the closing nodes of calls that this text has opened; "" for bare calls."""
         if self.bare is not None:
             return self.closing
         if self.opener is not None and opening == self.opener.text:
@@ -476,8 +478,8 @@ class Format:
 
 
 def _ends_arguments(call: Sequence[Node], hole: KeywordArguments) -> bool:
-    """True if a character that begins no key follows the arguments. It is not needed if each value
-    marks its own end, and a fixed text separates two of them."""
+    """Returns whether a character that begins no key follows the arguments. It is not needed if
+    each value marks its own end, and a fixed text separates two of them."""
     following = takewhile(lambda node: isinstance(node, Fixed), reversed(call))
     text = hole.last + "".join(reversed([_text_of(node) for node in following]))
     is_told = not hole.quote and hole.item != "\n"
@@ -489,7 +491,7 @@ def _text_of(node: Node) -> str:
 
 
 def _unique(values: Iterable[T]) -> tuple[T, ...]:
-    """The distinct values, in order."""
+    """Returns the distinct values, in order."""
     return tuple(dict.fromkeys(values))
 
 
@@ -514,13 +516,13 @@ def cut_lead(nodes: Sequence[Node], lead: str) -> tuple[Node, ...] | None:
 
 
 def is_taggable(name: str) -> bool:
-    """True if a name between tags is parsed back unchanged."""
+    """Returns whether a name between tags is parsed back unchanged."""
     has_breaks = not {"<", ">", "\n"}.isdisjoint(name)
     return 0 < len(name) <= MAX_NAME_LENGTH and not has_breaks and name == name.strip()
 
 
 def find_kind(tags: TaggedArguments, value: object) -> str:
-    """The text that such a format writes for the type of a value."""
+    """Returns the text that such a format writes for the type of a value."""
     kinds = dict(tags.kinds)
     for kind in name_types(value):
         if kind in kinds:
@@ -529,7 +531,7 @@ def find_kind(tags: TaggedArguments, value: object) -> str:
 
 
 def name_types(value: object) -> tuple[str, ...]:
-    """The JSON Schema types of a value, the narrowest first."""
+    """Returns the JSON Schema types of a value, the narrowest first."""
     match value:
         case None:
             return ("null",)
@@ -548,7 +550,7 @@ def name_types(value: object) -> tuple[str, ...]:
 
 
 def count_common(a: Sequence[object], b: Sequence[object]) -> int:
-    """The length of the common prefix of two texts, or two sequences of one type."""
+    """Returns the length of the common prefix of two texts, or two sequences of one type."""
     low, high = 0, min(len(a), len(b))
     # Binary search: slices are compared at the speed of C.
     while low < high:
@@ -561,7 +563,7 @@ def count_common(a: Sequence[object], b: Sequence[object]) -> int:
 
 
 def find_format(name: str, formats: Sequence[Format]) -> Format | None:
-    """The format called `name`, or None."""
+    """Returns the format called `name`, or None."""
     for format in formats:
         if format.name == name:
             return format

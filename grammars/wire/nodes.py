@@ -53,7 +53,7 @@ class CallIndex:
         return "0|[1-9][0-9]{0,5}"
 
     def count(self, before: int | None, number: int) -> int | None:
-        """The index of a call; None if it is not known.
+        """Returns the index of a call; None if it is not known.
 
         Args:
             before: the number of calls in the conversation before this turn; None: not known.
@@ -139,7 +139,7 @@ class TextWrapper:
     triggers: tuple[str, ...]
 
     def wraps(self, text: str) -> bool:
-        """True if this string is written in the wrapper."""
+        """Returns whether this string is written in the wrapper."""
         return any(trigger in text for trigger in self.triggers)
 
 
@@ -182,7 +182,7 @@ class TaggedArguments:
     sorted_keys: bool = False
 
     def of(self, key: str) -> "TaggedArguments":
-        """The tags of one argument, with the key in the closing text."""
+        """Returns the tags of one argument, with the key in the closing text."""
         if self.close_key is None:
             return self
         return replace(self, close=self.close + key + self.close_key, close_key=None)
@@ -271,11 +271,11 @@ class NestedArguments:
             raise TypeError("nothing tells tags from text")
 
     def open(self, key: str) -> str:
-        """The text before a value."""
+        """Returns the text before a value."""
         return f"{self.mark}<{key}>"
 
     def close(self, key: str) -> str:
-        """The text after a value."""
+        """Returns the text after a value."""
         return f"{self.mark}</{key}>"
 
 

@@ -112,8 +112,8 @@ class MessageHeaders:
         return re.compile(rf"(\s*({'|'.join(parts)}))+\s*")
 
     def find_tool(self, recipient: str, names: Collection[str]) -> str | None:
-        """The tool that is the recipient of a message, even one that is not offered; None: it is no
-        tool."""
+        """Returns the tool that is the recipient of a message, even one that is not offered; None:
+        it is no tool."""
         for name in (recipient, recipient.removeprefix(self.tools)):
             if name in names:
                 return name

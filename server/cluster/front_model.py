@@ -261,7 +261,7 @@ class FollowedTurn:
                 await asyncio.gather(waiting, return_exceptions=True)
 
     def _is_out_of_reach(self) -> bool:
-        """True if no replica has accepted the turn for too long.
+        """Returns whether no replica has accepted the turn for too long.
 
         Raises:
             DeadlineError: the time of the turn is over.

@@ -71,7 +71,7 @@ class PrefixIndex:
         self._bytes += _measure(holders)
 
     def find(self, chain: Sequence[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """The replicas that have a prefix of a prompt, the longest prefix first.
+        """Yields the replicas that have a prefix of a prompt, the longest prefix first.
 
         Returns:
             how many blocks of the prompt, from the first, are known, and the replicas that have

@@ -68,7 +68,7 @@ class EngineDeployment:
         self._replica = EngineReplica(name, load_model(options))
 
     def facts(self) -> ReplicaFacts:
-        """What fronts have to know."""
+        """Returns what fronts have to know."""
         engine = self._replica.model.engine
         return ReplicaFacts(
             engine.vocabulary.fingerprint,

@@ -47,7 +47,7 @@ class ResumePoint:
         return sent
 
     def finish(self) -> list[StreamEvent]:
-        """The turn is over; returns the events that have waited."""
+        """Ends the turn; returns the events that have waited."""
         held, self._held = self._held or [], None
         return held
 

@@ -136,7 +136,8 @@ class Gate:
         return None
 
     def _is_own(self, origin: str, allowed: Sequence[str]) -> bool:
-        """True if pages of this origin may send requests. Desktop programs use special schemes."""
+        """Returns whether pages of this origin may send requests. Desktop programs use special
+        schemes."""
         if origin in self._origins or "*" in self._origins:
             return True
         scheme, _, rest = origin.partition("://")
@@ -161,8 +162,8 @@ class Gate:
         return self._max_file + FORM_BYTES if path in FILES else self._max_body
 
     def _is_valid_key(self, headers: dict[bytes, bytes]) -> bool:
-        """True if the key is valid. Compares it with every key in constant time, so that the time
-        reveals nothing."""
+        """Returns whether the key is valid. Compares it with every key in constant time, so that
+        the time reveals nothing."""
         given = find_key(headers.items())
         matches = [secrets.compare_digest(given, key) for key in self._keys]
         return any(matches)
@@ -250,7 +251,7 @@ class _Limited:
         self._began = time.monotonic()
 
     def _find_patience(self) -> float | None:
-        """Seconds until the next part must arrive; None: the body is complete."""
+        """Returns the seconds until the next part must arrive; None: the body is complete."""
         if self._seconds is None:
             return None
         end = self._began + self._seconds + self._size / MIN_RATE

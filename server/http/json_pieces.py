@@ -107,7 +107,7 @@ class _Cuts:
         return int(self.commas[last]), False
 
     def has_bracket(self, offset: int) -> bool:
-        """True if a list or object begins or ends after this offset."""
+        """Returns whether a list or object begins or ends after this offset."""
         return bool(self.brackets.size and self.brackets[-1] >= offset)
 
 

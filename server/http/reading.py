@@ -152,5 +152,5 @@ async def run_off_loop(
 
 
 def _is_quick(body: object) -> bool:
-    """True if nothing in the request takes long to read."""
+    """Returns whether nothing in the request takes long to read."""
     return all(getattr(body, name, None) is None for name in _ANSWERS)

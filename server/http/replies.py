@@ -86,7 +86,7 @@ class ReplyWriter:
 
 
 def answer_json(value: Json) -> Response:
-    """A whole reply that may be long; call it off the event loop."""
+    """Returns a whole reply that may be long; call it off the event loop."""
     pieces = [piece.encode("utf-8", "replace") for piece in write_pieces(value)]
     return Response(b"".join(pieces), media_type="application/json")
 

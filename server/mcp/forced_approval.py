@@ -16,5 +16,5 @@ class ForcedApproval(StrEnum):
     ALL = "all"
 
     def applies_to(self, tool: "FunctionTool") -> bool:
-        """True if calls of this tool need approval."""
+        """Returns whether calls of this tool need approval."""
         return self is ForcedApproval.ALL or (self is ForcedApproval.WRITES and not tool.read_only)

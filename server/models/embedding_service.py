@@ -80,7 +80,7 @@ class EmbeddingService:
         return self._loading is None or not self._loading.done()
 
     def answers_to(self, name: str | None) -> bool:
-        """True if this is its name."""
+        """Returns whether this is its name."""
         return name is not None and name.removesuffix(LATEST) == self.name
 
     def start(self, stop: Callable[[Exception], None] | None) -> None:

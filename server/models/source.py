@@ -34,10 +34,10 @@ class ModelSource:
     preloaded: bool = False
 
     def answers_to(self, name: str) -> bool:
-        """True if this is its name, or exactly one of its aliases."""
+        """Returns whether this is its name, or exactly one of its aliases."""
         names = (self.name, *self.aliases)
         return name in names or name.removesuffix(LATEST) in names
 
     def matches(self, name: str) -> bool:
-        """True if an alias with `*` or `?` takes this name in."""
+        """Returns whether an alias with `*` or `?` takes this name in."""
         return any(fnmatchcase(name, alias) for alias in self.aliases)

@@ -70,7 +70,7 @@ def read_parts(messages: Sequence[Message], tools: Sequence[Any]) -> PromptParts
 
 
 def _without_id(message: Message) -> dict[str, Any]:
-    """The message without its ids, which few prompts contain."""
+    """Returns the message without its ids, which few prompts contain."""
     return {key: value for key, value in message.items() if key not in ("id", "tool_call_id")}
 
 
@@ -89,7 +89,7 @@ def _read_name(tool: Any) -> str:
 
 
 def count_same(earlier: str, later: str) -> int:
-    """How many characters are the same, from the first one on."""
+    """Returns how many characters are the same, from the first one on."""
     shorter = min(len(earlier), len(later))
     # Compares slices: a loop over the characters of long texts would take milliseconds.
     return bisect_left(range(1, shorter + 1), True, key=lambda n: earlier[:n] != later[:n])

@@ -76,9 +76,9 @@ def find_related_request(kept: Iterable[PromptParts], later: PromptParts) -> Rel
 
 
 def continues(earlier: PromptParts, later: PromptParts) -> bool:
-    """True if the later request continues the conversation of the earlier one, even if parts have
-    changed. An equal first question is not enough, since many conversations begin with the same
-    one."""
+    """Returns whether the later request continues the conversation of the earlier one, even if
+    parts have changed. An equal first question is not enough, since many conversations begin with
+    the same one."""
     before, after = earlier.messages, later.messages
     if not before:
         return False
@@ -138,8 +138,8 @@ def _count_kept_messages(earlier: PromptParts, later: PromptParts) -> int:
 
 
 def are_alike(earlier: PromptParts, later: PromptParts) -> bool:
-    """True if system message and tools are nearly the same, and the tools have the same names: a
-    client with other tools has another task."""
+    """Returns whether system message and tools are nearly the same, and the tools have the same
+    names: a client with other tools has another task."""
     names = sorted(name for name, _ in earlier.tools)
     if names != sorted(name for name, _ in later.tools):
         return False

@@ -254,8 +254,8 @@ class _ServedActions(Concurrent):
         return reply
 
     async def _make_request(self, turn: NextTurn) -> TurnRequest:
-        """The request of a turn: messages and tools as the loop says, all else as in the client's
-        request."""
+        """Returns the request of a turn: messages and tools as the loop says, all else as in the
+        client's request."""
         options, first = turn.options, self._request
         if self.compiled is not None:  # properties of the request are counted with its first turn
             first = replace(first, lost_prefix=None, repeated_calls=())
@@ -336,12 +336,12 @@ def make_loop(request: TurnRequest, settings: Settings) -> AgentLoop:
 
 
 def list_own_tools(tools: Sequence[Any], search: Any) -> list[Any]:
-    """The tools of a prompt without the search tool, which the loop adds itself."""
+    """Returns the tools of a prompt without the search tool, which the loop adds itself."""
     return [tool for tool in tools if search is None or tool is not search.tool]
 
 
 def add_usages(usages: Sequence[Usage]) -> Usage:
-    """The sum of the tokens of several turns."""
+    """Returns the sum of the tokens of several turns."""
     sums: dict[str, int] = {}
     for field in fields(Usage):
         sums[field.name] = sum(getattr(usage, field.name) for usage in usages)

@@ -193,7 +193,7 @@ class ActiveRequest:
         service.traces.note(self._name_choice(number, error), trace)
 
     def _make_empty(self) -> Reply:
-        """An empty reply, for a turn that has none."""
+        """Returns an empty reply, for a turn that has none."""
         usage = Usage(len(self.compiled.turn.tokens), 0, 0)
         return Reply("", "", (), "cancelled", usage, unfinished="", text="")
 

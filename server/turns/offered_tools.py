@@ -154,7 +154,7 @@ class OfferedTools:
         )
 
     def skips(self, type: Any) -> bool:
-        """True if a tool of this type is left out. The type may be any JSON value."""
+        """Returns whether a tool of this type is left out. The type may be any JSON value."""
         return any(tool.type == type for tool in self.skipped)
 
     def find_form(self, name: str) -> ToolForm:

@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser, *, approve: bool = True) -> Non
 
 
 def has_servers(options: argparse.Namespace) -> bool:
-    """True if the options name a server."""
+    """Returns whether the options name a server."""
     return bool(options.mcp or options.mcp_config)
 
 

@@ -320,7 +320,8 @@ class _TokenReader:
 
 
 def _is_alike(content: str, data: bytes) -> bool:
-    """True if the bytes have this text. Invalid UTF-8 is replaced by one mark or by several."""
+    """Returns whether the bytes have this text. Invalid UTF-8 is replaced by one mark or by
+    several."""
     if content.encode("utf-8", "replace") == data:
         return True
     return _merge_marks(content) == _merge_marks(data.decode("utf-8", "replace"))

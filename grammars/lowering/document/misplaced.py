@@ -83,8 +83,8 @@ def _find_meanings(document: Json) -> dict[str, str]:
 
 
 def _find_loops(document: Json, meanings: Mapping[str, str]) -> set[str]:
-    """The schemas whose references would lead back to themselves, directly or through others; no
-    value could match them."""
+    """Returns the schemas whose references would lead back to themselves, directly or through
+    others; no value could match them."""
     loops = set[str]()
     for pointer, meaning in meanings.items():
         if _encloses(unquote(meaning[1:]), pointer):
@@ -103,13 +103,13 @@ def _find_loops(document: Json, meanings: Mapping[str, str]) -> set[str]:
 
 
 def _encloses(outer: str, inner: str) -> bool:
-    """True if the schema at `inner` is that at `outer`, or a part of it that applies to the same
-    value."""
+    """Returns whether the schema at `inner` is that at `outer`, or a part of it that applies to the
+    same value."""
     return inner.startswith(outer) and _IN_PLACE.fullmatch(inner, len(outer)) is not None
 
 
 def _follow(document: Json, meanings: Mapping[str, str], pointer: str) -> str | None:
-    """The pointer to which the reference of a schema leads; None if it has none."""
+    """Returns the pointer to which the reference of a schema leads; None if it has none."""
     schema = look_up(document, _write_pointer(pointer), "")
     reference = meanings.get(pointer) or (schema.get("$ref") if is_object(schema) else None)
     if not isinstance(reference, str) or not _leads(document, reference):
@@ -126,7 +126,7 @@ def _leads(root: Json, reference: str) -> bool:
 
 
 def _find_enclosed(reference: str, around: Sequence[_Enclosing]) -> str | None:
-    """The pointer to the target in the innermost enclosing schema that has it."""
+    """Returns the pointer to the target in the innermost enclosing schema that has it."""
     if not reference.startswith("#/"):
         return None
     for enclosing in reversed(around):
@@ -136,7 +136,7 @@ def _find_enclosed(reference: str, around: Sequence[_Enclosing]) -> str | None:
 
 
 def _find_named(reference: str, definitions: Mapping[str, str]) -> str | None:
-    """The pointer to the definition of this name; None if there is not exactly one."""
+    """Returns the pointer to the definition of this name; None if there is not exactly one."""
     named = _BY_NAME.fullmatch(reference)
     if named is None:
         return None
@@ -149,7 +149,7 @@ def _write_pointer(pointer: str) -> str:
 
 
 def _list_definitions(document: Json) -> dict[str, str]:
-    """The definitions of a document in these places: pointers by name."""
+    """Returns the definitions of a document in these places: pointers by name."""
     found: dict[str, str] = {}
     twice = set[str]()
     for place in _PLACES:
@@ -166,8 +166,8 @@ def _list_definitions(document: Json) -> dict[str, str]:
 
 
 def _list_identified(document: Json) -> dict[str, str]:
-    """The schemas by the names that other drafts give them (`id` before draft 6): pointers by name.
-    Those of this draft are resolved already."""
+    """Returns the schemas by the names that other drafts give them (`id` before draft 6): pointers
+    by name. Those of this draft are resolved already."""
     found: dict[str, str] = {}
     twice = set[str]()
 

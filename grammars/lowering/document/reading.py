@@ -79,8 +79,8 @@ def read_document(source: Json) -> DocumentReading:
 
 
 def _may_be_old(document: Json) -> bool:
-    """True if the document may be of a draft before 2020-12: it names none, and has no keyword that
-    only 2020-12 has and that would mean nothing in earlier ones."""
+    """Returns whether the document may be of a draft before 2020-12: it names none, and has no
+    keyword that only 2020-12 has and that would mean nothing in earlier ones."""
     if not is_object(document) or "$schema" in document:
         return False
     if "$dynamicRef" in find_keywords(document):
@@ -89,8 +89,8 @@ def _may_be_old(document: Json) -> bool:
 
 
 def _find_old_problem(document: Mapping[str, Json]) -> SchemaError | None:
-    """The reason why this is no schema of draft 7, with what is in `$defs`: draft 7 does not know
-    them, so they are validated as `definitions`."""
+    """Returns the reason why this is no schema of draft 7, with what is in `$defs`: draft 7 does
+    not know them, so they are validated as `definitions`."""
     defined, older = document.get("$defs"), document.get("definitions", {})
     if not is_object(defined) or not is_object(older):
         return find_problem(document)
@@ -103,7 +103,7 @@ def _find_old_problem(document: Mapping[str, Json]) -> SchemaError | None:
 
 
 def find_problem(source: Json) -> SchemaError | None:
-    """The reason why this is not a JSON Schema; None if it is one.
+    """Returns the reason why this is not a JSON Schema; None if it is one.
 
     Raises:
         StepsError: its patterns are too large; `where` points to one of them.
@@ -131,7 +131,7 @@ def find_problem(source: Json) -> SchemaError | None:
 
 
 def _find_cause(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError:
-    """Of several alternatives: the error of the one that fails deepest in the document."""
+    """Returns, of several alternatives, the error of the one that fails deepest in the document."""
     kind = error.kind
     if not isinstance(kind, jsonschema_rs.ValidationErrorKind.AnyOf):
         return error
@@ -149,8 +149,8 @@ def _explain(error: jsonschema_rs.ValidationError) -> str:
 
 @cache
 def _shapes() -> Any:
-    """A validator for the types of keyword values in all drafts. Lowering reads keywords of other
-    drafts, too, which the validator of one draft would not check."""
+    """Returns a validator for the types of keyword values in all drafts. Lowering reads keywords of
+    other drafts, too, which the validator of one draft would not check."""
     schema: Json = {"$ref": "#"}
     names: Json = {"type": "array", "items": {"type": "string"}}
     shapes: dict[str, Json] = {}

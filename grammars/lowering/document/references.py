@@ -58,15 +58,15 @@ def _refuse(pointers: Sequence[str]) -> None:
 
 
 def is_dynamic(source: Json, keywords: Collection[str] = DYNAMIC_REFERENCES) -> bool:
-    """True if the document has dynamic references (by these keywords), also in unknown keywords and
-    in data: a `$ref` may lead there."""
+    """Returns whether the document has dynamic references (by these keywords), also in unknown
+    keywords and in data: a `$ref` may lead there."""
     if not _DYNAMIC.search(json.dumps(source)):
         return False
     return next(_list_texts(source, keywords), None) is not None
 
 
 def _list_texts(source: Json, keywords: Collection[str]) -> Iterator[str]:
-    """The texts of these keywords, wherever they are."""
+    """Yields the texts of these keywords, wherever they are."""
     queue = [source]
     while queue:
         part = queue.pop()
@@ -80,12 +80,13 @@ def _list_texts(source: Json, keywords: Collection[str]) -> Iterator[str]:
 
 
 def stands_alone(root: Json) -> bool:
-    """True if the document's draft ignores other keywords next to a `$ref` (drafts 3 to 7)."""
+    """Returns whether the document's draft ignores other keywords next to a `$ref` (drafts 3 to
+    7)."""
     return re.search(r"/draft-0[3-7]/", find_draft(root)) is not None
 
 
 def find_draft(root: Json) -> str:
-    """The URI of the draft that a document names; "" if it names none."""
+    """Returns the URI of the draft that a document names; "" if it names none."""
     return str(root.get("$schema", "")) if is_object(root) else ""
 
 
@@ -108,14 +109,14 @@ class _Names:
         self._dynamic_anchors: dict[str, dict[str, str]] = {}  # by name and base URI
 
     def _base(self, flat: Mapping[str, Json], base: str) -> str:
-        """The base URI for the references in this schema."""
+        """Returns the base URI for the references in this schema."""
         given = flat.get(self._id)
         if not isinstance(given, str) or given.startswith("#") or self._is_reference(flat):
             return base
         return _join(base, given).partition("#")[0]
 
     def _is_reference(self, flat: Mapping[str, Json]) -> bool:
-        """True if the keywords beside the `$ref` are ignored."""
+        """Returns whether the keywords beside the `$ref` are ignored."""
         return self._alone and "$ref" in flat
 
     def collect(self, schema: Json, base: str, pointer: str) -> Json:
@@ -185,8 +186,8 @@ class _Names:
         return kept
 
     def _locate_dynamic(self, reference: str, base: str, keyword: str) -> str:
-        """A dynamic reference as a pointer. It is an ordinary one if it does not lead to a dynamic
-        anchor first."""
+        """Returns a dynamic reference as a pointer. It is an ordinary one if it does not lead to a
+        dynamic anchor first."""
         resource, _, name = _resolve(reference, base).partition("#")
         if keyword == "$recursiveRef":
             name = _ROOT_ANCHOR
@@ -202,7 +203,8 @@ class _Names:
         return _write(targets[resource])
 
     def _locate(self, reference: str, base: str) -> str:
-        """The reference as a pointer; unchanged if it leads out of the document, or nowhere."""
+        """Returns the reference as a pointer; unchanged if it leads out of the document, or
+        nowhere."""
         whole = _resolve(reference, base)
         if whole in self.pointers:
             return _write(self.pointers[whole])
@@ -213,19 +215,19 @@ class _Names:
 
 
 def _resolve(reference: str, base: str) -> str:
-    """The absolute URI of a reference in a schema with this base URI."""
+    """Returns the absolute URI of a reference in a schema with this base URI."""
     if reference.startswith("#"):
         return base + reference
     return _join(base, reference)
 
 
 def _write(pointer: str) -> str:
-    """A JSON pointer as a reference."""
+    """Returns a JSON pointer as a reference."""
     return "#" + quote(pointer, safe="/~$")
 
 
 def _join(base: str, reference: str) -> str:
-    """The absolute URI; the reference itself if it is not a valid URI (`http://[`)."""
+    """Returns the absolute URI; the reference itself if it is not a valid URI (`http://[`)."""
     try:
         return urljoin(base, reference)
     except ValueError:

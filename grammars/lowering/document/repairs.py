@@ -152,7 +152,7 @@ def _collect_flags(flat: dict[str, Json], properties: dict[str, Json], note: Not
 
 
 def _read_flag(schema: Json) -> bool | None:
-    """Whether a property is marked as required; None if it is not marked."""
+    """Returns whether a property is marked as required; None if it is not marked."""
     flag = schema.get("required") if is_object(schema) else None
     if isinstance(flag, str):
         flag = read_spelling(flag, "boolean")

@@ -94,7 +94,7 @@ def read_scalars(flat: dict[str, Json], note: Note) -> None:
 
 
 def read_spelling(text: str, kind: str) -> Json:
-    """The value of this type that a string spells; the string itself if it is not one."""
+    """Returns the value of this type that a string spells; the string itself if it is not one."""
     plain = text.strip().lower()
     if kind == "boolean":
         return {"true": True, "false": False}.get(plain, text)
@@ -188,7 +188,7 @@ def name_parts(flat: dict[str, Json], note: Note) -> None:
 
 
 def _is_schema(parts: Mapping[str, Json]) -> bool:
-    """True if a schema, with a type and properties, is in the place of a map of schemas."""
+    """Returns whether a schema, with a type and properties, is in the place of a map of schemas."""
     return isinstance(parts.get("type"), str) and is_object(parts.get("properties"))
 
 

@@ -44,7 +44,8 @@ Read: TypeAlias = dict[str, Json]
 
 
 def find_type(name: Json) -> Json:
-    """The JSON Schema type for a name of another language; the name itself if it is not known."""
+    """Returns the JSON Schema type for a name of another language; the name itself if it is not
+    known."""
     if not isinstance(name, str):
         return name
     lower = name.lower()
@@ -52,7 +53,7 @@ def find_type(name: Json) -> Json:
 
 
 def read_type(text: str) -> Read | None:
-    """The schema for a type; None if it cannot be parsed, or has two meanings.
+    """Returns the schema for a type; None if it cannot be parsed, or has two meanings.
 
     Args:
         text: a name, or an expression of names.
@@ -147,7 +148,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _read_constant(token: str) -> Json:
-    """The value of a string in quotes or a number."""
+    """Returns the value of a string in quotes or a number."""
     if token[0] in "'\"":
         return token[1:-1]
     return json.loads(token)
@@ -165,7 +166,7 @@ def _refuse_constant(schema: Read) -> Read:
 
 
 def _apply(name: str, parts: list[Read]) -> Read:
-    """The type of a name, with the types in its brackets."""
+    """Returns the type of a name, with the types in its brackets."""
     known = find_type(name)
     if not parts:
         if name in _BOOLEANS:
@@ -194,7 +195,7 @@ def _apply(name: str, parts: list[Read]) -> Read:
 
 
 def _unite(schemas: list[Read]) -> Read:
-    """A schema that allows the values of all these.
+    """Returns a schema that allows the values of all these.
 
     Raises:
         _UnreadError: a text in quotes is among them that may be the name of a class.
@@ -214,7 +215,7 @@ def _unite(schemas: list[Read]) -> Read:
 
 
 def _enumerate(schemas: list[Read]) -> Read:
-    """A schema that allows these constants, and null.
+    """Returns a schema that allows these constants, and null.
 
     Raises:
         _UnreadError: one is neither.

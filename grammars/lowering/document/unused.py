@@ -40,10 +40,10 @@ class _UntracedError(Exception):
 
 
 def drop_unused(source: Json) -> Json:
-    """The document without the definitions at its root that no reference leads to, neither from
-    its other parts nor from definitions that are used; a definition counts as used if a reference
-    has its name. The same object if all are used, or if a reference leads to a name (`$id`,
-    `$anchor`, `$dynamicAnchor`) and not to a place, or into data (`default`)."""
+    """Returns the document without the definitions at its root that no reference leads to, neither
+    from its other parts nor from definitions that are used; a definition counts as used if a
+    reference has its name. The same object if all are used, or if a reference leads to a name
+    (`$id`, `$anchor`, `$dynamicAnchor`) and not to a place, or into data (`default`)."""
     if not is_object(source):
         return source
     places: dict[str, Mapping[str, Json]] = {}
@@ -65,7 +65,7 @@ def drop_unused(source: Json) -> Json:
 
 
 def _find_used(source: Mapping[str, Json], places: Mapping[str, Mapping[str, Json]]) -> set[str]:
-    """The names in references, from the root on.
+    """Returns the names in references, from the root on.
 
     Raises:
         _UntracedError: there is a reference that may lead anywhere.
@@ -91,7 +91,7 @@ def _find_used(source: Mapping[str, Json], places: Mapping[str, Mapping[str, Jso
 
 
 def _read_steps(reference: str) -> list[str]:
-    """The steps of a pointer, each of which may be the name of a definition.
+    """Returns the steps of a pointer, each of which may be the name of a definition.
 
     Raises:
         _UntracedError: the reference is no pointer.
@@ -102,7 +102,7 @@ def _read_steps(reference: str) -> list[str]:
 
 
 def _passes_data(source: Json, steps: Iterable[str]) -> bool:
-    """True if a pointer leads through a value that is data, not a schema (`default`)."""
+    """Returns whether a pointer leads through a value that is data, not a schema (`default`)."""
     kind, part = _DocumentPart.SCHEMA, source
     for step in steps:
         if not is_list(part):
@@ -115,8 +115,8 @@ def _passes_data(source: Json, steps: Iterable[str]) -> bool:
 
 
 def _list_references(kind: _DocumentPart, value: Json) -> Iterator[str]:
-    """The references of a schema and its parts, also in unknown keywords; not in its data (`enum`,
-    `default`), where `$ref` is a key like others.
+    """Yields the references of a schema and its parts, also in unknown keywords; not in its data
+    (`enum`, `default`), where `$ref` is a key like others.
 
     Raises:
         _UntracedError: there is a dynamic reference.
@@ -140,7 +140,7 @@ def _list_references(kind: _DocumentPart, value: Json) -> Iterator[str]:
 
 
 def _find_part(outer: _DocumentPart, key: str) -> _DocumentPart | None:
-    """The kind of a member of an object of this kind; None if it is data."""
+    """Returns the kind of a member of an object of this kind; None if it is data."""
     if outer is _DocumentPart.MAP:
         return _DocumentPart.SCHEMA
     if outer is _DocumentPart.UNKNOWN:

@@ -373,7 +373,7 @@ class FlatLowering:
 
 
 def _counts(flat: Mapping[str, Json]) -> bool:
-    """True if `contains` excludes any list."""
+    """Returns whether `contains` excludes any list."""
     return "contains" in flat and (flat.get("minContains", 1) > 0 or "maxContains" in flat)
 
 

@@ -105,7 +105,7 @@ def _prune(node: Node, alive: Set[str]) -> Node:
 
 @keep_results("regexes", MIB)
 def _has_no_text(node: String) -> bool:
-    """True if the length limits clearly exclude all texts of the pattern."""
+    """Returns whether the length limits clearly exclude all texts of the pattern."""
     shortest, longest, pattern = node.min_length, node.max_length, node.pattern
     if longest is not None and longest < shortest:
         return True

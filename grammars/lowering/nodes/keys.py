@@ -195,6 +195,6 @@ def read_names(names: Json) -> Texts | None:
 
 @keep_results("regexes", MIB)
 def is_universal(pattern: str) -> bool:
-    """True if the pattern matches every text."""
+    """Returns whether the pattern matches every text."""
     regex = translate(pattern)
     return regex is not None and Texts((), (regex,)).is_empty()

@@ -81,7 +81,7 @@ def _list_common_values(constants: Mapping[int, Constant]) -> Iterator[tuple[int
 
 
 def _have_own_tags(objects: Sequence[Object]) -> bool:
-    """True if one key distinguishes all objects; found without comparing each pair."""
+    """Returns whether one key distinguishes all objects; found without comparing each pair."""
     spend(len(objects))
     tags = list(map(_find_tags, objects))
     keys = set(tags[0]).intersection(*tags) if tags else set[str]()
@@ -122,7 +122,7 @@ class _NodeComparison:
         self._definitions = definitions
 
     def are_disjoint(self, a: Node, b: Node, depth: int) -> bool:
-        """True if clearly no value fits both."""
+        """Returns whether clearly no value fits both."""
         spend()
         a, b = _resolve(a, self._definitions), _resolve(b, self._definitions)
         if isinstance(a, AnyValue | Reference) or isinstance(b, AnyValue | Reference):
@@ -182,7 +182,7 @@ def _is_shorter(a: Array, b: Array) -> bool:
 
 
 def _lacks_key(node: Object, other: Object) -> bool:
-    """True if the object cannot have a key that the other one requires."""
+    """Returns whether the object cannot have a key that the other one requires."""
     known = {declared.key: declared.node for declared in node.properties}
     for declared in other.properties:
         if not declared.required:
@@ -196,7 +196,7 @@ def _lacks_key(node: Object, other: Object) -> bool:
 
 
 def _may_fit(value: Json, node: Node) -> bool:
-    """False if the value is of another type, or a number out of bounds."""
+    """Returns False if the value is of another type, or a number out of bounds."""
     match node:
         case String():
             return isinstance(value, str)
@@ -219,8 +219,8 @@ def _bound(value: float) -> Number:
 
 
 def _are_apart(a: Number, b: Number) -> bool:
-    """True if no number is within the bounds of both. Multiples have bounds that the schema does
-    not have."""
+    """Returns whether no number is within the bounds of both. Multiples have bounds that the schema
+    does not have."""
     if "multipleOf" in a.bounds or "multipleOf" in b.bounds:
         return False
     bounds: dict[str, float] = {}

@@ -60,7 +60,7 @@ def find_split(
 
 
 def is_exclusion(flat: Mapping[str, Json]) -> bool:
-    """True if its `not` only has an enum."""
+    """Returns whether its `not` only has an enum."""
     excluded = flat["not"]
     return is_object(excluded) and drop_annotations(excluded).keys() in ({"enum"}, {"const"})
 
@@ -101,7 +101,7 @@ def _split(flat: Mapping[str, Json], keywords: tuple[str, ...], parts: list[Json
 
 
 def _split_dependency(flat: Mapping[str, Json], keyword: str, key: str) -> Split:
-    """Two alternatives: without the key, or with it and everything that depends on it."""
+    """Returns two alternatives: without the key, or with it and everything that depends on it."""
     base = omit(flat, keyword)
     others = omit(flat[keyword], key)
     if others:
@@ -112,7 +112,7 @@ def _split_dependency(flat: Mapping[str, Json], keyword: str, key: str) -> Split
 
 
 def is_contradiction(schema: Json, depth: int = 3) -> bool:
-    """True if clearly no value fits. References are not followed."""
+    """Returns whether clearly no value fits. References are not followed."""
     spend()
     if isinstance(schema, bool) or depth == 0:
         return schema is False

@@ -85,7 +85,7 @@ def conjoin(a: Json, b: Json) -> Json:
 
 
 def _may_exclude(keyword: str) -> bool:
-    """False if the keyword is an annotation, or an unknown one: it excludes no value."""
+    """Returns False if the keyword is an annotation, or an unknown one: it excludes no value."""
     return is_asserting(keyword) or keyword in CONTENT
 
 
@@ -165,7 +165,7 @@ def _intersect_values(a: list[Json], b: list[Json]) -> Json:
 
 
 def _join_schemas(a: dict[str, Json], b: dict[str, Json]) -> Json:
-    """Schemas by name; those with the same name are conjoined."""
+    """Returns the schemas by name; those with the same name are conjoined."""
     spend(len(a) + len(b))
     joined = dict(a)
     for name, schema in b.items():
@@ -192,7 +192,7 @@ def _exclude_both(a: Json, b: Json) -> Json:
 
 
 def is_listing(schema: Json) -> bool:
-    """True if the schema is only an `enum`."""
+    """Returns whether the schema is only an `enum`."""
     return is_object(schema) and schema.keys() == {"enum"}
 
 

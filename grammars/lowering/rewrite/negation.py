@@ -31,7 +31,7 @@ Resolve = Callable[[Json], Json]
 
 
 def negate(schema: Json, resolve: Resolve | None = None) -> list[Json]:
-    """Schemas that together allow exactly the values that this one does not.
+    """Returns the schemas that together allow exactly the values that this one does not.
 
     Everything that has no other form stays in a `not` with one keyword.
 
@@ -55,7 +55,7 @@ def negate(schema: Json, resolve: Resolve | None = None) -> list[Json]:
 
 
 def is_expressible(schema: Json) -> bool:
-    """True if every `not` in the schema, or schemas, only has an enum."""
+    """Returns whether every `not` in the schema, or schemas, only has an enum."""
     spend()
     if is_list(schema):
         return all(map(is_expressible, schema))
@@ -122,7 +122,7 @@ def _negate_any_of(parts: list[Json], resolve: Resolve | None) -> list[Json]:
 
 
 def _is_negation(options: list[Json]) -> bool:
-    """True if the only option is a `not` that could not be rewritten."""
+    """Returns whether the only option is a `not` that could not be rewritten."""
     return len(options) == 1 and is_object(options[0]) and options[0].keys() == {"not"}
 
 

@@ -126,8 +126,8 @@ def list_names(flat: Mapping[str, Json]) -> list[str] | None:
 
 
 def _speaks_of_keys(formula: Formula) -> bool:
-    """True if the formula has keys and is short enough for a rule. `oneOf` repeats each part for
-    every other part, at every level."""
+    """Returns whether the formula has keys and is short enough for a rule. `oneOf` repeats each
+    part for every other part, at every level."""
     try:
         with limit_steps(MAX_FORMULA):
             return bool(find_keys(formula))

@@ -80,7 +80,7 @@ def state_evaluated(flat: Mapping[str, Json], keyword: str, resolve: Resolve) ->
 
 
 def _are_nothing(alternatives: list[Evaluated]) -> bool:
-    """True if none of the choices evaluates anything."""
+    """Returns whether none of the choices evaluates anything."""
     return all(alternative.is_nothing for alternative in alternatives)
 
 
@@ -105,7 +105,7 @@ def _close(choice: Evaluated, keyword: str, value: Json) -> Json:
 
 
 def _list_choices(schema: Json, resolve: Resolve, depth: int) -> list[Evaluated]:
-    """What is evaluated under each choice between the alternatives of a schema."""
+    """Returns what is evaluated under each choice between the alternatives of a schema."""
     if isinstance(schema, bool):
         return [Evaluated()]
     flat: Mapping[str, Json] = schema

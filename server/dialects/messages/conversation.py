@@ -86,7 +86,7 @@ class Conversation:
         return len(self.messages)
 
     def find(self, number: int) -> str:
-        """The JSON pointer of the client's message that one in OpenAI's form comes from."""
+        """Returns the JSON pointer of the client's message that one in OpenAI's form comes from."""
         source = self.sources[number] if number < len(self.sources) else None
         return "/system" if source is None else f"/messages/{source}"
 
@@ -118,7 +118,7 @@ class _WrittenMessage:
 
 
 def is_marked(body: Any) -> bool:
-    """True if a block, a tool or a request has a `cache_control`."""
+    """Returns whether a block, a tool or a request has a `cache_control`."""
     return isinstance(body, Mapping) and body.get("cache_control") is not None
 
 
@@ -127,7 +127,7 @@ def read_conversation(
     messages: Sequence[Mapping[str, Any]],
     tools: OfferedTools = NO_TOOLS,
 ) -> Conversation:
-    """A conversation in OpenAI's form.
+    """Returns a conversation in OpenAI's form.
 
     Args:
         system: the system prompt.
@@ -184,8 +184,8 @@ def _find_last_of_user(messages: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _compact(blocks: Sequence[_Block]) -> list[_Block]:
-    """The blocks from the last compaction on. Its summary, as a user message, replaces all messages
-    before it, except for the system prompt."""
+    """Returns the blocks from the last compaction on. Its summary, as a user message, replaces all
+    messages before it, except for the system prompt."""
     for number in reversed(range(len(blocks))):
         block = blocks[number]
         summary = read_summary(block.body) if block.body["type"] == COMPACTION else None
@@ -257,8 +257,8 @@ def _write(blocks: Iterable[_Block], tools: OfferedTools) -> Iterator[_WrittenMe
 
 
 def _split_turns(blocks: Iterable[_Block]) -> Iterator[tuple[list[_Block], list[_Block]]]:
-    """The turns of the model in one turn of the assistant: its text and calls, and the results
-    after them."""
+    """Yields the turns of the model in one turn of the assistant: its text and calls, and the
+    results after them."""
     own: list[_Block] = []
     results: list[_Block] = []
     for block in blocks:
@@ -280,7 +280,8 @@ def _join(blocks: Sequence[_Block]) -> Any:
 
 
 def _write_turn(blocks: Sequence[_Block], writer: "_ResultWriter") -> Json:
-    """A turn of the assistant. Texts are joined as they are, as the model had written them."""
+    """Returns a turn of the assistant. Texts are joined as they are, as the model had written
+    them."""
     bodies = [block.body for block in blocks]
     message: Json = {"role": "assistant"}
     message["content"] = "".join(body["text"] for body in bodies if body["type"] == "text")
@@ -306,7 +307,7 @@ class _ResultWriter:
         self._names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
 
     def write_call(self, body: Json) -> Json:
-        """A call."""
+        """Returns a call."""
         name = body["name"]
         if body["type"] == "mcp_tool_use":
             server = body["server_name"]
@@ -316,7 +317,7 @@ class _ResultWriter:
         return {"id": body["id"], "type": "function", "function": function}
 
     def write(self, block: _Block) -> Json:
-        """The result of a call."""
+        """Returns the result of a call."""
         id = block.body["tool_use_id"]
         if block.body["type"] == "tool_search_tool_result":
             content = self._describe_found(block.body["content"])
@@ -330,7 +331,7 @@ class _ResultWriter:
         return message
 
     def _describe_found(self, found: Mapping[str, Any]) -> str:
-        """What the model has read as the result of a search."""
+        """Returns what the model has read as the result of a search."""
         references = found.get("tool_references")
         names: list[str] = []
         for reference in references if isinstance(references, list) else ():

@@ -79,8 +79,8 @@ def _list_texts(content: Any, where: str) -> Sequence[str]:
 
 
 def has_citations(messages: Sequence[Any]) -> bool:
-    """True if a conversation has a document to be cited, or a text with citations. No model here
-    writes or reads citations."""
+    """Returns whether a conversation has a document to be cited, or a text with citations. No model
+    here writes or reads citations."""
     return any(map(_is_cited, messages))
 
 

@@ -33,7 +33,7 @@ class _Toolset:
     configs: Mapping[str, Mapping[str, Any]]
 
     def find(self, tool: HostedTool, name: str, default: bool) -> bool:
-        """The value of a field for a tool."""
+        """Returns the value of a field for a tool."""
         given = self.configs.get(tool.name, {}).get(name, self.default.get(name))
         return default if given is None else given
 

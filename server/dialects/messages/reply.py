@@ -43,7 +43,7 @@ ERROR_TYPES = {
 
 
 def encode_anthropic_error(error: HttpError) -> Json:
-    """The body of an error. The form has no field for the pointer: the message names it."""
+    """Returns the body of an error. The form has no field for the pointer: the message names it."""
     kind = ERROR_TYPES.get(error.status, "api_error")
     message = error.message
     cause = error.__cause__
@@ -77,7 +77,8 @@ class MessagesWriter(ReplyWriter):
         self._is_context_full = False
 
     def open(self) -> Iterator[Json]:
-        """The message without content; of its usage, only the length of the prompt is known."""
+        """Yields the message without content; of its usage, only the length of the prompt is
+        known."""
         message: Json = {
             "id": make_id("msg_"),
             "type": "message",
@@ -168,7 +169,7 @@ class MessagesWriter(ReplyWriter):
                 pass
 
     def _open_call(self, started: CallStarted) -> tuple[str, Json]:
-        """The kind of block of a call, and what it begins with."""
+        """Returns the kind of block of a call, and what it begins with."""
         id, tool = started.id, started.tool
         head: Json = {"name": tool.name, "input": {}}
         if not tool.runs_here:
@@ -229,7 +230,7 @@ def _show_result(id: str, result: CallResult) -> Json:
 
 
 def _show_found(id: str, result: CallResult) -> Json:
-    """The result of a search."""
+    """Returns the result of a search."""
     content: Json = {
         "type": "tool_search_tool_result_error",
         "error_code": "unavailable",
@@ -244,7 +245,7 @@ def _show_found(id: str, result: CallResult) -> Json:
 
 
 def count_usage(reply: Reply, breakpoint_tokens: int) -> Json:
-    """The tokens of a reply.
+    """Returns the tokens of a reply.
 
     Args:
         breakpoint_tokens: the number of prompt tokens before the last breakpoint. Those that were
@@ -263,7 +264,7 @@ def count_usage(reply: Reply, breakpoint_tokens: int) -> Json:
 
 
 def fold(events: Sequence[Json]) -> Json:
-    """The whole message that events add up to."""
+    """Returns the whole message that events add up to."""
     message: Json = {}
     texts: list[str] = []
     for event in events:
@@ -294,7 +295,8 @@ def _add_delta(block: Json, delta: Json, texts: list[str]) -> None:
 
 
 def _read_input(text: str) -> Any:
-    """The arguments of a call; of one that was cut when the tokens ran out, what there is."""
+    """Returns the arguments of a call; of one that was cut when the tokens ran out, what there
+    is."""
     try:
         return json.loads(text)
     except ValueError:

@@ -282,7 +282,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         return given
 
     def _asks_for_parallel(self) -> bool:
-        """True if the request allows parallel calls explicitly."""
+        """Returns whether the request allows parallel calls explicitly."""
         choice = self.tool_choice
         return choice is not None and choice.disable_parallel_tool_use is False
 
@@ -344,7 +344,7 @@ class DecodedRequest:
     shows_thinking: bool = True
 
     def count_breakpoint_tokens(self, turn: CompiledTurn) -> int:
-        """The number of prompt tokens before the last breakpoint; 0: there is none."""
+        """Returns the number of prompt tokens before the last breakpoint; 0: there is none."""
         if not self.breakpoints:
             return 0
         if self.breakpoints[-1] <= self.conversation.leading:

@@ -16,7 +16,7 @@ def sign(thought: str) -> str:
 
 
 def is_signed_here(signature: Any) -> bool:
-    """True if a signature looks like one that this server has written."""
+    """Returns whether a signature looks like one that this server has written."""
     if not isinstance(signature, str) or not signature.isascii():
         return False
     try:

@@ -29,7 +29,7 @@ PICTURES = ("computer_screenshot", "input_image", "image")
 
 
 def is_shown(item: Mapping[str, Any]) -> bool:
-    """True if it is a call that OpenAI has executed, with its result."""
+    """Returns whether it is a call that OpenAI has executed, with its result."""
     kind = item.get("type")
     return isinstance(kind, str) and kind in SHOWN and bool(item.get(SHOWN[kind][1]))
 
@@ -63,7 +63,7 @@ def read_results(item: Mapping[str, Any]) -> str:
 
 
 def has_pictures(item: Mapping[str, Any]) -> bool:
-    """True if the result of such a call has pictures."""
+    """Returns whether the result of such a call has pictures."""
     results = item[SHOWN[item["type"]][1]]
     return any(isinstance(one, Mapping) and one.get("type") in PICTURES for one in results)
 

@@ -24,7 +24,7 @@ Matches = Callable[[HostedTool], bool]
 
 
 def has_servers(tools: Sequence[Mapping[str, Any]] | None) -> bool:
-    """True if a request asks for tools of MCP servers."""
+    """Returns whether a request asks for tools of MCP servers."""
     return any(tool.get("type") == MCP for tool in tools or ())
 
 

@@ -20,7 +20,7 @@ def seal(text: str) -> str:
 
 
 def unseal(sealed: Any, where: str) -> str | None:
-    """The text that was sealed; None: another server has sealed it.
+    """Returns the text that was sealed; None: another server has sealed it.
 
     Raises:
         HttpError: this server has, but it was damaged; has `where`.
