@@ -65,15 +65,25 @@ def test_links_and_commands_of_the_security_pages(document: str) -> None:
 
 
 @pytest.mark.parametrize("package", ["grammars", "constrained", "server"])
-def test_every_room_is_described(package: str) -> None:
+def test_every_folder_and_top_module_is_described(package: str) -> None:
     text = (ROOT / "docs/architecture.md").read_text("utf-8")
-    rooms = {init.parent for init in (ROOT / package).glob("*/__init__.py")}
-    names = sorted(room.relative_to(ROOT).as_posix() for room in rooms)
+    folders = {init.parent for init in (ROOT / package).glob("*/__init__.py")}
+    modules = set((ROOT / package).glob("[!_]*.py"))
+    names = sorted(path.relative_to(ROOT).as_posix() for path in folders | modules)
     assert [name for name in names if f"`{name}`" not in text] == []
 
 
+def test_the_modules_that_the_architecture_names_exist() -> None:
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", text))
+    assert len(named) > 80
+    code = ("grammars", "constrained", "server", "benchmarks", "tests")
+    paths = ["/" + str(path.relative_to(ROOT)) for f in code for path in (ROOT / f).rglob("*.py")]
+    assert [name for name in named if not any(path.endswith(f"/{name}") for path in paths)] == []
+
+
 @pytest.mark.parametrize("package", ["grammars", "constrained", "server"])
-def test_tests_lie_as_the_code_lies(package: str) -> None:
+def test_the_folders_of_tests_are_those_of_the_code(package: str) -> None:
     folders = {test.parent for test in (ROOT / "tests" / package).rglob("test_*.py")}
     mirrored = [folder.relative_to(ROOT / "tests") for folder in sorted(folders)]
     assert [folder for folder in mirrored if not is_there(ROOT / folder)] == []
