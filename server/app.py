@@ -118,9 +118,7 @@ def make_app(
     """
     settings = settings or Settings()
     counters = Counters()
-    sources = load
-    if not isinstance(sources, Sequence):
-        sources = [ModelSource(name, sources, preloaded=True)]
+    sources = _list_sources(load, name)
     if embedding is not None:
         _check_names(sources, embedding.name)
     telemetry = Telemetry(find_tracer()) if settings.otel else None
@@ -135,7 +133,6 @@ def make_app(
         address=address,
         store=store,
     )
-
     lifespan = _Lifespan(
         models=models, embedding=embedding, mcp=mcp, traces=traces, store=store, stop=stop
     )
@@ -155,13 +152,19 @@ def make_app(
     if store is not None:
         app.state.responses = SharedResponses(store, settings.max_stored_bytes)
     app.state.batches = BatchRunner(make_routes(app.state), models, settings)
-    _add_dialects(app)
-    for router in OWN_ROUTERS:
-        app.include_router(router)
-    _add_errors(app)
+    _add_routes(app)
     complete_document(app, settings, OPEN)
     _add_middleware(app, settings, counters)
     return app
+
+
+def _list_sources(
+    load: Callable[[], Model] | Sequence[ModelSource], name: str
+) -> Sequence[ModelSource]:
+    """Returns the models of a server; a single one has the name `name` and is loaded at once."""
+    if isinstance(load, Sequence):
+        return load
+    return [ModelSource(name, load, preloaded=True)]
 
 
 def _open_traces(settings: Settings) -> TraceFile | None:
@@ -257,7 +260,16 @@ def make_routes(state: State) -> FastAPI:
     return routes
 
 
+def _add_routes(app: FastAPI) -> None:
+    """Adds all routes and what they answer to errors."""
+    _add_dialects(app)
+    for router in OWN_ROUTERS:
+        app.include_router(router)
+    _add_errors(app)
+
+
 def _add_dialects(app: FastAPI) -> None:
+    """Adds the routes of the APIs, the only ones that lines of a batch can use."""
     for router in ROUTERS:
         app.include_router(router)
 

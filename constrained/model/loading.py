@@ -135,9 +135,14 @@ def load(
         build=build,
     )
     if source is embedded.PATH:
-        model.notices = (embedded.NOTICE, *model.notices)
-        model.sampling = replace(model.sampling, temperature=0)
+        _set_up_demo(model)
     return model
+
+
+def _set_up_demo(model: Model) -> None:
+    """Makes the demo model greedy by default, with a notice that it is only a demo."""
+    model.notices = (embedded.NOTICE, *model.notices)
+    model.sampling = replace(model.sampling, temperature=0)
 
 
 def _refuse_draft_model(draft_model: object) -> None:
