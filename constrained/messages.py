@@ -13,7 +13,7 @@ REASONING_NAMES = ("reasoning_content", "thinking", "reasoning")
 
 
 def copy_json(value: Any) -> Any:
-    """Copy JSON data: mappings become dicts, lists and tuples lists; anything else is shared."""
+    """Copies JSON data: mappings become dicts, lists and tuples lists; anything else is shared."""
     if isinstance(value, Mapping):
         return {key: copy_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -22,7 +22,7 @@ def copy_json(value: Any) -> Any:
 
 
 def normalise(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Copy a conversation (OpenAI chat form) into the form that rendering starts from.
+    """Copies a conversation (OpenAI chat form) into the form that rendering starts from.
 
     Developer messages become system messages; arguments that are the JSON text of an object
     become that object; missing content becomes "", but next to tool calls None.
@@ -106,7 +106,7 @@ def read_reasoning(message: Mapping[str, Any]) -> Any:
 
 
 def is_silent(message: Mapping[str, Any]) -> bool:
-    """True for an assistant message, in normal form, with neither content nor calls."""
+    """Returns True for an assistant message, in normal form, with neither content nor calls."""
     return message["role"] == "assistant" and message["content"] == ""
 
 

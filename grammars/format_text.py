@@ -93,7 +93,7 @@ def _load(value: Any, kind: Any, where: str) -> Any:
 
 
 def _is_choice(kind: Any) -> bool:
-    """Is it a choice of words?"""
+    """Returns whether the type is a choice of words."""
     return isinstance(kind, type) and issubclass(kind, StrEnum)
 
 

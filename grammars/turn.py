@@ -415,7 +415,7 @@ class Policy:
 
     @classmethod
     def named(cls, name: str, think: Think = Think.OPTIONAL) -> "Policy":
-        """Exactly one call of exactly that tool."""
+        """Returns the policy for exactly one call of exactly this tool."""
         return cls(Choice.REQUIRED, (name,), parallel=False, think=think)
 
     def select(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:

@@ -198,7 +198,8 @@ def summarise(way: str, kind: str, pairs: Sequence[tuple[Question, Outcome]]) ->
 
 
 def is_valid(question: Question, outcome: Outcome) -> bool:
-    """True for calls that fit the tools on offer; where none of them is of use, for no call."""
+    """Returns True for calls that fit the tools on offer; where none of them is of use, for no
+    call."""
     if outcome.calls is None or outcome.error:
         return False
     if question.right_name is None:

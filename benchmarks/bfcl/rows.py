@@ -147,7 +147,8 @@ def is_exact(calls: Sequence[Call], question: Question) -> bool:
 
 
 def _has_members(value: Any, right: Mapping[str, Sequence[Any]]) -> bool:
-    """True for an object whose members are among their alternatives, and that lacks none."""
+    """Returns True for an object whose members are among their alternatives, and that lacks
+    none."""
     if not isinstance(value, dict) or not value.keys() <= right.keys():
         return False
     for key, alternatives in right.items():

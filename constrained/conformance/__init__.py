@@ -1,5 +1,5 @@
-"""Conformance checks for other people's software: parsers behind a pipe, and servers with the API
-of Chat Completions.
+"""Conformance checks for other people's software: parsers that run in a process of their own (a
+pipe), and servers with the API of Chat Completions.
 
 Needs `grammars/suite`, `replay` and `terminal`. Start with `parser_check` and `server_check`.
 """

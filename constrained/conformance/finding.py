@@ -33,11 +33,11 @@ class SuiteFinding:
     reproduce: str
 
     def to_json(self) -> Json:
-        """It as a JSON object."""
+        """Returns the finding as a JSON object."""
         return vars(self)
 
     def describe(self) -> Iterator[str]:
-        """It as lines of Markdown."""
+        """Returns the finding as lines of Markdown."""
         yield f"### {self.check}: {self.what}"
         yield ""
         yield self.about

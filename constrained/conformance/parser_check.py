@@ -1,4 +1,5 @@
-"""Checks a parser behind a pipe: the property tests of `grammars.suite`, and recorded turns."""
+"""Checks a parser that runs in a process of its own (a pipe): the property tests of
+`grammars.suite`, and recorded turns."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

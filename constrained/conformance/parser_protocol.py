@@ -1,4 +1,5 @@
-"""The protocol for parsers behind a pipe: requests and answers, one JSON object a line."""
+"""The protocol for parsers in a process of their own (a pipe): requests and answers, one JSON
+object a line."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

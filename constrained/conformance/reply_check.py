@@ -62,7 +62,7 @@ class ReplyOfServer:
         return self.reason == CUT
 
     def show(self) -> Json:
-        """It as JSON."""
+        """Returns the reply as JSON."""
         calls = [{"name": call.name, "arguments": call.arguments} for call in self.calls]
         return {"content": self.content, "calls": calls, "finish_reason": self.reason}
 
@@ -171,7 +171,7 @@ def _find_fault_of_call(call: CallOfReply, schemas: Mapping[str, Json]) -> str |
 
 
 def find_unfit(value: object, schema: Json) -> str | None:
-    """Why a value does not fit a schema; None if it does."""
+    """Returns why a value does not fit a schema; None if it does."""
     for error in validator_for(dict(schema)).iter_errors(value):
         pointer = "".join(f"/{part}" for part in error.instance_path)
         return f"{error.message} (at {pointer or '/'})"

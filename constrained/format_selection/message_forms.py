@@ -266,7 +266,7 @@ def _list_roles(tree: nodes.Template) -> list[str]:
 
 
 def _reads_role(node: nodes.Node, names: set[str]) -> bool:
-    """True for the role of a message, or a variable with one of these names."""
+    """Returns True for the role of a message, or a variable with one of these names."""
     match node:
         case nodes.Operand(expr=expr):
             return _reads_role(expr, names)

@@ -1,4 +1,4 @@
-"""A model as an MCP server, for programs that speak MCP: typed answers, on this machine."""
+"""A model as an MCP server, for MCP clients: typed answers, on this machine."""
 
 import json
 from collections.abc import Awaitable

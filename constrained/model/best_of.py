@@ -232,7 +232,8 @@ def _find_rivals(tokens: Sequence[TracedToken], index: int) -> Iterator[Alternat
 
 
 def _is_listed(schema: Schema, pointer: str) -> bool:
-    """True for the place of a value of finitely many, or of a name; not of a text or number."""
+    """Returns True for the place of a value of finitely many, or of a name; not of a text or
+    number."""
     nodes: list[Node] = [schema.node]
     for step in pointer.split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")

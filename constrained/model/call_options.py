@@ -78,9 +78,9 @@ class Options(TurnOptions, total=False):
     """Options of a request, besides its messages and tools.
 
     Attributes:
-        hidden_tools: tools that may be called beside `tools`, but are not in the prompt: messages
-            have told the model of them. The prompt stays the same, and cached, whatever they are.
-            Default: none.
+        hidden_tools: tools that may be called beside `tools`, but are not in the prompt: the
+            model knows them from messages. The prompt stays the same, and cached, whatever they
+            are. Default: none.
         tool_choice: "auto" (the default), "none", "required", or one tool, in the form of OpenAI or
             Anthropic. The mask enforces it; the prompt stays the same.
         parallel: allow several calls in one turn. Default: True.

@@ -6,8 +6,8 @@ from constrained.vocabulary.vocabulary import Vocabulary
 
 
 def check_text(text: str, vocabulary: Vocabulary, context_length: int | None) -> None:
-    """Raises ContextError if a text has so many characters that it cannot fit into the context.
-    Tokenising millions of characters would take minutes. None: there is no limit."""
+    """Raises ContextError if a text is too long to fit into the context. Tokenising millions of
+    characters would take minutes. None: there is no limit."""
     if context_length is None:
         return
     size = len(text.encode(errors="surrogatepass"))

@@ -169,7 +169,7 @@ def _read_calls(message: Mapping[str, Any], with_ids: bool) -> list[bytes]:
 
 
 def _normalise_value(value: Any) -> Any:
-    """Equal values alike: 1.0 is 1, but true is not; keys have no order."""
+    """Returns the same for equal values: 1.0 is 1, but true is not; keys have no order."""
     match value:
         case dict():
             return {key: _normalise_value(value[key]) for key in sorted(value, key=str)}

@@ -199,7 +199,7 @@ def _list_expected(matcher: Matcher, context: ReplayContext) -> Iterator[str]:
 
 
 def _list_ranges(codes: list[int]) -> Iterator[str]:
-    """Character codes, in ascending order, as single characters and as ranges."""
+    """Lists character codes, in ascending order, as single characters and as ranges."""
     start = 0
     for index in range(1, len(codes) + 1):
         if index < len(codes) and codes[index] == codes[index - 1] + 1:

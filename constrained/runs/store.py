@@ -149,7 +149,7 @@ class RunStore:
                 execute(f"PRAGMA user_version = {VERSION}")
 
     def _has_tables(self) -> bool:
-        """False for an empty file.
+        """Returns False for an empty file.
 
         Raises:
             RequestError: its tables are others.
@@ -316,7 +316,7 @@ def _read_run(row: tuple[Any, ...]) -> RecordedRun:
 
 
 def _are_numbers(*values: Any) -> bool:
-    """True for numbers; SQLite columns may hold values of any type."""
+    """Returns True for numbers; SQLite columns may hold values of any type."""
     return all(isinstance(value, int | float) for value in values)
 
 

@@ -32,7 +32,7 @@ def read_text(path: str, option: str) -> str:
 
 
 def read_json(text: str, name: str) -> Any:
-    """JSON; `name` is what errors (RequestError) call it."""
+    """Reads JSON; `name` is what errors (RequestError) call it."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as e:

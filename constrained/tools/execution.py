@@ -59,7 +59,7 @@ async def _finish_isolated(bound: functools.partial[Any], isolation: Isolation) 
 
 
 def is_async(function: Any) -> bool:
-    """True for an async function, and for an object with an async `__call__`."""
+    """Returns True for an async function, and for an object with an async `__call__`."""
     called = getattr(type(function), "__call__", None)  # noqa: B004  is it async, not: is it there
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 

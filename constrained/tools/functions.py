@@ -352,8 +352,8 @@ def _is_read_only(annotations: Any) -> bool:
 
 
 def _is_mcp(given: Any) -> bool:
-    """True for an `mcp.types.Tool`, recognised by its attributes: the package `mcp` need not be
-    installed."""
+    """Returns True for an `mcp.types.Tool`, recognised by its attributes: the package `mcp` need
+    not be installed."""
     if callable(given):  # also a function with such attributes
         return False
     return hasattr(given, "name") and _find_schema(given) is not None

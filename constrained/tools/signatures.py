@@ -335,8 +335,8 @@ def _pointer(steps: Sequence[int | str]) -> str:
 
 
 def is_model(kind: Any) -> TypeGuard[type]:
-    """True for a class whose fields are arguments: a pydantic model or a dataclass. Also for a
-    model of pydantic 1, which `read_model` refuses by name."""
+    """Returns True for a class whose fields are arguments: a pydantic model or a dataclass. Also
+    for a model of pydantic 1, which `read_model` refuses by name."""
     if not isinstance(kind, type):
         return False
     has_fields = issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")

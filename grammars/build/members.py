@@ -104,7 +104,7 @@ class MemberRules:
         return MembersBody(self.builder.enter(*starts), required)
 
     def _write_ordered(self, node: Object) -> MembersBody:
-        """Declared members in schema order, then undeclared members."""
+        """Writes the declared members in schema order, then undeclared members."""
         rest = EMPTY
         starts: list[Expression] = []
         if self.extra is not None:
@@ -122,8 +122,8 @@ class MemberRules:
         return MembersBody(choice(starts) if starts else EMPTY, required)
 
     def _write_mixed(self, node: Object) -> MembersBody:
-        """Declared members in schema order, with undeclared members anywhere between them: for
-        sorted keys."""
+        """Writes the declared members in schema order, with undeclared members anywhere between
+        them: for sorted keys."""
         more = rest = EMPTY
         if self.extra is not None:
             more = many(sequence(self.comma, self.extra))
@@ -165,7 +165,8 @@ def write_items(
 def _write_distinct(
     items: Distinct, values: Mapping[int, Expression], *, comma: Expression, builder: GrammarBuilder
 ) -> Expression:
-    """Distinct items: right-recursive rules whose parameter holds which items are written."""
+    """Writes distinct items: right-recursive rules whose parameter holds which items are
+    written."""
     if not items.most:
         return EMPTY
     size = len(items.nodes)

@@ -211,7 +211,7 @@ def _find_classes(states: Sequence[DeterministicState]) -> list[int]:
 
 
 def _list_sources(states: Sequence[DeterministicState]) -> list[dict[int, list[int]]]:
-    """For each class of characters: by target state, the states that lead to it."""
+    """Returns, for each class of characters and each target state, the states that lead to it."""
     edges = [(number, edge) for number, state in enumerate(states) for edge in state.edges]
     kinds = partition({edge.characters for _, edge in edges})
     numbers: dict[Characters, list[int]] = {}

@@ -54,7 +54,7 @@ def translate(pattern: str) -> str | None:
 
 
 def _is_unknown(token: str) -> bool:
-    """True for escapes without a meaning here (`\\b`, `\\1`), or with another one in Rust
+    """Returns True for escapes without a meaning here (`\\b`, `\\1`), or with another one in Rust
     (`\\A`)."""
     return _is_escape(token) and token[1].isalnum() and token[1] not in _ESCAPED_LETTERS
 

@@ -254,6 +254,6 @@ def _is_clear(bit: int) -> Condition:
 
 
 def _lacks(some: int) -> Condition:
-    """Not all of these bits are set."""
+    """Returns the condition that not all of these bits are set."""
     bits = filter(partial(_has_bit, some), range(some.bit_length()))
     return negate(conjoin(map(_is_set, bits)))

@@ -243,8 +243,8 @@ class Schema:
     least: int = 0
 
     def find_members(self, key: str) -> "list[Schema | None]":
-        """For each object that the schema allows, in order: the schema of this key; None if that
-        object cannot have the key."""
+        """Returns, for each object that the schema allows, in order: the schema of this key; None
+        if that object cannot have the key."""
         members: list[Schema | None] = []
         for branch in self.objects:
             found = branch.find(key)

@@ -33,12 +33,12 @@ _NOTHING = object()
 
 
 def is_object(value: Json) -> TypeGuard[dict[str, Json]]:
-    """True if the value is a JSON object."""
+    """Returns whether the value is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_list(value: Json) -> TypeGuard[list[Json]]:
-    """True if the value is a JSON array."""
+    """Returns whether the value is a JSON array."""
     return isinstance(value, list)
 
 

@@ -106,7 +106,7 @@ def _spell_set(characters: Characters, quote: str, numbered: Characters) -> str:
 
 
 def _spell_numbers(characters: Characters) -> list[str]:
-    """For characters of a set, the numeric escapes without the backslash."""
+    """Returns the numeric escapes for the characters of a set, without the backslash."""
     options: list[str] = []
     for letter, width in (("x", 2), ("u", 4), ("U", 8)):
         numbers = write_numbers(characters.ranges, width)

@@ -44,7 +44,7 @@ def thin_out(chain: Sequence[int], stride: int, *, known: int = 0) -> list[int]:
 
     Args:
         chain: see `chain_prefixes`.
-        stride: one hash of so many is kept.
+        stride: one of this many hashes is kept.
         known: the number of hashes at the beginning that are known already; only the last of them
             is kept.
     """

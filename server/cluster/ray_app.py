@@ -86,11 +86,11 @@ class EngineDeployment:
             await answers.aclose()
 
     def record_routing_stats(self) -> dict[str, Any]:
-        """For the routers of the fronts."""
+        """Reports the load to the routers of the fronts."""
         return asdict(self._replica.report())
 
     def record_autoscaling_stats(self) -> dict[str, float]:
-        """For the number of replicas."""
+        """Reports the load to the autoscaler, which decides the number of replicas."""
         report = self._replica.report()
         return {
             autoscaling.REQUESTS: float(report.requests),
@@ -104,7 +104,7 @@ class EngineDeployment:
 
 
 class RayFleet:
-    """The replicas behind a handle of Ray Serve.
+    """The replicas that a handle of Ray Serve reaches.
 
     Args:
         engines: the handle.

@@ -126,7 +126,7 @@ class ReplicaLostError(Exception):
 
 
 class Fleet(Protocol):
-    """The replicas of a model, behind a router."""
+    """The replicas of a model; a router chooses among them."""
 
     def open(self, order: TurnOrder) -> AsyncGenerator[Answer, None]:
         """Sends a turn to a replica, and yields its messages. Closing the generator ends the turn.

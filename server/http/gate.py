@@ -48,7 +48,7 @@ class Gate:
     Answers a bare OPTIONS with 200.
 
     Args:
-        app: the application behind the gate.
+        app: the application that the gate protects.
         dialects: determine the form of errors.
         settings: keys and limits.
         counters: count requests.

@@ -71,7 +71,7 @@ def read_in_pieces(text: bytes, read: ReadPiece) -> Any:
 @dataclass(frozen=True)
 class _Cuts:
     """Where a window of the text may be cut: commas and brackets of lists and objects that begin
-    before the window or end after it. Values that lie inside are read whole.
+    before the window or end after it. Values inside the window are read whole.
 
     Args:
         end: the end of the window, as a byte offset in the text.

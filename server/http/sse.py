@@ -28,7 +28,8 @@ def encode_event(data: Mapping[str, Any], name: str = "") -> bytes:
 
 
 def encode_json(data: Mapping[str, Any] | Sequence[Any]) -> bytes:
-    """JSON in UTF-8; lone surrogates, which UTF-8 cannot represent, become question marks."""
+    """Encodes JSON in UTF-8; lone surrogates, which UTF-8 cannot represent, become question
+    marks."""
     try:
         return to_json(data)  # takes a quarter of the time of json
     except PydanticSerializationError:

@@ -421,7 +421,7 @@ class _ToolReader:
 
 
 def _is_function(tool: Mapping[str, Any]) -> bool:
-    """True for a tool with a special type that is described like a function."""
+    """Returns True for a tool with a special type that is described like a function."""
     if isinstance(tool.get("function"), Mapping):
         return True
     return any(isinstance(tool.get(key), Mapping) for key in _SCHEMAS)

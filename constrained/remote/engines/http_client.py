@@ -107,7 +107,7 @@ class HttpClient:
 
     async def stream(self, path: str, body: Json) -> AsyncGenerator[Json, None]:
         """Posts an object; yields the events of the reply as objects. Closing the generator closes
-        the connection, which tells the engine to stop.
+        the connection, and the engine stops.
 
         Raises:
             RemoteError: the reply is invalid, or it ends in the middle of an event.

@@ -57,7 +57,7 @@ def repair_references(document: Json) -> tuple[Json, tuple[Finding, ...]]:
 
 
 def _find_meanings(document: Json) -> dict[str, str]:
-    """For each schema whose reference leads nowhere: the pointer that is meant."""
+    """Returns, for each schema whose reference leads nowhere, the pointer that is meant."""
     meanings: dict[str, str] = {}
     definitions = _list_definitions(document)
     list_identified = cache(partial(_list_identified, document))  # hardly any document needs them

@@ -34,7 +34,8 @@ _UPPER = ("maximum", "exclusiveMaximum")
 
 
 def find_overlaps(branches: Sequence[Node], definitions: Mapping[str, Node]) -> list[list[int]]:
-    """For each branch, the indexes of the other branches that may share a value with it."""
+    """Returns, for each branch, the indexes of the other branches that may share a value with
+    it."""
     overlaps: list[set[int]] = [set() for _ in branches]
     comparison = _NodeComparison(definitions)
     resolved = [_resolve(branch, definitions) for branch in branches]

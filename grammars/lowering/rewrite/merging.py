@@ -103,7 +103,8 @@ def _state_bounds(schema: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def _declare(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]:
-    """`a` with the properties that only `b` declares; in `a`, they are additional properties."""
+    """Returns `a` with the properties that only `b` declares; in `a`, they are additional
+    properties."""
     rest = a.get("additionalProperties", True)
     own: dict[str, Json] = a.get("properties", {})
     patterns: dict[str, Json] = a.get("patternProperties", {})
@@ -126,7 +127,7 @@ def _declare(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]
 
 
 def _lengthen(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]:
-    """`a` with a tuple as long as the longer one of both."""
+    """Returns `a` with a tuple as long as the longer one of both."""
     if isinstance(a.get("items"), list) or isinstance(b.get("items"), list):
         return a
     own: list[Json] = a.get("prefixItems", [])

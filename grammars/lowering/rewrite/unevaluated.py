@@ -143,7 +143,7 @@ def _find_own(flat: Mapping[str, Json]) -> Evaluated:
 def _list_alternatives(
     flat: Mapping[str, Json], resolve: Resolve, depth: int
 ) -> Iterator[list[Evaluated]]:
-    """For each keyword with alternatives: the choices between them; `anyOf` first."""
+    """Returns, for each keyword with alternatives, the choices between them; `anyOf` first."""
 
     def list_under(*parts: Json) -> list[Evaluated]:
         """Returns the choices if all of these schemas apply."""

@@ -85,8 +85,8 @@ def has_citations(messages: Sequence[Any]) -> bool:
 
 
 def _is_cited(block: Any) -> bool:
-    """True for a document or a text with citations, and for a message or a result that contains
-    one."""
+    """Returns True for a document or a text with citations, and for a message or a result that
+    contains one."""
     match block:
         case {"type": "document" | "search_result", "citations": {"enabled": True}}:
             return True

@@ -28,7 +28,8 @@ OWN_RESULTS = ("mcp_tool_result", "tool_search_tool_result")
 
 
 def is_foreign_result(kind: str) -> bool:
-    """True for the result of a tool that only Anthropic runs, such as `web_search_tool_result`."""
+    """Returns True for the result of a tool that only Anthropic runs, such as
+    `web_search_tool_result`."""
     return kind.endswith(RESULT) and kind not in OWN_RESULTS
 
 

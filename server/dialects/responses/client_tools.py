@@ -147,7 +147,7 @@ def list_client_forms(tools: Sequence[Json]) -> dict[str, ToolForm]:
 
 
 def is_client_tool(tool: Json) -> bool:
-    """True for a tool that OpenAI describes and the client executes."""
+    """Returns True for a tool that OpenAI describes and the client executes."""
     kind = tool.get("type")
     if not isinstance(kind, str) or kind not in CLIENT_TOOLS or "parameters" in tool:
         return False

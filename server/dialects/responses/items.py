@@ -83,14 +83,14 @@ def _is_unread(item: Json) -> bool:
 
 
 def _has_annotations(item: Json) -> bool:
-    """True for a message whose text has citations."""
+    """Returns True for a message whose text has citations."""
     content = item.get("content")
     parts = content if isinstance(content, list) else ()
     return any(isinstance(part, Mapping) and part.get("annotations") for part in parts)
 
 
 def _has_summary_alone(item: Json) -> bool:
-    """True of reasoning of another server that is encrypted, but for its summary."""
+    """Returns True for reasoning of another server that is encrypted, but for its summary."""
     is_reasoning = item.get("type") == "reasoning" and not item.get("content")
     return is_reasoning and _is_sealed_elsewhere(item)
 

@@ -13,8 +13,8 @@ HASH_BYTES = 8
 
 
 def seal(text: str) -> str:
-    """Reasoning as `encrypted_content`: opaque to clients, with a hash that shows whether it is
-    complete."""
+    """Returns the reasoning as `encrypted_content`: opaque to clients, with a hash that shows
+    whether it is complete."""
     data = text.encode("utf-8", "surrogatepass")
     return base64.urlsafe_b64encode(OWN + _hash(data) + data).decode()
 
@@ -40,7 +40,7 @@ def unseal(sealed: Any, where: str) -> str | None:
 
 
 def is_sealed_here(sealed: str) -> bool:
-    """True of a sealed text of this server, whole or not."""
+    """Returns True for a sealed text of this server, whole or not."""
     return sealed.startswith(base64.b64encode(OWN).decode())
 
 
