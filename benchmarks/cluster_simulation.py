@@ -1,4 +1,4 @@
-"""Routing in a simulated cluster: what of the prompts is found again, and what that gains.
+"""Routing in a simulated cluster: how much of the prompts is cached, and how much time that saves.
 
     python -m benchmarks.cluster_simulation [--replicas 100] [--conversations 20000] [--load 0.5]
     python -m benchmarks.cluster_simulation --replicas 1000 --conversations 1000000 --jobs 2
@@ -8,8 +8,8 @@ The agents are recorded (`benchmarks.cluster.agents`), the costs are those that 
 (`benchmarks.cluster.replicas.CostModel`, which names the commands); options change them. Ours is
 the router of the server itself. Each row is a policy in the same conversations: the share of the
 tokens of prompts that were cached, seconds to the first token, how much busier the busiest replica
-is than the mean, and the seconds to the first token of conversations whose replica has died, beside
-those of the others in that minute.
+is than the mean, and the seconds to the first token of conversations whose replica has died,
+compared with the others in that minute.
 """
 
 import argparse

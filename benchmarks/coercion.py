@@ -4,7 +4,8 @@
 
 PATH is a JSON Lines file of `{id, category, schema, raw_text, expected, expect_invalid,
 confidence}`; without one, the committed rows. Values are compared with their types (1 is not 1.0).
-Where the right answer is a matter of judgement, a row may differ for a reason that stands here.
+Where the right answer is a matter of judgement, a row may differ for a reason that this module
+gives.
 """
 
 import argparse

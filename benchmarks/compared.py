@@ -1,11 +1,11 @@
-"""What docs/comparison.md says of llama-server, asked of it: the same requests to the server of
-llama.cpp and to this one, on the demo model at temperature 0.
+"""Checks what docs/comparison.md says about llama-server: the same requests to llama.cpp's server
+and to this one, on the demo model at temperature 0.
 
     python -m benchmarks.compared FOLDER
 
 FOLDER is a virtual environment, made if it is not there, for the package xllamacpp, which has
-llama.cpp's server. The table says of each request which call came back, and whether it is the one
-that was asked for: the tool that `tool_choice` names, with arguments that fit its schema.
+llama.cpp's server. The table shows, for each request, the call that came back, and whether it is
+the requested one: the tool that `tool_choice` names, with arguments that fit its schema.
 """
 
 import argparse

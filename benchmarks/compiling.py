@@ -1,4 +1,4 @@
-"""What a grammar costs: to build and compile it, and a mask for each token of a call.
+"""The cost of a grammar: to build it, to compile it, and a mask for each token of a call.
 
     python -m benchmarks.compiling [PATH ...] [--vocabulary NAME] [--calls 200]
 

@@ -1,4 +1,4 @@
-"""The shortest completion of a call that is cut anywhere: what finding it costs, how long it is.
+"""The shortest completion of a call that is cut anywhere: the time to find it, and its length.
 
     python -m benchmarks.completions [PATH ...] [--calls 12] [--seed 1]
 

@@ -1,15 +1,15 @@
-"""What drafts save that are copied from the prompt: the same turns with and without them.
+"""The time that drafts copied from the prompt save: the same turns with and without them.
 
     python -m benchmarks.copying [-m MODEL.gguf] [--shape small|0.6b] [--dtype Q8_0] [--repeats 3]
                                  [--cases N] [--demo QUESTIONS]
 
 quotes: calls with an argument of 20 tokens or more that stands in the prompt; ordinary: the calls
 of the sample of BFCL; fresh: answers and arguments that repeat nothing. Tokens that the grammar
-forces are taken in both. What is written is imposed, as in `benchmarks.forced`, so the number of
-forward passes depends on the vocabulary alone; without a model, that of Qwen. `--demo`: what the
-demo model writes by itself, greedily, when it is asked the questions of its evaluation; how many of
-the texts differ is told, too. `cpu` is the ratio of forward passes if one over several tokens costs
-what `find_cost` says (`benchmarks.passes` measures it). Times are those after the prompt, medians,
+forces are taken in both. The text is imposed, as in `benchmarks.forced`, so the number of forward
+passes depends on the vocabulary alone; without a model, that of Qwen. `--demo`: the demo model
+writes freely, greedily, the answers to the questions of its evaluation; the number of texts that
+differ is printed, too. `cpu` is the ratio of forward passes if one over several tokens costs what
+`find_cost` says (`benchmarks.passes` measures it). Times are those after the prompt, medians,
 measured in turn.
 """
 

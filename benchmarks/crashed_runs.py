@@ -1,12 +1,12 @@
-"""Recorded runs whose process is killed (SIGKILL) at random places, and which are resumed.
+"""Kills the process of recorded runs (SIGKILL) at random places, and resumes the runs.
 
     python -m benchmarks.crashed_runs [--kills 100] [--seed 1]
 
 The engine is scripted. A run has turns with calls that read and calls that write; each call that
 writes appends a line to a file. The process counts the lines of code that it runs in the loop, in
 the record and in the tools, and kills itself at one drawn at random; so does the one that resumes
-the run, up to twice. Printed is what became of the calls. Exit code 1 if a call that writes was
-made twice, one was lost without the model being told, or a run could not be resumed.
+the run, up to twice. Prints the outcomes of the calls. Exit code 1 if a call that writes was made
+twice, if one was lost and the model does not know it, or if a run could not be resumed.
 """
 
 import argparse

@@ -2,9 +2,10 @@
 
     python -m benchmarks.delays [MODEL] [--tokens 200]
 
-A plain request streams on the decode thread that it shares with a second one: another plain one
-first, then requests whose masks or endings are as costly as they can be. For each: what became of
-it, and the gaps between the tokens of the plain request, in ms: median, 99 of 100, longest.
+A plain request streams on the decode thread that it shares with a second one: first with another
+plain one, then with requests whose masks or endings are as costly as possible. Prints, for each:
+its outcome, and the gaps between the tokens of the plain request, in ms: median, 99 of 100,
+longest.
 """
 
 import argparse

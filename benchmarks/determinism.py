@@ -4,10 +4,9 @@
 
 Each request is sent alone to a fresh model, then with seven others at once, then once more to the
 same model, which knows the prompt by then, as a stream. Greedy, and drawn with a seed. Where a
-reply differs from that of the request alone, the gap is told between the logits of the two tokens
-that were chosen where they part; then the seconds that all requests took, deterministic against
-not. Exit code 1 if a deterministic reply differs, or if a greedy one does at a gap that rounding
-does not explain.
+reply differs from that of the request alone, the difference between the logits of the first two
+different tokens is printed; then the seconds of all requests, deterministic and not. Exit code 1 if
+a deterministic reply differs, or if a greedy one does at a gap that rounding does not explain.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""What the doctor says of many chat templates: a table, and the seconds of CPU that it took.
+"""The results of `constrained doctor` for many chat templates: a table, and the CPU seconds.
 
     python -m benchmarks.doctor [FOLDER or ROWS.jsonl ...] [--clauses] [-j 2]
 
-A row tells the worst verdict, the format, and which of the five shapes have prompts that all begin
+A row has the worst verdict, the format, and which of the five shapes have prompts that all begin
 with the last one: `+` they do, `(+)` this project makes up for it, `-` something is read anew, `r`
 the template refuses the shape; each with thinking as it is by default, then on and off where that
 differs. A folder has templates (*.jinja), rows have `name` and `template`; without either, the

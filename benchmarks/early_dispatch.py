@@ -1,13 +1,13 @@
-"""What it saves that read-only calls begin while the turn is still being written.
+"""The time saved because read-only calls begin while the turn is still being generated.
 
     python -m benchmarks.early_dispatch [--turns 50] [--repeats 3]
         [--calls 4] [--tool 60] [--token 1]
 
-A run of so many turns, each with so many calls of a tool that takes `--tool` milliseconds. First
-with a scripted engine, whose decodes take `--token` milliseconds, then with the demo model, whose
-turns have one call each and end some tokens after it. Printed are the seconds of each run with a
-tool that is read-only and with one that is not, in turns, and the time saved. Exit code 1 if the
-two differ in their messages, or nothing was saved by the scripted engine.
+A run has `--turns` turns, each with `--calls` calls of a tool that takes `--tool` milliseconds.
+First with a scripted engine, whose decodes take `--token` milliseconds, then with the demo model,
+whose turns have one call each and end some tokens after it. Printed are the seconds of each run
+with a tool that is read-only and with one that is not, in turns, and the time saved. Exit code 1 if
+the two differ in their messages, or nothing was saved by the scripted engine.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""Which turns can be said in the languages of other engines, and why the rest cannot?
+"""Which grammars can be emitted for other engines, and why can the others not?
 
     python -m benchmarks.emitted [--sets 20] [--formats hermes,lfm2] [--key-order any] \\
       [--walks 0] [PATH ...]
 
 PATHs are files of JSON Lines with `tools`; by default the sample in `tests/data`. Every format is
-asked about every set, with its markers as special tokens. With `--walks`, llama.cpp judges so many
-texts of each grammar, and near misses of them, and the grammar so many texts of llama.cpp.
+tried with every set, with its markers as special tokens. With `--walks N`, llama.cpp judges N texts
+of each grammar and near misses of them, and our grammar judges N texts of llama.cpp.
 """
 
 import argparse

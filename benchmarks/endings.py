@@ -3,9 +3,9 @@
     python -m benchmarks.endings [PATH ...] [--requests 200] [--steps 4] [--seed 0]
 
 Each request is played under every policy, on random logits, with `--steps` values of max_tokens
-drawn from 1 to 400. A reply has to be well-formed (no cut call, arguments and answers valid, a
-required call there), and the next turn, in which it is handed back, has to render. Where not even
-the shortest turn fits, the request has to be refused before generation.
+drawn from 1 to 400. A reply has to be well-formed (no cut call, valid arguments and answers, a call
+if one is required), and the next prompt, which contains it, has to render. If not even the shortest
+turn fits, the request has to be refused before generation.
 """
 
 import argparse

@@ -3,8 +3,8 @@
     python -m benchmarks.faithful TEMPLATE ... [--walks 6] [-v]
 
 A TEMPLATE is a file in Jinja, or a JSON Lines file whose rows have `name` and `template`. For each:
-its format, where that comes from, and how turns fare that the template itself writes after its
-prompts: calls with values of all kinds, several calls, content and reasoning beside calls, after a
+its format, the source of that, and the results for turns that the template itself writes after its
+prompts: calls with values of all kinds, several calls, content and reasoning with calls, after a
 question, a system message and a result, with thinking on, off and unset. Counted are turns that
 
 - are refused: the mask does not take the text;
@@ -13,10 +13,10 @@ question, a system message and a result, with thinking on, off and unset. Counte
 - call nothing: a random text that the mask takes where a call is required is read as no call, or
   as one that is not valid.
 
-What a template leaves out (content beside a call, null) is not expected back, nor what stands
-after an end of the turn: that is another turn. Turns that the template refuses, and those that the
-renderer refuses because they would be read as something else, are left out. A format that is not
-the template's own (generic, shown) is tried likewise, in the template that teaches it.
+What a template leaves out (content with a call, null) is not expected back, nor text after an end
+of the turn: that is another turn. Turns that the template refuses, and those that the renderer
+refuses because they would be read as something else, are left out. A format that is not the
+template's own (generic, shown) is tried likewise, in the template that teaches it.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""What the grammar costs and what forced tokens save: three loops that write the same text.
+"""The cost of the grammar and the time that forced tokens save: three loops that write the same
+text.
 
     python -m benchmarks.forced [-m MODEL.gguf] [--shape small|0.6b] [--dtype F16 [Q8_0 ...]]
                                 [--repeats 3] [--key-order any schema]
@@ -6,7 +7,7 @@
 unconstrained: the sampler chain of llama.cpp alone; masks: token by token under the grammar;
 forced: under the grammar, with the tokens that it forces decoded together. The text of each call is
 imposed by a sampler that runs the chain and then draws the next token of the text, so the figures
-do not depend on what a model with random weights would say. Times are those after the prompt,
+do not depend on what a model with random weights would write. Times are those after the prompt,
 medians of the loops run in turn. Without a model one is made: the vocabulary of Qwen, random
 weights, in the small shape or that of Qwen3-0.6B.
 """

@@ -1,10 +1,12 @@
-"""The parsers of other projects, held against `constrained suite`: which checks fail, a line each.
+"""Checks the parsers of other projects with `constrained suite`: one line for each check that
+fails.
 
     python -m benchmarks.foreign_parsers PATH_OF_VENV [--reports FOLDER] [--only PROJECT]
 
-PATH_OF_VENV is a virtual environment as docs/testing-parsers.md tells to make it; what is not in
-there is left out. Each finding is written into FOLDER as a report with a line that reproduces it.
-Nothing of these projects is in this repository; `foreign/adapter` calls what their servers call.
+PATH_OF_VENV is a virtual environment as docs/testing-parsers.md describes it; parsers that it does
+not contain are left out. Each finding is written into FOLDER as a report with a line that
+reproduces it. Nothing of these projects is in this repository; `foreign/adapter` calls what their
+servers call.
 """
 
 import argparse

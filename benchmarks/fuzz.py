@@ -1,4 +1,5 @@
-"""Damaged inputs against all that reads what strangers send: values or our own errors, soon?
+"""Damaged inputs for everything that reads untrusted data: a value or one of our errors must come
+soon.
 
     python -m benchmarks.fuzz [TARGET ...] [--seconds 300] [--seed 0] [--limit 60]
 

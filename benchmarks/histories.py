@@ -3,7 +3,7 @@
     python -m benchmarks.histories [FORMAT ...] [--turns 20] [--tools PATH]
 
 For each format, with the template that teaches it and the vocabulary of Qwen2: a conversation of
-one user message and a call and a result in each further turn, beside tools of some 4,000 tokens. No
+one user message and a call and a result in each further turn, with tools of some 4,000 tokens. No
 model runs: each turn is what a model may write, spelled in the model's way and kept as tokens; then
 the client sends it back
 

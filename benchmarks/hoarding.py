@@ -1,10 +1,10 @@
-"""Requests that leave as much after as they can: how much memory is kept of them.
+"""Requests that leave as much in memory as they can: how much memory is kept.
 
     python -m benchmarks.hoarding [--requests 100] [KIND ...]
 
 Each request is like none before, and small to send or cheap to refuse. For each kind, in a process
 of its own, are printed the memory above that of the loaded model, and the largest caches. What is
-kept of them is bounded by the rooms of the caches (docs/server.md), whatever their number.
+kept is bounded by the limits of the caches (docs/server.md), whatever the number of requests.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Attacks on a server, and what another client notices of them.
+"""Attacks on a server, and how they delay another client.
 
 Each attack goes to a server that two clients share (a key each; those on connections of their own
-need none, and go to a server without keys). Beside it the second client asks for a short reply over
-and over, and for /health. Printed for each attack: its status, the seconds that it takes, the peak
-of memory above the start, and the worst latencies of the second client, with and without the
-attack.
+need none, and go to a server without keys). Meanwhile the second client asks for a short reply
+again and again, and for /health. Prints, for each attack: its status, the seconds that it takes,
+the peak of memory above the start, and the worst latencies of the second client, with and without
+the attack.
 
     python -m benchmarks.hostile [NAME ...] [--holds]
 

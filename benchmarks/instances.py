@@ -1,5 +1,5 @@
 """Searches for valid instances of JSON Schemas that the mask refuses, and for invalid ones that it
-takes although the report says that it enforces all of the schema.
+accepts although its report claims to enforce the whole schema.
 
     python -m benchmarks.instances [PATH ...] [--count N] [--misses N]
 

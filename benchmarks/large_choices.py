@@ -1,9 +1,9 @@
-"""The shortest completion of a text in front of, and inside, a choice of thousands of options.
+"""The shortest completion of a text before, and inside, a choice of thousands of options.
 
     python -m benchmarks.large_choices [--options 3000]
 
-Printed are, for an enumeration and for an object of so many properties, the ms of the thread's own
-CPU time that compiling takes once, and that the slowest of the looks at a growing text takes.
+Prints, for an enumeration and for an object with `--options` values or properties, the CPU
+milliseconds of the thread: for compiling once, and for the slowest completion of a growing text.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""What llguidance holds for a grammar, and what its lexer learns with each mask.
+"""The memory that llguidance uses for a grammar, and that its lexer adds with each mask.
 
     python -m benchmarks.learning [-m MODEL.gguf] [--turns 40]
 
-It tells nobody, so each grammar is compiled in a process of its own, random turns are walked
-through it, and what malloc has in use is read before and after. `constrained/mask.py` weighs
-grammars by such figures: a mask of known states has few bytes, one that takes longer makes new
-states.
+llguidance does not report it, so each grammar is compiled in its own process, random turns go
+through it, and the memory in use according to malloc is read before and after.
+`constrained/mask.py` weighs grammars by such figures: a mask of known states has few bytes, one
+that takes longer makes new states.
 """
 
 import argparse

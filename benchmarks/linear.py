@@ -2,8 +2,8 @@
 
     python -m benchmarks.linear [--repeat 3] [--short 100000] [--long 1000000]
 
-The text arrives in pieces of 1 kB, told while it streams, and with recovery; so does content that
-is no call. A ratio of 1 is linear; 1 if the median of one is over 2.5.
+The text arrives in pieces of 1 kB, streamed and with recovery; so does content that is no call. A
+ratio of 1 is linear. Exit code 1 if the median of a ratio is over 2.5.
 """
 
 import argparse

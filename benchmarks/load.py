@@ -3,10 +3,10 @@
     python -m benchmarks.load [-m MODEL.gguf] [--minutes 10] [--streams 8] [-t THREADS]
 
 The server is a process of its own. Each stream asks about tools of the samples, one question after
-the other; every reply has to end, and its calls have to fit. Beside that, /health is asked five
-times a second. In the end more requests come at once than may wait: those that are turned away have
-to be told when to come again. Exit code 1 if a reply is lost or does not fit, if memory grew by
-more than 2 % over the second half, or if /health took 50 ms or more (95th percentile).
+the other; every reply has to end, and its calls have to fit. Meanwhile /health is requested five
+times a second. At the end more requests come at once than may wait: each refusal has to say when to
+try again. Exit code 1 if a reply is lost or does not fit, if memory grew by more than 2 % over the
+second half, or if /health took 50 ms or more (95th percentile).
 """
 
 import argparse

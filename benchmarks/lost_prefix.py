@@ -1,4 +1,4 @@
-"""Warnings that a prefix was lost: how many are due, how many come, how many of them are wrong.
+"""Warnings that a prefix was lost: how many are expected, how many come, how many are wrong.
 
     python -m benchmarks.lost_prefix ROWS.jsonl [--most 400]
 

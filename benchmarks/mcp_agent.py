@@ -5,13 +5,13 @@
 
 The servers are those of `benchmarks.processes.mcp_servers`; with --install, those that people use,
 which are installed into FOLDER from PyPI and npm: mcp-server-fetch, mcp-server-sqlite (with version
-1 of the package `mcp`), @modelcontextprotocol/server-filesystem. The site that is fetched is one of
-this machine. Each task is a run of a scripted model, with calls drawn at random; calls that only
-read begin early. With -m, tasks of real models follow, whose calls are what they are.
+1 of the package `mcp`), @modelcontextprotocol/server-filesystem. The web site is on this machine.
+Each task is a run of a scripted model, with calls drawn at random; calls that only read begin
+early. With -m, tasks of real models follow, with the calls that they choose.
 
-Printed is what became of the calls: what the servers saw of them is counted at the site, in the
-database and in the folder. Exit code 1 if a call was lost, made twice or has another result than it
-should have, or if the record of a run does not replay.
+Prints the outcomes of the calls; what reached the servers is counted at the site, in the database
+and in the folder. Exit code 1 if a call was lost, made twice or has another result than it should
+have, or if the record of a run does not replay.
 """
 
 import argparse

@@ -2,12 +2,12 @@
 
     python -m benchmarks.overhead [--streams 8] [--tokens 400] [--pause 20]
 
-The engine is a scripted one: each decode takes so many milliseconds, in which it lets go of the
-interpreter as llama.cpp does, and then says what the script wants: a call whose arguments are long,
-a character a token. Measured is, for each character, from when its logits were there (masks,
-sampling and parsing come after that) until a client in another process has read it. The same is
-measured of a server that does nothing but send (`bare`): so long take a thread that wakes up the
-event loop, the network and the client itself.
+The engine is scripted: each decode takes `--pause` milliseconds, during which it releases the
+interpreter lock as llama.cpp does, and then gives the next token of a script: a call whose
+arguments are long, a character a token. Measured is the time of each character from its logits
+(masks, sampling and parsing follow) until a client in another process has read it. The same is
+measured for a server that only sends (`bare`): the time for waking up the event loop, for the
+network and for the client itself.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What a decode of several tokens costs, and what drafts take it to cost.
+"""The cost of a decode of several tokens, and the cost that drafts assume.
 
     python -m benchmarks.passes [-m MODEL.gguf] [--shape small|0.6b] [--dtype Q8_0] [--repeats 15]
 

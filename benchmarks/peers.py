@@ -1,4 +1,4 @@
-"""This library beside others: the same model file, the same schema, the same text written.
+"""This library and others: the same model file, the same schema, the same text written.
 
     python -m benchmarks.peers [-m MODEL.gguf | --shape 0.6b --dtype Q8_0] [--guidance FOLDER]
                                [--repeats 5] [--threads N]
@@ -9,7 +9,7 @@ its own: FOLDER, which is made if there is none (pip installs guidance and the l
 this environment there). Without --guidance it is left out. Without -m the model of the package is
 used, or one with random weights is made as in `benchmarks.forced`.
 
-What is fair:
+To be fair:
 
 - A call is one JSON object, one of three tools and its arguments; all get the same schema, read the
   same rendered prompt and write the same text with the separators ", " and ": ", its keys in the
@@ -20,11 +20,11 @@ What is fair:
   the sampler chain). All else, masks and samplers, does its work. Greedy, without penalties.
 - One process each with the same threads, batch and flash attention, on the same build of llama.cpp.
   Their runs alternate, so that a slower minute of the machine meets all; medians.
-- Grammars and tokenizers are made beforehand, where a peer can keep them. Not so what a call does
+- Grammars and tokenizers are made beforehand, where a peer can keep them. Each call does the rest
   anew: this library renders the messages, compiles or looks up, and checks the answer; the others
   get the finished prompt.
 - "fresh": no token of the prompt but the first few is known. "cached": the prompt of the call
-  before. "first": until the first text of a stream is there.
+  before. "first": until the first text of a stream arrives.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""New prompts beside running streams: how long both wait, here and in llama.cpp's own server.
+"""New prompts while streams are running: how long both wait, here and in llama.cpp's own server.
 
     python -m benchmarks.prompts_beside --peers FOLDER [-m MODEL.gguf] [--streams 1 4] [--prompts 8]
                                         [--words 300] [-t THREADS]

@@ -3,8 +3,9 @@
     python -m benchmarks.queueing [-m smollm2] [--clients 8] [--sequences 1 2 4 8] [--turns 3]
 
 Each client has a conversation of its own about one of eight tools, and sends its next turn as soon
-as it has the reply to the last one. All runs are of the same turns, in turn. Seconds from request
-to reply, all clients: median and longest; then replies a minute, and the memory of the process.
+as it has the reply to the last one. All runs have the same turns, one after the other. Prints
+seconds from request to reply, all clients: median and longest; then replies a minute, and the
+memory of the process.
 """
 
 import argparse

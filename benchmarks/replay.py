@@ -1,4 +1,5 @@
-"""Replays recorded turns through `constrained check` and compares with what they should give.
+"""Replays recorded turns through `constrained check` and compares the results with the expected
+ones.
 
     python -m benchmarks.replay [PATH ...] [--markers text|token]
 

@@ -1,4 +1,4 @@
-"""Tries JSON Schemas out on instances: how many compile, what gets through the mask and is valid.
+"""Tries JSON Schemas on instances: how many compile, and which valid instances the mask accepts.
 
     python -m benchmarks.schemas [PATH ...] [--sort-keys] [--keywords [--markdown]] [--misses N]
 

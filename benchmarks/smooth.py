@@ -2,10 +2,10 @@
 
     python -m benchmarks.smooth [--tokens 2000]
 
-A server streams so many tokens as content, and as many in a call, as fast as it can; a task of the
-page is long if it takes 50 ms or more (https://www.w3.org/TR/longtasks-1/). On a busy machine tasks
-are long that wait for a core: so the time of drawing alone is shown, too. Needs Chromium and the
-extra `browser`.
+A server streams `--tokens` tokens as content, and as many in a call, as fast as it can; a task of
+the page is long if it takes 50 ms or more (https://www.w3.org/TR/longtasks-1/). On a busy machine,
+tasks that wait for a core are long, so the time of drawing alone is printed, too. Needs Chromium
+and the extra `browser`.
 """
 
 import argparse

@@ -7,11 +7,11 @@ Each user holds conversations of a few turns, about the tools of the samples. So
 cancelled while they wait, while the prompt is read or in the middle of the answer; some streams are
 left, some have deadlines that they miss. Printed are how the requests ended, replies that do not
 fit their schemas, and after each tenth of the requests what could leak: memory of the process,
-threads, sequences in use; and what the caches hold. Exit code 1 if memory beside the caches grew by
-more than 2 % over the second half, if a reply is not valid, or if anything is in use at the end.
+threads, sequences in use; and what the caches hold. Exit code 1 if memory outside the caches grew
+by more than 2 % over the second half, if a reply is not valid, or if anything is in use at the end.
 
-With `--conversations` there are so many short ones in place of these, each with a system message
-and a tool of its own, so that nothing of one is of use to another.
+With `--conversations N` there are N short conversations instead, each with its own system message
+and tool, so that they share nothing.
 """
 
 import argparse

@@ -1,16 +1,16 @@
-"""Where the microseconds of a step go that are not the model's.
+"""How the time of a step outside of the model is spent.
 
     python -m benchmarks.step_parts [--vocabularies llama-spm qwen2 gemma-4] [--turns 1 8 32]
 
-A scripted engine wants to write one long argument of a tool call; its logits come at once, and what
-it takes to make them is left out. Printed is the time of the thread that runs the turns (CPU time,
-so that what else the machine does counts for less), in microseconds for one token of one turn:
+A scripted engine writes one long argument of a tool call; its logits come at once, and the time to
+make them is left out. Prints the CPU time of the thread that runs the turns (a busy machine changes
+it less), in microseconds for one token of one turn:
 
 - mask: llguidance computes which tokens may come;
 - apply: the others are forbidden in the logits, where the most likely token is not allowed;
 - sample: a token is drawn;
-- commit: llguidance takes it, and says what it forces;
-- parts: the rules beside the grammar (reserve of an ending, endless values, budgets);
+- commit: llguidance takes it, and gives the tokens that it forces;
+- parts: the rules besides the grammar (reserve of an ending, endless values, budgets);
 - parse: the token becomes text and events;
 - all: of a run in which nothing but whole steps is measured, as measuring takes its time, too.
 """

@@ -1,4 +1,4 @@
-"""Random requests with fixed seeds, streamed and not: do both say the same?
+"""Random requests with fixed seeds, streamed and not: are the replies the same?
 
     python -m benchmarks.streamed [-m MODEL.gguf] [--requests 200] [-t THREADS]
 

@@ -1,12 +1,11 @@
-"""Chat templates and what is made of them: a table.
+"""A table of chat templates and their formats.
 
     python -m benchmarks.templates [FOLDER] [--markdown]
 
-A row tells the format of a template, whether it was inferred, found in the registry, is shown by
-its prompt, or is the generic one; how the prompt starts a turn with thinking on, off and unset; and
+A row has the format of a template, whether it was inferred, found in the registry, is shown by its
+prompt, or is the generic one; how the prompt starts a turn with thinking on, off and unset; and
 whether turns as the template itself writes them are verified: the grammar accepts them, and the
-parser reads them back.
-FOLDER holds templates; without one, those of llama.cpp.
+parser reads them back. FOLDER holds templates; without one, those of llama.cpp.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""Eight calls at once, and what beside the model takes time.
+"""Eight calls at once, and the time that is spent outside of the model.
 
     python -m benchmarks.together [-m MODEL.gguf] [--shape small|0.6b] [--dtype Q8_0] [--repeats 3]
 
 Tokens a second after the prompts are read: one sequence without a grammar, eight without, eight
-under the grammar token by token, and eight with the tokens that it forces decoded together. What is
-written is imposed, as in `benchmarks.forced`: a short call each, with another city. Then the part
-of the time that is spent outside of llama.cpp's decode (masks, samplers, parser, Python), and the
+under the grammar token by token, and eight with the tokens that it forces decoded together. The
+text is imposed, as in `benchmarks.forced`: a short call each, with another city. Then the part of
+the time that is spent outside of llama.cpp's decode (masks, samplers, parser, Python), and the
 memory of a sequence. Medians of runs in turn.
 """
 

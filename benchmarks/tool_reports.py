@@ -1,9 +1,9 @@
-"""How much of real tools' schemas the mask holds, and how much is checked after generation.
+"""How much of real tools' schemas the mask enforces, and how much is checked after generation.
 
     python -m benchmarks.tool_reports [PATH ...] [--format NAME]
 
 PATHs are JSON Lines files whose rows have `tools`; each tool counts once. Without a PATH, the
-committed sample. What the mask does not hold is listed by keyword, with the first place.
+committed sample. What the mask does not enforce is listed by keyword, with the first place.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""Search of tools: what it finds, and what it saves of the prompt and of the KV cache.
+"""Tool search: how often it finds the right tools, and what it saves of the prompt and the KV
+cache.
 
     python -m benchmarks.tool_search FOLDER [--rows 400] [--runs 3] [--model PATH]
 

@@ -2,14 +2,14 @@
 
     python -m benchmarks.totality [--inputs 200000] [--seed 0] [PATH ...]
 
-Inputs are random bytes (what is no UTF-8 is replaced), turns that were damaged or cut, and tags in
-any order, for each format in turn, with recovery or without, and each again in random pieces.
-PATHs are files of JSON Lines; their `text` is read in every format, too.
+Inputs are random bytes (invalid UTF-8 is replaced), turns that were damaged or cut, and tags in any
+order, for each format in turn, with recovery or without, and each again in random pieces. PATHs are
+files of JSON Lines; their `text` is read in every format, too.
 
 Text is lost where a word that no format writes comes out less often than it went in: as content,
-reasoning, a name, an id, an argument or `unfinished`; or more often, for then it is told twice.
-A text that holds none of what the format writes has to come out as content, to the character.
-Of an argument that is written twice in one call, one is read; such texts are let off.
+reasoning, a name, an id, an argument or `unfinished`; or more often, since then it was reported
+twice. A text that holds none of what the format writes has to come out as content, to the
+character. Of an argument that is written twice in one call, one is read; such texts are exempt.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What a trace costs: the CPU time of a token without one and with one.
+"""The cost of a trace: the CPU time of a token without one and with one.
 
     python -m benchmarks.tracing [-m MODEL.gguf] [--tokens 200] [--repeats 5]
 
@@ -6,9 +6,9 @@ One long answer under a grammar and one free text, each at temperature 0 with a 
 known, without a trace and with one in turn. The figures are medians of milliseconds of the CPU a
 token, and of the ratios of neighbours: llama.cpp has one thread, which does not wait for others, so
 that a busy machine changes little. A row of its own has what a trace takes once it is written as
-JSON, which no turn waits for. Another one counts what is left of tracing where nobody asks for it:
-calls of functions that trace, in all threads of a reply. Without -m the demo model writes;
-"-m smollm2" takes that of the extra `real`.
+JSON, which no turn waits for. Another row counts the calls of tracing functions, in all threads,
+for a reply without a trace. Without -m the demo model writes; "-m smollm2" takes that of the extra
+`real`.
 """
 
 import argparse

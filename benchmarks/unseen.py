@@ -1,4 +1,4 @@
-"""Chat templates that nobody has looked at: which format each gets, and how recorded turns fare.
+"""New chat templates: which format each gets, and whether recorded turns are accepted and read.
 
     python -m benchmarks.unseen PATH
 

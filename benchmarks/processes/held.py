@@ -1,11 +1,10 @@
-"""The server, with a thread that notes who keeps all others waiting: which call held the
-interpreter lock, and for how long.
+"""The server, with a thread that records which calls held the interpreter lock, and for how long.
 
     python -m benchmarks.processes.held FILE [OPTIONS of the server]
 
 Each line of FILE is a `Hold`. What is noted is the time that a thread has computed while the one
 that notes did not run, without the time in which that one waited for a core. So it does not depend
-on what else the machine is busy with. Linux alone tells it.
+on what else the machine is busy with. Only Linux reports it.
 """
 
 import json
