@@ -96,9 +96,9 @@ def main() -> int:
             far = [gap for gap in outcome.gaps if gap > CLOSE]
             wrong += len(outcome.gaps) if deterministic else len(far) if name == "greedy" else 0
             kind = "deterministic" if deterministic else "fast"
-            told = ", ".join(f"{way}: {count}" for way, count in outcome.differ.items())
+            differences = ", ".join(f"{way}: {count}" for way, count in outcome.differ.items())
             gaps = f"; gaps {', '.join(f'{gap:.3f}' for gap in outcome.gaps)}" * bool(outcome.gaps)
-            print(f"{name}, {kind}: of {len(questions)} replies differ {told}{gaps}")
+            print(f"{name}, {kind}: of {len(questions)} replies differ {differences}{gaps}")
         print(f"{name}: deterministic takes {seconds[0] / seconds[1]:.2f} times as long, alone")
     return int(wrong > 0)
 

@@ -74,15 +74,15 @@ def describe(diagnosis: Diagnosis) -> list[str]:
 
 def list_clauses(diagnosis: Diagnosis) -> Iterator[str]:
     """Yields the clauses that are to blame, each once."""
-    told: dict[str, None] = {}
+    lines: dict[str, None] = {}
     for verdict in find_verdicts(diagnosis, "cache"):
         breaks = verdict.facts.get("breaks", ()) if "kept" in verdict.facts else ()
         for found in breaks:
             clause = found.get("clause")
             if clause:
                 tag = shorten(clause["tag"], 120)
-                told[f"    {clause['cause']}: line {clause['line']}: {tag}"] = None
-    yield from told
+                lines[f"    {clause['cause']}: line {clause['line']}: {tag}"] = None
+    yield from lines
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,8 @@ def _play(
     except Error as e:
         faults.append(f"the next turn does not render: {e}")
     truncated = sum(call.truncated for call in reply.calls)
-    told = tuple(f"{turn.format.name}, {request.policy}: {fault}" for fault in faults)
-    return Outcome(request.policy, max_tokens, reply.finish_reason, 0, truncated, told)
+    described = tuple(f"{turn.format.name}, {request.policy}: {fault}" for fault in faults)
+    return Outcome(request.policy, max_tokens, reply.finish_reason, 0, truncated, described)
 
 
 def _work(job: tuple[dict[str, Any], int, int, int]) -> list[Outcome]:

@@ -406,10 +406,10 @@ def describe(bench: Bench, name: str, *, walks: int, verbose: bool) -> Counter[s
     print(f"{name:<32}{kind:<28}{cells}", flush=True)
     if verbose:
         print(f"    {selected.notice}")
-        told: Counter[str] = Counter()
+        printed: Counter[str] = Counter()
         for fault in faults:
-            told[fault.verdict] += 1
-            if told[fault.verdict] <= _MAX_SHOWN_FAULTS:
+            printed[fault.verdict] += 1
+            if printed[fault.verdict] <= _MAX_SHOWN_FAULTS:
                 excerpt = f"{fault.text[:160]!r}: {fault.detail[:300]}"
                 print(f"    {fault.verdict}: {fault.kind}: {excerpt}")
     return counts

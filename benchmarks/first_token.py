@@ -34,14 +34,14 @@ def converse(model: Model, tools: Sequence[Any], turns: int) -> tuple[list[float
     seconds, asked, most = list[float](), list[Any](), 0
     for number in range(turns):
         asked = [*messages]
-        told, reply = first_event(model, messages, tools, **CALL)
-        seconds.append(told)
+        waited, reply = first_event(model, messages, tools, **CALL)
+        seconds.append(waited)
         usage = reply.usage
         computed = usage.prompt_tokens - usage.cached_tokens
         most = max(most, computed) if number else 0
         print(
             f"turn {number + 1:2}: {usage.prompt_tokens:5} tokens, {computed:5} computed, "
-            f"first event after {1000 * told:8.1f} ms",
+            f"first event after {1000 * waited:8.1f} ms",
             flush=True,
         )
         messages.append(reply.message())

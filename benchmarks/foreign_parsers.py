@@ -58,8 +58,8 @@ def find_versions(python: Path) -> dict[str, str]:
         "found = {d.name.lower().replace('_', '-'): d.version for d in m.distributions()}\n"
         "print(json.dumps({name: found[name] for name in sys.argv[1:] if name in found}))"
     )
-    told = subprocess.run([str(python), "-c", code, *names], capture_output=True, check=True)
-    return json.loads(told.stdout)
+    result = subprocess.run([str(python), "-c", code, *names], capture_output=True, check=True)
+    return json.loads(result.stdout)
 
 
 def check(

@@ -185,11 +185,11 @@ def main() -> None:
         found = pool.imap(replay_one, options.formats)
         for format, rows in zip(options.formats, found, strict=True):
             for what, row in rows:
-                told = _tell(row) if isinstance(row, Row) else row
-                print(f"{format:<19}{what:<23}{told}", flush=True)
+                line = _describe(row) if isinstance(row, Row) else row
+                print(f"{format:<19}{what:<23}{line}", flush=True)
 
 
-def _tell(row: Row) -> str:
+def _describe(row: Row) -> str:
     taken = f"{row.spliced} of {row.turns}"
     why = ", ".join(f"{count}: {reason}" for reason, count in row.missed.most_common())
     return f"{taken:>10}{row.prompt:>8}{row.new:>6}{row.computed:>10}{row.plain:>6}  {why}".rstrip()

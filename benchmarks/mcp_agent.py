@@ -310,9 +310,9 @@ def run_real(servers: McpServers, place: Workplace, name: str, tasks: int) -> bo
                 visits += made.call.name == "web__fetch" and made.outcome == "done" and is_ours
     seen = sum(place.site.visits.values()) - before
     runs, different = count_differences(record)
-    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+    counted = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
     print(
-        f"{name}: {len(asked)} tasks, {called} with a call ({told}); {visits} fetched, "
+        f"{name}: {len(asked)} tasks, {called} with a call ({counted}); {visits} fetched, "
         f"{seen} seen by the site; {runs - different} of {runs} records replay"
     )
     return seen == visits and not different

@@ -64,13 +64,13 @@ def make_model(tokens: int, pause: float, out: Path) -> Model:
     first: dict[str, float] = {}  # the same, when the first decode was over
     script = HEAD + write_text(tokens) + '"}}\n</tool_call>'
 
-    def logits(sequence: int, told: Sequence[int]) -> np.ndarray:
-        text = vocabulary.text(told)
+    def logits(sequence: int, ids: Sequence[int]) -> np.ndarray:
+        text = vocabulary.text(ids)
         start = text.rindex(TURN) + len(TURN)
         found = re.search(rb"stream (\d+)", text)
         assert found
-        made = scripted_logits(vocabulary, script, start)(sequence, told)
-        said.append((found[1].decode(), len(told) - start))
+        made = scripted_logits(vocabulary, script, start)(sequence, ids)
+        said.append((found[1].decode(), len(ids) - start))
         return made
 
     class Paced(ScriptedEngine):
@@ -116,7 +116,7 @@ def run_server(port: int, tokens: int, pause: float, out: Path) -> None:
 
 async def read(client: httpx.AsyncClient, number: int) -> tuple[str, list[float]]:
     """Returns the arguments of the call, and when each character of them was read."""
-    told, read_at = "", list[float]()
+    written, read_at = "", list[float]()
     body = {
         "messages": [{"role": "user", "content": f"stream {number}"}],
         "tools": [TOOL],
@@ -130,9 +130,9 @@ async def read(client: httpx.AsyncClient, number: int) -> tuple[str, list[float]
                 continue
             for choice in json.loads(line[6:])["choices"]:
                 for call in choice["delta"].get("tool_calls", ()):
-                    told += call["function"]["arguments"]
-                    read_at += [now] * (len(told) - len(read_at))
-    return told, read_at
+                    written += call["function"]["arguments"]
+                    read_at += [now] * (len(written) - len(read_at))
+    return written, read_at
 
 
 async def read_all(url: str, streams: int) -> list[tuple[str, list[float]]]:
@@ -153,8 +153,8 @@ def measure(options: argparse.Namespace) -> tuple[list[float], dict[str, float]]
     said, costs = written["times"], written["costs"]
     text = write_text(options.tokens)
     added = [
-        1e3 * (read_at[told.index(text) + place] - said[str(number)][str(len(HEAD) + place)])
-        for number, (told, read_at) in enumerate(streams)
+        1e3 * (read_at[written.index(text) + place] - said[str(number)][str(len(HEAD) + place)])
+        for number, (written, read_at) in enumerate(streams)
         for place in range(WARM, options.tokens)
     ]
     return added, costs

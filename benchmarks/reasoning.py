@@ -77,8 +77,8 @@ def play(row: dict[str, Any], seed: int, budget: int) -> Outcome | None:
     if not reply.calls:
         faults.append("no call")
     closed = bool(sentence) and sentence in reply.reasoning
-    told = tuple(f"{turn.format.name}, seed {seed}: {fault}" for fault in faults)
-    return Outcome(budget, turn.state.start, spent, closed, len(reply.calls), told)
+    described = tuple(f"{turn.format.name}, seed {seed}: {fault}" for fault in faults)
+    return Outcome(budget, turn.state.start, spent, closed, len(reply.calls), described)
 
 
 def _play(job: tuple[dict[str, Any], int, int]) -> Outcome | None:

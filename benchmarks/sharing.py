@@ -44,10 +44,10 @@ def first_event(
     """Returns the seconds until the first event, and the reply."""
     started = time.perf_counter()
     stream = model.stream(messages, tools, **({"sampling": GREEDY, "max_tokens": 64} | options))
-    told = 0.0
+    seconds = 0.0
     for _ in stream:
-        told = told or time.perf_counter() - started
-    return told or time.perf_counter() - started, stream.result
+        seconds = seconds or time.perf_counter() - started
+    return seconds or time.perf_counter() - started, stream.result
 
 
 def converse(path: Path, turns: int, deterministic: bool) -> list[Step]:

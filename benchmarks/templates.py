@@ -55,9 +55,9 @@ def describe(path: Path) -> Row:
     states = [find_start(teaching, **kwargs) for kwargs in SWITCHES.values()]
     starts = tuple(state.start.value if state else "refused" for state in states)
     turns = list(render_turns(teaching))
-    told = [(turn.kind, _read(path, turn)) for turn in turns]
-    wrong = [kind for kind, verdict in told if verdict == "wrong"]
-    notes = [f"{kind}: {verdict}" for kind, verdict in told if verdict]
+    verdicts = [(turn.kind, _read(path, turn)) for turn in turns]
+    wrong = [kind for kind, verdict in verdicts if verdict == "wrong"]
+    notes = [f"{kind}: {verdict}" for kind, verdict in verdicts if verdict]
     notes += [f"{turn.kind}: writes no {turn.lost}" for turn in turns if turn.lost]
     notes += ["one call a turn"] if teaching.format.single else []
     verified = bool(turns) and not wrong
@@ -108,10 +108,10 @@ def _cells(row: Row) -> list[str]:
 def count(rows: Sequence[Row]) -> str:
     """Returns the totals."""
     origins = Counter(row.origin for row in rows)
-    told = ", ".join(f"{number} {origin}" for origin, number in sorted(origins.items()))
+    counted = ", ".join(f"{number} {origin}" for origin, number in sorted(origins.items()))
     verified = sum(row.verified for row in rows)
     formats = len({row.format for row in rows})
-    return f"{len(rows)} templates, {formats} formats: {told}; {verified} verified."
+    return f"{len(rows)} templates, {formats} formats: {counted}; {verified} verified."
 
 
 def main() -> int:

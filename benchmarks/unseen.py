@@ -89,8 +89,8 @@ def means(row: Row, answer: Row) -> bool:
     calls = [{"name": c["name"], "arguments": c["arguments"]} for c in answer["tool_calls"]]
     if calls != row["gold"]:
         return False
-    told = {"content": answer["content"], "reasoning": answer["reasoning_content"]}
-    return all(told[key].strip() == row[key] for key in told if row.get(key))
+    parsed = {"content": answer["content"], "reasoning": answer["reasoning_content"]}
+    return all(parsed[key].strip() == row[key] for key in parsed if row.get(key))
 
 
 def _is_rendered(row: Row) -> bool:

@@ -121,9 +121,9 @@ class Vllm:
         for i, chunk in enumerate(chunks, 1):
             finished = i == len(chunks)
             ids = Tokenizer().encode(chunk)
-            told = parser.parse_delta(chunk, ids, request, prompt_token_ids=[], finished=finished)
-            if told is not None:
-                yield openai_delta(told)
+            delta = parser.parse_delta(chunk, ids, request, prompt_token_ids=[], finished=finished)
+            if delta is not None:
+                yield openai_delta(delta)
 
 
 class Sglang:
@@ -169,20 +169,20 @@ class Sglang:
         """Returns the arguments of the last call that its server sends when the generation has
         ended."""
         calls = getattr(detector, "prev_tool_call_arr", None) or []
-        told = getattr(detector, "streamed_args_for_tool", None) or []
-        if not 0 < len(calls) <= len(told):
+        streamed = getattr(detector, "streamed_args_for_tool", None) or []
+        if not 0 < len(calls) <= len(streamed):
             return ""
         whole = calls[-1].get("arguments", {})
         if not isinstance(whole, str):
             whole = json.dumps(whole, ensure_ascii=False)
-        sent = told[len(calls) - 1]
+        sent = streamed[len(calls) - 1]
         return whole[len(sent) :] if whole.startswith(sent) else ""
 
     def _delta(self, content: str, calls: list[Any]) -> dict[str, Any]:
         shown: list[dict[str, Any]] = []
         for call in calls:
-            told = {"index": call.tool_index, "name": call.name, "arguments": call.parameters}
-            shown.append(told)
+            delta = {"index": call.tool_index, "name": call.name, "arguments": call.parameters}
+            shown.append(delta)
         return {"content": content, "calls": shown}
 
 
@@ -206,16 +206,16 @@ class Lmdeploy:
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
         """Returns the answer for a whole text."""
         content, calls, _ = self._make(tools).parse_complete(text, Tokenizer().encode(text))
-        told = [(call.function.name, call.function.arguments) for call in calls or ()]
-        return answer(content, told)
+        found = [(call.function.name, call.function.arguments) for call in calls or ()]
+        return answer(content, found)
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
         """Yields the deltas for chunks."""
         parser = self._make(tools)
         for i, chunk in enumerate(chunks, 1):
             is_last = i == len(chunks)
-            for told, _ in parser.stream_chunk(chunk, Tokenizer().encode(chunk), final=is_last):
-                yield openai_delta(told)
+            for delta, _ in parser.stream_chunk(chunk, Tokenizer().encode(chunk), final=is_last):
+                yield openai_delta(delta)
 
 
 class VllmMlx:
@@ -232,9 +232,9 @@ class VllmMlx:
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
         """Returns the answer for a whole text."""
-        told = self._parser(None).extract_tool_calls(text, {"tools": tools})
-        calls = [(call["name"], call["arguments"]) for call in told.tool_calls]
-        return answer(told.content, calls)
+        found = self._parser(None).extract_tool_calls(text, {"tools": tools})
+        calls = [(call["name"], call["arguments"]) for call in found.tool_calls]
+        return answer(found.content, calls)
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
         """Yields None: see above."""
@@ -257,9 +257,9 @@ class Xinference:
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
         """Returns the answer for a whole text."""
         self._tools.set(tools)
-        told = self._parser().extract_tool_calls(text)
-        content = "".join(part for part, name, _ in told if name is None and part)
-        calls = [(name, arguments) for _, name, arguments in told if name is not None]
+        found = self._parser().extract_tool_calls(text)
+        content = "".join(part for part, name, _ in found if name is None and part)
+        calls = [(name, arguments) for _, name, arguments in found if name is not None]
         return answer(content, calls)
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:

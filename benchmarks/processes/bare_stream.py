@@ -57,8 +57,8 @@ class BareStream(asyncio.Protocol):
             time.sleep(self._pause)
             times[number] = time.monotonic()
             call = {"index": 0, "function": {"arguments": chr(ord("a") + number % 26)}}
-            told = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
-            event = b"data: %b\n\n" % json.dumps(told).encode()
+            chunk = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
+            event = b"data: %b\n\n" % json.dumps(chunk).encode()
             chunk = b"%x\r\n%b\r\n" % (len(event), event)
             self._loop.call_soon_threadsafe(self._transport.write, chunk)
         self._out.write_text(json.dumps(times))

@@ -76,12 +76,12 @@ def find_shown(
             found.append(ShownFormat(format, sign.text))
             break
     if len(found) > 1:
-        names = " and ".join(told.format.name for told in found)
+        names = " and ".join(each.format.name for each in found)
         raise DetectError(f"the prompt describes more than one tool format: {names}")
     if not found:
         raise DetectError("; ".join(doubts) or "the prompt describes no known tool format")
-    (told,) = found
-    return replace(told, format=adapt(told.format, render_chat))
+    (only,) = found
+    return replace(only, format=adapt(only.format, render_chat))
 
 
 def render_tools(render_chat: Render) -> tuple[str, str]:
@@ -92,17 +92,19 @@ def render_tools(render_chat: Render) -> tuple[str, str]:
 def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) -> str:
     """Returns why the sign does not prove that the model was trained on the format; "" if it
     does."""
-    told = f"{sign.text!r} in the prompt indicates the tool format {format.name}"
+    reason = f"{sign.text!r} in the prompt indicates the tool format {format.name}"
     if special_tokens is None:
         if isinstance(sign, Marker):
             return ""
-        return f"{told}, but the special tokens of the model, which could confirm it, are not known"
+        return (
+            f"{reason}, but the special tokens of the model, which could confirm it, are not known"
+        )
     nodes = (sign, *format.opening, *format.call, *format.closing)
     needed = [node.text for node in nodes if isinstance(node, Marker)]
     missing = [text for text in needed if text not in special_tokens]
     if not missing:
         return ""
-    return f"{told}, but the model has no special token {' or '.join(missing)}"
+    return f"{reason}, but the model has no special token {' or '.join(missing)}"
 
 
 def adapt(known: Format, render_chat: Render) -> Format:

@@ -201,12 +201,12 @@ def _corpus(chat: ProbedTemplate, *, mixed: bool, single: bool) -> Iterator[tupl
                 yield f"content and {probe}", Turn("I look it up.", calls=calls)
 
 
-def find_slip(format: Format, told: str) -> str:
+def find_slip(format: Format, prompt: str) -> str:
     """Describes what is malformed in the calls of a format; "" if nothing is.
 
     Args:
         format: what a template writes.
-        told: the prompt with tools, which may show closing tags.
+        prompt: the prompt with tools, which may show closing tags.
     """
     if isinstance(format.hole, NestedArguments):
         return ""  # its marks are brackets that open nothing
@@ -214,7 +214,7 @@ def find_slip(format: Format, told: str) -> str:
     return (
         _find_repeated_opener(format)
         or _find_unopened_call(format)
-        or _find_unpaired_tag(text, format, told)
+        or _find_unpaired_tag(text, format, prompt)
         or _find_missing_sign(text)
     )
 
@@ -268,7 +268,7 @@ def open_each_call(slipped: Format) -> Format | None:
     return replace(slipped, opening=(), call=call)
 
 
-def _find_unpaired_tag(text: str, format: Format, told: str) -> str:
+def _find_unpaired_tag(text: str, format: Format, prompt: str) -> str:
     """Returns a tag of a call without its closing tag. Some tags need none, and some are closed by
     another tag; a closing tag is missing only if the prompt shows one."""
     if cut := _CUT_TAG.search(text):
@@ -284,7 +284,7 @@ def _find_unpaired_tag(text: str, format: Format, told: str) -> str:
                 alone.append(last)
     for name in (*alone, *opened):
         closer = f"</{name}>"
-        if closer in told and closer not in "".join(format.ends):
+        if closer in prompt and closer not in "".join(format.ends):
             return f"a call opens <{name}> and never closes it, but the prompt shows {closer!r}"
     return ""
 
@@ -300,13 +300,13 @@ def _find_missing_sign(text: str) -> str:
     return ""
 
 
-def find_meant(slipped: Format, told: str) -> Format | None:
+def find_meant(slipped: Format, prompt: str) -> Format | None:
     """Returns the known format that a template with malformed calls means: the prompt shows its
     markers, and its calls differ from those of the template only in the slip.
 
     Args:
         slipped: what the template writes.
-        told: the prompt with tools.
+        prompt: the prompt with tools.
     """
     text = _CUT_TAG.sub(r"\g<0>>", _write_call(_plain(slipped)))
     written = tokenise("".join(text.split()))
@@ -314,7 +314,7 @@ def find_meant(slipped: Format, told: str) -> Format | None:
     fewest = _MAX_SLIPS
     for known in NATIVE:
         tags = [marker for marker in known.markers if marker not in _list_reasoning_tags(known)]
-        if not tags or not all(tag in told for tag in tags):
+        if not tags or not all(tag in prompt for tag in tags):
             continue
         meant = tokenise("".join(_write_call(_plain(known)).split()))
         distance = _count_edits(written, meant, fewest)

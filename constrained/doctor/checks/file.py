@@ -124,9 +124,9 @@ def _check_tokens(contents: GgufContents) -> Iterator[Verdict]:
     if types not in (0, count):
         text = f"there are {count:,} tokens, but types of {types:,} (tokenizer.ggml.token_type)"
         yield Verdict(Level.FAILURE, text, _CONVERT)
-    told = contents.own("vocab_size")
-    if told is not None and told != count:
-        text = f"vocab_size is {told:,}, but there are {count:,} tokens"
+    declared = contents.own("vocab_size")
+    if declared is not None and declared != count:
+        text = f"vocab_size is {declared:,}, but there are {count:,} tokens"
         yield Verdict(Level.WARNING, text, _CONVERT)
     for tensor in contents.tensors:
         if tensor.name in ("token_embd.weight", "output.weight") and tensor.shape[-1] != count:

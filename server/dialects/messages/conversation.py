@@ -192,8 +192,8 @@ def _compact(blocks: Sequence[_Block]) -> list[_Block]:
         if summary is None:
             continue
         kept = [one for one in blocks[:number] if one.source is None]
-        told = replace(block, body={**block.body, "text": summary}, role="user")
-        return [*kept, told, *blocks[number + 1 :]]
+        replacement = replace(block, body={**block.body, "text": summary}, role="user")
+        return [*kept, replacement, *blocks[number + 1 :]]
     return list(blocks)
 
 
