@@ -35,7 +35,7 @@ from benchmarks.attacks.fields import FIELDS
 from benchmarks.attacks.grammars import GRAMMARS
 from benchmarks.attacks.schemas import ATTACKS
 from benchmarks.attacks.ways import WAYS
-from benchmarks.processes.held import Hold, read_longest
+from benchmarks.processes.lock_holds import Hold, read_longest
 from benchmarks.processes.served import Served, serve
 from benchmarks.processes.victim import Victim, run_victim
 
@@ -153,7 +153,7 @@ def try_all(
     faults = 0
     with TemporaryDirectory() as folder:
         holds = Path(folder, "holds.jsonl")
-        module = ("benchmarks.processes.held", str(holds)) if shows_holds else ("server",)
+        module = ("benchmarks.processes.lock_holds", str(holds)) if shows_holds else ("server",)
         with (
             serve([*options, "--log-level", "error", "-np", "2"], module) as served,
             run_victim(served.url, VICTIM, PLAIN) as asking_for_replies,

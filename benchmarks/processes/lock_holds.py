@@ -1,10 +1,10 @@
 """The server, with a thread that records which calls held the interpreter lock, and for how long.
 
-    python -m benchmarks.processes.held FILE [OPTIONS of the server]
+    python -m benchmarks.processes.lock_holds FILE [OPTIONS of the server]
 
-Each line of FILE is a `Hold`. What is noted is the time that a thread has computed while the one
-that notes did not run, without the time in which that one waited for a core. So it does not depend
-on what else the machine is busy with. Only Linux reports it.
+Each line of FILE is a `Hold`. It has the time that a thread computed while the
+recording thread did not run, without the time in which that one waited for a core. So it does not
+depend on what else the machine does. Only Linux reports it.
 """
 
 import json
@@ -21,21 +21,21 @@ from constrained.cli import main as run
 from server.commands import SERVE
 
 TICK = 0.002  # seconds
-LEAST = 0.015  # seconds that are noted
-FRAMES = 7  # the innermost ones that are told
+LEAST = 0.015  # seconds; shorter holds are not recorded
+FRAMES = 7  # the number of innermost frames in a record
 FREE = ("decode", "encode")
-"""Functions whose calls of llama.cpp let go of the lock."""
+"""Functions whose calls of llama.cpp release the lock."""
 
 
 @dataclass(frozen=True)
 class Hold:
-    """A time in which a thread has computed, and the one that notes did not run.
+    """A time in which a thread computed, and the recording thread did not run.
 
     Args:
-        milliseconds: that it has computed.
+        milliseconds: how long it computed.
         thread: its name.
-        places: where it was right after, the innermost frame first: the lock was held by the last
-            call of one of these.
+        places: where it was right afterwards, the innermost frame first: the last call of one of
+            these held the lock.
     """
 
     milliseconds: int
@@ -43,8 +43,8 @@ class Hold:
     places: Sequence[str]
 
 
-def note_holds(file: Path) -> None:
-    """Notes holds for as long as the process runs."""
+def record_holds(file: Path) -> None:
+    """Records holds as long as the process runs."""
     with file.open("a") as out:
         times, waited = measure_threads(), measure_wait()
         while True:
@@ -101,7 +101,7 @@ def read_longest(file: Path, begin: int) -> Hold | None:
 def main() -> int:
     """Runs the server."""
     file = Path(sys.argv.pop(1))
-    threading.Thread(target=note_holds, args=[file], daemon=True).start()
+    threading.Thread(target=record_holds, args=[file], daemon=True).start()
     return run(["serve", *sys.argv[1:]], commands=(SERVE,))
 
 
