@@ -7,7 +7,8 @@ speculation.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from constrained.decode.transcript import (
     WRITTEN,
     TokenOrigin,
 )
-from constrained.decode.turn_part import TurnPart
+from constrained.decode.turn_part import TurnPart, TurnParts
 from constrained.decode.turn_state import TurnState
 from constrained.decode.turn_writer import TurnWriter
 from constrained.engine.protocol import Chunk
@@ -36,8 +37,7 @@ from constrained.logits import Scores, find_unavoidable
 from constrained.vocabulary.call_openings import CallOpenings
 
 
-@dataclass(frozen=True)
-class DecodedRows:
+class DecodedRows(NamedTuple):
     """The logits of one turn in the last decode.
 
     Args:
@@ -107,7 +107,7 @@ class TurnDecoder(TurnWriter):
             self._speculation = Speculation(
                 state.input.prompt, state.vocabulary, drafter, clock=clock
             )
-        self._parts = self._list_parts()
+        self._parts = TurnParts(self._list_parts())
         options = request.options
         self._is_observed = options.logprobs is not None or options.trace is not None
         self._is_greedy = options.sampling.is_argmax and not self._banned
@@ -152,7 +152,7 @@ class TurnDecoder(TurnWriter):
 
     def note_decoded(self, chunk: Chunk) -> None:
         """Notes that the model has decoded a chunk of this turn."""
-        was_read = not self.input.unread
+        was_read = not self.input.is_reading
         drafted = self.input.note_decoded(chunk)
         if not was_read:
             self._state.send_progress()
@@ -172,8 +172,8 @@ class TurnDecoder(TurnWriter):
             return
         if state.matcher is not None and state.matcher.find_only() is not None:
             return  # if only one token is allowed, no part steers
-        for part in self._parts:
-            part.prepare(state)
+        for prepare in self._parts.prepare:
+            prepare(state)
 
     @property
     def takes_likeliest(self) -> bool:
@@ -255,8 +255,11 @@ class TurnDecoder(TurnWriter):
         if only is not None:  # parts never forbid the only allowed token
             self._take_drawn(only, ONLY)
             return True
-        if not self._is_greedy or any(part.forbids(state) for part in self._parts):
+        if not self._is_greedy:
             return False
+        for forbids in self._parts.forbids:
+            if forbids(state):
+                return False
         best = self._find_best(rows, row)
         if best is None:
             return False
@@ -295,7 +298,7 @@ class TurnDecoder(TurnWriter):
                 return only
         if position is not None:
             position.note_steering("", logits)
-        for part in self._parts:
+        for part in self._parts.steering:
             part.steer(logits, self._state)
             if position is not None:
                 position.note_steering(part.name, logits)
@@ -318,8 +321,8 @@ class TurnDecoder(TurnWriter):
         state = self._state
         if not self._settle_for_parts(0):
             return
-        for part in self._parts:
-            inserted = part.insert(state)
+        for insert in self._parts.insert:
+            inserted = insert(state)
             if inserted and not self._take(inserted, INSERTED):
                 return
         forced = self._find_forced()

@@ -251,7 +251,7 @@ class Schedule:
         for running in self._running.values():
             other = running.seat.request
             is_slow = other.background and not request.background
-            if running.turn.input.unread and not is_slow and other.turn.scope == scope:
+            if running.turn.input.is_reading and not is_slow and other.turn.scope == scope:
                 shared = max(shared, count_common(running.turn.input.prompt, prompt))
         return shared > SPARED and shared > self._sequences.find(prompt, scope) + SPARED
 
@@ -283,7 +283,7 @@ class Schedule:
         if not self._sequences.engine.splits_uneven:
             return chunks
         running = self._running.items()
-        return even_out(chunks, {number for number, one in running if one.turn.input.unread})
+        return even_out(chunks, {number for number, one in running if one.turn.input.is_reading})
 
     def _choose_one(self) -> list[Chunk]:
         """Returns the next chunk of one turn; turns alternate (round robin)."""
@@ -309,7 +309,7 @@ class Schedule:
 
         def rank(item: tuple[int, ActiveTurn]) -> tuple[bool, bool, int]:
             number, running = item
-            return running.turn.input.unread > 0, number != oldest, running.turn.input.pending
+            return running.turn.input.is_reading, number != oldest, running.turn.input.pending
 
         order = sorted(due.items(), key=rank)
         chunks: list[Chunk] = []
@@ -320,7 +320,7 @@ class Schedule:
             prompts = PROMPT_STEP
         for done, (number, running) in enumerate(order):
             rest = len(order) - done
-            reads = running.turn.input.unread > 0
+            reads = running.turn.input.is_reading
             available = min(room, prompts) if reads else room
             # A checkpoint can only be taken where a decode ends.
             share = max(1, available - (rest - 1))  # each turn after it gets at least one
@@ -347,7 +347,7 @@ class Schedule:
         The shortest first gives the shortest waits on average. Of n prompts, the oldest comes first
         in every n-th step, so that a long one does not wait for ever.
         """
-        prompts = [number for number, running in due.items() if running.turn.input.unread]
+        prompts = [number for number, running in due.items() if running.turn.input.is_reading]
         return prompts[0] if prompts and self._steps % len(prompts) == 0 else None
 
     def _find_due(self) -> dict[int, ActiveTurn]:
@@ -503,7 +503,8 @@ class Schedule:
 def _has_writer(turns: Iterable[ActiveTurn]) -> bool:
     """True if one of these turns is being written, and is not of the background."""
     return any(
-        running.turn.input.unread == 0 and not running.seat.request.background for running in turns
+        not running.turn.input.is_reading and not running.seat.request.background
+        for running in turns
     )
 
 
