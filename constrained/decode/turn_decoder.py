@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from constrained.deadline import Clock
-from constrained.decode.drafts.draft_model import DraftModel, ModelDrafter
-from constrained.decode.drafts.speculation import Speculation
+from constrained.decode.drafts.decode_costs import DraftCosts
+from constrained.decode.drafts.draft_model import DraftAsk, DraftModel, ModelDrafter
+from constrained.decode.drafts.speculation import NO_DRAFT, Draft, Speculation
 from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
 from constrained.decode.token_healing import TokenHealing
@@ -104,9 +105,7 @@ class TurnDecoder(TurnWriter):
             drafter = None
             if draft_model is not None:
                 drafter = ModelDrafter(draft_model, match.sequence, self._ends)
-            self._speculation = Speculation(
-                state.input.prompt, state.vocabulary, drafter, clock=clock
-            )
+            self._speculation = Speculation(state.input.prompt, state.vocabulary, drafter)
         self._parts = TurnParts(self._list_parts())
         options = request.options
         self._is_observed = options.logprobs is not None or options.trace is not None
@@ -129,36 +128,50 @@ class TurnDecoder(TurnWriter):
         )
         return [part for part in parts if part is not None]
 
-    def next_chunk(self, max_tokens: int, spare: int = 0) -> Chunk:
-        """Returns the next tokens for the model, perhaps with a draft after them.
+    def next_chunk(self, max_tokens: int, draft: Sequence[int] = ()) -> Chunk:
+        """Returns the next tokens for the model.
 
         Args:
-            max_tokens: the maximum number of tokens of the chunk, the draft included.
-            spare: the maximum number of tokens of the draft.
+            max_tokens: the maximum number of tokens of the chunk.
+            draft: as much of it as fits follows these tokens.
         """
-        draft = self._draft(min(spare, max_tokens - self.input.pending))
-        return self.input.next_chunk(max_tokens, draft)
+        room = max(0, max_tokens - self.input.pending)
+        return self.input.next_chunk(max_tokens, draft[:room])
 
-    def _draft(self, max_tokens: int) -> Sequence[int]:
-        """Returns tokens that are likely to come next; none if the model cannot forget them."""
+    def propose_draft(self, max_tokens: int, costs: DraftCosts) -> Draft:
+        """Returns tokens that are likely to come next, or what to ask the draft model for; neither
+        if a draft does not pay, or the model cannot forget drafted tokens.
+
+        Args:
+            max_tokens: the maximum number of tokens of the draft.
+            costs: of verifying it.
+        """
         state = self._state
         # One more token is drawn after the draft.
         max_tokens = min(max_tokens, state.limit - state.count - 1)
         if self._speculation is None or max_tokens < 1:
-            return ()
+            return NO_DRAFT
         if state.transcript.is_healing or not self.input.can_draft:
-            return ()
-        return self._speculation.propose(state.matcher, max_tokens)
+            return NO_DRAFT
+        return self._speculation.propose(state.matcher, max_tokens, costs)
+
+    def take_answer(self, ask: DraftAsk) -> Sequence[int]:
+        """Returns the draft that the draft model has made for this turn."""
+        return () if self._speculation is None else self._speculation.take_answer(ask)
+
+    def leave_draft_model(self) -> None:
+        """Goes on without the draft model, which has failed."""
+        if self._speculation is not None:
+            self._speculation.leave_model()
 
     def note_decoded(self, chunk: Chunk) -> None:
         """Notes that the model has decoded a chunk of this turn."""
-        was_read = not self.input.is_reading
+        was_reading = self.input.is_reading
         drafted = self.input.note_decoded(chunk)
-        if not was_read:
+        if was_reading:
             self._state.send_progress()
         if self._speculation is not None:
-            decoded = len(chunk.tokens) if was_read else None
-            self._speculation.begin(drafted, decoded=decoded)
+            self._speculation.begin(drafted)
 
     def prepare(self) -> None:
         """Computes the mask of the next token, and whatever else does not need its logits. Another

@@ -33,16 +33,12 @@ class FairShare:
         self._sits_out_until = 0.0
         self.is_costly = False
 
-    def measure(self, *, is_elsewhere: bool = False) -> "_Measuring":
-        """Adds the time of the body of a `with` to the turn's work in this step, in any thread.
-
-        Args:
-            is_elsewhere: another device may work for the body, so waiting for it counts, too.
-        """
-        return _Measuring(self, self._clock if is_elsewhere else self._cpu_clock)
+    def measure(self) -> "_Measuring":
+        """Adds the time of the body of a `with` to the turn's work in this step, in any thread."""
+        return _Measuring(self, self._cpu_clock)
 
     def add(self, seconds: float) -> None:
-        """Adds a time to the turn's work in this step."""
+        """Adds a time to the turn's work in this step, perhaps that of another device."""
         self._taken += seconds
 
     def charge(self, decode: float, turns: int) -> None:

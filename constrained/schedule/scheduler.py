@@ -4,7 +4,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from constrained.errors import ContextError
 from constrained.kv.sequences import SPARED, Sequences
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
+from constrained.schedule.active_turn import ActiveTurn
 from constrained.schedule.admission import AdmissionOrder, Seat
 from constrained.schedule.decode_overlap import DecodeOverlap
+from constrained.schedule.drafting import Drafting
 from constrained.schedule.fair_share import FairShare
 from constrained.schedule.passes import even_out
 from grammars.wire.format import count_common
@@ -31,15 +33,6 @@ PROMPT_STEP = 64
 of 512 takes 8 times as long and hardly less a token (`python -m benchmarks.attention`). A GPU needs
 large batches."""
 BACKGROUND_STEP = 16  # maximum prompt tokens of a background request while others are running
-
-
-@dataclass(frozen=True)
-class ActiveTurn:
-    """An admitted request, which runs on a sequence."""
-
-    seat: Seat
-    turn: TurnDecoder
-    share: FairShare
 
 
 class Schedule:
@@ -90,6 +83,7 @@ class Schedule:
         self._clock = clock
         self._cpu_clock = cpu_clock
         self._draft_model = draft_model
+        self._drafting = Drafting(draft_model, evens_out=engine.splits_uneven)
         self._waiting: deque[Seat] = deque()
         self._running: dict[int, ActiveTurn] = {}  # by the number of the sequence
         self._over = deque[ActiveTurn]()  # finished; their callers do not have the result yet
@@ -312,6 +306,7 @@ class Schedule:
             return running.turn.input.is_reading, number != oldest, running.turn.input.pending
 
         order = sorted(due.items(), key=rank)
+        drafts = self._drafting.draft(_find_drafting(due, has_live=has_live), spare)
         chunks: list[Chunk] = []
         room = self._step
         prompts = self._step
@@ -325,18 +320,12 @@ class Schedule:
             # A checkpoint can only be taken where a decode ends.
             share = max(1, available - (rest - 1))  # each turn after it gets at least one
             share = min(share, self._sequences.until_stop(number))
-            draft = spare // rest
             if has_live and running.seat.request.background:
                 share = min(share, BACKGROUND_STEP)
-                draft = 0
-            if running.share.is_costly:  # each drafted token costs a mask
-                draft = 0
-            with running.share.measure(is_elsewhere=self._draft_model is not None):
-                chunk = running.turn.next_chunk(share, draft)
+            chunk = running.turn.next_chunk(share, drafts.get(number, ()))
             room -= len(chunk.tokens)
             if reads:
                 prompts -= len(chunk.tokens)
-            spare -= chunk.drafted
             chunks.append(chunk)
         return chunks
 
@@ -371,6 +360,8 @@ class Schedule:
             since = self._clock()
             logits = self._sequences.decode(chunks)
             self._decode_seconds = self._clock() - since
+        if not any(self._running[chunk.sequence].turn.input.is_reading for chunk in chunks):
+            self._drafting.note_decode(chunks, self._decode_seconds)
         return logits
 
     def _work_during_decode(self, asked: Set[int]) -> None:
@@ -498,6 +489,17 @@ class Schedule:
     def _fail(self, number: int, error: Exception) -> None:
         """Ends the request of a sequence with an error; the others go on."""
         _end_in_error(self._running.pop(number), error)
+
+
+def _find_drafting(due: Mapping[int, ActiveTurn], *, has_live: bool) -> dict[int, ActiveTurn]:
+    """Returns the turns that may get a draft: their prompts are read, and while others run
+    (`has_live`), they are not of the background."""
+    drafting = dict[int, ActiveTurn]()
+    for number, running in due.items():
+        is_slow = has_live and running.seat.request.background
+        if not running.turn.input.is_reading and not is_slow:
+            drafting[number] = running
+    return drafting
 
 
 def _has_writer(turns: Iterable[ActiveTurn]) -> bool:
