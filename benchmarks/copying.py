@@ -9,7 +9,7 @@ forces are taken in both. The text is imposed, as in `benchmarks.forced`, so the
 passes depends on the vocabulary alone; without a model, that of Qwen. `--demo`: the demo model
 writes freely, greedily, the answers to the questions of its evaluation; the number of texts that
 differ is printed, too. `cpu` is the ratio of forward passes if one over several tokens costs what
-`find_cost` says (`benchmarks.passes` measures it). Times are those after the prompt, medians,
+`ALONE.find` says (`benchmarks.passes` measures it). Times are those after the prompt, medians,
 measured in turn.
 """
 
@@ -28,7 +28,7 @@ from benchmarks.forced import NOTE, TEMPLATES, WRITE, Imposed, make_model
 from benchmarks.inputs.tool_sets import SAMPLE
 from constrained import embedded
 from constrained.compile.compiled_turn import CompiledTurn
-from constrained.decode.drafts.draft_budget import find_cost
+from constrained.decode.drafts.decode_costs import ALONE
 from constrained.decode.request import DecodeInput, DecodeOptions, Generation, Request
 from constrained.engine.llamacpp import LlamaEngine
 from constrained.engine.protocol import Sampling
@@ -171,7 +171,7 @@ class Sums:
         for n, written in enumerate((plain, drafted)):
             self.passes[n] += written.generation.usage.forward_passes
             self.milliseconds[n] += times[n]
-            self.costs[n] += sum(1 + find_cost(size - 1) for size in written.sizes)
+            self.costs[n] += sum(1 + ALONE.find(size - 1) for size in written.sizes)
         self.drafted += drafted.generation.usage.drafted_tokens
         self.accepted += drafted.generation.usage.accepted_tokens
         self.different += plain.generation.tokens != drafted.generation.tokens

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.forced import make_model
-from constrained.decode.drafts.draft_budget import find_cost
+from constrained.decode.drafts.decode_costs import ALONE
 from constrained.engine.llamacpp import load
 from constrained.engine.protocol import Chunk
 
@@ -49,7 +49,7 @@ def main() -> None:
         times = measure(path, options.threads, options.repeats)
     print(f"{'tokens':>6}{'ms':>9}{'of one':>9}{'fitted':>9}")
     for size, spent in times.items():
-        print(f"{size:>6}{spent:>9.1f}{spent / times[1]:>9.2f}{1 + find_cost(size - 1):>9.2f}")
+        print(f"{size:>6}{spent:>9.1f}{spent / times[1]:>9.2f}{1 + ALONE.find(size - 1):>9.2f}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """How long the program takes to start: medians of processes, one after the other, in turns.
 
-    python -m benchmarks.startup [--repeats 9]
+    python -m benchmarks.startup [--repeats 9] [-m demo smollm2]
 
 Beside the time on the clock it says how long the process used the CPU, which other work on the
-machine changes less.
+machine changes less. The rows of `load` are the calls alone, in a process that has imported
+llama.cpp: of a model file (or name) that was loaded before, and then again in the same process.
 """
 
 import argparse
@@ -26,6 +27,27 @@ STARTS = {
 }
 
 
+LOADS = """
+import sys, time
+import constrained.engine.llamacpp
+from constrained import load
+for _ in range(2):
+    begun, used = time.perf_counter(), time.process_time()
+    model = load(sys.argv[1])
+    print(time.perf_counter() - begun, time.process_time() - used)
+    model.close()
+"""
+ROUNDS = ("first", "again")
+
+
+def measure_loads(source: str) -> list[tuple[float, float]]:
+    """Seconds on the clock, and of the CPU, of two loads of a model in one process."""
+    command = [sys.executable, "-c", LOADS, source]
+    output = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    loads = [line.split() for line in output.splitlines()]
+    return [(float(seconds), float(used)) for seconds, used in loads]
+
+
 def measure(arguments: list[str]) -> tuple[float, float]:
     """Seconds on the clock, and of the CPU, of one process."""
     begun, before = time.perf_counter(), os.times()
@@ -39,6 +61,7 @@ def main() -> None:
     """Measures, and prints a table."""
     parser = argparse.ArgumentParser(description="How long the program takes to start.")
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("-m", "--models", nargs="*", default=["demo"], help="files or names")
     options = parser.parse_args()
     clock: dict[str, list[float]] = defaultdict(list)
     cpu: dict[str, list[float]] = defaultdict(list)
@@ -47,8 +70,13 @@ def main() -> None:
             seconds, used = measure(arguments)
             clock[name].append(seconds)
             cpu[name].append(used)
+        for source in options.models:
+            for which, (seconds, used) in zip(ROUNDS, measure_loads(source), strict=True):
+                name = f"load({source!r}), {which}"
+                clock[name].append(seconds)
+                cpu[name].append(used)
     print("| what | seconds | of the CPU |\n|---|---|---|")
-    for name in STARTS:
+    for name in clock:
         median, used = statistics.median(clock[name]), statistics.median(cpu[name])
         print(f"| {name} | {median:.2f} | {used:.2f} |")
 

@@ -248,12 +248,11 @@ class Matcher:
         Raises:
             GrammarError: the token is not allowed here.
         """
-        self._check("the grammar failed")
         if not 0 <= token < self._n_vocab or (self.ends(token) and not self.is_complete):
             self._fail(f"token {token} is not allowed here")
-        self._inner.consume_token(token)
         self._packed = None
-        self._check(f"token {token} is not allowed here")
+        if not self._inner.consume_token(token):  # false, too, if it has failed before
+            self._fail(f"token {token} is not allowed here")
 
     def forced(self) -> list[int]:
         """Returns the tokens that the grammar forces next (fast-forward tokens). The caller has to
@@ -263,7 +262,9 @@ class Matcher:
         text is cut; `forced_text` returns all of it.
         """
         tokens = self._inner.compute_ff_tokens()
-        self._check("the grammar failed")
+        if not tokens:  # so it is, too, if the matcher has failed
+            self._check("the grammar failed")
+            return tokens
         if self._ends.isdisjoint(tokens):
             return tokens
         return [*takewhile(lambda token: not self.ends(token), tokens)]  # `_without_early_ends`
@@ -322,9 +323,10 @@ class Matcher:
     @property
     def is_finished(self) -> bool:
         """True if only the end of the turn can follow."""
-        # A failed matcher also says that it has stopped.
-        self._check("the grammar failed")
-        return self._inner.is_stopped()
+        if not self._inner.is_stopped():
+            return False
+        self._check("the grammar failed")  # a failed matcher also says that it has stopped
+        return True
 
     def _bits(self) -> np.ndarray:
         self.prepare()

@@ -49,6 +49,11 @@ class SequenceInput:
         return max(0, len(self.prompt) - self.position)
 
     @property
+    def is_reading(self) -> bool:
+        """True while prompt tokens are not decoded yet."""
+        return self.position < len(self.prompt)
+
+    @property
     def row(self) -> int:
         """The row of the next logits: the number of tokens of the last draft that were accepted."""
         return self.position - self._certain
@@ -56,7 +61,7 @@ class SequenceInput:
     @property
     def can_draft(self) -> bool:
         """True if the prompt is decoded, and the model can forget a drafted token."""
-        if self.unread:
+        if self.is_reading:
             return False
         return self._sequences.engine.can_cut(self.number, self._count_computed() - 1)
 

@@ -7,13 +7,15 @@ speculation.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from constrained.deadline import Clock
-from constrained.decode.drafts.draft_model import DraftModel, ModelDrafter
-from constrained.decode.drafts.speculation import Speculation
+from constrained.decode.drafts.decode_costs import DraftCosts
+from constrained.decode.drafts.draft_model import DraftAsk, DraftModel, ModelDrafter
+from constrained.decode.drafts.speculation import NO_DRAFT, Draft, Speculation
 from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
 from constrained.decode.token_healing import TokenHealing
@@ -26,7 +28,7 @@ from constrained.decode.transcript import (
     WRITTEN,
     TokenOrigin,
 )
-from constrained.decode.turn_part import TurnPart
+from constrained.decode.turn_part import TurnPart, TurnParts
 from constrained.decode.turn_state import TurnState
 from constrained.decode.turn_writer import TurnWriter
 from constrained.engine.protocol import Chunk
@@ -36,8 +38,7 @@ from constrained.logits import Scores, find_unavoidable
 from constrained.vocabulary.call_openings import CallOpenings
 
 
-@dataclass(frozen=True)
-class DecodedRows:
+class DecodedRows(NamedTuple):
     """The logits of one turn in the last decode.
 
     Args:
@@ -104,10 +105,8 @@ class TurnDecoder(TurnWriter):
             drafter = None
             if draft_model is not None:
                 drafter = ModelDrafter(draft_model, match.sequence, self._ends)
-            self._speculation = Speculation(
-                state.input.prompt, state.vocabulary, drafter, clock=clock
-            )
-        self._parts = self._list_parts()
+            self._speculation = Speculation(state.input.prompt, state.vocabulary, drafter)
+        self._parts = TurnParts(self._list_parts())
         options = request.options
         self._is_observed = options.logprobs is not None or options.trace is not None
         self._is_greedy = options.sampling.is_argmax and not self._banned
@@ -129,36 +128,50 @@ class TurnDecoder(TurnWriter):
         )
         return [part for part in parts if part is not None]
 
-    def next_chunk(self, max_tokens: int, spare: int = 0) -> Chunk:
-        """Returns the next tokens for the model, perhaps with a draft after them.
+    def next_chunk(self, max_tokens: int, draft: Sequence[int] = ()) -> Chunk:
+        """Returns the next tokens for the model.
 
         Args:
-            max_tokens: the maximum number of tokens of the chunk, the draft included.
-            spare: the maximum number of tokens of the draft.
+            max_tokens: the maximum number of tokens of the chunk.
+            draft: as much of it as fits follows these tokens.
         """
-        draft = self._draft(min(spare, max_tokens - self.input.pending))
-        return self.input.next_chunk(max_tokens, draft)
+        room = max(0, max_tokens - self.input.pending)
+        return self.input.next_chunk(max_tokens, draft[:room])
 
-    def _draft(self, max_tokens: int) -> Sequence[int]:
-        """Returns tokens that are likely to come next; none if the model cannot forget them."""
+    def propose_draft(self, max_tokens: int, costs: DraftCosts) -> Draft:
+        """Returns tokens that are likely to come next, or what to ask the draft model for; neither
+        if a draft does not pay, or the model cannot forget drafted tokens.
+
+        Args:
+            max_tokens: the maximum number of tokens of the draft.
+            costs: of verifying it.
+        """
         state = self._state
         # One more token is drawn after the draft.
         max_tokens = min(max_tokens, state.limit - state.count - 1)
         if self._speculation is None or max_tokens < 1:
-            return ()
+            return NO_DRAFT
         if state.transcript.is_healing or not self.input.can_draft:
-            return ()
-        return self._speculation.propose(state.matcher, max_tokens)
+            return NO_DRAFT
+        return self._speculation.propose(state.matcher, max_tokens, costs)
+
+    def take_answer(self, ask: DraftAsk) -> Sequence[int]:
+        """Returns the draft that the draft model has made for this turn."""
+        return () if self._speculation is None else self._speculation.take_answer(ask)
+
+    def leave_draft_model(self) -> None:
+        """Goes on without the draft model, which has failed."""
+        if self._speculation is not None:
+            self._speculation.leave_model()
 
     def note_decoded(self, chunk: Chunk) -> None:
         """Notes that the model has decoded a chunk of this turn."""
-        was_read = not self.input.unread
+        was_reading = self.input.is_reading
         drafted = self.input.note_decoded(chunk)
-        if not was_read:
+        if was_reading:
             self._state.send_progress()
         if self._speculation is not None:
-            decoded = len(chunk.tokens) if was_read else None
-            self._speculation.begin(drafted, decoded=decoded)
+            self._speculation.begin(drafted)
 
     def prepare(self) -> None:
         """Computes the mask of the next token, and whatever else does not need its logits. Another
@@ -172,8 +185,8 @@ class TurnDecoder(TurnWriter):
             return
         if state.matcher is not None and state.matcher.find_only() is not None:
             return  # if only one token is allowed, no part steers
-        for part in self._parts:
-            part.prepare(state)
+        for prepare in self._parts.prepare:
+            prepare(state)
 
     @property
     def takes_likeliest(self) -> bool:
@@ -255,8 +268,11 @@ class TurnDecoder(TurnWriter):
         if only is not None:  # parts never forbid the only allowed token
             self._take_drawn(only, ONLY)
             return True
-        if not self._is_greedy or any(part.forbids(state) for part in self._parts):
+        if not self._is_greedy:
             return False
+        for forbids in self._parts.forbids:
+            if forbids(state):
+                return False
         best = self._find_best(rows, row)
         if best is None:
             return False
@@ -295,7 +311,7 @@ class TurnDecoder(TurnWriter):
                 return only
         if position is not None:
             position.note_steering("", logits)
-        for part in self._parts:
+        for part in self._parts.steering:
             part.steer(logits, self._state)
             if position is not None:
                 position.note_steering(part.name, logits)
@@ -318,8 +334,8 @@ class TurnDecoder(TurnWriter):
         state = self._state
         if not self._settle_for_parts(0):
             return
-        for part in self._parts:
-            inserted = part.insert(state)
+        for insert in self._parts.insert:
+            inserted = insert(state)
             if inserted and not self._take(inserted, INSERTED):
                 return
         forced = self._find_forced()

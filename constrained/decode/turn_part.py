@@ -154,3 +154,33 @@ class TurnPart:
 
     def rewind(self, count: int) -> None:
         """Notes that the turn was cut to its first `count` tokens."""
+
+
+class TurnParts:
+    """The hooks of the parts of one turn, as bound methods, in the order of the parts.
+
+    A turn calls most hooks for each token, and a part overrides only some of them. Those that do
+    nothing are left out.
+
+    Args:
+        parts: in the order in which they steer.
+
+    Attributes:
+        steering: the parts with a hook `steer`. All other attributes are named after their hook.
+    """
+
+    def __init__(self, parts: Sequence[TurnPart]):
+        def having(hook: str) -> list[TurnPart]:
+            inherited = getattr(TurnPart, hook)
+            return [part for part in parts if getattr(type(part), hook) is not inherited]
+
+        self.steering = having("steer")
+        self.forbids = [part.forbids for part in having("forbids")]
+        self.before_commit = [part.before_commit for part in having("before_commit")]
+        self.after_commit = [part.after_commit for part in having("after_commit")]
+        self.needs_text = [part.needs_text for part in having("needs_text")]
+        self.prepare = [part.prepare for part in having("prepare")]
+        self.after_take = [part.after_take for part in having("after_take")]
+        self.after_write = [part.after_write for part in having("after_write")]
+        self.insert = [part.insert for part in having("insert")]
+        self.rewind = [part.rewind for part in having("rewind")]

@@ -2,8 +2,8 @@
 
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
+from typing import NamedTuple, Protocol
 
 from constrained.deadline import Clock, Stopwatch
 from constrained.decode.completion_reserve import CompletionReserve
@@ -48,9 +48,9 @@ class TurnInput(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class _TakenToken:
-    """A token of the turn whose text is not written yet.
+class _TakenToken(NamedTuple):
+    """A token of the turn whose text is not written yet. A tuple, which is made in a third of the
+    time of a frozen dataclass.
 
     Args:
         token: its id.

@@ -12,7 +12,7 @@ from constrained.decode.request import Finish, Generation, Usage
 from constrained.decode.retry import Retry
 from constrained.decode.token_healing import TokenHealing
 from constrained.decode.transcript import INSERTED, TokenOrigin
-from constrained.decode.turn_part import TurnPart
+from constrained.decode.turn_part import TurnPart, TurnParts
 from constrained.decode.turn_state import TurnState
 from grammars.turn import ToolCall
 
@@ -32,7 +32,7 @@ class TurnWriter:
         self._barred: list[ToolCall] = []
         self._healing: TokenHealing | None = None
         self._endless: EndlessValues | None = None
-        self._parts: list[TurnPart] = []
+        self._parts = TurnParts([])
         self._defers = False  # the text of tokens is written later
         self._has_verdict = False  # what was read in the text may end or change the turn
 
@@ -83,8 +83,8 @@ class TurnWriter:
         # The parts need a matcher that has committed the tokens. If a part refuses them, the turn
         # is over, so the matcher need not go back.
         self._commit(tokens)
-        for part in self._parts:
-            if not part.after_commit(tokens, self._state):
+        for after_commit in self._parts.after_commit:
+            if not after_commit(tokens, self._state):
                 if self._settle():
                     self._complete()
                 return False
@@ -92,8 +92,8 @@ class TurnWriter:
 
     def _commit(self, tokens: Sequence[int]) -> None:
         state = self._state
-        for part in self._parts:
-            part.before_commit(tokens, state)
+        for before_commit in self._parts.before_commit:
+            before_commit(tokens, state)
         if state.matcher is not None:
             for token in tokens:
                 state.matcher.commit(token)
@@ -119,8 +119,8 @@ class TurnWriter:
         state = self._state
         for token in tokens:
             is_computed = state.take(token, origin)
-            for part in self._parts:
-                part.after_take(token, is_forced=not origin.is_drawn, is_computed=is_computed)
+            for after_take in self._parts.after_take:
+                after_take(token, is_forced=not origin.is_drawn, is_computed=is_computed)
             is_deferred = self._defers and state.finish is None
             if not is_deferred and not self._settle():
                 return False
@@ -134,8 +134,8 @@ class TurnWriter:
         """
         if not self._state.has_unwritten:
             return True
-        for part in self._parts:
-            if part.needs_text(self._state, coming):
+        for needs_text in self._parts.needs_text:
+            if needs_text(self._state, coming):
                 return self._settle()
         return True
 
@@ -161,8 +161,8 @@ class TurnWriter:
         state = self._state
         while state.has_unwritten and not self._has_verdict:
             token = state.write_next()
-            for part in self._parts:
-                part.after_write(token)
+            for after_write in self._parts.after_write:
+                after_write(token)
             self._has_verdict = state.transcript.has_verdict
 
     def _act_on_verdict(self) -> bool:
@@ -241,9 +241,10 @@ class TurnWriter:
 
     def _begin_anew(self) -> None:
         """After the turn went back, makes its parts go back, too."""
-        self._parts = self._list_parts()  # the reserve is a new one, for the remaining tokens
-        for part in self._parts:
-            part.rewind(len(self._state.tokens))
+        # The reserve is a new one, for the remaining tokens.
+        self._parts = TurnParts(self._list_parts())
+        for rewind in self._parts.rewind:
+            rewind(len(self._state.tokens))
 
     def result(self) -> Generation:
         """The finished turn."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from constrained.deadline import Clock
 from constrained.decode.request import Finish, Generation, RemoteNote, Request
 from constrained.decode.transcript import DRAWN, INSERTED, TokenOrigin
+from constrained.decode.turn_part import TurnParts
 from constrained.decode.turn_state import TurnState
 from constrained.decode.turn_writer import TurnWriter
 from constrained.errors import RemoteError
@@ -86,7 +87,7 @@ class RemoteTurn(TurnWriter):
         self._has_closed = False  # the reasoning was ended because of its budget
         if request.turn.make_endless_values is not None and state.reserve is not None:
             self._endless = request.turn.make_endless_values()
-        self._parts = self._list_parts()
+        self._parts = TurnParts(self._list_parts())
         state.send_progress()
 
     @property
@@ -175,8 +176,8 @@ class RemoteTurn(TurnWriter):
 
     def _commit(self, tokens: Sequence[int]) -> None:
         state = self._state
-        for part in self._parts:
-            part.before_commit(tokens, state)
+        for before_commit in self._parts.before_commit:
+            before_commit(tokens, state)
         if state.matcher is not None and not state.matcher.takes(tokens):
             named = ", ".join(repr(state.vocabulary.text([token])) for token in tokens)
             raise self._fail(f"the grammar does not allow token {tokens[0]} ({named})")

@@ -4,7 +4,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from constrained.errors import ContextError
 from constrained.kv.sequences import SPARED, Sequences
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
+from constrained.schedule.active_turn import ActiveTurn
 from constrained.schedule.admission import AdmissionOrder, Seat
 from constrained.schedule.decode_overlap import DecodeOverlap
+from constrained.schedule.drafting import Drafting
 from constrained.schedule.fair_share import FairShare
 from constrained.schedule.passes import even_out
 from grammars.wire.format import count_common
@@ -31,15 +33,6 @@ PROMPT_STEP = 64
 of 512 takes 8 times as long and hardly less a token (`python -m benchmarks.attention`). A GPU needs
 large batches."""
 BACKGROUND_STEP = 16  # maximum prompt tokens of a background request while others are running
-
-
-@dataclass(frozen=True)
-class ActiveTurn:
-    """An admitted request, which runs on a sequence."""
-
-    seat: Seat
-    turn: TurnDecoder
-    share: FairShare
 
 
 class Schedule:
@@ -90,6 +83,7 @@ class Schedule:
         self._clock = clock
         self._cpu_clock = cpu_clock
         self._draft_model = draft_model
+        self._drafting = Drafting(draft_model, evens_out=engine.splits_uneven)
         self._waiting: deque[Seat] = deque()
         self._running: dict[int, ActiveTurn] = {}  # by the number of the sequence
         self._over = deque[ActiveTurn]()  # finished; their callers do not have the result yet
@@ -251,7 +245,7 @@ class Schedule:
         for running in self._running.values():
             other = running.seat.request
             is_slow = other.background and not request.background
-            if running.turn.input.unread and not is_slow and other.turn.scope == scope:
+            if running.turn.input.is_reading and not is_slow and other.turn.scope == scope:
                 shared = max(shared, count_common(running.turn.input.prompt, prompt))
         return shared > SPARED and shared > self._sequences.find(prompt, scope) + SPARED
 
@@ -283,7 +277,7 @@ class Schedule:
         if not self._sequences.engine.splits_uneven:
             return chunks
         running = self._running.items()
-        return even_out(chunks, {number for number, one in running if one.turn.input.unread})
+        return even_out(chunks, {number for number, one in running if one.turn.input.is_reading})
 
     def _choose_one(self) -> list[Chunk]:
         """Returns the next chunk of one turn; turns alternate (round robin)."""
@@ -309,9 +303,10 @@ class Schedule:
 
         def rank(item: tuple[int, ActiveTurn]) -> tuple[bool, bool, int]:
             number, running = item
-            return running.turn.input.unread > 0, number != oldest, running.turn.input.pending
+            return running.turn.input.is_reading, number != oldest, running.turn.input.pending
 
         order = sorted(due.items(), key=rank)
+        drafts = self._drafting.draft(_find_drafting(due, has_live=has_live), spare)
         chunks: list[Chunk] = []
         room = self._step
         prompts = self._step
@@ -320,23 +315,17 @@ class Schedule:
             prompts = PROMPT_STEP
         for done, (number, running) in enumerate(order):
             rest = len(order) - done
-            reads = running.turn.input.unread > 0
+            reads = running.turn.input.is_reading
             available = min(room, prompts) if reads else room
             # A checkpoint can only be taken where a decode ends.
             share = max(1, available - (rest - 1))  # each turn after it gets at least one
             share = min(share, self._sequences.until_stop(number))
-            draft = spare // rest
             if has_live and running.seat.request.background:
                 share = min(share, BACKGROUND_STEP)
-                draft = 0
-            if running.share.is_costly:  # each drafted token costs a mask
-                draft = 0
-            with running.share.measure(is_elsewhere=self._draft_model is not None):
-                chunk = running.turn.next_chunk(share, draft)
+            chunk = running.turn.next_chunk(share, drafts.get(number, ()))
             room -= len(chunk.tokens)
             if reads:
                 prompts -= len(chunk.tokens)
-            spare -= chunk.drafted
             chunks.append(chunk)
         return chunks
 
@@ -347,7 +336,7 @@ class Schedule:
         The shortest first gives the shortest waits on average. Of n prompts, the oldest comes first
         in every n-th step, so that a long one does not wait for ever.
         """
-        prompts = [number for number, running in due.items() if running.turn.input.unread]
+        prompts = [number for number, running in due.items() if running.turn.input.is_reading]
         return prompts[0] if prompts and self._steps % len(prompts) == 0 else None
 
     def _find_due(self) -> dict[int, ActiveTurn]:
@@ -371,6 +360,8 @@ class Schedule:
             since = self._clock()
             logits = self._sequences.decode(chunks)
             self._decode_seconds = self._clock() - since
+        if not any(self._running[chunk.sequence].turn.input.is_reading for chunk in chunks):
+            self._drafting.note_decode(chunks, self._decode_seconds)
         return logits
 
     def _work_during_decode(self, asked: Set[int]) -> None:
@@ -500,10 +491,22 @@ class Schedule:
         _end_in_error(self._running.pop(number), error)
 
 
+def _find_drafting(due: Mapping[int, ActiveTurn], *, has_live: bool) -> dict[int, ActiveTurn]:
+    """Returns the turns that may get a draft: their prompts are read, and while others run
+    (`has_live`), they are not of the background."""
+    drafting = dict[int, ActiveTurn]()
+    for number, running in due.items():
+        is_slow = has_live and running.seat.request.background
+        if not running.turn.input.is_reading and not is_slow:
+            drafting[number] = running
+    return drafting
+
+
 def _has_writer(turns: Iterable[ActiveTurn]) -> bool:
     """True if one of these turns is being written, and is not of the background."""
     return any(
-        running.turn.input.unread == 0 and not running.seat.request.background for running in turns
+        not running.turn.input.is_reading and not running.seat.request.background
+        for running in turns
     )
 
 

@@ -5,24 +5,53 @@ The mask applies to drafts, too. Tokens that the grammar forces need no decode o
 
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 import numpy as np
 
 from constrained.deadline import Clock
-from constrained.decode.drafts.draft_budget import COST, DraftBudget
+from constrained.decode.drafts.decode_costs import DecodeCosts, DraftCosts
+from constrained.decode.drafts.draft_budget import DraftBudget
 from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.engine.protocol import Chunk, Engine
-from constrained.errors import ContextError, RequestError
+from constrained.errors import ContextError, GrammarError, RequestError
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.wire.format import count_common
 
-STEP = 512  # maximum prompt tokens of one decode of the draft model
-NEWEST = 0.2  # the weight of the last decode in the moving average of their times
-# Of drafting a token, in decodes of the target model: with a higher cost, even an accepted token
-# saves no time.
-MAX_COST = 1 - COST
+STEP = 512  # maximum tokens of one decode of the draft model
+MAX_TIMED = 16  # tokens of a chunk; decodes with longer ones do not tell what drafting costs
+ALLOWANCE = 0.03
+"""The decodes of a turn that drafts may lose with each decode, see `DraftBudget`. It is more than
+for copied drafts: a small model is often unsure for a sentence, and right in the next."""
+
+
+@dataclass(eq=False)
+class DraftAsk:
+    """What a turn asks the draft model for.
+
+    Args:
+        sequence: the number of its sequence.
+        tokens: all tokens of prompt and turn.
+        matcher: a fork of the turn's, which drafting changes; None: the turn is free text.
+        end: the tokens that end the turn.
+        max_tokens: the maximum number of tokens of the draft.
+
+    Attributes:
+        draft: the drafted tokens.
+        seconds: the time that drafting has taken; turns of one decode share its time.
+        has_failed: the matcher has failed.
+    """
+
+    sequence: int
+    tokens: Sequence[int]
+    matcher: Matcher | None
+    end: frozenset[int]
+    max_tokens: int
+    draft: list[int] = field(default_factory=list[int])
+    seconds: float = 0.0
+    has_failed: bool = False
 
 
 class DraftModel:
@@ -51,61 +80,136 @@ class DraftModel:
         self.options = options
         self._engine = engine
         self._width = len(vocabulary.tokens)
-        self._known = min(self._width, len(engine.vocabulary.tokens))
+        self._known_tokens = min(self._width, len(engine.vocabulary.tokens))
         self._tokens: list[list[int]] = [[] for _ in range(engine.max_sequences)]
         self._clock = clock
-        self.token_seconds = self._time_token()
-        """The moving average of the time of a decode of one token, in seconds."""
+        self._costs = DecodeCosts()
+        self._time_token()
 
-    def _time_token(self) -> float:
-        """Measures the time of a decode, in seconds. A first decode only allocates memory."""
+    def _time_token(self) -> None:
+        """Measures the time of a decode of one token. A first decode only allocates memory."""
         token = self._engine.vocabulary.bos or 0
         self._engine.decode([Chunk(0, [token], 0)])
         since = self._clock()
         self._engine.decode([Chunk(0, [token], 1)])
-        seconds = self._clock() - since
+        self._costs.note([1], self._clock() - since)
         self._engine.release(0)
-        return seconds
 
-    def read(self, sequence: int, tokens: Sequence[int]) -> np.ndarray | None:
-        """Decodes the new tokens of a sequence, up to `STEP` of them.
+    def draft(self, asks: Sequence[DraftAsk]) -> None:
+        """Drafts for several turns: each decode reads the next tokens of all of them.
+
+        A turn gets no draft if its tokens do not fit into the context, if the draft model lacks
+        one of them, or if a decode cannot take all that are still to be read.
 
         Args:
-            sequence: the number of the sequence.
-            tokens: all tokens of prompt and turn.
-
-        Returns:
-            The logits after the last token, one for each token of the target's vocabulary; the
-            caller may change them. None if the tokens do not fit into the context, the draft model
-            does not have one of them, or more tokens are left than one decode takes.
+            asks: of different sequences; each gets its draft.
 
         Raises:
             ModelError: the engine failed.
         """
-        known = self._tokens[sequence]
-        if len(tokens) >= self._engine.context_length:
-            return None
-        count = min(count_common(known, [*tokens]), len(tokens) - 1)
+        for ask in asks:
+            self._cut_to_common(ask)
+        active = [*asks]
+        while active:
+            active = self._draft_next(active)
+
+    def _cut_to_common(self, ask: DraftAsk) -> None:
+        """Cuts the sequence of a turn to the tokens that the turn begins with, but not to all: the
+        last one is decoded for its logits."""
+        known = self._tokens[ask.sequence]
+        count = min(count_common(known, [*ask.tokens]), len(ask.tokens) - 1)
         if count < len(known):
-            self._cut(sequence, count)
-        rest = [*tokens[len(known) : len(known) + STEP]]
-        if any(token >= self._known for token in rest):
-            return None
-        is_all = len(known) + len(rest) == len(tokens)
-        chunk = Chunk(sequence, rest, len(known), wanted=int(is_all))
+            self._cut(ask.sequence, count)
+
+    def _draft_next(self, asks: Sequence[DraftAsk]) -> list[DraftAsk]:
+        """Drafts the next token of some turns in one decode; returns those that go on."""
+        chunks = self._choose_chunks(asks)
+        if not chunks:
+            return []
         since = self._clock()
         try:
-            rows = self._engine.decode([chunk])
-        except ContextError:  # the sequences share the context, and the others fill it
+            rows = iter(self._engine.decode([*chunks.values()]))
+        except ContextError:  # the sequences share the context, and others fill it
             self._forget_all()
-            return None
+            return []
         except Exception:
-            known.clear()  # the engine has released the sequence
+            for number in chunks:
+                self._tokens[number].clear()  # the engine has released these sequences
             raise
-        known += rest
-        if len(rest) == 1:
-            self.token_seconds = _average(self.token_seconds, self._clock() - since)
-        return self._fit(rows[0]) if is_all else None
+        seconds = self._clock() - since
+        if all(len(chunk.tokens) <= MAX_TIMED for chunk in chunks.values()):
+            self._costs.note([len(chunk.tokens) for chunk in chunks.values()], seconds)
+        going_on = list[DraftAsk]()
+        for ask in asks:
+            chunk = chunks.get(ask.sequence)
+            if chunk is None:
+                continue
+            self._tokens[ask.sequence] += chunk.tokens
+            ask.seconds += seconds / len(chunks)
+            if chunk.wanted and self._extend(ask, self._fit(next(rows))):
+                going_on.append(ask)
+        return going_on
+
+    def _choose_chunks(self, asks: Sequence[DraftAsk]) -> dict[int, Chunk]:
+        """Returns the tokens to decode for each turn, by its sequence."""
+        chunks = dict[int, Chunk]()
+        room = STEP
+        for ask in asks:
+            known = len(self._tokens[ask.sequence])
+            rest = [*ask.tokens[known:], *ask.draft[max(0, known - len(ask.tokens)) :]]
+            read = rest[:room]
+            fits = known + len(rest) < self._engine.context_length
+            if not read or not fits or max(read) >= self._known_tokens:
+                continue
+            is_all = len(read) == len(rest)
+            chunks[ask.sequence] = Chunk(ask.sequence, read, known, wanted=int(is_all))
+            room -= len(read)
+        return chunks
+
+    def _extend(self, ask: DraftAsk, logits: np.ndarray) -> bool:
+        """Adds the most likely token to a draft, and those that the grammar forces after it.
+
+        Returns:
+            True if the draft may go on.
+        """
+        since = self._clock()
+        try:
+            token = self._choose(ask, logits)
+            if token is None:
+                return False
+            ask.draft.append(token)
+            if ask.matcher is not None:
+                ask.matcher.commit(token)
+                ask.draft += _take_forced(ask.matcher)
+        except GrammarError:  # of this turn alone
+            ask.has_failed = True
+            return False
+        finally:
+            ask.seconds += self._clock() - since
+        del ask.draft[ask.max_tokens :]
+        return len(ask.draft) < ask.max_tokens
+
+    def _choose(self, ask: DraftAsk, logits: np.ndarray) -> int | None:
+        """Returns the most likely allowed token; None if it is not likely enough, or ends the
+        turn."""
+        only = None if ask.matcher is None else ask.matcher.apply(logits)
+        token = int(logits.argmax()) if only is None else only
+        if token in ask.end:
+            return None
+        if only is None:
+            probability = 1 / np.exp(logits - logits[token]).sum()
+            if probability < self.options.least_probability:
+                return None
+        return token
+
+    def find_token_cost(self, costs: DraftCosts) -> float:
+        """Returns the cost of drafting one token, in decodes of a turn.
+
+        Args:
+            costs: of verifying a draft; its `turn_seconds` are known.
+        """
+        seconds = self._costs.find_turn_seconds(costs.turns)
+        return seconds / costs.turn_seconds if seconds and costs.turn_seconds else 0.0
 
     def close(self) -> None:
         """Frees the draft model. A second call does nothing."""
@@ -128,7 +232,7 @@ class DraftModel:
         if len(logits) == self._width:
             return logits
         fitted = np.full(self._width, -np.inf, np.float32)
-        fitted[: self._known] = logits[: self._known]
+        fitted[: self._known_tokens] = logits[: self._known_tokens]
         return fitted
 
 
@@ -153,7 +257,7 @@ def check_vocabulary(draft: Vocabulary, target: Vocabulary) -> None:
 
 
 class ModelDrafter:
-    """Drafts tokens for one turn with a draft model.
+    """Asks the draft model for drafts of one turn, as far as these pay.
 
     Args:
         model: the draft model.
@@ -165,62 +269,32 @@ class ModelDrafter:
     """
 
     def __init__(self, model: DraftModel, sequence: int, end: Collection[int]):
-        self.budget = DraftBudget()
+        self.budget = DraftBudget(ALLOWANCE)
         self._model = model
         self._sequence = sequence
         self._end = frozenset(end)
-        self._decode_seconds: float | None = None
 
-    def note_decode(self, seconds: float) -> None:
-        """Notes how many seconds the target model takes for a decode of one token."""
-        self._decode_seconds = _average(self._decode_seconds, seconds)
-        if self._decode_seconds > 0:
-            self.budget.token_cost = self._model.token_seconds / self._decode_seconds
-
-    def propose(self, tokens: Sequence[int], matcher: Matcher | None, max_tokens: int) -> list[int]:
-        """Returns a draft; it is empty if drafting does not pay.
+    def ask(
+        self, tokens: Sequence[int], matcher: Matcher | None, max_tokens: int, costs: DraftCosts
+    ) -> DraftAsk | None:
+        """Returns what to ask the draft model for; None if drafting does not pay.
 
         Args:
             tokens: all tokens of prompt and turn.
             matcher: of the turn; it is not changed.
             max_tokens: the maximum number of tokens of the draft.
-
-        Raises:
-            GrammarError: the matcher failed.
-            ModelError: the draft model failed.
+            costs: of verifying it.
         """
         # Wait until the time of the target's decodes is known: if drafts cannot pay, the draft
         # model need not read the prompt at all.
-        if self._decode_seconds is None or self.budget.token_cost >= MAX_COST:
-            return []
-        max_tokens = min(max_tokens, self._model.options.most, self.budget.affords)
-        if max_tokens < 1:
-            return []
-        fork = None if matcher is None else matcher.fork()
-        draft = list[int]()
-        while len(draft) < max_tokens:
-            logits = self._model.read(self._sequence, [*tokens, *draft])
-            token = None if logits is None else self._choose(logits, fork)
-            if token is None:
-                break
-            draft.append(token)
-            if fork is not None:
-                fork.commit(token)
-                draft += _take_forced(fork)
-        return draft[:max_tokens]
-
-    def _choose(self, logits: np.ndarray, fork: Matcher | None) -> int | None:
-        """Returns the most likely allowed token; None if it is not likely enough, or ends the
-        turn."""
-        only = None if fork is None else fork.apply(logits)
-        token = int(logits.argmax()) if only is None else only
-        if token in self._end:
+        if costs.turn_seconds is None:
             return None
-        if only is None:
-            probability = 1 / np.exp(logits - logits[token]).sum()
-            if probability < self._model.options.least_probability:
-                return None
-        return token
+        affordable = self.budget.count_affordable(costs, self._model.find_token_cost(costs))
+        max_tokens = min(max_tokens, self._model.options.most, affordable)
+        if max_tokens < 1:
+            return None
+        fork = None if matcher is None else matcher.fork()
+        return DraftAsk(self._sequence, tokens, fork, self._end, max_tokens)
 
 
 def _take_forced(fork: Matcher) -> list[int]:
@@ -229,8 +303,3 @@ def _take_forced(fork: Matcher) -> list[int]:
     for token in forced:
         fork.commit(token)
     return forced
-
-
-def _average(mean: float | None, newest: float) -> float:
-    """Returns the exponential moving average after a new value; `mean` is None before the first."""
-    return newest if mean is None else mean + NEWEST * (newest - mean)

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate, takewhile
 
+from constrained.decode.drafts.decode_costs import ALONE, DraftCosts
 from constrained.decode.drafts.draft_budget import DraftBudget
 from constrained.errors import ModelError
 from constrained.mask import Matcher
@@ -69,34 +70,43 @@ class PromptLookup:
         del self._tokens[length:], self._text[self._starts[length] :], self._starts[length + 1 :]
         self._run = min(self._run, length)
 
-    def charge(self, drafted: int, saved: float) -> None:
+    def charge(self, spent: float, saved: float) -> None:
         """Charges a decode to the budget of the last draft; see `DraftBudget.charge`."""
         for budget in (self._guesses, self._copies, self._spellings):
             if budget is self._budget:
-                budget.charge(drafted, saved)
+                budget.charge(spent, saved)
             else:
-                budget.charge(0, 0.0)
+                budget.charge(0.0, 0.0)
 
-    def propose(self, matcher: Matcher | None, max_tokens: int) -> list[int]:
-        """Returns a draft of up to `max_tokens` tokens; it is empty if none is likely enough."""
-        copied = self._copy(max_tokens)
+    def propose(
+        self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts = ALONE
+    ) -> list[int]:
+        """Returns a draft of up to `max_tokens` tokens; it is empty if none is likely enough, or
+        worth its costs."""
+        draft = self._propose(matcher, max_tokens, costs)
+        return draft if costs.pays(len(draft)) else []
+
+    def _propose(self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts) -> list[int]:
+        copied = self._copy(max_tokens, costs)
         if matcher is None:
             return copied
         draft = extend_draft(matcher, copied, max_tokens=max_tokens, vocabulary=self._vocabulary)
         if copied and draft[:1] == copied[:1]:
-            return draft[: min(self._budget.affords, 2 * len(copied) + 1)]
+            return draft[: min(self._budget.count_affordable(costs), 2 * len(copied) + 1)]
         self._budget = self._spellings
-        return draft[: self._budget.affords]
+        return draft[: self._budget.count_affordable(costs)]
 
-    def _copy(self, max_tokens: int) -> list[int]:
-        if not (self._guesses.affords or self._copies.affords):
+    def _copy(self, max_tokens: int, costs: DraftCosts) -> list[int]:
+        kinds = (self._guesses, self._copies)
+        if not any(budget.count_affordable(costs) for budget in kinds):
             return []  # the search takes time, too
         position = self._find()
         if position is None:
             return []
         same = self._compare(position)
         self._budget = self._guesses if same < SURE else self._copies
-        return self._read(position, min(max_tokens, same // BYTES_A_TOKEN, self._budget.affords))
+        affordable = self._budget.count_affordable(costs)
+        return self._read(position, min(max_tokens, same // BYTES_A_TOKEN, affordable))
 
     def _find(self) -> int | None:
         """Returns the position after an earlier text that the turn repeats; None: there is none."""

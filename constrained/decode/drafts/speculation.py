@@ -5,20 +5,31 @@ the drafted tokens are accepted as long as they are the ones drawn. Decoding sev
 little more time than one; the budgets limit the time that rejected drafts may cost.
 """
 
-import logging
-import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from constrained.deadline import Clock
-from constrained.decode.drafts.draft_budget import COST, find_cost
-from constrained.decode.drafts.draft_model import ModelDrafter
+from constrained.decode.drafts.decode_costs import ALONE, DraftCosts
+from constrained.decode.drafts.draft_model import DraftAsk, ModelDrafter
 from constrained.decode.drafts.prompt_lookup import PromptLookup
 from constrained.decode.turn_part import TurnPart
-from constrained.errors import Error, GrammarError
+from constrained.errors import GrammarError
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 
-LOG = logging.getLogger("constrained.decode.drafts")
+
+class Draft(NamedTuple):
+    """A draft, or what to ask the draft model for.
+
+    Args:
+        tokens: may be empty.
+        ask: for the draft model; None: it is not asked.
+    """
+
+    tokens: Sequence[int]
+    ask: DraftAsk | None
+
+
+NO_DRAFT = Draft((), None)
 
 
 class Speculation(TurnPart):
@@ -28,7 +39,6 @@ class Speculation(TurnPart):
         prompt: token ids.
         vocabulary: of the model.
         drafter: drafts with the draft model; None: there is none.
-        clock: in seconds; for the time of decodes.
     """
 
     name = "speculation"
@@ -38,76 +48,75 @@ class Speculation(TurnPart):
         prompt: Sequence[int],
         vocabulary: Vocabulary,
         drafter: ModelDrafter | None = None,
-        *,
-        clock: Clock = time.monotonic,
     ):
         self._lookup: PromptLookup | None = PromptLookup(prompt, vocabulary)
         self._drafter = drafter
-        self._is_of_model = False  # the last draft is of the draft model
+        self._costs = ALONE  # of the last draft
+        self._ask: DraftAsk | None = None  # the draft model was asked for the last draft
         self._drafted = 0  # tokens of the last draft
         self._saved = 0.0  # decodes that the last draft has saved
-        self._clock = clock
-        self._proposed = clock()
 
-    def propose(self, matcher: Matcher | None, max_tokens: int) -> list[int]:
-        """Returns a draft of up to `max_tokens` tokens; it may be empty."""
-        if self._lookup is None:
-            return []
-        self._is_of_model = False
-        try:
-            draft = self._lookup.propose(matcher, max_tokens)
-            if not draft and self._drafter is not None:
-                draft = self._ask_model(self._drafter, self._lookup.tokens, matcher, max_tokens)
-        except GrammarError:  # a fork has failed; if the matcher has, its next use raises, too
-            self._lookup = None
-            return []
-        self._proposed = self._clock()
-        return draft
-
-    def _ask_model(
-        self, drafter: ModelDrafter, tokens: Sequence[int], matcher: Matcher | None, max_tokens: int
-    ) -> list[int]:
-        try:
-            draft = drafter.propose(tokens, matcher, max_tokens)
-        except GrammarError:
-            raise
-        except Error as error:  # the turn can continue without drafts
-            LOG.warning("the draft model failed, the turn continues without it: %s", error)
-            self._drafter = None
-            return []
-        self._is_of_model = bool(draft)
-        return draft
-
-    def begin(self, drafted: int, *, decoded: int | None) -> None:
-        """Notes that a draft was decoded; the turn has not taken any of its tokens yet.
+    def propose(self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts) -> Draft:
+        """Returns a draft by prompt lookup, or else what to ask the draft model for.
 
         Args:
-            drafted: the number of its tokens.
-            decoded: the number of all tokens of the chunk; None: prompt tokens are among them.
+            matcher: of the turn; it is not changed.
+            max_tokens: the maximum number of tokens of the draft.
+            costs: of verifying it.
         """
+        self._costs, self._ask = costs, None
+        if self._lookup is None:
+            return NO_DRAFT
+        try:
+            tokens = self._lookup.propose(matcher, max_tokens, costs)
+        except GrammarError:  # a fork has failed; if the matcher has, its next use raises, too
+            self._lookup = None
+            return NO_DRAFT
+        if not tokens and self._drafter is not None:
+            self._ask = self._drafter.ask(self._lookup.tokens, matcher, max_tokens, costs)
+        return Draft(tokens, self._ask)
+
+    def take_answer(self, ask: DraftAsk) -> list[int]:
+        """Returns the draft that the draft model has made."""
+        if ask.has_failed:  # as in `propose`
+            self._lookup = None
+            return []
+        return ask.draft
+
+    def leave_model(self) -> None:
+        """Goes on without the draft model, which has failed."""
+        self._drafter = None
+
+    def begin(self, drafted: int) -> None:
+        """Notes that a draft of some tokens was decoded; the turn has not taken any of them yet."""
         self._drafted, self._saved = drafted, 0.0
-        if self._drafter is not None and decoded is not None:
-            # An estimate for one token: a decode with more tokens takes longer.
-            seconds = (self._clock() - self._proposed) / (1 + find_cost(decoded - 1))
-            self._drafter.note_decode(seconds)
 
     def after_take(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
         if self._lookup is not None:
             self._lookup.note(token, is_forced=is_forced)
         if is_computed:
             # Without the draft, a forced token would only have made the next decode longer.
-            self._saved += COST if is_forced else 1.0
+            self._saved += self._costs.token if is_forced else 1.0
 
     def charge(self) -> None:
         """Charges the last draft to the budget of its kind, after the turn has taken its tokens."""
-        copied, saved = self._drafted, self._saved
-        if self._is_of_model:
-            copied, saved = 0, 0.0
-        if self._lookup is not None:
-            self._lookup.charge(copied, saved)
-        if self._drafter is not None:
-            of_model = self._drafted - copied
-            self._drafter.budget.charge(of_model, self._saved - saved)
+        verifying = self._costs.find(self._drafted)
+        is_of_model = self._ask is not None
+        if self._lookup is not None and is_of_model:
+            self._lookup.charge(0.0, 0.0)
+        elif self._lookup is not None:
+            self._lookup.charge(verifying, self._saved)
+        if self._drafter is not None and is_of_model:
+            self._drafter.budget.charge(verifying + self._count_drafting(), self._saved)
+        elif self._drafter is not None:
+            self._drafter.budget.charge(0.0, 0.0)
+        self._ask = None
+
+    def _count_drafting(self) -> float:
+        """Returns what drafting the last draft has cost, in decodes of the turn."""
+        if self._ask is None or not self._costs.turn_seconds:
+            return 0.0
+        return self._ask.seconds / self._costs.turn_seconds
 
     def rewind(self, count: int) -> None:
         if self._lookup is not None:

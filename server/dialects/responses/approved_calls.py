@@ -58,15 +58,20 @@ def find_approved(items: Sequence[Json], offer: HostedOffer) -> list[ApprovedCal
     """Finds the calls of a conversation that have to be executed now.
 
     Raises:
-        HttpError: an approval refers to no request for approval.
+        HttpError: an approval refers to no request for approval, or a request is both approved
+            and refused.
     """
     requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request"}
     done = {item.get("approval_request_id") for item in items if item["type"] == "mcp_call"}
+    answers = dict[Any, bool]()
     found: list[ApprovedCall] = []
     for item in items:
         if item["type"] != "mcp_approval_response":
             continue
         id = item["approval_request_id"]
+        if answers.setdefault(id, item["approve"]) != item["approve"]:
+            message = f"the mcp_approval_request {id!r} is both approved and refused"
+            raise HttpError(400, message, "invalid_value", where="/input")
         if id not in requests:
             message = f"there is no mcp_approval_request {id!r} in this conversation"
             raise HttpError(400, message, "invalid_value", where="/input")

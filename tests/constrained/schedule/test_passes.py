@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from constrained.decode.request import DecodeOptions, Request
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.job import Job
 from constrained.model.model import Model
+from constrained.schedule.generation import generate
 from constrained.schedule.passes import choose_sizes, even_out
 from constrained.template.chat_template import ChatTemplate
 from tests.scripted_model import BYTES
@@ -71,14 +73,16 @@ def test_turns_are_the_same_in_fewer_passes(draft: bool) -> None:
     for splits in (False, True):
         engine = NotedEngine(BYTES, random_logits(BYTES))
         engine.splits_uneven = splits
-        with Model(engine, ChatTemplate(HERMES), draft=draft) as model:
+        with Model(engine, ChatTemplate(HERMES)) as model:
             turns = [
                 model.compile(
                     Job([{"role": "user", "content": "x" * number}], [NOTE], tool_choice="required")
                 )
                 for number in range(1, 9)
             ]
-            replies = model.complete(turns, max_tokens=150, sampling=Sampling(seed=1))
+            options = DecodeOptions(max_tokens=150, sampling=Sampling(seed=1), draft=draft)
+            # Without the thread of the model: all turns begin in the same step.
+            replies = generate(engine, [Request(turn.make_input(), options) for turn in turns])
         texts[splits] = [reply.text for reply in replies]
         passes[splits] = engine.passes
     assert texts[True] == texts[False]

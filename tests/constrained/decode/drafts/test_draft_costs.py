@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from constrained.decode.drafts.draft_budget import ALLOWANCE, CREDIT, DraftBudget, find_cost
+from constrained.decode.drafts.decode_costs import ALONE, FITTED, DecodeCosts
+from constrained.decode.drafts.draft_budget import ALLOWANCE, CREDIT, DraftBudget
 from constrained.engine.protocol import Chunk
 from constrained.engine.scripted import ScriptedEngine
 from constrained.mask import Matcher
@@ -21,20 +23,67 @@ def test_drafts_lose_little(steps: Sequence[tuple[int, float]]) -> None:
     budget = DraftBudget()
     lost = 0.0
     for wish, part in steps:
-        drafted = min(wish, budget.affords)
+        drafted = min(wish, budget.count_affordable(ALONE))
         saved = int(part * drafted)
-        lost += find_cost(drafted) - saved
-        budget.charge(drafted, saved)
+        lost += ALONE.find(drafted) - saved
+        budget.charge(ALONE.find(drafted), saved)
     assert lost <= CREDIT + ALLOWANCE * len(steps) + 1e-6
 
 
 def test_drafts_that_fail_come_to_an_end_and_those_that_do_not_grow() -> None:
     failing, right = DraftBudget(), DraftBudget()
     for _ in range(5):
-        failing.charge(failing.affords, 0)
-        right.charge(right.affords, right.affords)
-    assert failing.affords == 0
-    assert right.affords >= 12
+        failing.charge(ALONE.find(failing.count_affordable(ALONE)), 0)
+        drafted = right.count_affordable(ALONE)
+        right.charge(ALONE.find(drafted), drafted)
+    assert failing.count_affordable(ALONE) == 0
+    assert right.count_affordable(ALONE) >= 12
+
+
+def measure_decodes(decode: float, further: float, token: float) -> DecodeCosts:
+    """Costs after decodes of up to 8 turns, one of which may have a draft."""
+    costs = DecodeCosts()
+    shapes = [[1], [1] * 4, [1] * 8, [1, 1, 4], [1] * 7 + [5], [3], [9]]
+    for sizes in shapes * 300:
+        passes = len({*sizes}) - 1
+        costs.note(sizes, decode + further * passes + token * sum(sizes))
+    return costs
+
+
+@pytest.mark.parametrize(
+    ("decode", "further", "token"),
+    [(11.0, 11.0, 5.0), (8.0, 8.0, 0.1), (20.0, 0.0, 1.0), (1e-4, 1e-4, 1e-4)],
+)
+def test_costs_are_those_of_the_machine(decode: float, further: float, token: float) -> None:
+    costs = measure_decodes(decode, further, token)
+    for turns in (2, 8):
+        a_turn = decode / turns + token
+        found = costs.estimate(turns)
+        assert found.turn_seconds == pytest.approx(a_turn, rel=0.1)
+        assert found.start == pytest.approx(further / a_turn, rel=0.1, abs=0.2)
+        assert found.token == pytest.approx(token / a_turn, rel=0.1, abs=0.1)
+
+
+def test_a_decode_that_another_process_holds_up_changes_little() -> None:
+    costs = measure_decodes(11.0, 11.0, 5.0)
+    before = costs.estimate(8)
+    costs.note([1] * 8, 10_000.0)
+    assert costs.estimate(8).token == pytest.approx(before.token, rel=0.15)
+
+
+def test_the_drafts_of_a_turn_that_runs_alone_depend_on_no_clock() -> None:
+    alone = measure_decodes(11.0, 0.0, 50.0).estimate(1)
+    assert (alone.start, alone.token) == (ALONE.start, ALONE.token)
+    unknown = DecodeCosts().estimate(4)
+    assert unknown.turn_seconds is None
+    assert unknown.token == pytest.approx(FITTED[2] / (FITTED[0] / 4 + FITTED[2]))
+
+
+def test_a_draft_that_takes_a_pass_of_its_own_has_to_be_long() -> None:
+    costs = measure_decodes(11.0, 11.0, 5.0).estimate(8)
+    assert not costs.pays(3)
+    assert costs.pays(10)
+    assert DecodeCosts(evens_out=True).estimate(8).pays(2)
 
 
 class Metered(ScriptedEngine):
@@ -53,7 +102,7 @@ class Metered(ScriptedEngine):
     def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         size = sum(len(chunk.tokens) for chunk in chunks)
         if chunks[0].position >= self._length:
-            self.cost = self.cost + 1 + find_cost(size - 1)
+            self.cost = self.cost + 1 + ALONE.find(size - 1)
             self.decodes = self.decodes + 1
         return super().decode(chunks)
 

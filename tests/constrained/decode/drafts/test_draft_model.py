@@ -15,13 +15,17 @@ from hypothesis import strategies as st
 from constrained import embedded
 from constrained.decode.drafts.draft_model import DraftModel, check_vocabulary
 from constrained.decode.drafts.draft_options import DraftOptions
+from constrained.decode.request import DecodeOptions, Request
 from constrained.engine.llamacpp import load as load_engine
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.errors import ContextError, ModelError, RequestError
+from constrained.job import Job
 from constrained.model.loading import load
 from constrained.model.model import Model
 from constrained.reply import Reply
+from constrained.schedule.admission import Seat
+from constrained.schedule.scheduler import Schedule
 from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import Vocabulary, byte_vocabulary
 from tests.constrained.decode.drafts.test_drafts import Wishes
@@ -139,6 +143,35 @@ def test_several_turns_have_sequences_of_their_own() -> None:
         assert again.calls[0].arguments["text"] == SAID
     with pytest.raises(ModelError, match="closed"):
         draft.decode([Chunk(0, [65], 0)])
+
+
+def write_together(count: int) -> tuple[list[str], int]:
+    """The texts of some turns that run together, and the decodes of the draft model for them."""
+    text = call(SAID, False)
+    with Model(Sized(text), ChatTemplate(TEMPLATE)) as model:
+        asked = [[{"role": "user", "content": f"{ASKED} {n}"}] for n in range(count)]
+        turns = [model.compile(Job(messages, [NOTE])) for messages in asked]
+    target, draft = Sized(text), Sized(text)
+    target.splits_uneven = True  # then even short drafts pay
+    drafting = DraftModel(draft, BYTES, OPTIONS, clock=stand_still)
+    options = DecodeOptions(max_tokens=200, sampling=GREEDY)
+    schedule = Schedule(target, clock=stand_still, draft_model=drafting)
+    seats = [Seat(Request(turn.make_input(), options)) for turn in turns]
+    for seat in seats:
+        schedule.add(seat)
+    while not schedule.is_idle:
+        schedule.step()
+    generations = [seat.result.result() for seat in seats]
+    assert all(generation.usage.accepted_tokens for generation in generations)
+    return [generation.text for generation in generations], draft.decodes
+
+
+def test_one_decode_of_the_draft_model_is_for_all_turns() -> None:
+    (alone,), single = write_together(1)
+    texts, together = write_together(4)
+    assert texts == [alone] * 4
+    # A step has room for 12 drafted tokens; four turns share it.
+    assert together < 2 * single
 
 
 @pytest.mark.parametrize("error", [ModelError("broken"), ContextError("full")])

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from constrained.decode.drafts.decode_costs import ALONE, DraftCosts
 from constrained.decode.drafts.prompt_lookup import PromptLookup, extend_draft
 from constrained.decode.request import (
     DecodeInput,
@@ -266,7 +267,9 @@ def test_what_cannot_be_forgotten_is_read_again() -> None:
 
 
 class Breaking(PromptLookup):
-    def propose(self, matcher: Matcher | None, max_tokens: int) -> list[int]:
+    def propose(
+        self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts = ALONE
+    ) -> list[int]:
         raise GrammarError("the lexer has too many states")
 
 

@@ -148,6 +148,9 @@ def test_a_call_waits_for_approval() -> None:
             client, [{**answer, "approval_request_id": "mcpr_x", "approve": True}], tools=[tool]
         )
         assert error["param"] == "/input"
+        both = [{**answer, "approve": True}, {**answer, "approve": False}]
+        error = refuse(client, both, **follows)
+        assert "both approved and refused" in error["message"]
 
 
 @needs_own_engine
