@@ -36,6 +36,7 @@ from constrained.format_selection.selection import select_format
 from constrained.job import Job
 from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate
+from constrained.template.special_tokens import render_prompt
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.errors import RenderError, ToolError
 from grammars.parse.parser import parse
@@ -223,12 +224,9 @@ class Bench:
     def write(self, trial: Trial, turn: CompiledTurn) -> str | None:
         """What the template writes after the prompt, without the end of turn; None where it
         refuses the conversation, or writes it nowhere after the prompt."""
-        template = self.teaching.template
         try:
-            plain, whole = (
-                template.render(messages, TOOLS, add_generation_prompt=False, **trial.kwargs)
-                for messages in (trial.before, [*trial.before, trial.message])
-            )
+            plain = self._render(trial, trial.before, turn)
+            whole = self._render(trial, [*trial.before, trial.message], turn)
         except Error:
             return None
         is_plain = turn.state.start is Start.PLAIN
@@ -252,6 +250,21 @@ class Bench:
         if block is not None and is_open and block.closer.text not in text.partition(_OPENED)[0]:
             return f"{turn.state.pad}ok{block.pad_close}{block.closer.text}{block.after}{text}"
         return text
+
+    def _render(self, trial: Trial, messages: Sequence[Message], turn: CompiledTurn) -> str:
+        """The conversation as it enters a prompt: with the markers of the format protected, since
+        templates look for some of them in messages."""
+        block = turn.format.reasoning
+        prompt = render_prompt(
+            self.teaching.template,
+            messages,
+            TOOLS,
+            markers=turn.format.markers,
+            keep=() if block is None else block.markers,
+            add_generation_prompt=False,
+            variables=trial.kwargs,
+        )
+        return prompt.text
 
     def _find_end(self) -> str:
         """What the template writes after content."""
