@@ -266,6 +266,9 @@ class Parser:
                 return
             self._blank = None
             self.output_start = self._buffer.position
+        if wrapping.escaped:
+            yield from self._read_escaped(wrapping)
+            return
         closers = (wrapping.closer + tail, wrapping.closer, tail, *self._format.inner_ends)
         ends = tuple(closer for closer in closers if closer)
         while (stop := (yield from self._buffer.until(ends, self._emit))) is not None:
@@ -282,6 +285,9 @@ class Parser:
         starts = dict.fromkeys(list_starts(format, self._tools), (*format.opening, *format.call))
         if self._recover and isinstance(format.bare, JsonCall):
             starts[start[-2:]] = format.call
+        openers = tuple(content.opener for content in format.contents if content.opener)
+        if openers and (yield from self._buffer.peek_text(*openers)):
+            return  # content may begin with the keys of a call
         is_first = True
         while is_first or self._recover or not (format.single or format.opening):
             count = self._count
@@ -377,7 +383,10 @@ class Parser:
         elif self._wrapping is not None:
             self._wrapping, self._blank = None, ""
         elif stop != self._format.tail and stop not in self._format.inner_ends:
-            self._begin_content(next(c for c in self._format.contents if c.opener == stop))
+            wrapping = next(c for c in self._format.contents if c.opener == stop)
+            self._begin_content(wrapping)
+            if wrapping.escaped:
+                yield from self._read_escaped(wrapping)
 
     def _close_block(self, stop: str, block: Reasoning) -> Steps[None]:
         """Continues after the closer of the reasoning block."""
@@ -491,6 +500,15 @@ class Parser:
 
     def _begin_content(self, wrapping: Content) -> None:
         self._wrapping, self._blank, self._in_thoughts = wrapping, None, False
+
+    def _read_escaped(self, wrapping: Content) -> Steps[None]:
+        """Reads content in a JSON string, and what closes it."""
+        self._blank = None
+        if (yield from self._buffer.escaped(self._emit)):
+            self._wrapping, self._blank = None, ""
+            yield from self._buffer.accept(wrapping.closer[1:])
+        else:
+            self._buffer.drain()  # half an escape
 
     def _emit(self, text: str) -> None:
         """Emits text outside of calls."""

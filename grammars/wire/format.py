@@ -47,11 +47,22 @@ class Content:
 
     Args:
         calls: calls may follow.
+        escaped: the text is inside a JSON string: the opener ends with its first quote, and the
+            closer begins with its last one. No calls may follow.
+
+    Raises:
+        TypeError: an escaped text without quotes around it, or with calls after it.
     """
 
     opener: str = ""
     closer: str = ""
     calls: bool = True
+    escaped: bool = False
+
+    def __post_init__(self) -> None:
+        is_quoted = self.opener.endswith('"') and self.closer.startswith('"')
+        if self.escaped and (self.calls or not is_quoted):
+            raise TypeError("escaped content is a JSON string that no calls follow")
 
 
 class ContentPlace(StrEnum):
@@ -228,6 +239,11 @@ class Format:
         if self.bare is not None or self.single or is_python or self.has_content_inside:
             message = "one call and several differ only between markers, and without Python"
             raise TypeError(f"format {self.name}: {message}")
+
+    @property
+    def escapes_content(self) -> bool:
+        """True if content is in a JSON string, so it can contain any text."""
+        return self.contents[0].escaped
 
     @property
     def has_content_after_calls(self) -> bool:
