@@ -283,7 +283,8 @@ class Bench:
             return None
         text = self.write(trial, turn)
         meant = _find_meant(trial.turn, text or "")
-        if turn.format.escapes_content and _escape(trial.turn.content) in (text or ""):
+        spelled = turn.format.contents[0].spell(trial.turn.content)
+        if turn.format.escapes_content and spelled in (text or ""):
             meant = Turn(trial.turn.content, meant.reasoning, meant.calls)
         over = None if text is None else _end_after_content(text, meant, turn.format.ends)
         if over is not None:
@@ -336,11 +337,6 @@ def _find_meant(turn: Turn, text: str) -> Turn:
     content = turn.content if turn.content in text else ""
     reasoning = turn.reasoning if turn.reasoning in text else ""
     return Turn(content, reasoning, calls=tuple(calls))
-
-
-def _escape(text: str) -> str:
-    """A text as it stands in a JSON string."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _end_after_content(text: str, meant: Turn, ends: Sequence[str]) -> str | None:

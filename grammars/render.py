@@ -36,7 +36,6 @@ from grammars.turn import Start, State, Tool, ToolCall, Turn
 from grammars.wire.format import (
     CallId,
     CallIndex,
-    Content,
     ContentPlace,
     Format,
     JsonArguments,
@@ -104,12 +103,8 @@ def _content(turn: Turn, format: Format) -> str:
         return ""
     for wrapping in format.contents:
         if wrapping.calls or not turn.calls:
-            return wrapping.opener + _escape(turn.content, wrapping) + wrapping.closer
+            return wrapping.opener + wrapping.spell(turn.content) + wrapping.closer
     raise RenderError(f"format {format.name} allows no content next to a call", where="/content")
-
-
-def _escape(text: str, wrapping: Content) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1] if wrapping.escaped else text
 
 
 def _reasoning(turn: Turn, format: Format, state: State) -> str:

@@ -153,6 +153,8 @@ def infer_escaped_ending(chat: ProbedTemplate, *, tail: str, rest: str) -> TurnE
     assert quote is not None  # the text is in a string
     closer = quote.group().rstrip()
     end = find_end(chat, tail, closer=closer)
+    if end and end in tail:  # the object may have more members
+        closer = tail[: tail.rindex(end)].rstrip()
     after_calls = rest[: rest.rindex(end)] if end and end in rest else rest.rstrip()
     return TurnEnding(after_calls, ends=(end,) if end else (), closer=closer)
 

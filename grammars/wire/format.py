@@ -64,6 +64,10 @@ class Content:
         if self.escaped and (self.calls or not is_quoted):
             raise TypeError("escaped content is a JSON string that no calls follow")
 
+    def spell(self, text: str) -> str:
+        """Returns a text as it stands between opener and closer."""
+        return json.dumps(text, ensure_ascii=False)[1:-1] if self.escaped else text
+
 
 class ContentPlace(StrEnum):
     """Where the content is in a turn with calls."""
@@ -399,7 +403,9 @@ class Format:
             reserved += self.openings
         else:
             reserved = [marker for marker in reserved if marker not in self.openings]
-        reserved += [content.closer for content in self.contents] + [self.head]
+        # In a JSON string, the closer is no text of its own: a quote has an escape.
+        closers = [content.closer for content in self.contents if not content.escaped]
+        reserved += [*closers, self.head]
         return _unique(filter(None, reserved))
 
     @property
