@@ -219,6 +219,10 @@ class Bench:
     def compile(self, trial: Trial, tool_choice: str) -> CompiledTurn:
         """The turn after the prompt of a trial."""
         job = Job(trial.before, TOOLS, tool_choice=tool_choice, template_kwargs=dict(trial.kwargs))
+        return self.compile_job(job)
+
+    def compile_job(self, job: Job) -> CompiledTurn:
+        """The turn of a job."""
         return self._model.compile(job)
 
     def write(self, trial: Trial, turn: CompiledTurn) -> str | None:
