@@ -424,14 +424,10 @@ class Buffer:
             escaped = text[-1] == "\\" and not escaped
         return text + self.take(1)
 
-    def escaped(self, sink: Callable[[str], None]) -> Steps[bool]:
+    def escaped(self, closer: str, sink: Callable[[str], None]) -> Steps[None]:
         """Passes the text inside a JSON string to `sink`, without its escapes, up to the quote that
-        ends it, and takes that quote.
-
-        Returns:
-            whether the quote came. If not, the beginning of an escape may be left, or an escape
-            that JSON does not have.
-        """
+        ends it, and takes the closer, which begins with that quote. Half an escape at the end of
+        the text is dropped."""
         while True:
             match = _STRING_TEXT.match(self._text, self._offset)
             assert match is not None  # it may be empty
@@ -443,10 +439,11 @@ class Buffer:
             if text:
                 sink(text)
             if self.rest.startswith('"'):
-                self.take(1)
-                return True
+                yield from self.accept(closer)
+                return
             if self.closed:
-                return False
+                self.drain()
+                return
             yield
 
     def string(self, ends: StringEnds, quote: str, sink: Callable[[str], None]) -> Steps[None]:

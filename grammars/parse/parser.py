@@ -1,5 +1,4 @@
-"""Push parser: text -> events. It reads any text, in linear time; the events do not depend on the
-chunks."""
+"""Push parser: text -> events, in linear time. The events do not depend on the chunks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -251,8 +250,7 @@ class Parser:
         """True if the text begins with an opener of calls, and not with an opener of content
         (`>>>all`)."""
         openings = tuple(opening.lstrip() for opening in self._format.openings)
-        openers = [content.opener for content in self._format.contents]
-        longer = [opener for opener in openers if opener.startswith(openings)]
+        longer = [o for o in self._format.content_openers if o.startswith(openings)]
         if longer and (yield from self._buffer.peek_text(*longer)):
             return False
         return (yield from self._buffer.peek_text(*openings))
@@ -267,7 +265,7 @@ class Parser:
             self._blank = None
             self.output_start = self._buffer.position
         if wrapping.escaped:
-            yield from self._read_escaped(wrapping)
+            yield from self._begin_content(wrapping)
             return
         closers = (wrapping.closer + tail, wrapping.closer, tail, *self._format.inner_ends)
         ends = tuple(closer for closer in closers if closer)
@@ -285,8 +283,7 @@ class Parser:
         starts = dict.fromkeys(list_starts(format, self._tools), (*format.opening, *format.call))
         if self._recover and isinstance(format.bare, JsonCall):
             starts[start[-2:]] = format.call
-        openers = tuple(content.opener for content in format.contents if content.opener)
-        if openers and (yield from self._buffer.peek_text(*openers)):
+        if (openers := format.content_openers) and (yield from self._buffer.peek_text(*openers)):
             return  # content may begin with the keys of a call
         is_first = True
         while is_first or self._recover or not (format.single or format.opening):
@@ -333,8 +330,8 @@ class Parser:
             closer = format.reasoning.closer.text
             closers = (format.reasoning.pad_close + closer, closer)
             return (*closers, *calls) if self._recover else closers
-        wrappers = tuple(content.opener for content in format.contents if content.opener)
         tail = (format.tail,) if format.tail else ()
+        wrappers = format.content_openers
         outside = (*calls, *wrappers, *format.inner_ends, *tail, *self._strays, *self._ends)
         if self._in_thoughts and self._thoughts:  # the grammar allows calls there, too
             closer = self._thoughts[1]
@@ -384,9 +381,7 @@ class Parser:
             self._wrapping, self._blank = None, ""
         elif stop != self._format.tail and stop not in self._format.inner_ends:
             wrapping = next(c for c in self._format.contents if c.opener == stop)
-            self._begin_content(wrapping)
-            if wrapping.escaped:
-                yield from self._read_escaped(wrapping)
+            yield from self._begin_content(wrapping)
 
     def _close_block(self, stop: str, block: Reasoning) -> Steps[None]:
         """Continues after the closer of the reasoning block."""
@@ -425,7 +420,7 @@ class Parser:
                 continue
             rest = wrapping.opener.removeprefix(opening)
             if (yield from self._buffer.accept(rest, after_space=False)):
-                self._begin_content(wrapping)
+                yield from self._begin_content(wrapping)
                 return
         if self._recover and self._in_block and self._pending is None:
             yield from self._read_pending_calls(stop, opening)
@@ -498,17 +493,12 @@ class Parser:
         if header.is_spaced:
             yield from self._buffer.skip(" ")
 
-    def _begin_content(self, wrapping: Content) -> None:
+    def _begin_content(self, wrapping: Content) -> Steps[None]:
+        """Begins content; if it is in a JSON string, reads all of it."""
         self._wrapping, self._blank, self._in_thoughts = wrapping, None, False
-
-    def _read_escaped(self, wrapping: Content) -> Steps[None]:
-        """Reads content in a JSON string, and what closes it."""
-        self._blank = None
-        if (yield from self._buffer.escaped(self._emit)):
+        if wrapping.escaped:
+            yield from self._buffer.escaped(wrapping.closer, self._emit)
             self._wrapping, self._blank = None, ""
-            yield from self._buffer.accept(wrapping.closer[1:])
-        else:
-            self._buffer.drain()  # half an escape
 
     def _emit(self, text: str) -> None:
         """Emits text outside of calls."""

@@ -245,6 +245,11 @@ class Format:
             raise TypeError(f"format {self.name}: {message}")
 
     @property
+    def content_openers(self) -> tuple[str, ...]:
+        """The texts that open content, without the empty one."""
+        return tuple(content.opener for content in self.contents if content.opener)
+
+    @property
     def escapes_content(self) -> bool:
         """True if content is in a JSON string, so it can contain any text."""
         return self.contents[0].escaped
