@@ -117,6 +117,7 @@ def check_turns(name: str, origin: Origin) -> None:
         "json_turn",  # an object with the answer as a string, or with calls
         "final_answer",  # or with the keys of a call
         "recipient_in_tag",  # a name after another attribute in a tag
+        "channel_fields",
         "bracket_heads",  # or after a word in capitals
         "type_then_recipient",
         "cut_at_thought",  # history is split at a tag, also in arguments
