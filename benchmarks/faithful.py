@@ -36,6 +36,7 @@ from constrained.format_selection.selection import select_format
 from constrained.job import Job
 from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate
+from constrained.template.special_tokens import render_prompt
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.errors import RenderError, ToolError
 from grammars.parse.parser import parse
@@ -218,17 +219,18 @@ class Bench:
     def compile(self, trial: Trial, tool_choice: str) -> CompiledTurn:
         """Returns the turn after the prompt of a trial."""
         job = Job(trial.before, TOOLS, tool_choice=tool_choice, template_kwargs=dict(trial.kwargs))
+        return self.compile_job(job)
+
+    def compile_job(self, job: Job) -> CompiledTurn:
+        """The turn of a job."""
         return self._model.compile(job)
 
     def write(self, trial: Trial, turn: CompiledTurn) -> str | None:
         """Returns what the template writes after the prompt, without the end of turn; None where it
         refuses the conversation, or writes it nowhere after the prompt."""
-        template = self.teaching.template
         try:
-            plain, whole = (
-                template.render(messages, TOOLS, add_generation_prompt=False, **trial.kwargs)
-                for messages in (trial.before, [*trial.before, trial.message])
-            )
+            plain = self._render(trial, trial.before, turn)
+            whole = self._render(trial, [*trial.before, trial.message], turn)
         except Error:
             return None
         is_plain = turn.state.start is Start.PLAIN
@@ -253,6 +255,21 @@ class Bench:
             return f"{turn.state.pad}ok{block.pad_close}{block.closer.text}{block.after}{text}"
         return text
 
+    def _render(self, trial: Trial, messages: Sequence[Message], turn: CompiledTurn) -> str:
+        """The conversation as it enters a prompt: with the markers of the format protected, since
+        templates look for some of them in messages."""
+        block = turn.format.reasoning
+        prompt = render_prompt(
+            self.teaching.template,
+            messages,
+            TOOLS,
+            markers=turn.format.markers,
+            keep=() if block is None else block.markers,
+            add_generation_prompt=False,
+            variables=trial.kwargs,
+        )
+        return prompt.text
+
     def _find_end(self) -> str:
         """Returns what the template writes after content."""
         messages = [_QUESTION, {"role": "assistant", "content": _TEXT}]
@@ -270,6 +287,9 @@ class Bench:
             return None
         text = self.write(trial, turn)
         meant = _find_meant(trial.turn, text or "")
+        spelled = turn.format.contents[0].spell(trial.turn.content)
+        if turn.format.escapes_content and spelled in (text or ""):
+            meant = Turn(trial.turn.content, meant.reasoning, meant.calls)
         over = None if text is None else _end_after_content(text, meant, turn.format.ends)
         if over is not None:
             text, meant = over, Turn(meant.content, meant.reasoning)

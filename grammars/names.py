@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from grammars.errors import ToolError
+from grammars.spelling.json_call import open_json_call
 from grammars.spelling.keyword_arguments import is_word
-from grammars.wire.format import Format, KeywordArguments, Name, is_taggable
+from grammars.wire.format import Format, JsonCall, KeywordArguments, Name, is_taggable
 
 
 def check_names(names: Sequence[str], places: Sequence[str] | None = None) -> None:
@@ -32,9 +33,13 @@ def check_name(format: Format, name: str) -> None:
     Raises:
         ToolError: a character in it could end it, or content begins like a call with this name.
     """
+    message = f"format {format.name} cannot write the name {name!r}"
+    if isinstance(format.bare, JsonCall):
+        opened = open_json_call(format.bare, name)
+        if any(content.opener.startswith(opened) for content in format.contents):
+            raise ToolError(f"{message}: answers begin so", hint="Rename it")
     if Name() not in format.call:
         return
-    message = f"format {format.name} cannot write the name {name!r}"
     is_doubtful = not is_taggable(name) or any(c in name for c in "\"'\r\t {}[]")
     if isinstance(format.hole, KeywordArguments) and not is_word(name):
         is_doubtful = True

@@ -67,7 +67,8 @@ def render(
         ToolError: the format cannot write the name of a call.
     """
     state = state or State()
-    _refuse_markers(turn.content, format, "/content")
+    if not format.escapes_content:
+        _refuse_markers(turn.content, format, "/content")
     _refuse_bare(turn, format)
     body = _content(turn, format)
     if turn.calls:
@@ -102,7 +103,7 @@ def _content(turn: Turn, format: Format) -> str:
         return ""
     for wrapping in format.contents:
         if wrapping.calls or not turn.calls:
-            return wrapping.opener + turn.content + wrapping.closer
+            return wrapping.opener + wrapping.spell(turn.content) + wrapping.closer
     raise RenderError(f"format {format.name} allows no content next to a call", where="/content")
 
 
@@ -148,7 +149,7 @@ def _refuse_bare(turn: Turn, format: Format) -> None:
     if turn.calls and turn.content:
         message = f"format {format.name} allows no content next to a call"
         raise RenderError(message, where="/content")
-    if re.match(begin_call(format), turn.content):
+    if not format.escapes_content and re.match(begin_call(format), turn.content):
         raise RenderError("the content starts like a call", where="/content")
 
 

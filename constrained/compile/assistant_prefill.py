@@ -129,6 +129,8 @@ class _PrefilledTurn:
             raise _refuse(self.prefill, size, is_content=False)
         opener = "".join(turn.format.bare_start)
         content = "".join(self.prefill.content.split())
+        if turn.format.escapes_content:  # it stands in a string, and a call does not
+            return
         if not opener or not content or not turn.policy.select(turn.tools):
             return
         if opener.startswith(content) or content.startswith(opener):
@@ -167,7 +169,9 @@ class _PrefilledTurn:
         if piece not in (_CONTENT, _REASONING):
             tokens = vocabulary.encode_marked(piece, self.turn.markers)
             return _Part(piece, tuple(tokens), is_data=False, is_content=is_content)
-        text = self.prefill.content if is_content else self.prefill.reasoning
+        text = self.prefill.reasoning
+        if is_content:
+            text = self.turn.format.contents[0].spell(self.prefill.content)
         try:
             tokens = vocabulary.encode(text)
         except UnicodeEncodeError as e:

@@ -9,6 +9,9 @@ Markers that begin in data and that the template would complete are cut, too: at
 string, and around text that the template deletes. These markers are not cut: those that begin in
 the template's own text and end in data (a template writes `<`, a key, `>`), those that begin with a
 word at the end of a string, and those that the template makes by changing letters (`|lower`).
+
+Some templates cut a whole turn after a tag such as `</think>`, also if the tag is in an argument of
+a call. So in calls and their results, the tags that a template removes or splits at are cut too.
 """
 
 import itertools
@@ -26,6 +29,7 @@ from constrained.errors import TemplateError
 from constrained.messages import normalise
 from constrained.template.chat_template import ChatTemplate, check_kwargs
 from grammars.byte_cache import MIB, keep_results
+from grammars.infer.text import find_tags
 from grammars.long_json import measure_json, pack_json, write_pieces
 
 # Templates compare these fields rather than write them. They are not cut; a marker is refused.
@@ -123,8 +127,10 @@ def render_prompt(
         removed = _find_removed_texts(template.tree) | kept
         guard = _Guard(character, _read_markers(frozenset(markers), frozenset(), removed))
         reply_guard = _Guard(character, _read_markers(frozenset(markers), kept, removed))
+        tags = frozenset(text for text in removed if find_tags(text) == [text])
+        call_guard = _Guard(character, _read_markers(tags.union(markers), frozenset(), removed))
         text = template.render(
-            _cut_messages(normal, guard, reply_guard),
+            _cut_messages(normal, guard, reply_guard, call_guard),
             _cut_tools(tools, guard),
             add_generation_prompt=add_generation_prompt,
             **guard.cut_data(variables, ("chat_template_kwargs",)),
@@ -336,9 +342,10 @@ class _Guard:
 
 
 def _cut_messages(
-    messages: Sequence[Mapping[str, Any]], guard: _Guard, reply_guard: _Guard
+    messages: Sequence[Mapping[str, Any]], guard: _Guard, reply_guard: _Guard, call_guard: _Guard
 ) -> list[dict[str, Any]]:
-    """Returns the messages with cuts; `reply_guard` is for the content of the assistant."""
+    """Returns the messages with cuts; `reply_guard` is for the content of the assistant,
+    `call_guard` for its calls and their results."""
     cut: list[dict[str, Any]] = []
     for i, message in enumerate(messages):
         safe: dict[str, Any] = {}
@@ -346,6 +353,8 @@ def _cut_messages(
             chosen = guard
             if key == "content" and message["role"] == "assistant":
                 chosen = reply_guard
+            elif key == "tool_calls" or message["role"] == "tool":
+                chosen = call_guard
             safe[guard.cut_text(key)] = chosen.cut_data(item, ("messages", i, key))
         cut.append(safe)
     return cut

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from grammars.build.answer import write_answer
 from grammars.build.calls import CallRules, TurnSpec
+from grammars.build.encoded import encode
 from grammars.build.values import Values
 from grammars.errors import PolicyError
 from grammars.ir.grammar import Grammar, GrammarBuilder
@@ -26,7 +27,17 @@ from grammars.ir.nodes import (
 from grammars.regex.writing import escape_regex, match_any
 from grammars.spelling.json_call import begin_call, style_answer, style_arguments
 from grammars.spelling.keyword_arguments import spell_fixed
-from grammars.turn import Choice, JsonAnswer, Policy, RegexAnswer, Start, State, Think, Tool
+from grammars.turn import (
+    Choice,
+    GrammarAnswer,
+    JsonAnswer,
+    Policy,
+    RegexAnswer,
+    Start,
+    State,
+    Think,
+    Tool,
+)
 from grammars.wire.format import (
     Content,
     Fixed,
@@ -209,7 +220,9 @@ class _TurnRules:
         head = self._opener(way.opener)
         if head is None:
             return []
-        if self._policy.answer is not None:
+        if way.escaped:
+            text = sequence(self._escaped(), self._builder.fixed(way.closer))
+        elif self._policy.answer is not None:
             if way != self._format.contents[0]:
                 return []
             text = self._closed_answer(way.closer) if way.closer else self._answer()
@@ -349,7 +362,7 @@ class _TurnRules:
             PolicyError: the answer may look like a call; `where` points to the answer.
         """
         answer = self._policy.answer
-        if answer is None or self._policy.choice is Choice.REQUIRED:
+        if answer is None or self._policy.choice is Choice.REQUIRED or self._format.escapes_content:
             return
         opening = spell_fixed(self._format.opening).lstrip()
         is_spelled_out = isinstance(bare, JsonArguments) and not opening
@@ -378,6 +391,17 @@ class _TurnRules:
                 where="/response_format",
                 hint="Rename one of them, close the object, or use tool_choice none",
             )
+
+    def _escaped(self) -> Expression:
+        """Any text, or the answer, as it is written inside a JSON string."""
+        if self._policy.answer is None:
+            return optional(self._builder.terminal(encode(ANY_TEXT), "ESCAPED"))
+        if isinstance(self._policy.answer, GrammarAnswer):
+            message = f"format {self._format.name} writes answers as JSON strings"
+            hint = "Use a schema, an expression or a choice for the answer"
+            raise PolicyError(message, where="/response_format", hint=hint)
+        values = Values(self._builder.respell(encode), order=self._policy.key_order)
+        return encode(write_answer(self._policy.answer, values))
 
     def _until(self, marker: str) -> Expression:
         """Returns an expression for free text up to and including the marker."""

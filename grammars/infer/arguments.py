@@ -43,6 +43,10 @@ class Tagged:
     rest: str
 
 
+def _drop_numbers(text: str) -> str:
+    return re.sub("[0-9]+", "", text)
+
+
 def are_sorted(write_call: WriteCall) -> bool:
     """Returns whether the template sorts arguments by their keys."""
     text = write_call({KEYS[1]: VALUES[1], KEYS[0]: VALUES[0]})
@@ -140,6 +144,8 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
     if not is_opened:
         raise DetectError(f"nothing tells where an argument begins: {one!r}")
     if not (is_closed and suffix.startswith(close)):
+        if len(common_suffix(*map(_drop_numbers, (head, middle)))) > len(_drop_numbers(shared)):
+            raise DetectError(f"arguments are numbered: {two!r}")
         raise DetectError(f"nothing tells where the value of an argument ends: {one!r}")
     return head, opener, close
 

@@ -46,6 +46,7 @@ from grammars.infer.turn import (
     find_layout,
     find_layouts,
     infer_ending,
+    infer_escaped_ending,
     infer_mixed,
     read_content,
 )
@@ -77,7 +78,7 @@ from grammars.wire.format import (
 
 # A word or more without quotes and brackets: HyperCLOVAX writes `-> tool/function_call`.
 _HEADER = re.compile(r"""[^"'{}\[\]]*\w{3,}[^"'{}\[\]]*""")
-_LIST_MEMBER = re.compile(r"""\{\s*"[^"\\]+"\s*:\s*\[""")
+_LIST_MEMBER = re.compile(r"""\{\s*(?:"[^"\\]+"\s*:\s*"[^"\\]*"\s*,\s*)*"[^"\\]+"\s*:\s*\[""")
 
 
 class SlipError(DetectError):
@@ -195,7 +196,10 @@ class _TemplateReader:
         first = layout.opening + layout.prefix + calls.one[calls.only.start : calls.only.end]
         head = find_head(chat, plain, call=call, first=first)
         _refuse_content_opener(plain.opener, head, first)
-        ending = infer_ending(chat, opener=plain.opener, tail=plain.tail, rest=layout.rest)
+        if plain.escaped:
+            ending = infer_escaped_ending(chat, tail=plain.tail, rest=layout.rest)
+        else:
+            ending = infer_ending(chat, opener=plain.opener, tail=plain.tail, rest=layout.rest)
         sample = CallSample(
             chat,
             layout,
@@ -203,7 +207,12 @@ class _TemplateReader:
             only=calls.only,
             pair=calls.pair,
         )
-        content = Content(plain.opener.removeprefix(head), ending.closer)
+        content = Content(
+            plain.opener.removeprefix(head),
+            ending.closer,
+            calls=not plain.escaped,
+            escaped=plain.escaped,
+        )
         mixed = infer_mixed(
             chat,
             content,
@@ -506,6 +515,8 @@ def _describe_content(format: Format) -> str:
     manner = "as it is"
     if content.opener or content.closer:
         manner = f"between {content.opener!r} and {content.closer!r}"
+    if content.escaped:
+        manner += ", as a JSON string"
     ends = " or ".join(format.ends) or "nothing"
     return f"content is written {manner}; a turn ends with {ends}"
 

@@ -18,7 +18,8 @@ _NUMBER = re.compile(r"[0-9]+|.", re.DOTALL)
 # `<call_` up to the name; a word with a sign, such as `functools[` (Firefunction) or `Action:`
 # (Command R+), long enough to stand for itself; words up to a colon, `FUNCTION CALL:`, or that
 # fill a line, `BEGIN CALLS`, or both in a heading, `### Tool call:`; a tag with attributes,
-# `<code lang="ts">`, `[CALL id=`, `[[CALL `; the recipient of a message, `to=functions.`; a run
+# `<code lang="ts">`, or up to the name, `<code lang="ts" fn="`, `<|assistant to=tool/`; `[CALL `,
+# `[CALL id=`, `[[CALL `; the recipient of a message, `to=functions.`; a run
 # such as `>>>` (Functionary 3.2), with the word after it, for "```" opens other text as well; a
 # word between signs, `[[call]]`. A word that but a blank or a sign of prose closes, `Call` or
 # `tool(`, could stand in any answer.
@@ -29,7 +30,8 @@ _OPENERS = (
     r"[^\W\d_]\w{3,}(?: \w+){1,2} ?[:：]",
     r"[^\W\d_]\w{3,}(?: \w+)+\n",
     r"#{1,6} [^\W\d_]\w{2,}(?: \w+)*(?:\s?[:：]|\n)",
-    r"\[\w+ [\w-]+=[\"']?$|(?:\[\[|<<)\w{3,}[ :=]$",
+    r"<\W?\w{2,}(?:\s+[\w-]+=(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+))*\s+[\w-]+=[\"']?(?:[\w-]+[./:])*$",
+    r"\[[A-Z][A-Z_]{2,}[ :=][\"']?$|\[\w+ [\w-]+=[\"']?$|(?:\[\[|<<)\w{3,}[ :=]$",
     r"[^\W\d_]\w+=(?:\w+[.:/])?$",
     r"([^\w\s\"'{}\[\]()])\1{2,}\w*",
     r"[^\w\s\"'{}]{1,4}[^\W\d_]\w+[^\w\s\"'{}]{1,4}",

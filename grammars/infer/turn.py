@@ -1,5 +1,7 @@
 """Finds the fixed texts around content and calls, and those that end a turn."""
 
+import json
+import re
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
@@ -16,6 +18,7 @@ from grammars.infer.text import (
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Content, ContentPlace
 
+_CLOSED_STRING = re.compile(r'"[\s}\]]*')
 _HARD_TEXT = 'PROBE "quoted" \\ <b>\n\n- ü'
 
 
@@ -111,10 +114,15 @@ def find_layouts(one: tuple[str, str], two: tuple[str, str], amid: str) -> CallL
 
 @dataclass(frozen=True)
 class Plain:
-    """A turn of content without calls: the text that opens it, and everything after it."""
+    """A turn of content without calls: the text that opens it, and everything after it.
+
+    Args:
+        escaped: the content is in a JSON string.
+    """
 
     opener: str
     tail: str
+    escaped: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,6 +140,23 @@ class TurnEnding:
     ends: tuple[str, ...]
     closer: str = ""
     tail: str = ""
+
+
+def infer_escaped_ending(chat: ProbedTemplate, *, tail: str, rest: str) -> TurnEnding:
+    """Separates the end of turn from what closes calls, and from what closes content in a JSON
+    string: the quote and the brackets after it.
+
+    Args:
+        chat, tail, rest: as for `infer_ending`.
+    """
+    quote = _CLOSED_STRING.match(tail)
+    assert quote is not None  # the text is in a string
+    closer = quote.group().rstrip()
+    end = find_end(chat, tail, closer=closer)
+    if end and end in tail:  # the object may have more members
+        closer = tail[: tail.rindex(end)].rstrip()
+    after_calls = rest[: rest.rindex(end)] if end and end in rest else rest.rstrip()
+    return TurnEnding(after_calls, ends=(end,) if end else (), closer=closer)
 
 
 def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> TurnEnding:
@@ -228,7 +253,10 @@ def read_content(chat: ProbedTemplate) -> Plain:
     opener, found, tail = chat.read(Turn(TEXT)).partition(TEXT)
     if not found:
         raise DetectError("the chat template writes no content")
-    return Plain(opener, tail)
+    is_quoted = opener.endswith('"') and tail.startswith('"')
+    hard = chat.body(Turn(_HARD_TEXT)) if is_quoted else None
+    escaped = json.dumps(_HARD_TEXT, ensure_ascii=False)[1:-1]
+    return Plain(opener, tail, escaped=hard is not None and opener + escaped + tail in hard)
 
 
 def _separates(text: str, prompt: str) -> bool:
@@ -328,6 +356,8 @@ def infer_mixed(
     """
     is_plain = not content.opener and not content.closer
     alone = replace(content, calls=is_plain)
+    if content.escaped:
+        return Mixed(turn, alone, "content is a JSON string, which no call follows")
     body = chat.body(Turn(TEXT, calls=(call,))) or ""
     text = chat.strip(body).removeprefix(turn_head)
     head, found, after = text.partition(TEXT)

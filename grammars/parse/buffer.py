@@ -1,5 +1,6 @@
 """The push buffer of the parser, and scanners that find the end of a value in it."""
 
+import json
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,12 @@ Steps: TypeAlias = Generator[None, None, T]
 """A generator that yields whenever it needs more text, and returns a T."""
 
 _AFTER_BRACKETS = re.compile(r"(?<=[\]}])(?=.)", re.DOTALL)
+# The text of a JSON string, in whole escapes; of a pair of surrogates, both.
+_STRING_TEXT = re.compile(
+    r'(?:[^"\\]|\\(?:[^u]|u(?:[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}'
+    r"|(?![dD][89abAB])[0-9a-fA-F]{4})))*+",
+    re.DOTALL,
+)
 _WHITE_SPACE_SEEN = 8  # characters of white space that `Buffer.sees` skips
 
 
@@ -417,6 +424,28 @@ class Buffer:
             text += self.take(1)
             escaped = text[-1] == "\\" and not escaped
         return text + self.take(1)
+
+    def escaped(self, closer: str, sink: Callable[[str], None]) -> Steps[None]:
+        """Passes the text inside a JSON string to `sink`, without its escapes, up to the quote that
+        ends it, and takes the closer, which begins with that quote. Half an escape at the end of
+        the text is dropped."""
+        while True:
+            match = _STRING_TEXT.match(self._text, self._offset)
+            assert match is not None  # it may be empty
+            try:
+                text = json.loads(f'"{match.group()}"', strict=False)
+            except ValueError:  # JSON does not have this escape
+                text = match.group()
+            self.take(len(match.group()))
+            if text:
+                sink(text)
+            if self.rest.startswith('"'):
+                yield from self.accept(closer)
+                return
+            if self.closed:
+                self.drain()
+                return
+            yield
 
     def string(self, ends: StringEnds, quote: str, sink: Callable[[str], None]) -> Steps[None]:
         """Passes a raw string to `sink`, up to the quote that ends it, and takes that quote."""

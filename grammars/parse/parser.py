@@ -1,5 +1,4 @@
-"""Push parser: text -> events. It reads any text, in linear time; the events do not depend on the
-chunks."""
+"""Push parser: text -> events, in linear time. The events do not depend on the chunks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -251,8 +250,7 @@ class Parser:
         """Returns whether the text begins with an opener of calls, and not with an opener of
         content (`>>>all`)."""
         openings = tuple(opening.lstrip() for opening in self._format.openings)
-        openers = [content.opener for content in self._format.contents]
-        longer = [opener for opener in openers if opener.startswith(openings)]
+        longer = [o for o in self._format.content_openers if o.startswith(openings)]
         if longer and (yield from self._buffer.peek_text(*longer)):
             return False
         return (yield from self._buffer.peek_text(*openings))
@@ -266,6 +264,9 @@ class Parser:
                 return
             self._blank = None
             self.output_start = self._buffer.position
+        if wrapping.escaped:
+            yield from self._begin_content(wrapping)
+            return
         closers = (wrapping.closer + tail, wrapping.closer, tail, *self._format.inner_ends)
         ends = tuple(closer for closer in closers if closer)
         while (stop := (yield from self._buffer.until(ends, self._emit))) is not None:
@@ -282,6 +283,8 @@ class Parser:
         starts = dict.fromkeys(list_starts(format, self._tools), (*format.opening, *format.call))
         if self._recover and isinstance(format.bare, JsonCall):
             starts[start[-2:]] = format.call
+        if (openers := format.content_openers) and (yield from self._buffer.peek_text(*openers)):
+            return  # content may begin with the keys of a call
         is_first = True
         while is_first or self._recover or not (format.single or format.opening):
             count = self._count
@@ -328,8 +331,8 @@ class Parser:
             closer = format.reasoning.closer.text
             closers = (format.reasoning.pad_close + closer, closer)
             return (*closers, *calls) if self._recover else closers
-        wrappers = tuple(content.opener for content in format.contents if content.opener)
         tail = (format.tail,) if format.tail else ()
+        wrappers = format.content_openers
         outside = (*calls, *wrappers, *format.inner_ends, *tail, *self._strays, *self._ends)
         if self._in_thoughts and self._thoughts:  # the grammar allows calls there, too
             closer = self._thoughts[1]
@@ -378,7 +381,8 @@ class Parser:
         elif self._wrapping is not None:
             self._wrapping, self._blank = None, ""
         elif stop != self._format.tail and stop not in self._format.inner_ends:
-            self._begin_content(next(c for c in self._format.contents if c.opener == stop))
+            wrapping = next(c for c in self._format.contents if c.opener == stop)
+            yield from self._begin_content(wrapping)
 
     def _close_block(self, stop: str, block: Reasoning) -> Steps[None]:
         """Continues after the closer of the reasoning block."""
@@ -417,7 +421,7 @@ class Parser:
                 continue
             rest = wrapping.opener.removeprefix(opening)
             if (yield from self._buffer.accept(rest, after_space=False)):
-                self._begin_content(wrapping)
+                yield from self._begin_content(wrapping)
                 return
         if self._recover and self._in_block and self._pending is None:
             yield from self._read_pending_calls(stop, opening)
@@ -490,8 +494,12 @@ class Parser:
         if header.is_spaced:
             yield from self._buffer.skip(" ")
 
-    def _begin_content(self, wrapping: Content) -> None:
+    def _begin_content(self, wrapping: Content) -> Steps[None]:
+        """Begins content; if it is in a JSON string, reads all of it."""
         self._wrapping, self._blank, self._in_thoughts = wrapping, None, False
+        if wrapping.escaped:
+            yield from self._buffer.escaped(wrapping.closer, self._emit)
+            self._wrapping, self._blank = None, ""
 
     def _emit(self, text: str) -> None:
         """Emits text outside of calls."""

@@ -47,11 +47,26 @@ class Content:
 
     Args:
         calls: calls may follow.
+        escaped: the text is inside a JSON string: the opener ends with its first quote, and the
+            closer begins with its last one. No calls may follow.
+
+    Raises:
+        TypeError: an escaped text without quotes around it, or with calls after it.
     """
 
     opener: str = ""
     closer: str = ""
     calls: bool = True
+    escaped: bool = False
+
+    def __post_init__(self) -> None:
+        is_quoted = self.opener.endswith('"') and self.closer.startswith('"')
+        if self.escaped and (self.calls or not is_quoted):
+            raise TypeError("escaped content is a JSON string that no calls follow")
+
+    def spell(self, text: str) -> str:
+        """Returns a text as it stands between opener and closer."""
+        return json.dumps(text, ensure_ascii=False)[1:-1] if self.escaped else text
 
 
 class ContentPlace(StrEnum):
@@ -231,6 +246,16 @@ class Format:
             raise TypeError(f"format {self.name}: {message}")
 
     @property
+    def content_openers(self) -> tuple[str, ...]:
+        """The texts that open content, without the empty one."""
+        return tuple(content.opener for content in self.contents if content.opener)
+
+    @property
+    def escapes_content(self) -> bool:
+        """True if content is in a JSON string, so it can contain any text."""
+        return self.contents[0].escaped
+
+    @property
     def has_content_after_calls(self) -> bool:
         """True if content can come after calls."""
         return ContentPlace.AFTER in self.content_places
@@ -385,7 +410,9 @@ class Format:
             reserved += self.openings
         else:
             reserved = [marker for marker in reserved if marker not in self.openings]
-        reserved += [content.closer for content in self.contents] + [self.head]
+        # In a JSON string, the closer is no text of its own: a quote has an escape.
+        closers = [content.closer for content in self.contents if not content.escaped]
+        reserved += [*closers, self.head]
         return _unique(filter(None, reserved))
 
     @property

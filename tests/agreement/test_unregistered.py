@@ -416,6 +416,21 @@ BARE_KEYS = Format(
     "keys without quotes",
     (Marker("<js>"), Name(), JsonArguments(JsonStyle(bare_keys=True)), Marker("</js>")),
 )
+ANSWER_IN_STRING = Format(
+    "one object with an answer or with a list of calls",
+    (JsonCall(),),
+    opening=(Literal('{"calls": ['),),
+    closing=(Literal("]}"),),
+    contents=(Content('{"answer": "', '"}', calls=False, escaped=True),),
+    between=", ",
+)
+FINAL_ANSWER = Format(
+    "an answer with the keys of a call",
+    (JsonCall(name_key="action", arguments_key="input"),),
+    reasoning=Reasoning(Marker("<think>"), Marker("</think>")),
+    contents=(Content('{"action": "final", "input": "', '"}', calls=False, escaped=True),),
+    between="\n",
+)
 FORMATS = {
     format.name: format
     for format in (
@@ -460,6 +475,8 @@ FORMATS = {
         ID_IN_PYTHON,
         HEREDOCS,
         BARE_KEYS,
+        ANSWER_IN_STRING,
+        FINAL_ANSWER,
     )
 }
 EACH = pytest.mark.parametrize("name", FORMATS)

@@ -8,9 +8,11 @@ import pytest
 
 from benchmarks.faithful import TOOLS, Bench, list_trials
 from benchmarks.inputs.rendered import find_start
-from grammars.errors import RenderError
+from constrained.job import Job
+from grammars.errors import RenderError, ToolError
 from grammars.infer.detect import Origin
 from grammars.infer.reasoning import find_opener
+from grammars.names import check_name
 from grammars.parse.parser import parse
 from grammars.render import render
 from grammars.turn import Start, State, ToolCall, Turn
@@ -112,6 +114,13 @@ def check_turns(name: str, origin: Origin) -> None:
         "sections",  # tags in doubled brackets
         "value_fences",  # headings in front of calls and of each value
         "content_before_thought",
+        "json_turn",  # an object with the answer as a string, or with calls
+        "final_answer",  # or with the keys of a call
+        "recipient_in_tag",  # a name after another attribute in a tag
+        "channel_fields",
+        "bracket_heads",  # or after a word in capitals
+        "type_then_recipient",
+        "cut_at_thought",  # history is split at a tag, also in arguments
     ],
 )
 def test_what_a_template_writes_is_enforced(name: str) -> None:
@@ -238,7 +247,25 @@ def test_words_around_every_answer_are_no_content() -> None:
 
 
 def test_a_template_that_changes_answers_is_told_of() -> None:
-    assert "the template changes the text of answers" in open_bench("json_turn").teaching.notice
+    source = (FOLDER / "json_turn.jinja").read_text(encoding="utf-8")
+    twice = source.replace("m.content|tojson", "m.content|tojson|tojson")
+    assert "the template changes the text of answers" in Bench(twice, name="twice").teaching.notice
+
+
+def test_a_prefill_of_an_answer_in_a_string_is_escaped() -> None:
+    bench = open_bench("final_answer")
+    begun = {"role": "assistant", "content": 'It is "so"\n'}
+    job = Job([{"role": "user", "content": "Go"}, begun], TOOLS, prefill=True)
+    prefix = bench.compile_job(job).prefix
+    written = prefix.text + prefix.healed
+    assert written == '{"action": "final_answer", "action_input": "It is \\"so\\"\\n'
+
+
+def test_no_tool_may_have_the_name_that_opens_an_answer() -> None:
+    format = open_bench("final_answer").teaching.format
+    check_name(format, "final_answers")
+    with pytest.raises(ToolError, match="answers begin so"):
+        check_name(format, "final_answer")
 
 
 def test_what_wraps_answers_is_no_content() -> None:

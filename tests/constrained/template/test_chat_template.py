@@ -627,3 +627,18 @@ def test_tools_are_not_put_where_the_request_puts_something_else(
 ) -> None:
     template = ChatTemplate(variable + NAMED + CHATML)
     assert template.render([USER], [TOOL], **kwargs).startswith(f"{written}<|im_start|>")
+
+
+def test_a_tag_that_a_template_splits_at_stays_in_calls_and_results() -> None:
+    source = (
+        "{% for m in messages %}{{ (m.content or '').split('</plan>')[-1] }}"
+        "{% for c in m.tool_calls or [] %}"
+        "{{ (c.function.arguments|tojson).split('</plan>')[-1] }}{% endfor %}{% endfor %}"
+    )
+    call = {"type": "function", "function": {"name": "f", "arguments": {"a": "1</plan>2"}}}
+    messages = [
+        {"role": "assistant", "content": "3</plan>4", "tool_calls": [call]},
+        {"role": "tool", "content": "5</plan>6"},
+    ]
+    prompt = render_prompt(ChatTemplate(source), messages, markers=())
+    assert prompt.text == '4{"a": "1</plan>2"}5</plan>6'
