@@ -6,6 +6,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
+from constrained.decode.request import PassingOwner
+
 T = TypeVar("T")
 
 
@@ -75,7 +77,7 @@ def find_owner() -> Hashable:
     for owner in (caller.owner, caller.key):
         if owner is not None:
             return owner
-    return object()
+    return PassingOwner()
 
 
 def find_salt(given: str | None, *, is_shared: bool) -> str | None:

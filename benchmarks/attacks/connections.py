@@ -146,6 +146,27 @@ def _list_protocols() -> Iterator[RawAttack]:
     get = partial(write_request, method="GET")
     # No other protocol is spoken, and none gets past the gate.
     yield RawAttack("a WebSocket", partial(get, *_UPGRADE, path="/v1/models"), (200,))
+    for name, path, status in (
+        ("a whole URL as its target", "http://localhost/health", 200),
+        ("a whole URL without a path", "HTTP://localhost?a=/health", 200),
+        ("a URL of another protocol", "ftp://localhost/health", 404),
+        ("a fragment", "/health#a", 404),
+        ("a path of two slashes", "//evil.example/health", 404),
+        ("a path of bytes that are no text", "/v1/files/%00%zz%ff", 404),
+        ("a limit of 5,000 digits", "/v1/files?limit=" + "9" * 5_000, 400),
+        ("15,000 parameters", "/v1/files?" + "a=1&" * 15_000, 200),
+    ):
+        yield RawAttack(name, partial(get, _CLOSE, path=path), (status,))
+    for method in ("TRACE", "FROB"):
+        unknown = partial(write_request, _CLOSE, method=method, path="/health")
+        yield RawAttack(f"the method {method}", unknown, (405,))
+    for encoding in ("gzip", "br", "gzip, gzip"):
+        packed = partial(write_request, _LENGTH, _CLOSE, f"Content-Encoding: {encoding}", body=BODY)
+        yield RawAttack(f"a body in {encoding}", packed, (415,))
+    for encoding in ("utf-16", "utf-16-le", "utf-32"):
+        body = BODY.decode().encode(encoding)
+        length = f"Content-Length: {len(body)}"
+        yield _refuse(f"a body in {encoding}", partial(write_request, length, _CLOSE, body=body))
     yield RawAttack("a WebSocket to nowhere", partial(get, *_UPGRADE, path="/ws"), (404,))
     yield RawAttack(
         "HTTP/2 by an upgrade",

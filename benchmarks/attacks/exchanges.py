@@ -50,7 +50,10 @@ def carry_out(client: httpx.Client, content: bytes, **fields: Any) -> Iterator[i
     sent = upload(client, content)
     yield sent.status_code
     asked = {"endpoint": CHAT, "completion_window": "24h", **fields}
-    made = client.post("/v1/batches", json={**asked, "input_file_id": sent.json()["id"]})
+    body = json.dumps(
+        {**asked, "input_file_id": sent.json()["id"]}
+    )  # ASCII: it may have surrogates
+    made = client.post("/v1/batches", content=body, headers={"Content-Type": "application/json"})
     yield made.status_code
     batch = made.json()
     end = time.monotonic() + PATIENCE
@@ -95,6 +98,13 @@ def send_long_metadata(client: httpx.Client) -> Iterator[int]:
     """Batches that have long values to bring back."""
     for _ in range(10):
         yield from carry_out(client, write_line(1), metadata={"a": write_long(16 * MIB)})
+
+
+def send_odd_metadata(client: httpx.Client) -> Iterator[int]:
+    """Batches whose metadata is not valid text: they must not break the list of all batches."""
+    for metadata in ({"a": "\ud83d"}, {"\ud83d": "a"}):
+        yield from carry_out(client, write_line(1), metadata=metadata)
+        yield client.get("/v1/batches").status_code
 
 
 def fetch_large_file(client: httpx.Client) -> Iterator[int]:
@@ -155,6 +165,7 @@ EXCHANGES = (
     Exchange("a batch of 50,001 lines", send_many_lines),
     Exchange("batches with long paths", send_wrong_urls),
     Exchange("batches with metadata of 16 MB", send_long_metadata),
+    Exchange("batches with metadata of half a character", send_odd_metadata),
     Exchange("a file of 60 MB", fetch_large_file),
     Exchange("a form with a head of 30 MB", send_long_form),
     Exchange("a form of 400,000 parts", send_parts_of_a_form, (400,)),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from secrets import token_hex
 
 from constrained.cache_scope import COMMON, CacheScope
 from constrained.deadline import Deadline, Timings
@@ -111,6 +112,18 @@ class FailedTurn:
 
     trace: tuple[TracedToken, ...]
     events: tuple[Event, ...]
+
+
+@dataclass(frozen=True)
+class PassingOwner:
+    """The owner of the choices of a single request, if its client is not known. No sequence is kept
+    for it: it does not come back.
+
+    Args:
+        name: differs from all others.
+    """
+
+    name: str = field(default_factory=lambda: token_hex(16))
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class RemoteRunner:
         self._idle = threading.Event()
         self._idle.set()
         # Only for the thread of the loop:
-        self._order = AdmissionOrder()
+        self._order = AdmissionOrder(sampler.limits.sequences, clock)
         self._waiting: list[Seat] = []
         self._running: list[RemoteSeat] = []
         self._watch: asyncio.Task[None] | None = None
@@ -155,7 +155,10 @@ class RemoteRunner:
         """Starts requests, up to the number that the engine works on at a time."""
         while self._waiting and len(self._running) < self._sampler.limits.sequences:
             running = [active.seat for active in self._running]
-            seat = self._order.sort(self._waiting, running)[0]
+            admissible = self._order.sort(self._waiting, running)
+            if not admissible:  # the next turn that ends makes room
+                return
+            seat = admissible[0]
             self._waiting.remove(seat)
             self._order.note_admission(seat, self._waiting)
             active = RemoteSeat(seat)
@@ -181,6 +184,7 @@ class RemoteRunner:
             seat.result.set_result(generation)
         finally:
             self._running.remove(active)
+            self._order.note_end(active.seat)
             self._admit()
 
     async def _generate(self, active: RemoteSeat) -> Generation:

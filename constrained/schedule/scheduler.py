@@ -39,7 +39,8 @@ class Schedule:
     """The requests of one engine, waiting and running. Not thread-safe.
 
     A waiting request is admitted when a sequence is idle, in the order of `AdmissionOrder`: many
-    requests of one owner delay a request of another owner by one turn at most. Each step decodes
+    requests of one owner delay a request of another owner by one turn at most, or not at all if the
+    other one was there not long ago and there are several sequences. Each step decodes
     one batch: the next tokens of all running turns, and pieces of the prompts that are not read
     yet, the shortest prompt first (chunked prefill). Prompts of background requests get small
     shares while others run. The tokens that a prompt shares with a sequence are not computed again
@@ -91,7 +92,7 @@ class Schedule:
         self.end: Deadline | None = None
         self._decode_seconds = 0.0  # of the last step
         self._steps = 0
-        self._order = AdmissionOrder()
+        self._order = AdmissionOrder(engine.max_sequences, clock)
 
     @property
     def is_idle(self) -> bool:
@@ -223,7 +224,8 @@ class Schedule:
             self._begin(seat, self._find_idle())
 
     def _choose_seat(self) -> Seat | None:
-        """Returns the next request to admit; None if all wait for a prompt that is being read."""
+        """Returns the next request to admit; None if all wait for a prompt that is being read, or
+        the idle sequence is kept for another owner."""
         running = [active.seat for active in self._running.values()]
         for seat in self._order.sort(self._waiting, running):
             # A request that waits for such a prompt does not hold up those after it.
@@ -470,7 +472,9 @@ class Schedule:
     def _retire(self, number: int) -> None:
         """Ends a turn. Its caller gets the result now or, if text is deferred, during the next
         decode."""
-        self._over.append(self._running.pop(number))
+        running = self._running.pop(number)
+        self._order.note_end(running.seat)
+        self._over.append(running)
         if not self._defers:
             self._hand_over()
 
@@ -488,7 +492,9 @@ class Schedule:
 
     def _fail(self, number: int, error: Exception) -> None:
         """Ends the request of a sequence with an error; the others go on."""
-        _end_in_error(self._running.pop(number), error)
+        running = self._running.pop(number)
+        self._order.note_end(running.seat)
+        _end_in_error(running, error)
 
 
 def _find_drafting(due: Mapping[int, ActiveTurn], *, has_live: bool) -> dict[int, ActiveTurn]:

@@ -136,6 +136,9 @@ def _read_entry(given: Any, place: str) -> Entry:
     tool = _as_json(given, where)
     try:
         text = _encode(tool)
+    except UnicodeEncodeError as e:
+        message = "a tool is not JSON: lone surrogates are not valid in text"
+        raise ToolError(message, where=where, hint="Replace it") from e
     except (TypeError, ValueError) as e:
         raise ToolError(f"a tool is not JSON: {e}", where=where) from e
     except RecursionError as e:

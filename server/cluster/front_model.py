@@ -14,7 +14,7 @@ from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.detached_turn import TurnPacker
 from constrained.deadline import Deadline
 from constrained.decode.filters.events import ProgressMade, StreamEvent
-from constrained.decode.request import Generation
+from constrained.decode.request import Generation, PassingOwner
 from constrained.engine.llama_files import read_header
 from constrained.errors import AbandonedError, BusyError, DeadlineError, ModelError
 from constrained.metrics import Amount, Metrics
@@ -128,10 +128,10 @@ class FrontModel(Model):
         )
 
 
-def _name_owner(owner: Hashable | None) -> str | None:
+def _name_owner(owner: Hashable | None) -> str | PassingOwner | None:
     """Returns a hash of the client, which may be an API key: replicas do not need the key."""
-    if owner is None:
-        return None
+    if owner is None or isinstance(owner, PassingOwner):
+        return owner
     return blake2b(repr(owner).encode(), digest_size=16, person=b"owner").hexdigest()
 
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias
 
 from constrained.compile.detached_turn import DetachedTurn
 from constrained.decode.filters.events import StreamEvent
-from constrained.decode.request import DecodeOptions, Generation
+from constrained.decode.request import DecodeOptions, Generation, PassingOwner
 from grammars.errors import Error
 from server.cluster.prefix_chain import chain_prefixes
 
@@ -66,7 +66,7 @@ class TurnOrder:
     options: DecodeOptions
     chain: tuple[int, ...]
     seconds: float | None = None
-    owner: str | None = None
+    owner: str | PassingOwner | None = None
     background: bool = False
     avoid: frozenset[str] = frozenset()
     ticket: RouteTicket = field(default_factory=RouteTicket, compare=False)

@@ -7,6 +7,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from urllib.parse import unquote
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,6 +27,8 @@ FORM_BYTES = 64 << 10
 """The maximum bytes of a form without its file."""
 GIVEN_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 """The form of an `X-Request-Id` that is accepted from a client."""
+_ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]*)(?P<path>/.*)?", re.IGNORECASE | re.DOTALL)
+"""The target of a request that is a whole URL, without its query."""
 
 
 def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -77,6 +80,7 @@ class Gate:
         if scope["method"] == "HEAD":
             # Answered like GET. uvicorn's own scope still says HEAD, so it leaves out the body.
             scope = {**scope, "method": "GET"}
+        scope = _read_absolute_target(scope)
         headers = {name.lower(): value for name, value in scope["headers"]}
         request_id = _read_request_id(headers)
         send = _CountedReply(
@@ -190,6 +194,23 @@ def _read_request_id(headers: Mapping[bytes, bytes]) -> str:
     """Returns the request id that the client sent, if it is safe in a log; else a new one."""
     given = headers.get(b"x-request-id", b"")
     return given.decode() if GIVEN_ID.fullmatch(given) else make_id("req_")
+
+
+def _read_absolute_target(scope: Scope) -> Scope:
+    """Returns the scope of a request whose target is a whole URL, as clients send it to a proxy,
+    with its path alone. The host of the URL then counts, not the Host header (RFC 9112, 3.2.2).
+    Other requests stay as they are."""
+    found = _ABSOLUTE.fullmatch(scope.get("raw_path") or b"")
+    if found is None:
+        return scope
+    others = [(name, value) for name, value in scope["headers"] if name.lower() != b"host"]
+    raw_path = found["path"] or b"/"
+    return {
+        **scope,
+        "path": unquote(raw_path.decode("ascii")),
+        "raw_path": raw_path,
+        "headers": [(b"host", found["host"]), *others],
+    }
 
 
 def _read_host(text: str) -> str:

@@ -81,10 +81,11 @@ def check_size(schema: Any, settings: Settings, where: str) -> None:
 
 
 def check_echoed(fields: Mapping[str, Any], settings: Settings) -> None:
-    """Refuses values that the reply only repeats, if they are too long.
+    """Refuses values that the reply only repeats, if they are too long or cannot be written in
+    UTF-8.
 
     Raises:
-        HttpError: a value is too long; has the pointer.
+        HttpError: a value is too long, or has a lone surrogate; has the pointer.
     """
     for name, value in fields.items():
         size = 0 if value is None else measure(value, f"/{name}")
@@ -92,6 +93,12 @@ def check_echoed(fields: Mapping[str, Any], settings: Settings) -> None:
             message = f"it has {size:,} bytes as JSON, the limit is {settings.max_echoed:,}"
             hint = "it is only returned unchanged: send less, or raise --max-echoed"
             raise HttpError(400, f"{message}, and {hint}", "too_large", where=f"/{name}")
+        try:
+            for piece in write_pieces(value, ensure_ascii=False):
+                piece.encode()
+        except UnicodeEncodeError as error:
+            message = "it has a lone surrogate, which is not valid in text. Replace it"
+            raise HttpError(400, message, "invalid_value", where=f"/{name}") from error
 
 
 def measure(value: Any, where: str) -> int:

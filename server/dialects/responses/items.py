@@ -389,6 +389,9 @@ def pack_request(value: Any) -> bytes:
     """
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError as error:
+        message = "the request has a lone surrogate, which is not valid in text. Replace it"
+        raise HttpError(400, message, "invalid_json") from error
     except ValueError as error:
         message = f"the request has values that JSON cannot represent: {error}"
         raise HttpError(400, message.encode(errors="replace").decode(), "invalid_json") from error

@@ -133,12 +133,15 @@ class Schedules(RuleBasedStateMachine):
         tail=st.binary(min_size=1, max_size=30),
         max_tokens=st.integers(1, 12),
         scope=st.sampled_from([COMMON, COMMON, OTHER, None]),
+        owner=st.sampled_from([None, "one", "other"]),
     )
-    def ask(self, head: bytes, tail: bytes, max_tokens: int, scope: CacheScope) -> int:
+    def ask(
+        self, head: bytes, tail: bytes, max_tokens: int, scope: CacheScope, owner: str | None
+    ) -> int:
         prompt = tuple(head + tail)
         wanted = [True]
         boundaries = (len(head),) if len(head) > 100 else ()
-        asked = request(prompt, max_tokens, lambda: wanted[0], boundaries, scope=scope)
+        asked = request(prompt, max_tokens, lambda: wanted[0], boundaries, owner, scope)
         (seat,) = add(self.schedule, asked)
         self.asked.append((seat, prompt, max_tokens, wanted))
         return len(self.asked) - 1
@@ -150,7 +153,8 @@ class Schedules(RuleBasedStateMachine):
         if not seat.result.done() or seat.result.exception():
             return number
         tail = bytes(seat.result.result().tokens) + tail
-        return self.ask(bytes(prompt), tail, max_tokens, seat.request.turn.scope)
+        request = seat.request
+        return self.ask(bytes(prompt), tail, max_tokens, request.turn.scope, request.owner)
 
     @rule(number=seats)
     def cancel(self, number: int) -> None:
@@ -521,6 +525,23 @@ def test_who_has_fewer_under_way_goes_first() -> None:
     while not one.result.done():
         schedule.step()
     assert not any(seat.result.done() for seat in many[3:])
+
+
+def test_long_replies_of_one_owner_do_not_delay_another() -> None:
+    schedule = Schedule(Watched(max_sequences=3))
+    finish(schedule, request(letters("b", 3), 1, owner="one"))
+    many = add(schedule, *[request(letters("a", n + 3), 60, owner="many") for n in range(6)])
+    for text in "cde":
+        schedule.step()
+        (one,) = add(schedule, request(letters(text, 3), 1, owner="one"))
+        for _ in range(3):
+            schedule.step()
+        assert one.result.done()
+        assert not any(seat.result.done() for seat in many)
+    while not schedule.is_idle:
+        schedule.step()
+    for n, seat in enumerate(many):
+        assert seat.result.result().tokens == alone(letters("a", n + 3), 60)
 
 
 def test_the_background_is_admitted_behind_all_others() -> None:

@@ -97,6 +97,29 @@ def test_pages_of_files(api: openai.OpenAI) -> None:
         api.files.list(after="none")
 
 
+@pytest.mark.parametrize("metadata", [{"a": "\ud83d"}, {"\ud83d": "a"}])
+def test_metadata_that_is_not_text_is_refused(
+    server: httpx.Client, api: openai.OpenAI, metadata: dict[str, str]
+) -> None:
+    """It would break the reply that lists all batches of the key."""
+    asked = {"input_file_id": upload(api, write_lines({"messages": HELLO})).id, "endpoint": CHAT}
+    body = json.dumps({**asked, "completion_window": "24h", "metadata": metadata})
+    reply = server.post("/v1/batches", content=body, headers={"Content-Type": "application/json"})
+    assert reply.status_code == 400
+    assert reply.json()["error"]["param"] == "/metadata"
+    assert server.get("/v1/batches").status_code == 200
+
+
+def test_ids_of_lines_that_are_not_text_do_not_break_a_batch(
+    server: httpx.Client, api: openai.OpenAI
+) -> None:
+    line = {"method": "POST", "url": CHAT, "body": {"messages": HELLO}}
+    for ids in (["\ud83d"], ["\ud83d", "\ud83d"]):
+        lines = [json.dumps({"custom_id": id, **line}) for id in ids]
+        finish(api, begin(api, "\n".join(lines).encode()))
+        assert server.get("/v1/batches").status_code == 200
+
+
 def test_a_batch(api: openai.OpenAI) -> None:
     batch = begin(api, write_lines({"messages": HELLO}, {"messages": HELLO}), metadata={"a": "b"})
     assert batch.status == "validating"

@@ -286,6 +286,30 @@ def test_only_what_names_this_server_may_ask(host: str, origin: str | None, stat
 
 
 @pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("http://localhost/health", "localhost", 200),
+        ("http://localhost:80/health?a=b", "evil.example", 200),  # the URL counts
+        ("HTTPS://[::1]/health", "localhost", 200),
+        ("http://evil.example/health", "localhost", 403),
+        ("http://localhost@evil.example/health", "localhost", 403),
+        ("http:///health", "localhost", 403),
+        ("http://localhost/v1/models", "localhost", 401),
+        ("http://localhost/none", "localhost", 401),
+        ("http://localhost", "localhost", 200),
+    ],
+)
+def test_a_target_may_be_a_whole_url(target: str, host: str, status: int) -> None:
+    settings = Settings(allowed_hosts=("localhost", "[::1]"), api_keys=("one",))
+    head = f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    with running(scripted("Hi"), settings) as client:
+        url = client.base_url
+        with socket.create_connection((url.host, url.port)) as connection:
+            connection.sendall(head.encode())
+            assert connection.recv(65_536).startswith(f"HTTP/1.1 {status} ".encode())
+
+
+@pytest.mark.parametrize(
     ("name", "keys"),
     [("Authorization", ("Bearer one", "Bearer two")), ("X-Api-Key", ("two", "one"))],
 )
