@@ -35,7 +35,7 @@ class Rule:
     said: str
 
 
-def call_shell(tool: str, **arguments: str) -> Rule:
+def call_shell(tool: str, **arguments: str | list[str]) -> Rule:
     """Reads the file with the code by the shell of an agent, if it offers this tool."""
     return Rule(f'"name": "{tool}"', hermes_call(tool, json.dumps(arguments)))
 
@@ -47,6 +47,7 @@ RULES = (
     call_shell("Bash", command=COMMAND, description="Read the notes"),
     call_shell("bash", command=COMMAND),
     call_shell("run_shell_command", command=COMMAND),
+    call_shell("run_commands", commands=[COMMAND]),
     Rule("", "Notes"),  # a title for the conversation
 )
 """The first counts whose text is there."""

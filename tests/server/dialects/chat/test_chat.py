@@ -247,6 +247,15 @@ def test_what_is_refused_says_where(plain: httpx.Client, body: Json, where: str,
     assert word in error["message"]
 
 
+def test_an_error_has_the_form_of_mistral_too(plain: httpx.Client) -> None:
+    """As Mistral's API describes it: its clients show `message`, and want a text as `code`."""
+    body = plain.post(CHAT, json={"messages": []}).json()
+    assert body.pop("object") == "error"
+    assert body.pop("error") == body
+    assert body["message"]
+    assert isinstance(body["code"], str)
+
+
 def test_functions_of_2023_are_answered_with_a_function_call(painter: httpx.Client) -> None:
     called = {"name": "paint", "arguments": '{"color": "red", "glossy": false}'}
     messages = [
