@@ -151,6 +151,8 @@ CLIENTS = (
         "pi", "coding_agents.py", ("@mariozechner/pi-coding-agent@0",), lacks=OF_SDKS, is_agent=True
     ),
     Client("cline", "coding_agents.py", ("cline@3",), lacks=OF_SDKS, is_agent=True),
+    Client("copilot", "coding_agents.py", ("@github/copilot@1",), lacks=OF_SDKS, is_agent=True),
+    Client("continue", "coding_agents.py", ("@continuedev/cli@1",), lacks=OF_SDKS, is_agent=True),
     Client(
         "agent-framework",
         "agent_framework_run.py",

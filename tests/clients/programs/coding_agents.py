@@ -1,5 +1,5 @@
-"""Agents: runs of `codex exec`, `claude -p`, `opencode run`, `qwen -p`, `pi -p` and `cline`.
-CLIENT_HOME says which: it is the folder of the agent's packages."""
+"""Agents: runs of `codex exec`, `claude -p`, `opencode run`, `qwen -p`, `pi -p`, `cline`,
+`copilot -p` and `cn -p`. CLIENT_HOME says which: it is the folder of the agent's packages."""
 
 import json
 import os
@@ -54,6 +54,19 @@ CLINE_APIS = {
     "ollama": f"{report.URL}/v1",
 }
 CLINE_DATA = ".cline-data"
+COPILOT_APIS = {
+    "completions": {"COPILOT_PROVIDER_BASE_URL": f"{report.URL}/v1"},
+    "responses": {
+        "COPILOT_PROVIDER_BASE_URL": f"{report.URL}/v1",
+        "COPILOT_PROVIDER_WIRE_API": "responses",
+    },
+    "anthropic": {
+        "COPILOT_PROVIDER_BASE_URL": report.URL,
+        "COPILOT_PROVIDER_TYPE": "anthropic",
+    },
+}
+CONTINUE_APIS = {"openai": f"{report.URL}/v1", "anthropic": f"{report.URL}/v1"}
+CONTINUE_CONFIG = ".continue/config.yaml"
 
 
 def describe_pi_providers() -> str:
@@ -86,6 +99,40 @@ def make_cline(provider: str) -> CodingAgent:
         ("--data-dir", f"../{CLINE_DATA}", "--json", "-P", provider, "-m", "demo"),
         read_cline,
         files={f"{CLINE_DATA}/settings/providers.json": json.dumps(kept)},
+    )
+
+
+def make_copilot(api: str) -> CodingAgent:
+    return CodingAgent(
+        "copilot",
+        ("--allow-all-tools", "--no-auto-update", "--silent", "-p"),
+        read_text,
+        environment={
+            **COPILOT_APIS[api],
+            "COPILOT_MODEL": "demo",
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_PROVIDER_API_KEY": "none",
+        },
+    )
+
+
+def make_continue(provider: str) -> CodingAgent:
+    model = {
+        "name": "demo",
+        "provider": provider,
+        "model": "demo",
+        "apiBase": CONTINUE_APIS[provider],
+        "apiKey": "none",
+        "roles": ["chat"],
+        "capabilities": ["tool_use"],
+    }
+    config = {"name": "local", "version": "1.0.0", "schema": "v1", "models": [model]}
+    return CodingAgent(
+        "cn",
+        ("--config", f"../{CONTINUE_CONFIG}", "--auto", "-p"),
+        read_text,
+        files={CONTINUE_CONFIG: json.dumps(config)},  # JSON is YAML, too
+        environment={"CONTINUE_TELEMETRY_ENABLED": "0"},
     )
 
 
@@ -162,6 +209,8 @@ HOME = Path(os.environ["CLIENT_HOME"])
 VARIANTS = {
     "pi": [make_pi(api) for api in PI_APIS],
     "cline": [make_cline(provider) for provider in CLINE_APIS],
+    "copilot": [make_copilot(api) for api in COPILOT_APIS],
+    "continue": [make_continue(provider) for provider in CONTINUE_APIS],
 }
 """Agents that speak several APIs, one after the other."""
 CHOSEN = VARIANTS.get(HOME.name) or [AGENTS[HOME.name]]
