@@ -100,11 +100,14 @@ def cut_middle(text: str, max_length: int = MAX_SHOWN) -> str:
 
 
 def encode_openai_error(error: HttpError) -> dict[str, Any]:
-    """Returns the body of an error in OpenAI's form."""
+    """Returns the body of an error in OpenAI's form. Beside it are the same fields in Mistral's
+    form, which has no object around them: Mistral's clients ask on the same paths."""
     kind = OPENAI_TYPES.get(error.status, "server_error")
-    code = error.status if error.status == 503 else error.code  # as in llama-server
-    body = {"message": error.message, "type": kind, "param": error.where, "code": code}
-    return {"error": body}
+    body = {"message": error.message, "type": kind, "param": error.where, "code": error.code}
+    openai = dict(body)
+    if error.status == 503:
+        openai["code"] = error.status  # as in llama-server
+    return {"error": openai, "object": "error", **body}
 
 
 def as_http_error(error: Exception) -> HttpError:

@@ -7,7 +7,7 @@ may be streams.
 
 from collections.abc import Mapping
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from fastapi import FastAPI
 from pydantic import BaseModel, TypeAdapter
@@ -57,13 +57,15 @@ class ErrorBody(TypedDict):
     param: str | None
     """A JSON pointer into the request; null: the error concerns no single part."""
     code: str | int | None
-    """The kind of error, for programs; with status 503 the status, as in llama-server."""
+    """The kind of error, for programs; inside `error`, with status 503 the status, as in
+    llama-server."""
 
 
-class ErrorReply(TypedDict):
-    """A request that was not answered."""
+class ErrorReply(ErrorBody):
+    """A request that was not answered: the error in OpenAI's form, and beside it in Mistral's."""
 
     error: ErrorBody
+    object: Literal["error"]
 
 
 _DESCRIPTIONS = {

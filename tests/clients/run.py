@@ -148,6 +148,34 @@ CLIENTS = (
         is_agent=True,
     ),
     Client(
+        "pi", "coding_agents.py", ("@mariozechner/pi-coding-agent@0",), lacks=OF_SDKS, is_agent=True
+    ),
+    Client("cline", "coding_agents.py", ("cline@3",), lacks=OF_SDKS, is_agent=True),
+    Client("copilot", "coding_agents.py", ("@github/copilot@1",), lacks=OF_SDKS, is_agent=True),
+    Client("continue", "coding_agents.py", ("@continuedev/cli@1",), lacks=OF_SDKS, is_agent=True),
+    Client(
+        "agent-framework",
+        "agent_framework_run.py",
+        (
+            "agent-framework-core>=1,<2",
+            "agent-framework-openai",
+            "agent-framework-anthropic",
+            "agent-framework-ollama",
+        ),
+        lacks=("auto", "named", "none", "parallel", "reasoning_on", "reasoning_off", "cancel"),
+    ),
+    Client(
+        "langchain-dialects",
+        "langchain_dialects.py",
+        (
+            "langchain>=1,<2",
+            "langchain-openai>=1,<2",
+            "langchain-anthropic>=1,<2",
+            "langchain-ollama>=1,<2",
+        ),
+        lacks=("plain", "auto", "named", "none", "parallel", "reasoning_off", "cancel"),
+    ),
+    Client(
         "strands",
         "strands_agent.py",
         ("strands-agents[openai,anthropic,ollama]>=1.62,<2",),

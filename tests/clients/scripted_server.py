@@ -35,9 +35,10 @@ class Rule:
     said: str
 
 
-def call_shell(tool: str, **arguments: str) -> Rule:
-    """Reads the file with the code by the shell of an agent, if it offers this tool."""
-    return Rule(f'"name": "{tool}"', hermes_call(tool, json.dumps(arguments)))
+def call_shell(tool: str, *, beside: str = "", **arguments: str | list[str]) -> Rule:
+    """Reads the file with the code by the shell of an agent, if it offers this tool; or, if several
+    agents name theirs so, the tool `beside` it."""
+    return Rule(f'"name": "{beside or tool}"', hermes_call(tool, json.dumps(arguments)))
 
 
 RULES = (
@@ -45,8 +46,10 @@ RULES = (
     Rule(GREETING, GREETED),
     call_shell("exec_command", cmd=COMMAND),
     call_shell("Bash", command=COMMAND, description="Read the notes"),
+    call_shell("bash", beside="read_bash", command=COMMAND, description="Read the notes"),
     call_shell("bash", command=COMMAND),
     call_shell("run_shell_command", command=COMMAND),
+    call_shell("run_commands", commands=[COMMAND]),
     Rule("", "Notes"),  # a title for the conversation
 )
 """The first counts whose text is there."""

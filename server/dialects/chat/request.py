@@ -47,6 +47,9 @@ FORMATS = {
     "deepseek-legacy": ReasoningField.REASONING_CONTENT,
 }
 """llama-server's values of `reasoning_format`."""
+CONTINUED = ("prefix", "partial")
+"""Fields of the last message if the reply continues it: in the APIs of DeepSeek and Mistral, and in
+those of Kimi and Qwen."""
 
 
 class ChatRequest(GenerationFields, ReplyChoiceFields):
@@ -134,7 +137,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             max_repetition=self.read_max_repetition(service.settings),
             template_kwargs=self.chat_template_kwargs or {},
             answer=self.read_answer(),
-            prefill=self.continue_final_message is True,
+            prefill=self.continues_last_message,
             cache_salt=self.cache_salt,
             cache_prompt=self.cache_prompt is not False,
         )
@@ -181,10 +184,17 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         if self.functions and self.tools:
             message = "functions and tools are two forms of one thing: leave functions out"
             raise HttpError(400, message, "invalid_value", where="/functions")
-        if self.continue_final_message and self.add_generation_prompt:
+        if self.continues_last_message and self.add_generation_prompt:
             message = "continue_final_message and add_generation_prompt cannot be combined"
             raise HttpError(400, message, "invalid_value", where="/add_generation_prompt")
         self.check_answer(settings)
+
+    @property
+    def continues_last_message(self) -> bool:
+        """True if the reply continues the last message."""
+        if self.continue_final_message is not None:
+            return self.continue_final_message
+        return any(self.messages[-1].get(field) is True for field in CONTINUED)
 
     @property
     def has_functions(self) -> bool:
@@ -215,7 +225,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         for number, message in enumerate(self.messages):
             if message.get("audio"):
                 ignored.append(f"messages/{number}/audio")
-        if self.add_generation_prompt is False and not self.continue_final_message:
+        if self.add_generation_prompt is False and not self.continues_last_message:
             ignored.append("add_generation_prompt")  # a turn begins with the generation prompt
         return tuple(ignored)
 
@@ -232,7 +242,7 @@ def _read_message(message: Json, number: int) -> Json:
     Raises:
         HttpError: a part is neither text nor reasoning, or the message has other reasoning, too.
     """
-    read = dict(message)
+    read = {key: value for key, value in message.items() if key not in CONTINUED}
     content = message.get("content")
     if not content and isinstance(message.get("refusal"), str):
         content = message["refusal"]

@@ -178,7 +178,7 @@ async def apply_template(request: Request) -> Response:
     service, body, turn_request = await read_request(request, ChatRequest, ChatRequest.read)
     compiled = await wait_for_client(request, compile_request(service, turn_request))
     prompt = compiled.turn.prompt
-    is_closed = body.add_generation_prompt is False and not body.continue_final_message
+    is_closed = body.add_generation_prompt is False and not body.continues_last_message
     text = prompt.closed if is_closed and prompt.closed is not None else prompt.text
     # Not on the event loop: the template's output may have millions of characters.
     write = partial(answer_json, {"prompt": text})

@@ -127,7 +127,8 @@ class ShownModel(TypedDict):
     template: str
     details: ModelDetails
     model_info: dict[str, str | int]
-    """By GGUF key: `general.architecture`, and with the architecture as a prefix `context_length`
-    (as served), `embedding_length` and `vocab_size`."""
+    """By GGUF key: `general.architecture`, `general.name` and `general.basename` (the name that the
+    model is served under, if its file has none), and with the architecture as a prefix
+    `context_length` (as served), `embedding_length` and `vocab_size`."""
     capabilities: list[str]
     modified_at: str

@@ -191,7 +191,6 @@ async def show(request: Request) -> ShownModel:
     models: ServedModels = request.app.state.models
     await models.read_facts()
     facts = models.get(service.name).facts
-    architecture = facts.architecture or UNKNOWN
     engine, compiler = service.model.engine, service.model.compiler
     can_do = ["completion", "tools"]
     if compiler.format.reasoning is not None:
@@ -205,13 +204,8 @@ async def show(request: Request) -> ShownModel:
         "parameters": "\n".join(f"{name} {getattr(sampling, name):g}" for name in names),
         "template": compiler.template.source,
         "details": _describe_details(facts),
-        "model_info": {
-            "general.architecture": architecture,
-            "general.parameter_count": facts.parameters,
-            f"{architecture}.context_length": engine.context_length,
-            f"{architecture}.embedding_length": facts.embedding_length,
-            f"{architecture}.vocab_size": len(engine.vocabulary.tokens),
-        },
+        "model_info": _describe_file(service.name, facts, engine.context_length)
+        | {f"{facts.architecture or UNKNOWN}.vocab_size": len(engine.vocabulary.tokens)},
         "capabilities": can_do,
         "modified_at": STARTED_AT,
     }
@@ -219,20 +213,34 @@ async def show(request: Request) -> ShownModel:
 
 def _show_embedding_model(service: EmbeddingService) -> ShownModel:
     facts = service.facts
-    architecture = facts.architecture or UNKNOWN
     return {
         "modelfile": "",
         "parameters": "",
         "template": "",
         "details": _describe_details(facts),
-        "model_info": {
-            "general.architecture": architecture,
-            "general.parameter_count": facts.parameters,
-            f"{architecture}.context_length": facts.context_length,
-            f"{architecture}.embedding_length": facts.embedding_length,
-        },
+        "model_info": _describe_file(service.name, facts, facts.context_length),
         "capabilities": ["embedding"],
         "modified_at": STARTED_AT,
+    }
+
+
+def _describe_file(name: str, facts: ModelFacts, context_length: int) -> dict[str, str | int]:
+    """Describes a model by the keys of GGUF.
+
+    Args:
+        name: that the model is served under.
+        facts: of its file.
+        context_length: in tokens, as served.
+    """
+    architecture = facts.architecture or UNKNOWN
+    title = facts.name or name  # VS Code lists a model by its basename, so there is always one
+    return {
+        "general.architecture": architecture,
+        "general.basename": title,
+        "general.name": title,
+        "general.parameter_count": facts.parameters,
+        f"{architecture}.context_length": context_length,
+        f"{architecture}.embedding_length": facts.embedding_length,
     }
 
 

@@ -1,5 +1,5 @@
-"""Agents: runs of `codex exec`, `claude -p`, `opencode run` and `qwen -p`. CLIENT_HOME says which:
-it is the folder of the agent's packages."""
+"""Agents: runs of `codex exec`, `claude -p`, `opencode run`, `qwen -p`, `pi -p`, `cline`,
+`copilot -p` and `cn -p`. CLIENT_HOME says which: it is the folder of the agent's packages."""
 
 import json
 import os
@@ -42,6 +42,100 @@ OPENCODE: dict[str, Any] = {
 QWEN = {"privacy": {"usageStatisticsEnabled": False}, "general": {"disableAutoUpdate": True}}
 
 
+PI_APIS = {
+    "openai-completions": f"{report.URL}/v1",
+    "openai-responses": f"{report.URL}/v1",
+    "anthropic-messages": report.URL,
+}
+"""The APIs that pi speaks and this server has, with the base URL for each."""
+CLINE_APIS = {
+    "openai-compatible": f"{report.URL}/v1",
+    "anthropic": f"{report.URL}/v1",
+    "ollama": f"{report.URL}/v1",
+}
+CLINE_DATA = ".cline-data"
+COPILOT_APIS = {
+    "completions": {"COPILOT_PROVIDER_BASE_URL": f"{report.URL}/v1"},
+    "responses": {
+        "COPILOT_PROVIDER_BASE_URL": f"{report.URL}/v1",
+        "COPILOT_PROVIDER_WIRE_API": "responses",
+    },
+    "anthropic": {
+        "COPILOT_PROVIDER_BASE_URL": report.URL,
+        "COPILOT_PROVIDER_TYPE": "anthropic",
+    },
+}
+CONTINUE_APIS = {"openai": f"{report.URL}/v1", "anthropic": f"{report.URL}/v1"}
+CONTINUE_CONFIG = ".continue/config.yaml"
+
+
+def describe_pi_providers() -> str:
+    """A provider for each API, named after it."""
+    providers: dict[str, Any] = {}
+    for api, url in PI_APIS.items():
+        model = {"id": "demo", "reasoning": True, "contextWindow": 400_000, "maxTokens": 8000}
+        given = {"baseUrl": url, "api": api, "apiKey": "none"}
+        providers[api] = {**given, "models": [model]}
+    return json.dumps({"providers": providers})
+
+
+def make_pi(api: str) -> CodingAgent:
+    return CodingAgent(
+        "pi",
+        ("--provider", api, "--model", "demo", "-p"),
+        read_text,
+        files={".pi/agent/models.json": describe_pi_providers()},
+    )
+
+
+def make_cline(provider: str) -> CodingAgent:
+    """With a folder of data of its own, it starts no server in the background."""
+    url = CLINE_APIS[provider]
+    settings = {"provider": provider, "apiKey": "none", "model": "demo", "baseUrl": url}
+    given = {"settings": settings, "updatedAt": "2026-01-01T00:00:00Z", "tokenSource": "manual"}
+    kept = {"version": 1, "lastUsedProvider": provider, "modes": {}, "providers": {provider: given}}
+    return CodingAgent(
+        "cline",
+        ("--data-dir", f"../{CLINE_DATA}", "--json", "-P", provider, "-m", "demo"),
+        read_cline,
+        files={f"{CLINE_DATA}/settings/providers.json": json.dumps(kept)},
+    )
+
+
+def make_copilot(api: str) -> CodingAgent:
+    return CodingAgent(
+        "copilot",
+        ("--allow-all-tools", "--no-auto-update", "--silent", "-p"),
+        read_text,
+        environment={
+            **COPILOT_APIS[api],
+            "COPILOT_MODEL": "demo",
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_PROVIDER_API_KEY": "none",
+        },
+    )
+
+
+def make_continue(provider: str) -> CodingAgent:
+    model = {
+        "name": "demo",
+        "provider": provider,
+        "model": "demo",
+        "apiBase": CONTINUE_APIS[provider],
+        "apiKey": "none",
+        "roles": ["chat"],
+        "capabilities": ["tool_use"],
+    }
+    config = {"name": "local", "version": "1.0.0", "schema": "v1", "models": [model]}
+    return CodingAgent(
+        "cn",
+        ("--config", f"../{CONTINUE_CONFIG}", "--auto", "-p"),
+        read_text,
+        files={CONTINUE_CONFIG: json.dumps(config)},  # JSON is YAML, too
+        environment={"CONTINUE_TELEMETRY_ENABLED": "0"},
+    )
+
+
 def read_codex(printed: str) -> str:
     events = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     assert events[-1]["type"] == "turn.completed", events[-1]
@@ -53,6 +147,12 @@ def read_claude(printed: str) -> str:
     result = json.loads(printed)
     assert not result["is_error"], result
     return result["result"]
+
+
+def read_cline(printed: str) -> str:
+    result = json.loads(printed.strip().splitlines()[-1])
+    assert result["type"] == "run_result" and result["finishReason"] == "completed", result
+    return result["text"]
 
 
 def read_text(printed: str) -> str:
@@ -106,22 +206,31 @@ AGENTS = {
     ),
 }
 HOME = Path(os.environ["CLIENT_HOME"])
-AGENT = AGENTS[HOME.name]
+VARIANTS = {
+    "pi": [make_pi(api) for api in PI_APIS],
+    "cline": [make_cline(provider) for provider in CLINE_APIS],
+    "copilot": [make_copilot(api) for api in COPILOT_APIS],
+    "continue": [make_continue(provider) for provider in CONTINUE_APIS],
+}
+"""Agents that speak several APIs, one after the other."""
+CHOSEN = VARIANTS.get(HOME.name) or [AGENTS[HOME.name]]
+
+
+def check_answers(question: str, expected: str) -> list[str]:
+    answers = [agent.ask(question, HOME) for agent in CHOSEN]
+    assert set(answers) == {expected}, answers
+    return answers
 
 
 @scenario
 def plain() -> Any:
-    answer = AGENT.ask(agent_tasks.GREETING, HOME)
-    assert answer == agent_tasks.GREETED, answer
-    return answer
+    return check_answers(agent_tasks.GREETING, agent_tasks.GREETED)
 
 
 @scenario
 def round_trip() -> Any:
     """The model tells the code only where it has seen the result of its call."""
-    answer = AGENT.ask(agent_tasks.QUESTION, HOME)
-    assert answer == agent_tasks.CODE, answer
-    return answer
+    return check_answers(agent_tasks.QUESTION, agent_tasks.CODE)
 
 
 report.main()

@@ -236,6 +236,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"response_format": {"type": "xml"}}, "/response_format", "not known"),
     ({"chat_template_kwargs": {"messages": 1}}, "/chat_template_kwargs/messages", "may not"),
     ({"continue_final_message": True}, "/messages/0", "assistant"),
+    ({"messages": [{**HELLO[0], "prefix": True}]}, "/messages/0", "assistant"),
 ]
 
 
@@ -245,6 +246,15 @@ def test_what_is_refused_says_where(plain: httpx.Client, body: Json, where: str,
     assert error["type"] == "invalid_request_error"
     assert error["param"] == where
     assert word in error["message"]
+
+
+def test_an_error_has_the_form_of_mistral_too(plain: httpx.Client) -> None:
+    """As Mistral's API describes it: its clients show `message`, and want a text as `code`."""
+    body = plain.post(CHAT, json={"messages": []}).json()
+    assert body.pop("object") == "error"
+    assert body.pop("error") == body
+    assert body["message"]
+    assert isinstance(body["code"], str)
 
 
 def test_functions_of_2023_are_answered_with_a_function_call(painter: httpx.Client) -> None:
@@ -399,6 +409,16 @@ def test_a_turn_goes_on(plain: httpx.Client) -> None:
     reply = ask(plain, **body, add_generation_prompt=False)
     assert reply["choices"][0]["message"]["content"] == ", friend."
     assert lasting(fold(chunks_of(plain, **body)))["choices"] == reply["choices"]
+
+
+@needs_own_engine
+@pytest.mark.parametrize("field", ["prefix", "partial"])
+def test_a_turn_goes_on_in_the_forms_of_other_services(plain: httpx.Client, field: str) -> None:
+    begun = {"role": "assistant", "content": "Hello there", field: True}
+    reply = ask(plain, messages=[*HELLO, begun])
+    assert reply["choices"][0]["message"]["content"] == ", friend."
+    whole = ask(plain, messages=[*HELLO, begun, *HELLO])  # of an earlier message, it means nothing
+    assert whole["choices"][0]["message"]["content"] == "Hello there, friend."
 
 
 def test_write_tool_round_trip() -> None:
