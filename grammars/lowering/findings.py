@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from grammars.lowering.document.references import find_draft
+from grammars.lowering.keywords import is_format_validated, is_validated, number_draft
 from grammars.schema.nodes import Finding, Json, Report
 from grammars.schema.subschemas import find_keywords, find_member, unescape
 
@@ -22,6 +24,7 @@ class Findings:
 
     def __init__(self, root: Json):
         self._keywords = find_keywords(root)
+        self._draft = number_draft(find_draft(root))
         self._places: dict[str, Json] = {"": root}
         self.enforced: _Found = {}
         self.checked: _Found = {}
@@ -34,16 +37,29 @@ class Findings:
             self.enforced.setdefault((pointer, keyword), Finding(pointer, keyword))
 
     def check(self, pointer: str, keyword: str, reason: str) -> None:
-        """The validator checks the keyword after generation."""
+        """The validator checks the keyword after generation. It does not if the document's draft
+        does not have the keyword."""
+        if not is_validated(keyword, self._draft):
+            reason = f"not enforced by the mask, and not checked: not in this draft ({reason})"
+            self.ignore(pointer, keyword, reason)
+            return
         self.checked.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
 
     def narrow(self, pointer: str, keyword: str, reason: str) -> None:
         """The mask refuses some values that the keyword allows."""
         self._narrowed.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
 
-    def ignore(self, pointer: str, keyword: str) -> None:
-        """The keyword is unknown."""
-        self._ignored.setdefault((pointer, keyword), Finding(pointer, keyword, "no such keyword"))
+    def check_format(self, pointer: str, name: str) -> None:
+        """The validator checks a known format after generation, if the draft has it."""
+        reason = f"{name!r} is not enforced by the mask"
+        if is_format_validated(name, self._draft):
+            self.check(pointer, "format", reason)
+        else:
+            self.ignore(pointer, "format", f"{reason}, and not checked: not in this draft")
+
+    def ignore(self, pointer: str, keyword: str, reason: str = "no such keyword") -> None:
+        """Neither the mask nor the validator reads the keyword."""
+        self._ignored.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
 
     def note(self, pointer: str, keywords: Iterable[str], *, enforced: bool) -> None:
         """The mask enforces these keywords if `enforced`; otherwise the validator checks them."""

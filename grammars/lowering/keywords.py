@@ -1,6 +1,7 @@
 """Facts about single keywords of JSON Schema (Core, sections 10 and 11; Validation, section 6): to
 which types they apply, which of them a mask can enforce, which restrict nothing."""
 
+import re
 from collections.abc import Mapping
 from math import inf
 
@@ -42,6 +43,48 @@ _ASSERTING = frozenset(
     "additionalProperties propertyNames unevaluatedItems unevaluatedProperties format $ref "
     "$dynamicRef $recursiveRef nullable".split()
 )
+
+
+_FIRST_DRAFT = {
+    **dict.fromkeys(("const", "contains", "propertyNames"), 6),
+    **dict.fromkeys(CASES, 7),
+    **dict.fromkeys(
+        "dependentRequired dependentSchemas minContains maxContains unevaluatedItems "
+        "unevaluatedProperties $recursiveRef".split(),
+        2019,
+    ),
+    **dict.fromkeys(("prefixItems", "$dynamicRef"), 2020),
+}
+"""By keyword, the first draft in which the validator reads it; the others are in all drafts."""
+_LAST_DRAFT = {"$recursiveRef": 2019, "additionalItems": 2019}
+_FIRST_DRAFT_OF_FORMAT = {
+    **dict.fromkeys(("json-pointer", "uri-reference", "uri-template"), 6),
+    **dict.fromkeys(("idn-hostname", "iri", "iri-reference", "relative-json-pointer"), 7),
+    **dict.fromkeys(("duration", "uuid"), 2019),
+}
+_DRAFT_NUMBER = re.compile(r"draft(?:/|-0)(\d+)")
+_LATEST_NUMBER = 2020
+
+
+def number_draft(uri: str) -> int:
+    """The number of the draft with this `$schema`: 4, 6, 7, 2019 or 2020; without one, 2020."""
+    found = _DRAFT_NUMBER.search(uri)
+    return int(found[1]) if found else _LATEST_NUMBER
+
+
+def is_validated(keyword: str, draft: int) -> bool:
+    """True if the validator reads the keyword in this draft, or in all of them.
+
+    Args:
+        keyword: the keyword.
+        draft: from `number_draft`.
+    """
+    return _FIRST_DRAFT.get(keyword, 0) <= draft <= _LAST_DRAFT.get(keyword, draft)
+
+
+def is_format_validated(name: str, draft: int) -> bool:
+    """True if the validator checks this known format in this draft."""
+    return _FIRST_DRAFT_OF_FORMAT.get(name, 0) <= draft
 
 
 def is_asserting(keyword: str) -> bool:

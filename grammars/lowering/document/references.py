@@ -261,9 +261,7 @@ class _Names:
             self._unwritten.append((name, pointer, entered))
         return self._copies[identity]
 
-    def _locate_dynamic(
-        self, reference: str, base: str, keyword: str, scope: _Scope | None
-    ) -> str:
+    def _locate_dynamic(self, reference: str, base: str, keyword: str, scope: _Scope | None) -> str:
         """A dynamic reference as a pointer. It is an ordinary one if it does not lead to a dynamic
         anchor first."""
         resource, _, name = _resolve(reference, base).partition("#")

@@ -343,7 +343,7 @@ class FlatLowering:
             if name in NARROWED:
                 self._findings.narrow(pointer, "format", NARROWED[name])
         elif name in FORMATS or name in ASSERTED:
-            self._findings.check(pointer, "format", f"{name!r} is not enforced by the mask")
+            self._findings.check_format(pointer, name)
         shortest = self._read_length(flat, "minLength", pointer) or 0
         if shortest > _LONG and pattern is not None and _REPEATED.search(pattern):
             self._findings.check(
