@@ -10,6 +10,7 @@ from grammars.schema.nodes import Finding, Json, Report
 from grammars.schema.subschemas import find_keywords, find_member, unescape
 
 _Found = dict[tuple[str, str], Finding]
+_NEVER_WRITTEN = "no value fits, so the key is never written"
 _ALTERNATIVE = re.compile("/(?:anyOf|oneOf|allOf)/[0-9]+(?=/|$)")
 
 
@@ -30,6 +31,7 @@ class Findings:
         self.checked: _Found = {}
         self._narrowed: _Found = {}
         self._ignored: _Found = {}
+        self._barred: _Found = {}
 
     def enforce(self, pointer: str, keyword: str) -> None:
         """The mask enforces the keyword at that JSON pointer."""
@@ -57,6 +59,10 @@ class Findings:
         else:
             self.ignore(pointer, "format", f"{reason}, and not checked: not in this draft")
 
+    def bar(self, pointer: str) -> None:
+        """No value fits the schema of an optional key at that JSON pointer."""
+        self._barred.setdefault((pointer, ""), Finding(pointer, "", _NEVER_WRITTEN))
+
     def ignore(self, pointer: str, keyword: str, reason: str = "no such keyword") -> None:
         """Neither the mask nor the validator reads the keyword."""
         self._ignored.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
@@ -76,7 +82,7 @@ class Findings:
         for key in checked:
             enforced.pop(key, None)
         return Report(
-            enforced=tuple(enforced.values()),
+            enforced=(*enforced.values(), *self._place(self._barred).values()),
             checked=tuple(checked.values()),
             narrowed=tuple(self._place(self._narrowed).values()),
             ignored=tuple(self._place(self._ignored).values()),

@@ -178,7 +178,7 @@ def _lower(
     lowered = lowering.lower(root, "")
     if problem is not None:
         raise problem
-    node, definitions = prune(lowered, lowering.definitions)
+    node, definitions, unwritten = prune(lowered, lowering.definitions)
     if node == NEVER:
         kind = "object" if only_object else "value"
         message = f"the schema allows no {kind}"
@@ -186,6 +186,8 @@ def _lower(
         if pointer:
             message += f": nothing fits {pointer}"
         raise SchemaError(message, where=pointer, hint="Loosen its constraints")
+    for pointer in unwritten:
+        lowering.findings.bar(pointer)
     least = measure_least(node, definitions)
     if least > MAX_SHORTEST_VALUE:
         message = (

@@ -202,8 +202,9 @@ class FlatLowering:
             self._findings.check(pointer, keyword, reason)
         properties: list[Property] = []
         for key, schema in keys.declared.items():
-            node = self._lower(schema, f"{pointer}/properties/{escape(key)}")
-            properties.append(Property(key, node, required=key in required, source=schema))
+            inner = f"{pointer}/properties/{escape(key)}"
+            node = self._lower(schema, inner)
+            properties.append(Property(key, node, key in required, source=schema, pointer=inner))
         extras: list[Extra] = []
         for others in keys.others:
             keyword = "additionalProperties"
