@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from grammars.build.values import StyledStrings, Values, match_texts, write_text
+from grammars.build.values import JsonStrings, StyledStrings, Values, match_texts, write_text
 from grammars.errors import SchemaError
 from grammars.ir.grammar import GrammarBuilder
 from grammars.ir.nodes import (
@@ -43,6 +43,7 @@ from grammars.spelling.keyword_arguments import (
 from grammars.spelling.parts import order_members, sort_properties
 from grammars.spelling.python_values import sort_kinds
 from grammars.spelling.quoted import find_strings
+from grammars.spelling.styles import speaks_json
 from grammars.turn import Tool
 from grammars.wire.format import CallId, CallIndex, Format, KeywordArguments, Marker, Name
 from grammars.wire.format import Literal as FormatLiteral
@@ -108,7 +109,11 @@ class KeywordRules:
         self.format, self.hole, self.tools, self.names = format, format.hole, tools, names
         self.values, self.builder = values, values.builder
         self.enclosing = find_enclosing_texts(format)
-        self.escaped = StyledStrings(self.hole.escaped, self.builder)
+        self.escaped: JsonStrings | StyledStrings
+        if speaks_json(self.hole.escaped):  # such strings are read as JSON
+            self.escaped = JsonStrings(self.hole.escaped, self.builder)
+        else:
+            self.escaped = StyledStrings(self.hole.escaped, self.builder)
         self._several = several
         self._arguments: dict[str, Expression] = {}
 

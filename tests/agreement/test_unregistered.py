@@ -638,3 +638,16 @@ def test_undeclared_arguments_are_sorted_among_the_declared() -> None:
     held = Masked(in_python("sorted", hole), (Tool("get", schema),), policy, State())
     for arguments in ("a=1, m=2", "m=2, z=1", "a=1, m=2, z=3"):
         assert held.accepts(f"<calls>[get({arguments})]</calls>")
+
+
+def test_strings_of_lines_are_json_wherever_the_values_are() -> None:
+    """They are read as JSON, so the grammar has none of Python's escapes."""
+    letter: Any = {"type": "string", "minLength": 1, "maxLength": 2, "pattern": "^[a\\n😀]+$"}
+    tool = Tool("f", lower({"type": "object", "properties": {"x": letter}, "required": ["x"]}))
+    grammar = Masked(LINES, [tool], Policy(choice=Choice.REQUIRED, parallel=False), State())
+    for spelled, text in {r"\u0061": "a", r"\n": "\n", r"\ud83d\ude00": "😀", "a😀": "a😀"}.items():
+        turn = f'<call>f\nwith:\n  x: "{spelled}"\n</call>'
+        assert grammar.accepts(turn), spelled
+        assert parse(turn, LINES, [tool]).calls == (ToolCall("f", {"x": text}),)
+    for spelled in (r"\x61", r"\U0001f600", r"\'", "b"):
+        assert not grammar.accepts(f'<call>f\nwith:\n  x: "{spelled}"\n</call>'), spelled
