@@ -2,8 +2,9 @@
 which types they apply, which of them a mask can enforce, which restrict nothing."""
 
 import re
-from collections.abc import Mapping
-from math import inf
+from collections.abc import Collection, Mapping
+from fractions import Fraction
+from math import inf, lcm
 
 from grammars.schema.nodes import Json
 from grammars.schema.numbers import list_steps
@@ -35,6 +36,7 @@ CASES = ("if", "then", "else")
 MAX_REMAINDERS = 5_000
 """The limit for the remainders of a `multipleOf`. With vocabularies that have all numbers of three
 digits as tokens, one mask meets all remainders. With twice as many, it exceeds its limit."""
+_MAX_PLACES = 15  # decimal places of a double
 _ASSERTING = frozenset(
     "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength "
     "minLength pattern maxItems minItems uniqueItems maxContains minContains maxProperties "
@@ -119,6 +121,19 @@ def count_remainders(divisor: float) -> float:
     if _count_whole(divisor) > MAX_REMAINDERS:
         return inf
     return sum(map(_count_whole, list_steps(divisor)))
+
+
+def count_remainders_together(divisors: Collection[float]) -> int:
+    """Returns the number of states that the mask may need for numbers that may be multiples of any
+    of these divisors. It follows all remainders at once, so they multiply, unless one divisor is a
+    multiple of another."""
+    steps = [Fraction(repr(divisor)) for divisor in divisors]
+    scale = 1
+    places = 1
+    while any((step * scale).denominator > 1 for step in steps) and places <= _MAX_PLACES:
+        scale *= 10
+        places += 1
+    return lcm(*(int(step * scale) for step in steps)) * max(1, places - 1)
 
 
 def _count_whole(divisor: float) -> float:
