@@ -10,7 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from grammars.build.values import StyledStrings, Values, match_texts, write_text
+from grammars.build.values import (
+    UNWRITABLE_KEYS,
+    UNWRITABLE_KEYS_HINT,
+    JsonStrings,
+    StyledStrings,
+    Values,
+    match_texts,
+    write_text,
+)
 from grammars.errors import SchemaError
 from grammars.ir.grammar import GrammarBuilder
 from grammars.ir.nodes import (
@@ -43,6 +51,7 @@ from grammars.spelling.keyword_arguments import (
 from grammars.spelling.parts import order_members, sort_properties
 from grammars.spelling.python_values import sort_kinds
 from grammars.spelling.quoted import find_strings
+from grammars.spelling.styles import speaks_json
 from grammars.turn import Tool
 from grammars.wire.format import CallId, CallIndex, Format, KeywordArguments, Marker, Name
 from grammars.wire.format import Literal as FormatLiteral
@@ -108,7 +117,11 @@ class KeywordRules:
         self.format, self.hole, self.tools, self.names = format, format.hole, tools, names
         self.values, self.builder = values, values.builder
         self.enclosing = find_enclosing_texts(format)
-        self.escaped = StyledStrings(self.hole.escaped, self.builder)
+        self.escaped: JsonStrings | StyledStrings
+        if speaks_json(self.hole.escaped):  # such strings are read as JSON
+            self.escaped = JsonStrings(self.hole.escaped, self.builder)
+        else:
+            self.escaped = StyledStrings(self.hole.escaped, self.builder)
         self._several = several
         self._arguments: dict[str, Expression] = {}
 
@@ -231,15 +244,26 @@ class _Arguments:
         self._ends, self._schema = ends, schema
 
     def write(self) -> Expression:
-        """Returns the arguments of any of the tool's objects."""
-        return choice([self._object(node) for node in self._schema.objects])
+        """Returns the arguments of any of the tool's objects.
 
-    def _object(self, node: Object) -> Expression:
+        Raises:
+            SchemaError: none of them can be written.
+        """
+        written = map(self._object, self._schema.objects)
+        options = [option for option in written if option is not None]
+        if not options:
+            raise SchemaError(UNWRITABLE_KEYS, where="", hint=UNWRITABLE_KEYS_HINT)
+        return choice(options)
+
+    def _object(self, node: Object) -> Expression | None:
+        """Returns the arguments of an object; None if too few of its keys can be written."""
         ordered = sort_properties(node, self._hole)
         properties = [declared for declared in ordered if self._can_write(declared)]
         extras = self._find_extras(node)
         order = order_members(self._hole, self._calls.values.order, extra=bool(extras))
         members = arrange(properties, node.presence, extra=bool(extras), order=order)
+        if isinstance(members, Unordered) and not members.is_possible:
+            return None
         if isinstance(members, Unordered) and members.may_continue(members.start):
             return self._write_unordered(extras, properties, members)
         if isinstance(members, Unordered) or not (properties or extras):

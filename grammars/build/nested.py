@@ -10,6 +10,8 @@ from typing import cast
 
 from grammars.build.members import write_items
 from grammars.build.values import (
+    UNWRITABLE_KEYS,
+    UNWRITABLE_KEYS_HINT,
     Values,
     admits_empty_text,
     match_texts,
@@ -215,7 +217,13 @@ class NestedRules:
         self, members: Unordered, declared: Sequence[Expression], extra: Expression | None
     ) -> Expression:
         """Returns the members in any order. The parameter of the rule holds which members are
-        written."""
+        written.
+
+        Raises:
+            SchemaError: too few of the keys can be written.
+        """
+        if not members.is_possible:
+            raise SchemaError(UNWRITABLE_KEYS, where="", hint=UNWRITABLE_KEYS_HINT)
         if not members.may_continue(members.start):
             return EMPTY
         options: list[tuple[Expression, Condition]] = [(EMPTY, members.can_end)]

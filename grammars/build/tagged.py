@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
 from grammars.build.values import (
+    UNWRITABLE_KEYS,
+    UNWRITABLE_KEYS_HINT,
     Values,
     admits_empty_text,
     choose_word,
@@ -104,7 +106,7 @@ class TaggedRules:
         """Returns all arguments of a tool, from the first tag to the end tag.
 
         Raises:
-            SchemaError: these tags cannot write a key.
+            SchemaError: these tags cannot write a key, or none of the objects.
         """
         tags = self._tags
         empty = tags.end if tags.empty is None else tags.empty
@@ -116,10 +118,12 @@ class TaggedRules:
                 options.append(sequence(self._builder.fixed(tags.open), start.more))
             if start.end:
                 options.append(self._builder.fixed(empty))
+        if not options:
+            raise SchemaError(UNWRITABLE_KEYS, where="", hint=UNWRITABLE_KEYS_HINT)
         return self._builder.define(choice(options), "arguments")
 
     def _find_start(self, node: Object, definitions: Definitions) -> Follow:
-        """Returns an expression for what may come first."""
+        """Returns what may come first; nothing if too few of its keys can be written."""
         ordered = sort_properties(node, self._tags)
         properties = tuple([p for p in ordered if self._can_write(p, definitions)])
         extras = self._find_extras(node, definitions)
@@ -128,6 +132,8 @@ class TaggedRules:
         node = replace(node, properties=properties, additional=None, patterned=extras)
         if not isinstance(members, Unordered):
             return self._write_ordered(node, definitions)
+        if not members.is_possible:
+            return Follow(None, False)
         if not members.may_continue(members.start):
             return Follow(None, True)
         more = self._write_unordered(node, members, definitions)

@@ -92,6 +92,9 @@ _CHARACTER = (
 )
 """One code point in a JSON string; surrogates only as pairs (RFC 8259, sections 7 and 8.2)."""
 
+UNWRITABLE_KEYS = "it requires more keys than such a call can write"
+UNWRITABLE_KEYS_HINT = "Declare its properties, or use a model with a JSON format"
+
 
 @dataclass(frozen=True)
 class Separators:

@@ -4,10 +4,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from grammars.lowering.document.references import find_draft
+from grammars.lowering.keywords import is_format_validated, is_validated, number_draft
 from grammars.schema.nodes import Finding, Json, Report
 from grammars.schema.subschemas import find_keywords, find_member, unescape
 
 _Found = dict[tuple[str, str], Finding]
+_NEVER_WRITTEN = "no value fits, so the key is never written"
 _ALTERNATIVE = re.compile("/(?:anyOf|oneOf|allOf)/[0-9]+(?=/|$)")
 
 
@@ -22,11 +25,13 @@ class Findings:
 
     def __init__(self, root: Json):
         self._keywords = find_keywords(root)
+        self._draft = number_draft(find_draft(root))
         self._places: dict[str, Json] = {"": root}
         self.enforced: _Found = {}
         self.checked: _Found = {}
         self._narrowed: _Found = {}
         self._ignored: _Found = {}
+        self._barred: _Found = {}
 
     def enforce(self, pointer: str, keyword: str) -> None:
         """The mask enforces the keyword at that JSON pointer."""
@@ -34,16 +39,33 @@ class Findings:
             self.enforced.setdefault((pointer, keyword), Finding(pointer, keyword))
 
     def check(self, pointer: str, keyword: str, reason: str) -> None:
-        """The validator checks the keyword after generation."""
+        """The validator checks the keyword after generation. It does not if the document's draft
+        does not have the keyword."""
+        if not is_validated(keyword, self._draft):
+            reason = f"not enforced by the mask, and not checked: not in this draft ({reason})"
+            self.ignore(pointer, keyword, reason)
+            return
         self.checked.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
 
     def narrow(self, pointer: str, keyword: str, reason: str) -> None:
         """The mask refuses some values that the keyword allows."""
         self._narrowed.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
 
-    def ignore(self, pointer: str, keyword: str) -> None:
-        """The keyword is unknown."""
-        self._ignored.setdefault((pointer, keyword), Finding(pointer, keyword, "no such keyword"))
+    def check_format(self, pointer: str, name: str) -> None:
+        """The validator checks a known format after generation, if the draft has it."""
+        reason = f"{name!r} is not enforced by the mask"
+        if is_format_validated(name, self._draft):
+            self.check(pointer, "format", reason)
+        else:
+            self.ignore(pointer, "format", f"{reason}, and not checked: not in this draft")
+
+    def bar(self, pointer: str) -> None:
+        """No value fits the schema of an optional key at that JSON pointer."""
+        self._barred.setdefault((pointer, ""), Finding(pointer, "", _NEVER_WRITTEN))
+
+    def ignore(self, pointer: str, keyword: str, reason: str = "no such keyword") -> None:
+        """Neither the mask nor the validator reads the keyword."""
+        self._ignored.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
 
     def note(self, pointer: str, keywords: Iterable[str], *, enforced: bool) -> None:
         """The mask enforces these keywords if `enforced`; otherwise the validator checks them."""
@@ -60,7 +82,7 @@ class Findings:
         for key in checked:
             enforced.pop(key, None)
         return Report(
-            enforced=tuple(enforced.values()),
+            enforced=(*enforced.values(), *self._place(self._barred).values()),
             checked=tuple(checked.values()),
             narrowed=tuple(self._place(self._narrowed).values()),
             ignored=tuple(self._place(self._ignored).values()),

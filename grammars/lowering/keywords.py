@@ -1,8 +1,10 @@
 """Facts about single keywords of JSON Schema (Core, sections 10 and 11; Validation, section 6): to
 which types they apply, which of them a mask can enforce, which restrict nothing."""
 
-from collections.abc import Mapping
-from math import inf
+import re
+from collections.abc import Collection, Mapping
+from fractions import Fraction
+from math import inf, lcm
 
 from grammars.schema.nodes import Json
 from grammars.schema.numbers import list_steps
@@ -34,6 +36,7 @@ CASES = ("if", "then", "else")
 MAX_REMAINDERS = 5_000
 """The limit for the remainders of a `multipleOf`. With vocabularies that have all numbers of three
 digits as tokens, one mask meets all remainders. With twice as many, it exceeds its limit."""
+_MAX_PLACES = 15  # decimal places of a double
 _ASSERTING = frozenset(
     "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength "
     "minLength pattern maxItems minItems uniqueItems maxContains minContains maxProperties "
@@ -42,6 +45,48 @@ _ASSERTING = frozenset(
     "additionalProperties propertyNames unevaluatedItems unevaluatedProperties format $ref "
     "$dynamicRef $recursiveRef nullable".split()
 )
+
+
+_FIRST_DRAFT = {
+    **dict.fromkeys(("const", "contains", "propertyNames"), 6),
+    **dict.fromkeys(CASES, 7),
+    **dict.fromkeys(
+        "dependentRequired dependentSchemas minContains maxContains unevaluatedItems "
+        "unevaluatedProperties $recursiveRef".split(),
+        2019,
+    ),
+    **dict.fromkeys(("prefixItems", "$dynamicRef"), 2020),
+}
+"""By keyword, the first draft in which the validator reads it; the others are in all drafts."""
+_LAST_DRAFT = {"$recursiveRef": 2019, "additionalItems": 2019}
+_FIRST_DRAFT_OF_FORMAT = {
+    **dict.fromkeys(("json-pointer", "uri-reference", "uri-template"), 6),
+    **dict.fromkeys(("idn-hostname", "iri", "iri-reference", "relative-json-pointer"), 7),
+    **dict.fromkeys(("duration", "uuid"), 2019),
+}
+_DRAFT_NUMBER = re.compile(r"draft(?:/|-0)(\d+)")
+_LATEST_NUMBER = 2020
+
+
+def number_draft(uri: str) -> int:
+    """The number of the draft with this `$schema`: 4, 6, 7, 2019 or 2020; without one, 2020."""
+    found = _DRAFT_NUMBER.search(uri)
+    return int(found[1]) if found else _LATEST_NUMBER
+
+
+def is_validated(keyword: str, draft: int) -> bool:
+    """True if the validator reads the keyword in this draft, or in all of them.
+
+    Args:
+        keyword: the keyword.
+        draft: from `number_draft`.
+    """
+    return _FIRST_DRAFT.get(keyword, 0) <= draft <= _LAST_DRAFT.get(keyword, draft)
+
+
+def is_format_validated(name: str, draft: int) -> bool:
+    """True if the validator checks this known format in this draft."""
+    return _FIRST_DRAFT_OF_FORMAT.get(name, 0) <= draft
 
 
 def is_asserting(keyword: str) -> bool:
@@ -76,6 +121,19 @@ def count_remainders(divisor: float) -> float:
     if _count_whole(divisor) > MAX_REMAINDERS:
         return inf
     return sum(map(_count_whole, list_steps(divisor)))
+
+
+def count_remainders_together(divisors: Collection[float]) -> int:
+    """Returns the number of states that the mask may need for numbers that may be multiples of any
+    of these divisors. It follows all remainders at once, so they multiply, unless one divisor is a
+    multiple of another."""
+    steps = [Fraction(repr(divisor)) for divisor in divisors]
+    scale = 1
+    places = 1
+    while any((step * scale).denominator > 1 for step in steps) and places <= _MAX_PLACES:
+        scale *= 10
+        places += 1
+    return lcm(*(int(step * scale) for step in steps)) * max(1, places - 1)
 
 
 def _count_whole(divisor: float) -> float:

@@ -7,14 +7,18 @@ Lowering may only allow more values, not fewer: a keyword that the mask does not
 """
 
 import json
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from grammars.errors import SchemaError
 from grammars.lowering.document.reading import DocumentReading, read_document
 from grammars.lowering.findings import Findings
-from grammars.lowering.keywords import drop_annotations
+from grammars.lowering.keywords import (
+    MAX_REMAINDERS,
+    count_remainders_together,
+    drop_annotations,
+)
 from grammars.lowering.nodes.flat import FlatLowering
 from grammars.lowering.nodes.inhabitation import (
     NEVER,
@@ -178,7 +182,7 @@ def _lower(
     lowered = lowering.lower(root, "")
     if problem is not None:
         raise problem
-    node, definitions = prune(lowered, lowering.definitions)
+    node, definitions, unwritten = prune(lowered, lowering.definitions)
     if node == NEVER:
         kind = "object" if only_object else "value"
         message = f"the schema allows no {kind}"
@@ -186,6 +190,8 @@ def _lower(
         if pointer:
             message += f": nothing fits {pointer}"
         raise SchemaError(message, where=pointer, hint="Loosen its constraints")
+    for pointer in unwritten:
+        lowering.findings.bar(pointer)
     least = measure_least(node, definitions)
     if least > MAX_SHORTEST_VALUE:
         message = (
@@ -338,6 +344,7 @@ class _Lowering:
                 branches = [self._lower_beside(base, part, pointer) for part in divided]
                 self.findings.enforced = enforced  # of the branches as written
         self.findings.enforce(pointer, keyword)
+        branches = self._limit_multiples(branches, pointer)
         united = Union(tuple(branches))
         numbers = [node for node in flatten(united, self.definitions) if isinstance(node, Number)]
         if len(numbers) > 1 and any("multipleOf" in node.bounds for node in numbers):
@@ -347,6 +354,36 @@ class _Lowering:
             )
         self._narrow_raw(united, pointer, keyword)
         return united
+
+    def _limit_multiples(self, branches: Sequence[Node], pointer: str) -> list[Node]:
+        """Returns the branches without those `multipleOf` whose remainders the mask cannot follow
+        together with those of the branches before them."""
+        divisors = set[float]()
+        limited: list[Node] = []
+        for branch in branches:
+            numbers = [n for n in flatten(branch, self.definitions) if isinstance(n, Number)]
+            own = {n.bounds["multipleOf"] for n in numbers if "multipleOf" in n.bounds}
+            together = divisors | own
+            if own and len(together) > 1 and count_remainders_together(together) > MAX_REMAINDERS:
+                reason = "too many digits for a mask together with the other alternatives"
+                self.findings.check(pointer, "multipleOf", reason)
+                limited.append(self._drop_multiples(branch, frozenset()))
+            else:
+                divisors = together
+                limited.append(branch)
+        return limited
+
+    def _drop_multiples(self, node: Node, seen: Set[str]) -> Node:
+        """Returns the node without `multipleOf` in its alternatives."""
+        match node:
+            case Number():
+                return replace(node, bounds=omit(node.bounds, "multipleOf"))
+            case Union(branches):
+                return Union(tuple(self._drop_multiples(branch, seen) for branch in branches))
+            case Reference(name) if name not in seen and self.definitions[name] != NEVER:
+                return self._drop_multiples(self.definitions[name], seen | {name})
+            case _:
+                return node
 
     def _lower_split(self, split: Split, pointer: str) -> Node:
         """Returns the alternatives, each together with the keywords beside them."""

@@ -114,10 +114,11 @@ def require_nonempty(schema: Schema) -> Schema:
     definitions = _map_values(_tighten_objects, schema.definitions)
     for name, node in schema.definitions.items():
         definitions[name + _SUFFIX] = _tighten(node)
-    node, definitions = prune(_tighten_objects(schema.node), definitions)
-    for name in definitions.keys() - _find_used(node, definitions):
+    pruned = prune(_tighten_objects(schema.node), definitions)
+    definitions = pruned.definitions
+    for name in definitions.keys() - _find_used(pruned.node, definitions):
         del definitions[name]
-    return replace(schema, node=node, definitions=definitions)
+    return replace(schema, node=pruned.node, definitions=definitions)
 
 
 def _tighten_objects(node: Node) -> Node:

@@ -110,12 +110,18 @@ class Array:
 
 @dataclass(frozen=True)
 class Property:
-    """A declared key of an object; `source` is the JSON Schema of its value."""
+    """A declared key of an object.
+
+    Args:
+        source: the JSON Schema of its value.
+        pointer: the JSON pointer of that schema.
+    """
 
     key: str
     node: "Node"
     required: bool
     source: Json = True
+    pointer: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grammars.build.turn import build_turn
-from grammars.errors import PolicyError
+from grammars.errors import PolicyError, SchemaError
+from grammars.formats import FORMATS as REGISTERED
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect, parse
 from grammars.render import render
@@ -27,6 +28,7 @@ from grammars.wire.format import (
     Literal,
     Marker,
     Name,
+    NestedArguments,
     Reasoning,
     Several,
     TaggedArguments,
@@ -655,3 +657,40 @@ def test_undeclared_arguments_are_sorted_among_the_declared() -> None:
     held = Masked(in_python("sorted", hole), (Tool("get", schema),), policy, State())
     for arguments in ("a=1, m=2", "m=2, z=1", "a=1, m=2, z=3"):
         assert held.accepts(f"<calls>[get({arguments})]</calls>")
+
+
+def test_strings_of_lines_are_json_wherever_the_values_are() -> None:
+    """They are read as JSON, so the grammar has none of Python's escapes."""
+    letter: Any = {"type": "string", "minLength": 1, "maxLength": 2, "pattern": "^[a\\n😀]+$"}
+    tool = Tool("f", lower({"type": "object", "properties": {"x": letter}, "required": ["x"]}))
+    grammar = Masked(LINES, [tool], Policy(choice=Choice.REQUIRED, parallel=False), State())
+    for spelled, text in {
+        r"\u000a": "\n",
+        r"\n": "\n",
+        r"\ud83d\ude00": "😀",
+        "a😀": "a😀",
+    }.items():
+        turn = f'<call>f\nwith:\n  x: "{spelled}"\n</call>'
+        assert grammar.accepts(turn), spelled
+        assert parse(turn, LINES, [tool]).calls == (ToolCall("f", {"x": text}),)
+    for spelled in (r"\x61", r"\U0001f600", r"\'", "b"):
+        assert not grammar.accepts(f'<call>f\nwith:\n  x: "{spelled}"\n</call>'), spelled
+
+
+NESTED = next(format for format in REGISTERED if isinstance(format.hole, NestedArguments))
+
+
+@pytest.mark.parametrize(
+    ("format", "pattern"),
+    [(KEY_TAGS, "^x"), (LINES, "^[(]"), (NESTED, "^[ ]")],
+    ids=["tags of the keys", "lines", "nested tags"],
+)
+def test_a_call_without_arguments_is_not_written_where_some_are_required(
+    format: Format, pattern: str
+) -> None:
+    """No key that fits can be written in these formats; without arguments the call does not fit."""
+    some = {"type": "object", "patternProperties": {pattern: {}}, "additionalProperties": False}
+    state, policy = State(), Policy(choice=Choice.REQUIRED)
+    Masked(format, [Tool("f", lower(some))], policy, state)
+    with pytest.raises(SchemaError, match="more keys than such a call can write"):
+        Masked(format, [Tool("f", lower({**some, "minProperties": 1}))], policy, state)

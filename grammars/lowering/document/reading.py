@@ -57,13 +57,12 @@ def read_document(source: Json) -> DocumentReading:
         StepsError: its patterns are too large; `where` points to one of them.
     """
     source = drop_unused(source)
-    count = count_subschemas(source)
-    if count > MAX_SUBSCHEMAS:
-        message = f"the schema has {count:,} subschemas, the limit is {MAX_SUBSCHEMAS:,}"
-        hint = "Split the tool, or allow any value in parts of it"
-        raise SchemaError(message, where="", hint=hint)
+    _limit_size(source)
     meant, repaired = repair(source)
-    document, found = repair_references(localize(meant))
+    local = localize(meant)
+    if local is not meant:
+        _limit_size(local)  # it may have copies of definitions
+    document, found = repair_references(local)
     repaired = (*repaired, *found)
     problem = find_problem(document)
     # a problem without a pointer may be a reference to nothing, which lowering finds
@@ -76,6 +75,14 @@ def read_document(source: Json) -> DocumentReading:
             return DocumentReading(old, repaired, None)
         problem = old_problem  # wrong in both drafts, unlike a list as `items`
     return DocumentReading(document, repaired, problem)
+
+
+def _limit_size(document: Json) -> None:
+    count = count_subschemas(document)
+    if count > MAX_SUBSCHEMAS:
+        message = f"the schema has {count:,} subschemas, the limit is {MAX_SUBSCHEMAS:,}"
+        hint = "Split the tool, or allow any value in parts of it"
+        raise SchemaError(message, where="", hint=hint)
 
 
 def _may_be_old(document: Json) -> bool:

@@ -3,17 +3,30 @@ into JSON pointers into the document.
 
 The target of a dynamic reference is the first schema with its name on the path from the root. The
 path begins in the root, so a name that the root's own resource has always means that one; and a
-name that only one resource has means it, whatever the path.
+name that only one resource has means it, whatever the path. Other names may mean one schema on one
+path and another on the next: then the document is written with a copy of each definition for each
+meaning of the names.
 """
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from urllib.parse import quote, urljoin
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+from urllib.parse import quote, unquote, urljoin
 
 from grammars.errors import SchemaError
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_list, is_object, map_parts, omit
+from grammars.schema.subschemas import (
+    LISTS,
+    MAPS,
+    SINGLES,
+    escape,
+    is_list,
+    is_object,
+    map_parts,
+    omit,
+    unescape,
+)
 from grammars.schema.validator import LATEST
 
 DYNAMIC_REFERENCES = frozenset(["$dynamicRef", "$recursiveRef"])
@@ -22,13 +35,17 @@ _NAMES = re.compile(r'"(\$?id|\$anchor|\$dynamicRef|\$dynamicAnchor|\$recursiveR
 _DYNAMIC = re.compile(r'"\$(dynamicRef|recursiveRef)"\s*:')
 _DRAFT = {"$dynamicRef": "2020-12", "$recursiveRef": "2019-09"}
 _ROOT_ANCHOR = "$recursiveAnchor"  # the name by which `$recursiveRef` finds the root of a resource
+_MAX_COPIES = 200  # of definitions, for different meanings of names
+_Scope: TypeAlias = Mapping[str, str]
+"""What dynamic names mean on a path from the root: the pointers of their schemas."""
 
 
 def localize(source: Json) -> Json:
     """Writes every reference into the document as `#` and a pointer, and removes the names of its
-    parts. Returns the same object if the document names no parts, or has a dynamic reference that
-    no pointer can replace: its target depends on the path to it, or it is in an unknown keyword,
-    where the names that it needs are not looked for.
+    parts. If the target of a dynamic reference depends on the path to it, there is a definition for
+    each target, and the other definitions are left out. Returns the same object if the document
+    names no parts, or has a dynamic reference that no pointer can replace: it is in an unknown
+    keyword, where the names that it needs are not looked for, or has too many targets.
 
     Raises:
         SchemaError: a pointer that starts at the `$id` of its part cannot be rewritten; it would
@@ -38,15 +55,24 @@ def localize(source: Json) -> Json:
         return source
     names = _Names(source)
     names.collect(source, "", "")
-    try:
-        rewritten = names.rewrite(source, "")
-    except _AmbiguousError:
-        rewritten = None
+    rewritten = _rewrite(source, names)
     if rewritten is None or is_dynamic(rewritten, names.dynamic):
         _refuse(names.inner_pointers)
         return source
     _refuse(names.unseen_pointers)
     return source if rewritten == source else rewritten
+
+
+def _rewrite(source: Mapping[str, Json], names: "_Names") -> Json:
+    """The document with pointers for its references; None if that cannot be written."""
+    try:
+        return names.rewrite(source, "")
+    except _AmbiguousError:
+        pass
+    try:
+        return names.rewrite_with_copies(source)
+    except _AmbiguousError:
+        return None
 
 
 def _refuse(pointers: Sequence[str]) -> None:
@@ -91,7 +117,7 @@ def find_draft(root: Json) -> str:
 
 
 class _AmbiguousError(Exception):
-    """The target of a dynamic reference depends on the path to it."""
+    """The target of a dynamic reference depends on the path to it, or there are too many."""
 
 
 class _Names:
@@ -107,6 +133,9 @@ class _Names:
         self.unseen_pointers: list[str] = []  # those of them where it is in an unknown keyword
         self._root = self._base(root, "")
         self._dynamic_anchors: dict[str, dict[str, str]] = {}  # by name and base URI
+        self._schemas: dict[str, tuple[Json, str]] = {}  # by pointer, with the base URI around them
+        self._copies: dict[Hashable, str] = {}  # references to copies, by pointer and scope
+        self._unwritten: list[tuple[str, str, _Scope]] = []  # names of copies, pointers, scopes
 
     def _base(self, flat: Mapping[str, Json], base: str) -> str:
         """Returns the base URI for the references in this schema."""
@@ -121,6 +150,7 @@ class _Names:
 
     def collect(self, schema: Json, base: str, pointer: str) -> Json:
         """Collects the names in a schema and its subschemas."""
+        self._schemas[pointer] = schema, base
         if isinstance(schema, bool):
             return schema
         flat: Mapping[str, Json] = schema
@@ -157,35 +187,83 @@ class _Names:
         if isinstance(name, str) and name:
             self._dynamic_anchors.setdefault(name, {}).setdefault(base, pointer)
 
-    def rewrite(self, schema: Json, base: str) -> Json:
-        """Rewrites the references of a schema and its subschemas.
+    def rewrite(self, schema: Json, base: str, scope: _Scope | None = None) -> Json:
+        """Rewrites the references of a schema and its subschemas. With a scope, they lead to copies
+        for this scope, and the definitions in the schema are left out.
 
         Raises:
-            _AmbiguousError: a dynamic reference has more than one target.
+            _AmbiguousError: without a scope, a dynamic reference has more than one target; or there
+                are too many copies, or a reference leads into an unknown keyword.
         """
         if isinstance(schema, bool):
             return schema
         flat: Mapping[str, Json] = schema
         inner = self._base(flat, base)
         kept = omit(flat, "$anchor", "$dynamicAnchor", "$recursiveAnchor", self._id)
+        if scope is not None:
+            kept = omit(kept, "$defs", "definitions")
+            scope = self._enter(scope, inner)
         reference = flat.get("$ref")
         if isinstance(reference, str):
-            kept["$ref"] = self._locate(reference, inner)
-        kept = map_parts(kept, lambda part, _: self.rewrite(part, inner))
+            kept["$ref"] = self._locate(reference, inner, scope)
+        kept = map_parts(kept, lambda part, _: self.rewrite(part, inner, scope))
         for keyword in self.dynamic:
             reference = flat.get(keyword)
             conjuncts = kept.get("allOf", [])
             if not isinstance(reference, str) or not is_list(conjuncts):
                 continue  # no schema: what validates the document says where
             del kept[keyword]
-            target = self._locate_dynamic(reference, inner, keyword)
+            target = self._locate_dynamic(reference, inner, keyword, scope)
             if "$ref" in kept:
                 kept["allOf"] = [*conjuncts, {"$ref": target}]
             else:
                 kept["$ref"] = target
         return kept
 
-    def _locate_dynamic(self, reference: str, base: str, keyword: str) -> str:
+    def rewrite_with_copies(self, source: Mapping[str, Json]) -> Json:
+        """Rewrites the document, with a copy of each definition for each scope in which a reference
+        leads to it.
+
+        Raises:
+            _AmbiguousError: there are too many copies, or a reference leads into an unknown
+                keyword.
+        """
+        outermost = self._enter({}, self._root)
+        self._copies[_identify_copy("", outermost)] = "#"
+        document = self.rewrite(source, "", outermost)
+        definitions: dict[str, Json] = {}
+        while self._unwritten:
+            name, pointer, scope = self._unwritten.pop()
+            schema, base = self._schemas[pointer]
+            definitions[name] = self.rewrite(schema, base, scope)
+        return {**document, "$defs": definitions}
+
+    def _enter(self, scope: _Scope, base: str) -> _Scope:
+        """Returns the scope in the resource with this base URI; names that the path has met before
+        keep their meaning."""
+        entered = dict(scope)
+        for name, targets in self._dynamic_anchors.items():
+            if base in targets:
+                entered.setdefault(name, targets[base])
+        return entered
+
+    def _copy(self, pointer: str, scope: _Scope) -> str:
+        """Returns the reference to the copy of a schema for a scope."""
+        if pointer not in self._schemas:
+            raise _AmbiguousError
+        schema, base = self._schemas[pointer]
+        entered = self._enter(scope, self._base(schema, base) if is_object(schema) else base)
+        identity = _identify_copy(pointer, entered)
+        if identity not in self._copies:
+            number = len(self._copies)
+            if number > _MAX_COPIES:
+                raise _AmbiguousError
+            name = f"{unescape(pointer.rpartition('/')[2])}-{number}"
+            self._copies[identity] = _write(f"/$defs/{escape(name)}")
+            self._unwritten.append((name, pointer, entered))
+        return self._copies[identity]
+
+    def _locate_dynamic(self, reference: str, base: str, keyword: str, scope: _Scope | None) -> str:
         """Returns a dynamic reference as a pointer. It is an ordinary one if it does not lead to a
         dynamic anchor first."""
         resource, _, name = _resolve(reference, base).partition("#")
@@ -195,23 +273,31 @@ class _Names:
         if self.pointers.get(f"{resource}#{name}", targets.get(resource)) != targets.get(resource):
             targets = {}  # an ordinary anchor has the name here
         if resource not in targets:
-            return self._locate(reference, base)
+            return self._locate(reference, base, scope)
+        if scope is not None:
+            return self._copy(scope.get(name, targets[resource]), scope)
         if self._root in targets:
             return _write(targets[self._root])
         if len(targets) > 1:
             raise _AmbiguousError
         return _write(targets[resource])
 
-    def _locate(self, reference: str, base: str) -> str:
+    def _locate(self, reference: str, base: str, scope: _Scope | None) -> str:
         """Returns the reference as a pointer; unchanged if it leads out of the document, or
         nowhere."""
         whole = _resolve(reference, base)
         if whole in self.pointers:
-            return _write(self.pointers[whole])
-        uri, _, fragment = whole.partition("#")
-        if uri in self.pointers and (not fragment or fragment.startswith("/")):
-            return _write(self.pointers[uri]) + fragment
-        return reference
+            found = _write(self.pointers[whole])
+        else:
+            uri, _, fragment = whole.partition("#")
+            if uri not in self.pointers or (fragment and not fragment.startswith("/")):
+                return reference
+            found = _write(self.pointers[uri]) + fragment
+        return found if scope is None else self._copy(unquote(found[1:]), scope)
+
+
+def _identify_copy(pointer: str, scope: _Scope) -> Hashable:
+    return pointer, frozenset(scope.items())
 
 
 def _resolve(reference: str, base: str) -> str:

@@ -202,8 +202,9 @@ class FlatLowering:
             self._findings.check(pointer, keyword, reason)
         properties: list[Property] = []
         for key, schema in keys.declared.items():
-            node = self._lower(schema, f"{pointer}/properties/{escape(key)}")
-            properties.append(Property(key, node, required=key in required, source=schema))
+            inner = f"{pointer}/properties/{escape(key)}"
+            node = self._lower(schema, inner)
+            properties.append(Property(key, node, key in required, source=schema, pointer=inner))
         extras: list[Extra] = []
         for others in keys.others:
             keyword = "additionalProperties"
@@ -343,7 +344,7 @@ class FlatLowering:
             if name in NARROWED:
                 self._findings.narrow(pointer, "format", NARROWED[name])
         elif name in FORMATS or name in ASSERTED:
-            self._findings.check(pointer, "format", f"{name!r} is not enforced by the mask")
+            self._findings.check_format(pointer, name)
         shortest = self._read_length(flat, "minLength", pointer) or 0
         if shortest > _LONG and pattern is not None and _REPEATED.search(pattern):
             self._findings.check(

@@ -4,6 +4,7 @@ grammar is built."""
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from math import inf, isinf
+from typing import NamedTuple
 
 from grammars.byte_cache import MIB, keep_results
 from grammars.regex.texts import Texts, match_words
@@ -32,14 +33,27 @@ from grammars.steps import spend
 NEVER = Union(())
 
 
-def prune(node: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str, Node]]:
-    """Removes alternatives, keys and definitions without values.
+class Pruned(NamedTuple):
+    """A node and its definitions without alternatives, keys and definitions that have no value.
 
-    Returns:
-        the pruned root (`Union(())` if it has no value) and the pruned definitions.
+    Args:
+        node: the root; `Union(())` if it has no value.
+        definitions: the definitions.
+        unwritten: JSON pointers of optional properties that no object can have, since nothing fits
+            their schemas. Those that a schema forbids by `false` are left out.
     """
-    alive = _find_alive(definitions)
-    return _prune(node, alive), {name: _prune(found, alive) for name, found in definitions.items()}
+
+    node: Node
+    definitions: dict[str, Node]
+    unwritten: Sequence[str]
+
+
+def prune(node: Node, definitions: Mapping[str, Node]) -> Pruned:
+    """Removes alternatives, keys and definitions without values."""
+    pruning = _Pruning(_find_alive(definitions))
+    root = pruning.prune(node)
+    rest = {name: pruning.prune(found) for name, found in definitions.items()}
+    return Pruned(root, rest, pruning.list_unwritten())
 
 
 def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
@@ -56,7 +70,7 @@ def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
     queue = list(definitions)
     while queue:
         name = queue.pop()
-        if name not in alive and _prune(definitions[name], alive) != NEVER:
+        if name not in alive and _Pruning(alive).prune(definitions[name]) != NEVER:
             alive.add(name)
             queue += named_by[name]  # this may be the last one that they needed
     return alive
@@ -65,42 +79,17 @@ def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
 def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
     """Returns the JSON pointer of the innermost required property without a value; "" if there is
     none."""
-    alive = _find_alive(definitions)
+    pruning = _Pruning(_find_alive(definitions))
     pointer = ""
     while isinstance(node, Object):
         for declared in node.properties:
-            if declared.required and _prune(declared.node, alive) == NEVER:
+            if declared.required and pruning.prune(declared.node) == NEVER:
                 pointer = f"{pointer}/properties/{escape(declared.key)}"
                 node = declared.node
                 break
         else:  # the condition on its keys excludes all values
             break
     return pointer
-
-
-def _prune(node: Node, alive: Set[str]) -> Node:
-    """Returns the node without parts that have no value, if `alive` are the definitions with
-    values."""
-    spend()
-    match node:
-        case Reference(name):
-            is_empty = name not in alive
-        case Constant(values):
-            is_empty = not values
-        case String():
-            is_empty = _has_no_text(node)
-        case Number():
-            is_empty = has_no_number(node)
-        case Union(branches):
-            pruned = [_prune(branch, alive) for branch in branches]
-            return unite([branch for branch in pruned if branch != NEVER])
-        case Object():
-            return _prune_object(node, alive)
-        case Array():
-            return _prune_array(node, alive)
-        case _:
-            return node
-    return NEVER if is_empty else node
 
 
 @keep_results("regexes", MIB)
@@ -115,88 +104,127 @@ def _has_no_text(node: String) -> bool:
     return Texts((pattern, f"(?s:.{{{shortest},{most}}})")).is_empty()
 
 
-def _prune_object(node: Object, alive: Set[str]) -> Node:
-    kept: list[Property] = []
-    barred: list[str] = []
-    for declared in node.properties:
-        inner = _prune(declared.node, alive)
-        if inner != NEVER:
-            kept.append(replace(declared, node=inner))
-        elif declared.required:
-            return NEVER
-        else:
-            barred.append(declared.key)
-    pruned = _prune_extras(replace(node, properties=tuple(kept)), barred, alive)
-    if node.presence != FREE:
-        members = Unordered(kept, bool(pruned.extras), node.presence)
-        if not members.is_possible:
-            return NEVER
-    return pruned
+class _Pruning:
+    """Removes what has no value.
 
+    Args:
+        alive: the names of the definitions that have a value.
+    """
 
-def _prune_extras(node: Object, barred: list[str], alive: Set[str]) -> Object:
-    """Returns the object, with the undeclared keys that have values and are not barred."""
-    unbarred = Texts((), match_words(barred))
-    kept: list[Extra] = []
-    for extra in node.extras:
-        inner = _prune(extra.node, alive)
-        keys = extra.keys.intersect(unbarred)
-        if inner != NEVER and not keys.is_empty():
-            kept.append(replace(extra, node=inner, keys=keys))
-    if kept and kept[-1].keys.is_free:
-        rest = kept.pop()
-        node = replace(node, additional=rest.node, additional_source=rest.source)
-    else:
-        node = replace(node, additional=None, additional_source=False)
-    return replace(node, patterned=tuple(kept))
+    def __init__(self, alive: Set[str]):
+        self._alive = alive
+        self._kept: set[str] = set()  # pointers of properties
+        self._removed: dict[str, None] = {}  # the same, in order
 
+    def list_unwritten(self) -> list[str]:
+        """Returns the pointers of properties that were removed wherever they were: alternatives may
+        have the same one."""
+        return [pointer for pointer in self._removed if pointer not in self._kept]
 
-def _prune_array(node: Array, alive: Set[str]) -> Node:
-    prefix: list[Node] = []
-    items = _prune_item(node.items, alive)
-    longest = inf if node.max_items is None else node.max_items
-    for index, item in enumerate(node.prefix):
-        inner = _prune(item, alive)
-        if inner == NEVER:
-            longest = min(index, longest)
-            items = None
-            break
-        prefix.append(inner)
-    if items is None:
-        longest = min(longest, len(prefix))
-    if longest < node.min_items:
-        return NEVER
-    pruned = replace(
-        node,
-        prefix=tuple(prefix),
-        items=items,
-        max_items=None if isinf(longest) else int(longest),
-    )
-    if node.contains is None:
+    def prune(self, node: Node) -> Node:
+        """Returns the node without parts that have no value."""
+        spend()
+        match node:
+            case Reference(name):
+                is_empty = name not in self._alive
+            case Constant(values):
+                is_empty = not values
+            case String():
+                is_empty = _has_no_text(node)
+            case Number():
+                is_empty = has_no_number(node)
+            case Union(branches):
+                pruned = [self.prune(branch) for branch in branches]
+                return unite([branch for branch in pruned if branch != NEVER])
+            case Object():
+                return self._prune_object(node)
+            case Array():
+                return self._prune_array(node)
+            case _:
+                return node
+        return NEVER if is_empty else node
+
+    def _prune_object(self, node: Object) -> Node:
+        kept: list[Property] = []
+        barred: list[str] = []
+        for declared in node.properties:
+            inner = self.prune(declared.node)
+            if inner != NEVER:
+                kept.append(replace(declared, node=inner))
+                self._kept.add(declared.pointer)
+            elif declared.required:
+                return NEVER
+            else:
+                barred.append(declared.key)
+                if declared.source is not False:
+                    self._removed[declared.pointer] = None
+        pruned = self._prune_extras(replace(node, properties=tuple(kept)), barred)
+        if node.presence != FREE:
+            members = Unordered(kept, bool(pruned.extras), node.presence)
+            if not members.is_possible:
+                return NEVER
         return pruned
-    contains = _prune_contains(node.contains, pruned, alive)
-    counted = replace(pruned, contains=contains)
-    return counted if Counted(counted).is_possible else NEVER
 
+    def _prune_extras(self, node: Object, barred: list[str]) -> Object:
+        """Returns the object, with the undeclared keys that have values and are not barred."""
+        unbarred = Texts((), match_words(barred))
+        kept: list[Extra] = []
+        for extra in node.extras:
+            inner = self.prune(extra.node)
+            keys = extra.keys.intersect(unbarred)
+            if inner != NEVER and not keys.is_empty():
+                kept.append(replace(extra, node=inner, keys=keys))
+        if kept and kept[-1].keys.is_free:
+            rest = kept.pop()
+            node = replace(node, additional=rest.node, additional_source=rest.source)
+        else:
+            node = replace(node, additional=None, additional_source=False)
+        return replace(node, patterned=tuple(kept))
 
-def _prune_contains(contains: Contains, array: Array, alive: Set[str]) -> Contains:
-    """Returns the same for `contains`, with the prefix and items that are left of the array."""
+    def _prune_array(self, node: Array) -> Node:
+        prefix: list[Node] = []
+        items = self._prune_item(node.items)
+        longest = inf if node.max_items is None else node.max_items
+        for index, item in enumerate(node.prefix):
+            inner = self.prune(item)
+            if inner == NEVER:
+                longest = min(index, longest)
+                items = None
+                break
+            prefix.append(inner)
+        if items is None:
+            longest = min(longest, len(prefix))
+        if longest < node.min_items:
+            return NEVER
+        pruned = replace(
+            node,
+            prefix=tuple(prefix),
+            items=items,
+            max_items=None if isinf(longest) else int(longest),
+        )
+        if node.contains is None:
+            return pruned
+        contains = self._prune_contains(node.contains, pruned)
+        counted = replace(pruned, contains=contains)
+        return counted if Counted(counted).is_possible else NEVER
 
-    def prune_items(nodes: Sequence[Node | None]) -> tuple[Node | None, ...]:
-        kept = [_prune_item(node, alive) for node in nodes[: len(array.prefix)]]
-        after = None if array.items is None else _prune_item(nodes[-1], alive)
-        return (*kept, after)
+    def _prune_contains(self, contains: Contains, array: Array) -> Contains:
+        """Returns the same for `contains`, with the prefix and items that are left of the array."""
 
-    return replace(
-        contains,
-        matching=prune_items(contains.matching),
-        others=prune_items(contains.others),
-    )
+        def prune_items(nodes: Sequence[Node | None]) -> tuple[Node | None, ...]:
+            kept = [self._prune_item(node) for node in nodes[: len(array.prefix)]]
+            after = None if array.items is None else self._prune_item(nodes[-1])
+            return (*kept, after)
 
+        return replace(
+            contains,
+            matching=prune_items(contains.matching),
+            others=prune_items(contains.others),
+        )
 
-def _prune_item(node: Node | None, alive: Set[str]) -> Node | None:
-    """Returns the node of an item; None if it has no value."""
-    if node is None:
-        return None
-    pruned = _prune(node, alive)
-    return None if pruned == NEVER else pruned
+    def _prune_item(self, node: Node | None) -> Node | None:
+        """Returns the node of an item; None if it has no value."""
+        if node is None:
+            return None
+        pruned = self.prune(node)
+        return None if pruned == NEVER else pruned

@@ -6,7 +6,7 @@ only if each of them lacks a key of the other, and the texts of strings are not 
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from itertools import chain, combinations, product
+from itertools import combinations, product
 
 from grammars.lowering.nodes.inhabitation import NEVER
 from grammars.schema.nodes import (
@@ -75,8 +75,8 @@ def _list_common_values(constants: Mapping[int, Constant]) -> Iterator[tuple[int
     owners: dict[Hashable, list[int]] = {}
     for i, constant in constants.items():
         spend(len(constant.values))
-        for value in constant.values:
-            before = owners.setdefault(identify(value), [])
+        for identity in dict.fromkeys(map(identify, constant.values)):  # 1 and 1.0 are one value
+            before = owners.setdefault(identity, [])
             yield from ((j, i) for j in before)
             before.append(i)
 
@@ -99,8 +99,9 @@ def _find_tags(node: Object) -> dict[str, tuple[Json, ...]]:
 
 
 def _share_no_value(groups: Sequence[tuple[Json, ...]]) -> bool:
-    found = list(map(identify, chain.from_iterable(groups)))
-    return len(set(found)) == len(found)
+    """True if no value is in two groups; it may be in one of them twice, as 1 and 1.0."""
+    distinct = [set(map(identify, values)) for values in groups]
+    return len(set[Hashable]().union(*distinct)) == sum(map(len, distinct))
 
 
 def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:

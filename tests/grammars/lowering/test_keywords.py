@@ -5,13 +5,17 @@ from itertools import permutations
 from typing import Any
 
 import jsonschema_rs
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from constrained.replay.schemas import check_schemas
 from grammars.errors import SchemaError
+from grammars.lowering.keywords import is_format_validated, is_validated
 from grammars.lowering.lower import lower
+from grammars.regex.string_formats import ASSERTED, FORMATS
+from grammars.schema.validator import Validator
 
 Json = Any
 
@@ -119,3 +123,71 @@ def test_the_mask_takes_what_is_valid(schema: Json) -> None:
         assert not any(result["delivered"] for result in found) or valid(value), value
         assert accepted or not valid(value), f"{value} is refused"
         assert report.checked or not accepted or valid(value), f"{value} is taken"
+
+
+DRAFTS = {
+    4: "http://json-schema.org/draft-04/schema#",
+    6: "http://json-schema.org/draft-06/schema#",
+    7: "http://json-schema.org/draft-07/schema#",
+    2019: "https://json-schema.org/draft/2019-09/schema",
+    2020: "https://json-schema.org/draft/2020-12/schema",
+}
+VIOLATIONS: list[tuple[str, dict[str, Json], Json]] = [
+    ("const", {"const": 1}, 2),
+    ("contains", {"contains": {"type": "string"}}, [1]),
+    ("minContains", {"contains": True, "minContains": 2}, [1]),
+    ("maxContains", {"contains": True, "maxContains": 1}, [1, 2]),
+    ("propertyNames", {"propertyNames": {"maxLength": 1}}, {"aa": 1}),
+    ("if", {"if": {}, "then": {"type": "null"}}, 1),
+    ("then", {"if": {}, "then": {"type": "null"}}, 1),
+    ("else", {"if": {"not": {}}, "else": {"type": "null"}}, 1),
+    ("dependentRequired", {"dependentRequired": {"a": ["b"]}}, {"a": 1}),
+    ("dependentSchemas", {"dependentSchemas": {"a": {"maxProperties": 0}}}, {"a": 1}),
+    ("dependencies", {"dependencies": {"a": ["b"]}}, {"a": 1}),
+    ("unevaluatedProperties", {"unevaluatedProperties": False}, {"a": 1}),
+    ("unevaluatedItems", {"unevaluatedItems": False}, [1]),
+    ("prefixItems", {"prefixItems": [{"type": "null"}]}, [1]),
+    ("$recursiveRef", {"type": "object", "minProperties": 1, "properties": {
+        "a": {"$recursiveRef": "#"}}}, {"a": {}}),
+    ("$dynamicRef", {"type": "object", "minProperties": 1, "properties": {
+        "a": {"$dynamicRef": "#"}}}, {"a": {}}),
+    ("not", {"not": {"type": "integer"}}, 1),
+    ("patternProperties", {"patternProperties": {"a": {"type": "null"}}}, {"a": 1}),
+    ("uniqueItems", {"uniqueItems": True}, [1, 1]),
+]  # fmt: skip
+WRONG_FORMATS = {
+    "date": "x", "time": "x", "date-time": "x", "duration": "x", "uuid": "x", "ipv4": "x",
+    "ipv6": "x", "email": "x", "idn-email": "x", "hostname": "-", "idn-hostname": "-",
+    "uri": "x", "uri-reference": "\\", "iri": "x", "iri-reference": "\\", "uri-template": "{",
+    "json-pointer": "x", "relative-json-pointer": "x", "regex": "(",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "uri"), DRAFTS.items())
+def test_what_is_reported_as_checked_is_checked_in_that_draft(number: int, uri: str) -> None:
+    for keyword, schema, value in VIOLATIONS:
+        source = {"$schema": uri, **schema}
+        assert is_validated(keyword, number) != Validator(source, source).admits(value), keyword
+    for name, value in WRONG_FORMATS.items():
+        source = {"$schema": uri, "format": name}
+        assert is_format_validated(name, number) != Validator(source, source).admits(value), name
+    assert WRONG_FORMATS.keys() == FORMATS.keys() | ASSERTED
+
+
+@pytest.mark.parametrize(
+    ("schema", "keyword"),
+    [
+        ({"properties": {"a": {"$recursiveRef": "#"}}}, "$recursiveRef"),
+        ({"$schema": DRAFTS[7], "properties": {"a": {"$dynamicRef": "#"}}}, "$dynamicRef"),
+        ({"$schema": DRAFTS[7], "properties": {"a": {"type": "array", "contains": {}, "minContains":
+            999, "items": {"type": "string"}}}}, "minContains"),
+        ({"$schema": DRAFTS[7], "properties": {"a": {"format": "uuid", "type": "string", "pattern":
+            "^.$"}}}, "format"),
+    ],
+)  # fmt: skip
+def test_what_nothing_checks_is_not_reported_as_checked(schema: Json, keyword: str) -> None:
+    lowered = lower({"type": "object", **schema})
+    assert keyword not in {finding.keyword for finding in lowered.report.checked}
+    (finding,) = lowered.report.ignored
+    assert (finding.pointer, finding.keyword) == ("/properties/a", keyword)
+    assert "not in this draft" in finding.reason

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from constrained.replay.instances import InstanceTrial
 from grammars.lowering.lower import lower
 from grammars.lowering.nodes.overlap import find_overlaps
-from grammars.schema.nodes import Schema
+from grammars.schema.nodes import Schema, Union
 
 
 def write_object(*required: str, **properties: Any) -> dict[str, Any]:
@@ -106,6 +107,20 @@ def find_fitting(*, close: bool) -> dict[str, set[int]]:
         admits = lower_one(schema, close=close).admits
         fitting[name] = {number for number, value in enumerate(VALUES) if admits(value)}
     return fitting
+
+
+def test_an_enum_with_one_value_twice_does_not_overlap_itself() -> None:
+    """1 and 1.0: the branch was dropped, with its other values."""
+    twice: Any = {"enum": [1, 1.0, None]}
+    tagged = [write_object("k", k={"enum": [[i], [float(i)]]}) for i in (1, 2)]
+    schema = lower_one({"oneOf": [*tagged, twice]}, close=True)
+    assert not schema.report.checked
+    nodes = [lower_one(part, close=True).node for part in (*tagged, twice)]
+    assert schema.node == Union(tuple(nodes))
+    overlapping = lower_one({"oneOf": [{"type": "integer", "minimum": 0}, twice]}, close=True)
+    trial = InstanceTrial(overlapping)
+    taken = [trial.find_refusal(value) is None for value in (1, 2, None)]
+    assert taken == [bool(overlapping.report.checked), True, True]
 
 
 def test_a_branch_that_refers_to_what_holds_it_is_not_taken_for_another() -> None:

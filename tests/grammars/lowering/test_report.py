@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from grammars.errors import SchemaError
 from grammars.lowering.lower import lower
 from grammars.schema.nodes import Null, Number, Object, String, flatten
 
@@ -190,3 +191,42 @@ def test_each_keyword_of_a_place_is_listed_once_in_all() -> None:
     found = lower({"type": "object", "properties": {"v": {"allOf": parts}}}).report
     listed = [(f.pointer, f.keyword) for f in (*found.enforced, *found.checked)]
     assert len(listed) == len(set(listed))
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        {"enum": []},
+        {"not": {}},
+        {"type": "integer", "minimum": 5, "maximum": 4},
+        {"type": "string", "minLength": 3, "maxLength": 2},
+        {"$ref": "#/$defs/endless"},
+    ],
+)
+def test_an_optional_key_that_nothing_fits_is_reported(nothing: Any) -> None:
+    endless = {
+        "type": "object",
+        "required": ["n"],
+        "properties": {"n": {"$ref": "#/$defs/endless"}},
+    }
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": {"properties": {"b": nothing, "c": {}}}}},
+        "$defs": {"endless": endless},
+    }
+    lowered = lower(schema)
+    found = [finding.pointer for finding in lowered.report.enforced if finding.reason]
+    assert found == ["/properties/a/items/properties/b"]
+    with pytest.raises(SchemaError, match="nothing fits /properties/b"):
+        lower({"properties": {"b": nothing}, "required": ["b"], "$defs": schema["$defs"]})
+
+
+def test_a_key_that_is_forbidden_or_that_one_alternative_lacks_is_not_reported() -> None:
+    kinds = [
+        {"properties": {"k": {"const": "a"}, "x": {"not": {}}}},
+        {"properties": {"k": {"const": "b"}}, "required": ["x"]},
+    ]
+    declared = {"k": {"enum": ["a", "b"]}, "x": {"type": "integer"}, "y": False}
+    schema = {"type": "object", "properties": declared, "required": ["k"], "allOf": [
+        {"if": kinds[0], "then": kinds[0], "else": kinds[1]}]}  # fmt: skip
+    assert not any(finding.reason for finding in lower(schema).report.enforced)

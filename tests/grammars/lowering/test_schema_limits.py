@@ -275,6 +275,40 @@ def test_long_multiples_do_not_exhaust_the_mask(
             matcher.commit(token)
 
 
+@pytest.mark.parametrize(
+    ("divisors", "checked_pointers"),
+    [
+        ([3, 5], []),
+        ([4_998, 2_499], []),
+        ([0.01, 0.05, 5], []),
+        ([4_999, 4_998], ["/properties/x"]),
+        ([0.25, 499.9], ["/properties/x"]),
+        ([61, 67, 71, 3], ["/properties/x"]),
+    ],
+)
+def test_multiples_of_alternatives_are_followed_together(
+    divisors: list[float], checked_pointers: list[str], llama3: tuple[Vocabulary, Tokenizer]
+) -> None:
+    """Each of them alone is within the limit; together they exhausted the mask."""
+    parts: list[Any] = [{"multipleOf": divisor} for divisor in divisors]
+    choice: Any = {"type": "number", "anyOf": [*parts[:-1], {"$ref": "#/$defs/last"}]}
+    definitions: Any = {"last": {"type": "number", **parts[-1]}}
+    schema = lower({"type": "object", "properties": {"x": choice}, "$defs": definitions})
+    assert [pointer for pointer, _ in checked(schema)] == checked_pointers
+    format = find_format("hermes", FORMATS)
+    assert format
+    masked = Masked(
+        format, [Tool("f", schema)], Policy(choice=Choice.REQUIRED), State(), real=llama3
+    )
+    rng = random.Random(1)
+    for divisor in divisors:
+        number = rng.randint(0, int(10**12 / divisor)) * Decimal(str(divisor))
+        matcher = masked.matcher.fork()
+        for token in masked.encode(f'<tool_call>\n{{"name": "f", "arguments": {{"x": {number}'):
+            assert matcher.mask()[token]
+            matcher.commit(token)
+
+
 @pytest.mark.parametrize("divisor", [43_200, 50_000, 86_400, 9_999, 0.9999, 999.7, 0.764])
 def test_multiples_that_a_mask_cannot_follow_are_checked(divisor: float) -> None:
     assert checked(one({"type": "number", "multipleOf": divisor})) == [
