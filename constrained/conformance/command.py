@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from constrained.errors import RequestError
 from constrained.terminal.exit_codes import ExitCode
 from constrained.terminal.input import read_lines
-from constrained.terminal.output import print_json, print_text, show_progress
+from constrained.terminal.output import print_json, print_notes, print_text, show_progress
 
 if TYPE_CHECKING:
     from constrained.conformance.finding import SuiteFinding
@@ -26,6 +26,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     subject("--cmd", metavar="COMMAND", help=help)
     help = "a server with Chat Completions, such as http://127.0.0.1:8080/v1"
     subject("--url", metavar="URL", help=help)
+    help = "print cases for parsers as JSON Lines: texts, tools and what a parser should read"
+    subject("--export", action="store_true", help=help)
+    help = "ids of known findings, one a line, which do not count (# begins a comment)"
+    parser.add_argument("--known", metavar="FILE", help=help)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON Lines")
     add = parser.add_argument_group("parsers").add_argument
     help = "the wire format that it reads: a known one, or a file from `formats detect --save`"
@@ -45,17 +49,37 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.cmd is not None:
-        return _check_parser(options)
-    return _check_server(options)
+    if options.url is not None:
+        return _check_server(options)
+    if options.format is None:
+        subject = "--export" if options.export else "--cmd"
+        hint = "Known ones: constrained formats"
+        raise RequestError(f"{subject} needs the --format that the parser reads", hint=hint)
+    if options.examples < 1 or options.timeout <= 0:
+        raise RequestError("--examples and --timeout must be more than 0")
+    if options.export:
+        return _export(options)
+    return _check_parser(options)
+
+
+def _export(options: argparse.Namespace) -> int:
+    if options.known is not None:
+        raise RequestError("--known is for findings, and --export has none")
+    try:
+        from constrained.conformance.case_export import export_cases
+    except ImportError as e:  # the extra `suite` is not installed; the message says so
+        raise RequestError(str(e)) from e
+    from constrained.format_selection.selection import read_tool_format
+
+    format = read_tool_format(options.format)
+    rows = list(_read_rows(options.rows))
+    for case in export_cases(format, rows=rows, examples=options.examples, seed=options.seed):
+        print_json(case)
+    return ExitCode.DONE
 
 
 def _check_parser(options: argparse.Namespace) -> int:
-    if options.format is None:
-        hint = "Known ones: constrained formats"
-        raise RequestError("--cmd needs the --format that the parser reads", hint=hint)
-    if options.examples < 1 or options.timeout <= 0:
-        raise RequestError("--examples and --timeout must be more than 0")
+    known = _read_known(options.known)
     try:
         from constrained.conformance.parser_check import check_parser
     except ImportError as e:  # the extra `suite` is not installed; the message says so
@@ -76,7 +100,17 @@ def _check_parser(options: argparse.Namespace) -> int:
     claims = ", ".join(report.abilities.names) or "nothing further"
     done = f"{len(report.checks)} checks, {report.rows} recorded turns"
     summary = f"{options.cmd}: {format.name}, claims {claims}; {done}, seed {options.seed}"
-    return _print(report.findings, summary, as_json=options.json)
+    return _print(report.findings, summary, known=known, as_json=options.json)
+
+
+def _read_known(path: str | None) -> list[str]:
+    """Returns the ids in a file, in order."""
+    ids: list[str] = []
+    if path is not None:
+        for line in read_lines(path, "--known"):
+            if id := line.decode(errors="replace").partition("#")[0].strip():
+                ids.append(id)
+    return ids
 
 
 def _read_rows(paths: Sequence[str]) -> "Iterator[CorpusRow]":
@@ -93,6 +127,7 @@ def _check_server(options: argparse.Namespace) -> int:
         raise RequestError("--format and --rows are for parsers (--cmd)")
     from constrained.conformance.server_check import check_server
 
+    known = _read_known(options.known)
     key = options.server_key
     if key is None:
         key = os.environ.get("LLAMA_API_KEY", "").partition(",")[0]
@@ -104,15 +139,23 @@ def _check_server(options: argparse.Namespace) -> int:
             report=progress or (lambda done, whole: None),
         )
     summary = f"{report.url}, {report.model}: {len(report.checks)} checks"
-    return _print(report.findings, summary, as_json=options.json)
+    return _print(report.findings, summary, known=known, as_json=options.json)
 
 
-def _print(findings: "Sequence[SuiteFinding]", summary: str, *, as_json: bool) -> int:
-    for finding in findings:
+def _print(
+    findings: "Sequence[SuiteFinding]", summary: str, *, known: Sequence[str], as_json: bool
+) -> int:
+    new = [finding for finding in findings if finding.id not in known]
+    for finding in new:
         if as_json:
             print_json(finding.to_json())
         else:
             print_text("\n".join([*finding.describe(), ""]))
+    found = {finding.id for finding in findings}
+    print_notes(f"known, but not found any more: {id}" for id in known if id not in found)
     if not as_json:
-        print_text(f"{summary}: {len(findings)} findings")
-    return ExitCode.NEGATIVE if findings else ExitCode.DONE
+        counts = f"{len(new)} findings"
+        if known:
+            counts += f", {len(findings) - len(new)} known ones"
+        print_text(f"{summary}: {counts}")
+    return ExitCode.NEGATIVE if new else ExitCode.DONE

@@ -1,5 +1,6 @@
 """A finding about a parser or a server, as a report that its maintainers can use without us."""
 
+import hashlib
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,15 +33,22 @@ class SuiteFinding:
     got: Any
     reproduce: str
 
+    @property
+    def id(self) -> str:
+        """A hash of the check and the request."""
+        return make_id(self.check, self.request)
+
     def to_json(self) -> Json:
         """Returns the finding as a JSON object."""
-        return vars(self)
+        return {"id": self.id, **vars(self)}
 
     def describe(self) -> Iterator[str]:
         """Returns the finding as lines of Markdown."""
         yield f"### {self.check}: {self.what}"
         yield ""
         yield self.about
+        yield ""
+        yield f"id: {self.id}"
         yield ""
         yield "```"
         for name, value in (*self.request.items(), ("expected", self.expected), ("got", self.got)):
@@ -53,6 +61,14 @@ class SuiteFinding:
         yield "```sh"
         yield self.reproduce
         yield "```"
+
+
+def make_id(check: str, request: Json) -> str:
+    """Returns the id of a check and a request: the name and 12 hexadecimal digits of their hash."""
+    name = check.replace(" ", "_")
+    # Characters as escapes, since a text may have a lone surrogate.
+    written = json.dumps([check, request], sort_keys=True)
+    return f"{name}-{hashlib.sha256(written.encode()).hexdigest()[:12]}"
 
 
 def write_pipe_line(command: str, request: Json) -> str:

@@ -75,15 +75,16 @@ def read_abilities(greeting: Json) -> ParserAbilities:
 
 def write_text(tools: Sequence[Tool], text: str) -> Json:
     """Returns a request to read a whole text, without its id."""
-    return {"tools": _write_tools(tools), "text": text}
+    return {"tools": write_tools(tools), "text": text}
 
 
 def write_chunks(tools: Sequence[Tool], chunks: Sequence[str]) -> Json:
     """Returns a request to read a text that arrives in chunks, without its id."""
-    return {"tools": _write_tools(tools), "chunks": list(chunks)}
+    return {"tools": write_tools(tools), "chunks": list(chunks)}
 
 
-def _write_tools(tools: Sequence[Tool]) -> list[Any]:
+def write_tools(tools: Sequence[Tool]) -> list[Any]:
+    """Returns tools in OpenAI's form."""
     return as_openai([{"name": tool.name, "parameters": tool.schema.source} for tool in tools])
 
 

@@ -105,3 +105,12 @@ def _read_expected(fields: Mapping[str, Any]) -> dict[str, Any]:
     if "calls" in expected:
         expected["calls"] = [(call["name"], call["arguments"]) for call in expected["calls"]]
     return expected
+
+
+def write_expected(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns known fields of a reading as fields of an answer of `constrained check`."""
+    expected = {key: fields[name] for key, name in _FIELDS.items() if name in fields}
+    if "tool_calls" in expected:
+        calls = expected["tool_calls"]
+        expected["tool_calls"] = [{"name": name, "arguments": value} for name, value in calls]
+    return expected

@@ -58,15 +58,20 @@ _REMARKS = (
 
 def reads_back(subject: CheckedParser, data: DataObject) -> None:
     """A written turn is read back with the same meaning and with typed arguments."""
-    _read_back(subject, data.draw(_wire_texts(subject, tags=False)), check="reads_back")
+    compare_reading(subject, data.draw(written_turns(subject, tags=False)), check="reads_back")
 
 
 def reads_tags_in_values(subject: CheckedParser, data: DataObject) -> None:
     """Arguments may contain the tags of the format, as text."""
-    _read_back(subject, data.draw(_wire_texts(subject)), check="reads_tags_in_values")
+    compare_reading(subject, data.draw(written_turns(subject)), check="reads_tags_in_values")
 
 
-def _read_back(subject: CheckedParser, written: Written, *, check: str) -> None:
+def compare_reading(subject: CheckedParser, written: Written, *, check: str) -> None:
+    """Reads a turn, and compares what the parser reads with what was meant.
+
+    Raises:
+        ParserFailure: they differ.
+    """
     got = read_whole(subject.factory, written.tools, written.text, check=check)
     wanted = as_reading(written.turn, [])
     if not is_same(got, wanted, subject.claims):
@@ -81,7 +86,7 @@ def streams_the_same(subject: CheckedParser, data: DataObject) -> None:
     if not isinstance(subject.factory(()), WholeParser):
         return
     check = "streams_the_same"
-    written = data.draw(_wire_texts(subject, tags=False))
+    written = data.draw(written_turns(subject, tags=False))
     pieces = data.draw(chunkings(written.text))
     wanted = read_whole(subject.factory, written.tools, written.text, check=check)
     got, _ = listen(subject.factory, written.tools, pieces, check=check)
@@ -93,7 +98,7 @@ def same_in_every_cut(subject: CheckedParser, data: DataObject) -> None:
     if not is_push(subject.factory):
         return
     check = "same_in_every_cut"
-    written = data.draw(_wire_texts(subject, tags=subject.claims.damage))
+    written = data.draw(written_turns(subject, tags=subject.claims.damage))
     text = written.text
     if subject.claims.damage:
         text = data.draw(st.just(text) | mutations(text, subject.format.texts))
@@ -122,7 +127,7 @@ def _compare_pieces(
 def survives_the_end(subject: CheckedParser, data: DataObject) -> None:
     """A text that is cut short gives its complete calls, and nothing is lost."""
     check = "survives_the_end"
-    written = data.draw(_wire_texts(subject, tags=subject.claims.damage))
+    written = data.draw(written_turns(subject, tags=subject.claims.damage))
     text = data.draw(truncations(written.text))
     got = _read_damaged(subject, written.tools, text, check=check)
     if got is None:
@@ -142,7 +147,7 @@ def survives_the_end(subject: CheckedParser, data: DataObject) -> None:
 def survives_edits(subject: CheckedParser, data: DataObject) -> None:
     """A damaged text is read; nothing is lost, and nothing is reported twice."""
     check = "survives_edits"
-    written = data.draw(_wire_texts(subject, tags=subject.claims.damage))
+    written = data.draw(written_turns(subject, tags=subject.claims.damage))
     text = data.draw(mutations(written.text, subject.format.texts))
     got = _read_damaged(subject, written.tools, text, check=check)
     if got is None or not subject.claims.damage:
@@ -184,7 +189,7 @@ def streams_append(subject: CheckedParser, data: DataObject) -> None:
     if not is_push(subject.factory):
         return
     check = "streams_append"
-    written = data.draw(_wire_texts(subject, tags=subject.claims.damage))
+    written = data.draw(written_turns(subject, tags=subject.claims.damage))
     pieces = data.draw(chunkings(written.text))
     got, events = listen(subject.factory, written.tools, pieces, check=check)
     fault = _find_fault(events, got) if events else None
@@ -206,7 +211,12 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def _wire_texts(subject: CheckedParser, *, tags: bool = True) -> SearchStrategy[Written]:
+def written_turns(subject: CheckedParser, *, tags: bool = True) -> SearchStrategy[Written]:
+    """Draws turns with their texts, of the kind that this parser claims to read.
+
+    Args:
+        tags: values of arguments may contain the tags of the format.
+    """
     is_raw = isinstance(subject.format.hole, TaggedArguments)
     return wire_texts(
         subject.format,

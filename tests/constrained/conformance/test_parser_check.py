@@ -148,3 +148,20 @@ def test_the_command_says_what_it_needs(run: Run) -> None:
     code, _, err = run("suite", "--url", "http://127.0.0.1:1", "--format", "hermes")
     assert code == 2
     assert "--format and --rows are for parsers" in err
+
+
+def test_known_findings_do_not_count(run: Run, tmp_path: Path) -> None:
+    options = ["--cmd", faulty("says no"), "--format", "hermes", "--examples", "1", "--json"]
+    code, out, _ = run("suite", *options)
+    assert code == 1
+    ids = [json.loads(line)["id"] for line in out.splitlines()]
+    assert len(set(ids)) == len(ids)
+    known = tmp_path / "known.txt"
+    known.write_text("\n".join(["# ours", *ids, "reads_back-0 # repaired"]))
+    code, out, err = run("suite", *options, "--known", str(known))
+    assert (code, out) == (0, "")
+    assert "known, but not found any more: reads_back-0\n" in err
+    known.write_text("\n".join(ids[1:]))
+    code, out, _ = run("suite", *options, "--known", str(known))
+    assert code == 1
+    assert [json.loads(line)["id"] for line in out.splitlines()] == ids[:1]

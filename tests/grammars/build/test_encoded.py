@@ -7,7 +7,7 @@ import pytest
 from constrained.mask import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.encoded import encode
-from grammars.ir.nodes import ANY_TEXT, Expression, intersection, unlike
+from grammars.ir.nodes import ANY_TEXT, Expression, exclude_beginning, intersection
 from grammars.ir.printer import print_rule
 
 VOCABULARY, TOKENIZER = byte_tokenizer(())
@@ -22,7 +22,7 @@ def accepts(expression: Expression, text: str) -> bool:
 @pytest.mark.parametrize("beginning", ["a", '"', r"\\", r"\n"])
 @pytest.mark.parametrize("text", ["a", "ab", "ba", "", '"', '"b', 'b"', '\\"', "\\", "\n", "é"])
 def test_what_begins_no_text_begins_no_spelling(beginning: str, text: str) -> None:
-    plain = intersection(ANY_TEXT, unlike(beginning))
+    plain = intersection(ANY_TEXT, exclude_beginning(beginning))
     assert accepts(encode(plain), json.dumps(text, ensure_ascii=False)[1:-1]) == accepts(
         plain, text
     )
