@@ -430,6 +430,9 @@ def read_gbnf(grammar: str) -> str:
         raise GrammarError(message, where="/grammar", hint="Write it in Lark, or simplify it")
     try:
         return gbnf_to_lark(grammar).replace(HEADER, "")
+    except RecursionError as e:
+        message = "the GBNF grammar is nested too deeply"
+        raise GrammarError(message, where="/grammar", hint="Write inner groups as rules") from e
     except Exception as e:  # it raises a plain Exception if a rule is missing
         message = f"the GBNF grammar is not valid: {e}"
         raise GrammarError(message, where="/grammar", hint="Correct it") from e

@@ -99,6 +99,7 @@ class CompiledTurn:
     def make_input(self) -> DecodeInput:
         """Returns the input for decoding this turn once, with a new matcher."""
         endless = None if self.max_repetition is None else self.make_endless_values
+        answer = self.policy.answer
         return DecodeInput(
             prompt=self.tokens,
             breakpoints=self.prompt.breakpoints,
@@ -111,6 +112,7 @@ class CompiledTurn:
             make_reserve=self.make_reserve,
             make_endless_values=endless,
             checked_schemas=self.checked_schemas,
+            answer=answer.schema if isinstance(answer, JsonAnswer) else None,
             call_limits=self.call_limits,
             openings=self.openings,
             scope=self.scope,

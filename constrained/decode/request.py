@@ -21,7 +21,7 @@ from constrained.mask import Matcher
 from constrained.prompt.cache_breakpoints import NO_BREAKPOINTS, CacheBreakpoints
 from grammars.ir.grammar import Grammar
 from grammars.parse.parser import Parser
-from grammars.schema.nodes import Json
+from grammars.schema.nodes import Json, Schema
 from grammars.turn import Event, ToolCall
 
 DEFAULT_SAMPLING = Sampling()
@@ -47,6 +47,8 @@ class DecodeInput:
             values go on.
         checked_schemas: the schemas of values that are checked when they are complete. A value that
             does not fit is generated again.
+        answer: the schema of the content, if it is one JSON value; None: it is not. Its numbers are
+            written as the schema means them.
         call_limits: how many calls the turn may have, and how often the same one.
         prefix: the assistant prefill; the matcher is after its tokens.
         breakpoints: positions in the prompt whose KV cache is kept longest.
@@ -63,6 +65,7 @@ class DecodeInput:
     make_reserve: Callable[[int], CompletionReserve] | None = None
     make_endless_values: Callable[[], EndlessValues] | None = None
     checked_schemas: CheckedSchemas = field(default_factory=CheckedSchemas)
+    answer: Schema | None = None
     call_limits: CallLimits = NO_LIMITS
     prefix: AssistantPrefix = field(default_factory=AssistantPrefix)
     breakpoints: CacheBreakpoints = NO_BREAKPOINTS

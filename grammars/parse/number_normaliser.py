@@ -1,4 +1,4 @@
-"""Writes the numbers of streamed JSON arguments as the schema means them: `2.0` becomes `2` for an
+"""Writes the numbers of streamed JSON as the schema means them: `2.0` becomes `2` for an
 integer, since decoders of typed languages require it.
 
 If an object or list may match several schemas (a union, or listed values), only the complete value
@@ -94,11 +94,11 @@ class _Choice:
 
 
 class NumberNormaliser:
-    """Rewrites the text of arguments in pieces; each number waits until it is complete. Text that
-    is not JSON passes unchanged: the parser of the whole text reports it.
+    """Rewrites the text of arguments or an answer in pieces; each number waits until it is
+    complete. Text that is not JSON passes unchanged: the parser of the whole text reports it.
 
     Args:
-        schema: the schema of the arguments; None: numbers stay as written.
+        schema: the schema of the text; None: numbers stay as written.
 
     Attributes:
         signs: the signs in the last text that `feed` returned.
@@ -138,6 +138,14 @@ class NumberNormaliser:
         self._take(text[start:])
         if self._choice is not None:
             self._choice.parts.append(text[self._choice.start :])
+        return self._hand_out()
+
+    def close(self) -> str:
+        """Returns what is held back at the end of the text; a number that ends with it is
+        rewritten, those of a value that is cut stay as written."""
+        self._end_scalar()
+        if self._choice is not None:
+            self._decide(self._choice)
         return self._hand_out()
 
     def _write(self, part: _Part) -> None:

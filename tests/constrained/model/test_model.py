@@ -196,6 +196,8 @@ def test_what_cannot_be_generated_is_said(model: Model):
     assert info.value.where == "/grammar"
     with pytest.raises(GrammarError, match="GBNF grammar is not valid"):
         model.generate("?", grammar="root ::= missing")
+    with pytest.raises(GrammarError, match="nested too deeply"):
+        model.generate("?", grammar=f"root ::= {'(' * 5000}[a]{')' * 5000}")
     with pytest.raises(SchemaError) as info:
         model.generate("?", schema={"enum": []})
     with pytest.raises(RequestError, match="no JSON schema"):
