@@ -1,12 +1,12 @@
 """Push parser: text -> events, in linear time. The events do not depend on the chunks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from grammars.parse.arguments import CallSink
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.parse.calls import CallReader, find_openings, find_ways
 from grammars.parse.headers import HeaderReader
+from grammars.parse.pending_calls import PendingCalls
 from grammars.spelling.keyword_arguments import list_starts, spell_fixed
 from grammars.turn import (
     ArgumentsDelta,
@@ -26,25 +26,6 @@ from grammars.turn import (
     find_reasoning_start,
 )
 from grammars.wire.format import CallNode, Content, Format, JsonCall, Reasoning
-
-
-@dataclass
-class _PendingCalls:
-    """Calls inside a reasoning block, in recovery mode.
-
-    If the model continues after the block, it was only thinking about these calls. If it never
-    closes the block, or ends the turn right after it, it means them. So their events wait until
-    this is known.
-
-    Args:
-        count: the number of calls before them.
-        blank: the parser's pending white space before them.
-        events: the events to emit if the calls are meant.
-    """
-
-    count: int
-    blank: str | None
-    events: list[Event] = field(default_factory=list[Event])
 
 
 class Parser:
@@ -111,7 +92,7 @@ class Parser:
         self._ways = find_ways(format, recover=recover)
         self._start = find_reasoning_start(format.reasoning, self._state)
         self._events: list[Event] = []
-        self._pending: _PendingCalls | None = None  # of the reasoning block
+        self._pending: PendingCalls | None = None  # of the reasoning block
         self._count = 0  # the calls so far
         self._in_block = self._start.is_open  # in the reasoning block
         self._in_thoughts = False  # between the tags of `thoughts`
@@ -447,7 +428,7 @@ class Parser:
 
     def _read_pending_calls(self, stop: str, opening: str) -> Steps[None]:
         """Tries to read a call inside the reasoning block; its events are pending."""
-        self._pending = _PendingCalls(self._count, self._blank)
+        self._pending = PendingCalls(self._count, self._blank)
         self._buffer.record(stop)
         if (yield from self._read_calls(stop, self._openings[opening])):
             self._in_block = False  # a call ends the block, unless the closer follows
