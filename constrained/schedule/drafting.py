@@ -33,16 +33,19 @@ class Drafting:
         """Notes how long the decode of a step without prompts took."""
         self._costs.note([len(chunk.tokens) for chunk in chunks], seconds)
 
-    def draft(self, turns: Mapping[int, ActiveTurn], spare: int) -> dict[int, Sequence[int]]:
+    def draft(
+        self, turns: Mapping[int, ActiveTurn], spare: int, *, together: int
+    ) -> dict[int, Sequence[int]]:
         """Returns a draft for each turn that gets one, by its sequence.
 
         Args:
-            turns: those whose next token is drawn in this step, by their sequences.
+            turns: those that may get one, by their sequences.
             spare: the maximum number of drafted tokens of a decode.
+            together: the number of all turns of the decode.
         """
         if not turns or spare < 1:
             return {}
-        costs = self._costs.estimate(len(turns))
+        costs = self._costs.estimate(together)
         drafts = dict[int, Sequence[int]]()
         asks = dict[int, DraftAsk]()
         for done, (number, active) in enumerate(turns.items()):

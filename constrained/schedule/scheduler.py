@@ -308,7 +308,8 @@ class Schedule:
             return running.turn.input.is_reading, number != oldest, running.turn.input.pending
 
         order = sorted(due.items(), key=rank)
-        drafts = self._drafting.draft(_find_drafting(due, has_live=has_live), spare)
+        drafting = _find_drafting(due, has_live=has_live)
+        drafts = self._drafting.draft(drafting, spare, together=len(due))
         chunks: list[Chunk] = []
         room = self._step
         prompts = self._step

@@ -9,14 +9,16 @@ import numpy as np
 # decodes on 2 cores (`python -m benchmarks.attention`); with more cores or a GPU, the last is less.
 FITTED = np.array([0.6, 0.6, 0.4])
 EXPECTED = ((1,), (1,) * 8, (1, 1, 1, 5))  # the sizes of the chunks of some decodes that it expects
-KEPT = 0.98  # of the weight of earlier decodes with each decode
-MAX_ERROR = 2.0  # a decode counts as at most this many times as long as was expected, or as short
+KEPT = 64  # decodes that the fit is made of
+OUTLIER = 8.0
+"""A decode that takes so many times as long as is usual, or as short, does not count: another
+process may have taken the cores. A GPU takes a fourth of what `FITTED` says of 8 turns."""
 LEAST = 0.01  # of an expected time
 
 
 def _count(sizes: Sequence[int]) -> np.ndarray:
     """Returns what a decode has: 1, the number of further passes, and the number of tokens."""
-    return np.array([1, len(set(sizes)) - 1, sum(sizes)])
+    return np.array([1.0, len(set(sizes)) - 1.0, float(sum(sizes))])
 
 
 EXPECTED_COUNTS = sum(np.outer(_count(sizes), _count(sizes)) for sizes in EXPECTED)
@@ -50,7 +52,8 @@ class DraftCosts:
 
 
 # Fitted to decodes of 1 to 11 tokens of one turn on 2 cores (`python -m benchmarks.passes`). The
-# drafts of a turn that runs alone do not depend on measured times, so its text is reproducible.
+# copied drafts of a turn that runs alone do not depend on measured times, so without a draft model
+# its text is reproducible.
 ALONE = DraftCosts(0.2, 0.3)
 
 
@@ -66,39 +69,36 @@ class DecodeCosts:
 
     def __init__(self, *, evens_out: bool = False) -> None:
         self._evens_out = evens_out
-        # The weighted sums of the fit: (pass, further pass, tokens) with themselves, and with the
-        # seconds.
-        self._counts = np.zeros((3, 3))
-        self._seconds = np.zeros(3)
-        self._scale: float | None = None  # seconds of a decode of one token, by `FITTED`
-        self._times: np.ndarray | None = None  # the result; None: to be computed
+        self._counts = np.zeros((KEPT, 3))  # of the last decodes
+        self._seconds = np.zeros(KEPT)
+        self._noted = 0  # decodes
+        self._times: np.ndarray | None = None  # the result of the fit; None: to be computed
 
     def note(self, sizes: Sequence[int], seconds: float) -> None:
         """Notes a decode.
 
         Args:
             sizes: the number of tokens of each chunk.
-            seconds: how long the decode took.
+            seconds: how long the decode took; 0, which a coarse clock may say, does not count.
         """
-        counts = _count(sizes)
-        scale = seconds / float(FITTED @ counts)
-        if self._scale is None:
-            self._scale = scale
-        else:
-            expected = float(self._fit() @ counts)
-            seconds = min(max(seconds, expected / MAX_ERROR), expected * MAX_ERROR)
-            self._scale += (1 - KEPT) * (seconds / float(FITTED @ counts) - self._scale)
-        self._counts = KEPT * self._counts + np.outer(counts, counts)
-        self._seconds = KEPT * self._seconds + counts * seconds
+        if seconds <= 0:
+            return
+        place = self._noted % KEPT
+        self._counts[place], self._seconds[place] = _count(sizes), seconds
+        self._noted += 1
         self._times = None
 
     def _fit(self) -> np.ndarray:
-        """Returns the three times in seconds."""
+        """Returns the three times in seconds; at least one decode was noted."""
         if self._times is None:
-            assert self._scale is not None
-            expected = FITTED * self._scale
+            counts, seconds = self._counts[: self._noted], self._seconds[: self._noted]
+            ratios = seconds / (counts @ FITTED)
+            scale = np.median(ratios)
+            usual = (ratios < OUTLIER * scale) & (ratios > scale / OUTLIER)
+            counts, seconds = counts[usual], seconds[usual]
+            expected = FITTED * scale
             solved = np.linalg.solve(
-                self._counts + EXPECTED_COUNTS, self._seconds + EXPECTED_COUNTS @ expected
+                counts.T @ counts + EXPECTED_COUNTS, counts.T @ seconds + EXPECTED_COUNTS @ expected
             )
             self._times = np.maximum(solved, LEAST * expected)
         return self._times
@@ -106,7 +106,7 @@ class DecodeCosts:
     def find_turn_seconds(self, turns: int) -> float | None:
         """Returns the seconds of a decode with a token of each of some turns, divided by their
         number; None: not known."""
-        if self._scale is None:
+        if not self._noted:
             return None
         decode, _, token = self._fit()
         return float(decode / turns + token)
@@ -116,7 +116,7 @@ class DecodeCosts:
         turn_seconds = self.find_turn_seconds(turns)
         if turns == 1:
             return replace(ALONE, turn_seconds=turn_seconds)
-        decode, further, token = self._fit() if turn_seconds else FITTED
+        decode, further, token = FITTED if turn_seconds is None else self._fit()
         a_turn = decode / turns + token
         # A draft makes the chunk of its turn longer than those of others.
         start = 0.0 if self._evens_out else further / a_turn

@@ -40,8 +40,10 @@ class DraftAsk:
 
     Attributes:
         draft: the drafted tokens.
-        seconds: the time that drafting has taken; turns of one decode share its time.
+        seconds: the part of the draft model's time that the turn has taken.
+        drafting_seconds: the same without reading the prompt, as decodes usually take.
         has_failed: the matcher has failed.
+        has_no_room: the context of the draft model is too small for this turn beside the others.
     """
 
     sequence: int
@@ -51,7 +53,9 @@ class DraftAsk:
     max_tokens: int
     draft: list[int] = field(default_factory=list[int])
     seconds: float = 0.0
+    drafting_seconds: float = 0.0
     has_failed: bool = False
+    has_no_room: bool = False
 
 
 class DraftModel:
@@ -123,38 +127,41 @@ class DraftModel:
 
     def _draft_next(self, asks: Sequence[DraftAsk]) -> list[DraftAsk]:
         """Drafts the next token of some turns in one decode; returns those that go on."""
-        chunks = self._choose_chunks(asks)
-        if not chunks:
+        chosen = self._choose_chunks(asks)
+        if not chosen:
             return []
+        chunks = [chunk for _, chunk in chosen]
         since = self._clock()
         try:
-            rows = iter(self._engine.decode([*chunks.values()]))
+            rows = iter(self._engine.decode(chunks))
         except ContextError:  # the sequences share the context, and others fill it
-            self._forget_all()
+            self._make_room(asks)
             return []
         except Exception:
-            for number in chunks:
-                self._tokens[number].clear()  # the engine has released these sequences
+            for chunk in chunks:
+                self._tokens[chunk.sequence].clear()  # the engine has released these sequences
             raise
         seconds = self._clock() - since
-        if all(len(chunk.tokens) <= MAX_TIMED for chunk in chunks.values()):
-            self._costs.note([len(chunk.tokens) for chunk in chunks.values()], seconds)
+        sizes = [len(chunk.tokens) for chunk in chunks]
+        if max(sizes) <= MAX_TIMED:
+            self._costs.note(sizes, seconds)
         going_on = list[DraftAsk]()
-        for ask in asks:
-            chunk = chunks.get(ask.sequence)
-            if chunk is None:
-                continue
+        for ask, chunk in chosen:
             self._tokens[ask.sequence] += chunk.tokens
-            ask.seconds += seconds / len(chunks)
-            if chunk.wanted and self._extend(ask, self._fit(next(rows))):
+            ask.seconds += seconds * len(chunk.tokens) / sum(sizes)
+            if not chunk.wanted:
+                continue
+            ask.drafting_seconds += self._costs.find_turn_seconds(len(chunks)) or 0.0
+            if self._extend(ask, self._fit(next(rows))):
                 going_on.append(ask)
         return going_on
 
-    def _choose_chunks(self, asks: Sequence[DraftAsk]) -> dict[int, Chunk]:
-        """Returns the tokens to decode for each turn, by its sequence."""
-        chunks = dict[int, Chunk]()
+    def _choose_chunks(self, asks: Sequence[DraftAsk]) -> list[tuple[DraftAsk, Chunk]]:
+        """Returns the tokens to decode for each turn. Those with few tokens to read come first, so
+        that a long prompt takes no room from them."""
+        chosen = list[tuple[DraftAsk, Chunk]]()
         room = STEP
-        for ask in asks:
+        for ask in sorted(asks, key=self._count_unread):
             known = len(self._tokens[ask.sequence])
             rest = [*ask.tokens[known:], *ask.draft[max(0, known - len(ask.tokens)) :]]
             read = rest[:room]
@@ -162,9 +169,12 @@ class DraftModel:
             if not read or not fits or max(read) >= self._known_tokens:
                 continue
             is_all = len(read) == len(rest)
-            chunks[ask.sequence] = Chunk(ask.sequence, read, known, wanted=int(is_all))
+            chosen.append((ask, Chunk(ask.sequence, read, known, wanted=int(is_all))))
             room -= len(read)
-        return chunks
+        return chosen
+
+    def _count_unread(self, ask: DraftAsk) -> int:
+        return len(ask.tokens) + len(ask.draft) - len(self._tokens[ask.sequence])
 
     def _extend(self, ask: DraftAsk, logits: np.ndarray) -> bool:
         """Adds the most likely token to a draft, and those that the grammar forces after it.
@@ -222,10 +232,18 @@ class DraftModel:
             length = 0
         del known[length:]
 
-    def _forget_all(self) -> None:
-        for sequence, known in enumerate(self._tokens):
+    def _make_room(self, asks: Sequence[DraftAsk]) -> None:
+        """Forgets the sequences of turns that are over; if there are none, the turn with the most
+        tokens to read gets no more drafts."""
+        asking = {ask.sequence for ask in asks}
+        idle = [n for n, known in enumerate(self._tokens) if known and n not in asking]
+        if not idle:
+            longest = max(asks, key=self._count_unread)
+            longest.has_no_room = True
+            idle = [longest.sequence]
+        for sequence in idle:
             self._engine.release(sequence)
-            known.clear()
+            self._tokens[sequence].clear()
 
     def _fit(self, logits: np.ndarray) -> np.ndarray:
         """Returns logits with one value for each token of the target's vocabulary."""

@@ -81,6 +81,8 @@ class Speculation(TurnPart):
         if ask.has_failed:  # as in `propose`
             self._lookup = None
             return []
+        if ask.has_no_room:
+            self._drafter = None
         return ask.draft
 
     def leave_model(self) -> None:
@@ -116,7 +118,7 @@ class Speculation(TurnPart):
         """Returns what drafting the last draft has cost, in decodes of the turn."""
         if self._ask is None or not self._costs.turn_seconds:
             return 0.0
-        return self._ask.seconds / self._costs.turn_seconds
+        return self._ask.drafting_seconds / self._costs.turn_seconds
 
     def rewind(self, count: int) -> None:
         if self._lookup is not None:

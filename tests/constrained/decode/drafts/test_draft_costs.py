@@ -71,7 +71,7 @@ def test_a_decode_that_another_process_holds_up_changes_little() -> None:
     assert costs.estimate(8).token == pytest.approx(before.token, rel=0.15)
 
 
-def test_the_drafts_of_a_turn_that_runs_alone_depend_on_no_clock() -> None:
+def test_the_costs_of_a_turn_that_runs_alone_depend_on_no_clock() -> None:
     alone = measure_decodes(11.0, 0.0, 50.0).estimate(1)
     assert (alone.start, alone.token) == (ALONE.start, ALONE.token)
     unknown = DecodeCosts().estimate(4)

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from constrained import embedded
 from constrained.decode.drafts.draft_model import DraftModel, check_vocabulary
 from constrained.decode.drafts.draft_options import DraftOptions
-from constrained.decode.request import DecodeOptions, Request
+from constrained.decode.request import DecodeOptions, Generation, Request
 from constrained.engine.llamacpp import load as load_engine
 from constrained.engine.protocol import Chunk, Sampling
-from constrained.engine.scripted import ScriptedEngine
 from constrained.errors import ContextError, ModelError, RequestError
 from constrained.job import Job
 from constrained.model.loading import load
@@ -42,6 +41,16 @@ TIMED = 2  # decodes of a draft model before it is asked
 OPTIONS = DraftOptions("d.gguf")
 
 
+class Clock:
+    """A clock that models move: how much is drafted depends on times, which differ on a busy
+    machine."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class Sized(Wishes):
     """A model that would like to write texts, and counts what it reads.
 
@@ -49,6 +58,10 @@ class Sized(Wishes):
         texts: in this order.
         noise: of its logits.
         vocabulary: may have more tokens than there are bytes.
+
+    Attributes:
+        clock: its decodes move it; None: they take no time.
+        seconds: of a decode, and of each token in it.
     """
 
     def __init__(self, *texts: str, noise: float = 0.0, vocabulary: Vocabulary = BYTES):
@@ -57,9 +70,14 @@ class Sized(Wishes):
         self.vocabulary = vocabulary
         self.decodes = 0
         self.failure: Exception | None = None
+        self.clock: Clock | None = None
+        self.seconds = 0.1, 0.001
 
     def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         self.decodes += 1
+        if self.clock is not None:
+            decode, token = self.seconds
+            self.clock.now += decode + token * sum(len(chunk.tokens) for chunk in chunks)
         if self.failure is not None:
             raise self.failure
         return super().decode(chunks)
@@ -71,23 +89,22 @@ class Sized(Wishes):
         return np.pad(super()._like(sequence, tokens), (0, unused), constant_values=-9)
 
 
-def stand_still() -> float:
-    """A clock: how much is drafted depends on times, which differ on a busy machine."""
-    return 0.0
+def attach(target: Sized, draft: Sized, clock: Clock) -> DraftModel:
+    """The draft model of another, ten times as fast; both move the clock."""
+    target.clock = draft.clock = clock
+    draft.seconds = 0.01, 0.0001
+    return DraftModel(draft, target.vocabulary, OPTIONS, clock=clock)
 
 
 def call(text: str, urgent: bool) -> str:
     return hermes_call("note", json.dumps({"text": text, "urgent": urgent}))
 
 
-def ask(
-    target: ScriptedEngine, draft: ScriptedEngine | None, asked: str = ASKED, **options: Any
-) -> Reply:
+def ask(target: Sized, draft: Sized | None, asked: str = ASKED, **options: Any) -> Reply:
     """The reply of a model, with that draft model."""
-    drafting = None
-    if draft is not None:
-        drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=stand_still)
-    with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting, clock=stand_still) as model:
+    clock = Clock()
+    drafting = None if draft is None else attach(target, draft, clock)
+    with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting, clock=clock) as model:
         options = {"sampling": GREEDY, "max_tokens": 200} | options
         return model.call(asked, [NOTE], **options)
 
@@ -130,48 +147,90 @@ def test_replies_are_the_same(data: st.DataObject) -> None:
     assert uncounted(drafted) == uncounted(plain)
 
 
-def test_several_turns_have_sequences_of_their_own() -> None:
+def test_a_closed_model_closes_its_draft_model() -> None:
     text = call(SAID, False)
     target, draft = Sized(text), Sized(text)
-    drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=stand_still)
+    drafting = attach(target, draft, Clock())
     with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting) as model:
-        turns = [model.stream(f"{ASKED} {n}", [NOTE], sampling=GREEDY) for n in range(3)]
-        for turn in turns:
-            assert turn.result.calls[0].arguments["text"] == SAID
-            assert turn.result.usage.accepted_tokens > 0
-        again = model.call(f"{ASKED} 1", [NOTE], sampling=GREEDY)
-        assert again.calls[0].arguments["text"] == SAID
+        for number in (1, 2, 1):
+            asked = f"{ASKED} {number}"
+            reply = model.call(asked, [NOTE], sampling=GREEDY)
+            assert reply.calls[0].arguments["text"] == SAID
     with pytest.raises(ModelError, match="closed"):
         draft.decode([Chunk(0, [65], 0)])
 
 
-def write_together(count: int) -> tuple[list[str], int]:
-    """The texts of some turns that run together, and the decodes of the draft model for them."""
-    text = call(SAID, False)
-    with Model(Sized(text), ChatTemplate(TEMPLATE)) as model:
-        asked = [[{"role": "user", "content": f"{ASKED} {n}"}] for n in range(count)]
-        turns = [model.compile(Job(messages, [NOTE])) for messages in asked]
-    target, draft = Sized(text), Sized(text)
+def run_together(
+    target: Sized, draft: Sized, asked: Sequence[str], clock: Clock
+) -> list[Generation]:
+    """Turns that begin in the same step, with drafts."""
+    drafting = attach(target, draft, clock)
     target.splits_uneven = True  # then even short drafts pay
-    drafting = DraftModel(draft, BYTES, OPTIONS, clock=stand_still)
-    options = DecodeOptions(max_tokens=200, sampling=GREEDY)
-    schedule = Schedule(target, clock=stand_still, draft_model=drafting)
+    with Model(Sized(*target.texts), ChatTemplate(TEMPLATE)) as model:
+        messages = [[{"role": "user", "content": text}] for text in asked]
+        turns = [model.compile(Job(one, [NOTE])) for one in messages]
+    options = DecodeOptions(max_tokens=300, sampling=GREEDY)
+    schedule = Schedule(target, clock=clock, draft_model=drafting)
     seats = [Seat(Request(turn.make_input(), options)) for turn in turns]
     for seat in seats:
         schedule.add(seat)
     while not schedule.is_idle:
         schedule.step()
-    generations = [seat.result.result() for seat in seats]
-    assert all(generation.usage.accepted_tokens for generation in generations)
-    return [generation.text for generation in generations], draft.decodes
+    return [seat.result.result() for seat in seats]
 
 
 def test_one_decode_of_the_draft_model_is_for_all_turns() -> None:
-    (alone,), single = write_together(1)
-    texts, together = write_together(4)
-    assert texts == [alone] * 4
+    text = call(SAID, False)
+    decodes: list[int] = []
+    for count in (1, 4):
+        draft = Sized(text)
+        asked = [f"{ASKED} {number}" for number in range(count)]
+        written = run_together(Sized(text), draft, asked, Clock())
+        assert {one.text for one in written} == {text}
+        assert all(one.usage.accepted_tokens for one in written)
+        decodes.append(draft.decodes)
     # A step has room for 12 drafted tokens; four turns share it.
-    assert together < 2 * single
+    assert decodes[1] < 2 * decodes[0]
+
+
+def test_reading_a_prompt_is_not_charged_to_the_drafts() -> None:
+    text = call(SAID * 5, True)
+    passes: list[int] = []
+    for prompt in (ASKED, "Nothing. " * 200):
+        reply = ask(Sized(text), Sized(text), prompt, max_tokens=400)
+        passes.append(reply.usage.forward_passes)
+    # The steps in which the draft model reads the long prompt, 512 tokens in each.
+    assert passes[1] <= passes[0] + 20
+
+
+def test_a_long_prompt_takes_no_drafts_from_other_turns() -> None:
+    text = call(SAID * 3, True)
+    (alone,) = run_together(Sized(text), Sized(text), [ASKED], Clock())
+    long = "Nothing. " * 400
+    _, beside = run_together(Sized(text), Sized(text), [long, ASKED], Clock())
+    assert beside.text == alone.text == text
+    assert beside.usage.accepted_tokens > alone.usage.accepted_tokens / 2
+
+
+class Narrow(Sized):
+    """A model whose sequences share a context, which has room for two of the turns below."""
+
+    cells = 1900
+
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
+        coming = sum(len(chunk.tokens) for chunk in chunks)
+        if coming + sum(map(len, self._tokens)) > self.cells:
+            raise ContextError("full")
+        return super().decode(chunks)
+
+
+def test_a_context_that_is_full_leaves_drafts_for_some() -> None:
+    text = call(SAID * 3, True)
+    draft = Narrow(text)
+    asked = ["Nothing. " * 25 + str(number) for number in range(3)]
+    written = run_together(Sized(text), draft, asked, Clock())
+    assert {one.text for one in written} == {text}
+    assert sum(one.usage.accepted_tokens > len(text) / 3 for one in written) >= 2
 
 
 @pytest.mark.parametrize("error", [ModelError("broken"), ContextError("full")])
@@ -179,10 +238,10 @@ def test_a_draft_model_that_fails_is_left(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = call(SAID, True)
-    target, draft = Sized(text), Sized(text)
-    drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=stand_still)
+    target, draft, clock = Sized(text), Sized(text), Clock()
+    drafting = attach(target, draft, clock)
     draft.failure = error
-    with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting, clock=stand_still) as model:
+    with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting, clock=clock) as model:
         reply = model.call(ASKED, [NOTE], sampling=GREEDY, max_tokens=200)
     assert reply.calls[0].arguments["text"] == SAID
     assert reply.usage == ask(Sized(text), None).usage
@@ -255,7 +314,7 @@ def test_the_demo_model_drafts_for_itself() -> None:
         expected = plain.call(question, [NOTE], **options)
         assert uncounted(drafted.call(question, [NOTE], **options)) == uncounted(expected)
     small, engine = load_engine(embedded.PATH), load_engine(embedded.PATH)
-    drafting = DraftModel(small, engine.vocabulary, OPTIONS, clock=stand_still)
+    drafting = DraftModel(small, engine.vocabulary, OPTIONS, clock=lambda: 0.0)
     assert engine.header.chat_templates
     template = ChatTemplate(engine.header.chat_templates[""])
     with Model(engine, template, draft_model=drafting) as model:
