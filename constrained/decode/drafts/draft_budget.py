@@ -1,10 +1,11 @@
 """The budget of drafts: accepted drafts save decodes, rejected ones cost time."""
 
-from constrained.decode.drafts.decode_costs import DraftCosts
+from constrained.decode.drafts.decode_costs import ALONE, DraftCosts
 
 # In decodes of a turn, those that drafts of one kind may lose: at first, more with each decode, and
 # the maximum, however many they have saved.
 CREDIT, ALLOWANCE, MAX_CREDIT = 1.5, 0.007, 8.0
+FIRST = 4  # tokens of a draft that the credit at first is enough for, whatever drafts cost
 
 
 class DraftBudget:
@@ -26,7 +27,10 @@ class DraftBudget:
             costs: of verifying it.
             token_cost: of drafting one token, in decodes of a turn.
         """
-        tokens = int((self._credit - costs.start) / (costs.token + token_cost) + 1e-9)
+        # A decode that several turns share is a small one, so that more of them may be lost.
+        dearer = max(0.0, costs.find(FIRST) - ALONE.find(FIRST))
+        room = self._credit + dearer - costs.start
+        tokens = int(room / (costs.token + token_cost) + 1e-9)
         is_worth_it = tokens > 0 and costs.find(tokens) + token_cost * tokens < tokens
         return tokens if is_worth_it else 0
 
