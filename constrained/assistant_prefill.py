@@ -56,7 +56,7 @@ def read_prefill(job: Job, template: ChatTemplate) -> tuple[Job, AssistantPrefil
     with template.failures():
         messages = normalise(job.messages)
     count = len(messages) - 1
-    prefill = read_message(messages[-1], f"/messages/{count}")
+    prefill = read_message(messages[-1], f"/messages/{count}", name=job.prefill_name)
     if not count:
         hint = "Also give the message that it answers"
         raise RequestError("there is nothing before the turn", where="/messages", hint=hint)
@@ -64,31 +64,38 @@ def read_prefill(job: Job, template: ChatTemplate) -> tuple[Job, AssistantPrefil
     return replace(job, messages=job.messages[:-1], breakpoints=breakpoints), prefill
 
 
-def read_message(message: Mapping[str, Any], where: str) -> AssistantPrefill:
+def read_message(
+    message: Mapping[str, Any], where: str, *, name: str = "prefill"
+) -> AssistantPrefill:
     """Reads the message that a turn continues.
 
     Args:
         message: in normal form.
         where: its JSON pointer.
+        name: see `Job.prefill_name`.
 
     Raises:
         RequestError: the message is not the assistant's, calls tools, or has parts that are not
             text.
     """
     if message["role"] != "assistant":
-        hint = "Add the message of the assistant to continue, or leave prefill out"
+        hint = "Add the message of the assistant to continue"
+        if name:
+            hint += f", or leave {name} out"
         raise RequestError(f"the last message is of {message['role']!r}", where=where, hint=hint)
     if message.get("tool_calls"):
-        hint = "Leave them out, or give their results and leave prefill out"
+        hint = "Leave them out, or give their results"
+        if name:
+            hint += f" and leave {name} out"
         raise RequestError(
             "a turn that has calls cannot be continued", where=f"{where}/tool_calls", hint=hint
         )
-    name = find_reasoning_name(message)
+    reasoning_name = find_reasoning_name(message)
     prefill = AssistantPrefill(
         content=join_text_parts(message["content"]),
-        reasoning=message.get(name) or "",
+        reasoning=message.get(reasoning_name) or "",
         content_pointer=f"{where}/content",
-        reasoning_pointer=f"{where}/{name}",
+        reasoning_pointer=f"{where}/{reasoning_name}",
     )
     _check_text(prefill.content, prefill.content_pointer)
     _check_text(prefill.reasoning, prefill.reasoning_pointer)

@@ -93,6 +93,8 @@ class Job:
         date: the date that the chat template sees as today; None: the real one.
         prefill: the turn continues the last message, one of the assistant: its content, or its
             reasoning if it has no content. The reply has only the new text.
+        prefill_name: the caller's name for `prefill`, for errors; "": the caller did not name it,
+            since a last message of the assistant is always continued.
         breakpoints: each is a number of messages at the start of the conversation that other
             conversations are likely to share. Their KV cache is kept longest. Only the last four
             count. Tools and system messages need no breakpoint.
@@ -124,6 +126,7 @@ class Job:
     recall: Recall = Recall.AUTO
     date: datetime | None = None
     prefill: bool = False
+    prefill_name: str = "prefill"
     breakpoints: tuple[int, ...] = ()
     cache_salt: str | None = None
     cache_prompt: bool = True

@@ -69,7 +69,10 @@ class ConfidencePolicy:
             return replace(job, tool_choice="none")
         if job.prefill:
             message = "a question cannot continue the last message"
-            raise RequestError(message, where="/unsure", hint='Use "decline", or no prefill')
+            hint = 'Use "decline", or leave the last message out'
+            if job.prefill_name:
+                hint = f'Use "decline", or leave {job.prefill_name} out'
+            raise RequestError(message, where="/unsure", hint=hint)
         return replace(job, tool_choice="none", answer=QUESTION)
 
     def change_options(self, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def export_cases(
         request = {"tools": write_tools(written.tools), "text": written.text}
         yield {
             "version": CASE_VERSION,
-            "id": make_id(case.check, request),
+            "id": make_id(case.check, request, format=format.name),
             "check": case.check,
             "format": format.name,
             **request,
@@ -55,7 +55,7 @@ def _export_row(row: CorpusRow) -> Json:
     request = {"tools": write_tools(row.tools), "text": row.text}
     return {
         "version": CASE_VERSION,
-        "id": make_id("recorded", request),
+        "id": make_id("recorded", request, format=row.format),
         "check": "recorded",
         "about": row.name,
         "format": row.format,

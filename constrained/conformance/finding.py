@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grammars.suite.reading import Reading
+from constrained.conformance.fault_kind import FaultKind
 
 Json = Mapping[str, Any]
 
@@ -20,23 +20,27 @@ class SuiteFinding:
         check: the name of the check, or of the row.
         about: what holds, in a sentence.
         what: is wrong.
+        kinds: the kinds of faults in it.
         request: that shows it.
         expected, got: as JSON; None where there is nothing to compare.
         reproduce: a line for a shell.
+        format: the name of the wire format; "" for servers.
     """
 
     check: str
     about: str
     what: str
+    kinds: Sequence[FaultKind]
     request: Json
     expected: Any
     got: Any
     reproduce: str
+    format: str = ""
 
     @property
     def id(self) -> str:
-        """A hash of the check and the request."""
-        return make_id(self.check, self.request)
+        """A hash of the check, the format, the kinds of faults and the request."""
+        return make_id(self.check, self.request, format=self.format, kinds=self.kinds)
 
     def to_json(self) -> Json:
         """Returns the finding as a JSON object."""
@@ -47,6 +51,8 @@ class SuiteFinding:
         yield f"### {self.check}: {self.what}"
         yield ""
         yield self.about
+        yield ""
+        yield f"kind: {', '.join(self.kinds)}"
         yield ""
         yield f"id: {self.id}"
         yield ""
@@ -63,11 +69,18 @@ class SuiteFinding:
         yield "```"
 
 
-def make_id(check: str, request: Json) -> str:
-    """Returns the id of a check and a request: the name and 12 hexadecimal digits of their hash."""
+def make_id(check: str, request: Json, *, format: str, kinds: Sequence[FaultKind] = ()) -> str:
+    """Returns an id: the name of the check and 12 hexadecimal digits of a hash.
+
+    Args:
+        check: the name of the check.
+        request: the request of the case or of the finding.
+        format: the name of the wire format; "": none.
+        kinds: the kinds of faults in a finding.
+    """
     name = check.replace(" ", "_")
     # Characters as escapes, since a text may have a lone surrogate.
-    written = json.dumps([check, request], sort_keys=True)
+    written = json.dumps([check, format, sorted(kinds), request], sort_keys=True)
     return f"{name}-{hashlib.sha256(written.encode()).hexdigest()[:12]}"
 
 
@@ -81,27 +94,3 @@ def write_curl(url: str, body: Json) -> str:
     """Returns the shell's line that sends one request to a server."""
     data = shlex.quote(json.dumps(body))
     return f"curl {shlex.quote(url)} -H 'Content-Type: application/json' -d {data}"
-
-
-def show(value: object) -> Any:
-    """Returns a reading, calls or events as JSON."""
-    match value:
-        case Reading():
-            shown: dict[str, Any] = {"content": value.content}
-            if value.reasoning:
-                shown["reasoning"] = value.reasoning
-            return shown | {"calls": _show_calls(value.calls)}
-        case list():
-            return [_show_item(item) for item in value]
-        case _:
-            return value
-
-
-def _show_item(item: object) -> Any:
-    if isinstance(item, tuple):
-        return _show_calls([item])[0]
-    return {"event": type(item).__name__, **vars(item)}
-
-
-def _show_calls(calls: Sequence[tuple[str, Any]]) -> list[Json]:
-    return [{"name": name, "arguments": arguments} for name, arguments in calls]

@@ -5,7 +5,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from constrained.conformance.finding import Json, SuiteFinding, show, write_pipe_line
+from constrained.conformance.fault_kind import FaultKind
+from constrained.conformance.finding import Json, SuiteFinding, write_pipe_line
+from constrained.conformance.parser_fault import BrokenAnswer, find_kinds, show
 from constrained.conformance.parser_process import ParserProcess
 from constrained.conformance.parser_protocol import (
     ParserAbilities,
@@ -91,7 +93,7 @@ class PipedParsers:
         self._max_lost = max_lost
         self._asked = 0
         self._lost_before = 0.0
-        self._broken: dict[str, str] = {}
+        self._broken: dict[str, BrokenAnswer] = {}
 
     def __call__(self, tools: Sequence[Tool]) -> "PipedParser | Callable[[str], object]":
         parser = PipedParser(tools, self._ask)
@@ -108,7 +110,8 @@ class PipedParsers:
             if answer is not None:
                 return answer
         # Raised here alone: Hypothesis takes failures from different places for different ones.
-        raise BrokenParser(self._broken[known])
+        broken = self._broken[known]
+        raise BrokenAnswer(str(broken), broken.kind)
 
     def _try(self, known: str, request: Json) -> Json | None:
         """Returns the answer to a request; None if there is none. Then it is not tried again, since
@@ -119,7 +122,8 @@ class PipedParsers:
         try:
             return self._process.ask({"id": self._asked, **request})
         except BrokenParser as e:
-            self._broken[known] = str(e)
+            kind = e.kind if isinstance(e, BrokenAnswer) else FaultKind.FORM
+            self._broken[known] = BrokenAnswer(str(e), kind)
             return None
 
 
@@ -182,10 +186,12 @@ def _find(
         checks=[check],
     )
     for failure in found:
-        yield _make_finding(failure.cause, failure.about, command)
+        yield _make_finding(failure.cause, failure.about, subject, command=command)
 
 
-def _make_finding(failure: ParserFailure, about: str, command: str) -> SuiteFinding:
+def _make_finding(
+    failure: ParserFailure, about: str, subject: CheckedParser, *, command: str
+) -> SuiteFinding:
     request: Mapping[str, object] = write_text(failure.tools, failure.text)
     if failure.in_pieces:
         request = write_chunks(failure.tools, failure.pieces)
@@ -193,10 +199,12 @@ def _make_finding(failure: ParserFailure, about: str, command: str) -> SuiteFind
         failure.check,
         about,
         failure.what,
+        kinds=find_kinds(failure, subject.claims),
         request=request,
         expected=show(failure.wanted),
         got=show(failure.got),
         reproduce=write_pipe_line(command, request),
+        format=subject.format.name,
     )
 
 
@@ -212,7 +220,7 @@ def _check_row(
             got, _ = listen(subject.factory, row.tools, chunks, check=ROW)
             _compare(row, got, subject, chunks, in_pieces=True)
     except ParserFailure as e:
-        yield _make_finding(e, row.name, command)
+        yield _make_finding(e, row.name, subject, command=command)
 
 
 def _compare(

@@ -17,6 +17,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
+from constrained.conformance.fault_kind import FaultKind
+from constrained.conformance.parser_fault import BrokenAnswer
 from constrained.errors import RequestError
 from grammars.suite.reading import BrokenParser
 
@@ -139,13 +141,13 @@ class ParserProcess:
                 await process.stdin.drain()
                 answer = await process.stdout.readline()
         except TimeoutError as e:
-            raise BrokenParser(f"no answer within {timeout:g} s") from e
+            raise BrokenAnswer(f"no answer within {timeout:g} s", FaultKind.NO_ANSWER) from e
         except ValueError as e:
             raise BrokenParser(f"a line of the answer has more than {_MAX_BYTES} bytes") from e
         except (BrokenPipeError, ConnectionResetError):
             answer = b""
         if not answer.endswith(b"\n"):
-            raise BrokenParser(await self._describe_end(process))
+            raise BrokenAnswer(await self._describe_end(process), FaultKind.CRASH)
         return answer
 
     async def _describe_end(self, process: asyncio.subprocess.Process) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from jsonschema_rs import validator_for
 
 from constrained.conformance.chat_server import WrongReply
+from constrained.conformance.fault_kind import FaultKind
 from grammars.formats import FORMATS
 
 Json = Mapping[str, Any]
@@ -23,6 +24,19 @@ def _find_markers() -> tuple[str, ...]:
 
 
 MARKERS = _find_markers()
+
+
+@dataclass(frozen=True)
+class DescribedError:
+    """An error in a reply.
+
+    Args:
+        kind: its kind.
+        what: describes it.
+    """
+
+    kind: FaultKind
+    what: str
 
 
 @dataclass(frozen=True)
@@ -134,40 +148,51 @@ def _add_call(calls: list[CallOfReply], delta: Json) -> None:
     calls[-1] = CallOfReply(last.id, last.name, last.arguments + arguments)
 
 
-def find_faults(reply: ReplyOfServer, tools: Sequence[Json]) -> Iterator[str]:
+def find_errors(reply: ReplyOfServer, tools: Sequence[Json]) -> Iterator[DescribedError]:
     """Finds errors that do not depend on the request: in ids, names and arguments of calls, and
     markers of calls in the content. If a reply was cut, its last call may be cut, too."""
-    if reply.reason not in _REASONS:
-        yield f"finish_reason is {reply.reason!r}"
-    if reply.calls and reply.reason == "content_filter":
-        yield "finish_reason is 'content_filter', although there are calls"
-    if not reply.calls and reply.reason == "tool_calls":
-        yield "finish_reason is 'tool_calls', although there is no call"
+    if fault := _find_wrong_reason(reply):
+        yield DescribedError(FaultKind.FINISH_REASON, fault)
     for marker in MARKERS:
         if marker in reply.content:
-            yield f"the content contains {marker!r}, which begins a call"
+            what = f"the content contains {marker!r}, which begins a call"
+            yield DescribedError(FaultKind.TAG, what)
     ids = [call.id for call in reply.calls]
     if len(set(ids)) < len(ids) or not all(isinstance(id, str) and id for id in ids):
-        yield f"the ids of the calls are not distinct strings: {ids}"
+        what = f"the ids of the calls are not distinct strings: {ids}"
+        yield DescribedError(FaultKind.CALL_ID, what)
     schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
     for i, call in enumerate(reply.calls):
         if reply.is_cut and i == len(reply.calls) - 1:
             continue
-        fault = _find_fault_of_call(call, schemas)
-        if fault:
-            yield f"call {i}: {fault}"
+        error = _find_error_of_call(call, schemas)
+        if error:
+            yield DescribedError(error.kind, f"call {i}: {error.what}")
 
 
-def _find_fault_of_call(call: CallOfReply, schemas: Mapping[str, Json]) -> str | None:
+def _find_wrong_reason(reply: ReplyOfServer) -> str | None:
+    if reply.reason not in _REASONS:
+        return f"finish_reason is {reply.reason!r}"
+    if reply.calls and reply.reason == "content_filter":
+        return "finish_reason is 'content_filter', although there are calls"
+    if not reply.calls and reply.reason == "tool_calls":
+        return "finish_reason is 'tool_calls', although there is no call"
+    return None
+
+
+def _find_error_of_call(call: CallOfReply, schemas: Mapping[str, Json]) -> DescribedError | None:
     if call.name not in schemas:
-        return f"there is no tool {call.name!r}"
+        return DescribedError(FaultKind.EXTRA_CALL, f"there is no tool {call.name!r}")
     if not isinstance(call.arguments, str):
-        return f"its arguments are not JSON text: {call.arguments!r}"
+        what = f"its arguments are not JSON text: {call.arguments!r}"
+        return DescribedError(FaultKind.NO_JSON, what)
     try:
         value = json.loads(call.arguments)
     except (ValueError, RecursionError) as e:
-        return f"its arguments are not JSON: {e}: {call.arguments[:200]!r}"
-    return find_unfit(value, schemas[call.name])
+        what = f"its arguments are not JSON: {e}: {call.arguments[:200]!r}"
+        return DescribedError(FaultKind.NO_JSON, what)
+    unfit = find_unfit(value, schemas[call.name])
+    return None if unfit is None else DescribedError(FaultKind.SCHEMA, unfit)
 
 
 def find_unfit(value: object, schema: Json) -> str | None:

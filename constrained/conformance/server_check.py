@@ -3,14 +3,15 @@ model."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.conformance.chat_server import ChatServer, HttpAnswer, WrongReply
+from constrained.conformance.fault_kind import FaultKind, compare_calls, find_status_kind
 from constrained.conformance.finding import Json, SuiteFinding, write_curl
 from constrained.conformance.reply_check import (
     ReplyOfServer,
-    find_faults,
+    find_errors,
     find_unfit,
     read_streamed_reply,
     read_whole_reply,
@@ -28,6 +29,7 @@ from constrained.errors import DeadlineError, RequestError
 
 _FEW_TOKENS = 12  # fewer than any call of the tools needs
 _OK = 200
+_SHOWN = 1000  # characters of a wrong answer
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,14 @@ class ReplyFault:
     """A fault in a reply.
 
     Args:
+        kinds: the kinds of faults in it.
         what: describes the fault.
         body: the request.
         got: the reply, as JSON.
         expected: the expected reply, if there is one to compare.
     """
 
+    kinds: Sequence[FaultKind]
     what: str
     body: Json
     got: Any = None
@@ -89,19 +93,20 @@ class Asker:
         """
         answer = self._send(body)
         if answer.status != _OK:
-            raise FaultFound(ReplyFault(f"status {answer.status}", body, answer.text[:1000]))
+            raise FaultFound(_make_status_fault(answer, body))
         try:
             if body.get("stream"):
                 return read_streamed_reply(answer.read_chunks())
             return read_whole_reply(answer.read_json())
         except WrongReply as e:
-            raise FaultFound(ReplyFault(str(e), body)) from e
+            raise FaultFound(ReplyFault([FaultKind.FORM], str(e), body)) from e
 
     def _send(self, body: Json) -> HttpAnswer:
         try:
             return self._server.ask(body)
         except (RequestError, DeadlineError) as e:  # this request may have ended the server
-            raise FaultFound(ReplyFault(f"there is no reply: {e.message}", body)) from e
+            what = f"there is no reply: {e.message}"
+            raise FaultFound(ReplyFault([FaultKind.NO_ANSWER], what, body)) from e
 
     def find_mistaken(self, body: Json) -> Iterator[ReplyFault]:
         """Yields what is wrong with the reply to an invalid request.
@@ -112,15 +117,16 @@ class Asker:
         answer = self._send(body)
         is_refused = 400 <= answer.status < 500
         if not is_refused:
-            yield ReplyFault(f"status {answer.status}", body, answer.text[:500], "status 400")
+            yield _make_status_fault(answer, body, expected="status 400")
             return
         try:
             error = answer.read_json().get("error")
         except WrongReply as e:
-            yield ReplyFault(str(e), body)
+            yield ReplyFault([FaultKind.FORM], str(e), body)
             return
         if not isinstance(error, dict) or not error.get("message"):
-            yield ReplyFault("the error has no message", body, answer.text[:500])
+            what = "the error has no message"
+            yield ReplyFault([FaultKind.NO_MESSAGE], what, body, got=answer.text[:_SHOWN])
 
 
 def calls_when_required(asker: Asker) -> Iterator[ReplyFault]:
@@ -129,7 +135,7 @@ def calls_when_required(asker: Asker) -> Iterator[ReplyFault]:
         body = asker.make(question, tools=TOOLS, tool_choice="required")
         reply = asker.ask(body)
         if not reply.calls and not reply.is_cut:
-            yield ReplyFault("there is no call", body, reply.show())
+            yield ReplyFault([FaultKind.LOST_CALL], "there is no call", body, got=reply.show())
         yield from _find_faults(reply, body)
 
 
@@ -142,7 +148,9 @@ def calls_what_is_named(asker: Asker) -> Iterator[ReplyFault]:
         reply = asker.ask(body)
         names = [call.name for call in reply.calls]
         if set(names) != {name} and not reply.is_cut:
-            yield ReplyFault(f"{names} is called instead of {name!r}", body, reply.show())
+            kinds = [FaultKind.EXTRA_CALL] if names else [FaultKind.LOST_CALL]
+            what = f"{names} is called instead of {name!r}"
+            yield ReplyFault(kinds, what, body, got=reply.show())
         yield from _find_faults(reply, body)
 
 
@@ -151,7 +159,7 @@ def calls_nothing_when_none(asker: Asker) -> Iterator[ReplyFault]:
     body = asker.make(QUESTIONS[0], tools=TOOLS, tool_choice="none", max_tokens=128)
     reply = asker.ask(body)
     if reply.calls:
-        yield ReplyFault("a tool is called", body, reply.show())
+        yield ReplyFault([FaultKind.EXTRA_CALL], "a tool is called", body, got=reply.show())
     yield from _find_faults(reply, body)
 
 
@@ -168,7 +176,8 @@ def calls_one_if_not_parallel(asker: Asker) -> Iterator[ReplyFault]:
     body = asker.make(question, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
     reply = asker.ask(body)
     if len(reply.calls) > 1:
-        yield ReplyFault(f"{len(reply.calls)} tools are called", body, reply.show())
+        what = f"{len(reply.calls)} tools are called"
+        yield ReplyFault([FaultKind.EXTRA_CALL], what, body, got=reply.show())
     yield from _find_faults(reply, body)
 
 
@@ -184,7 +193,13 @@ def streams_the_reply(asker: Asker) -> Iterator[ReplyFault]:
             # If the server's replies differ each time, its first reply proves nothing.
             if whole.show() == again.show() != streamed.show():
                 what = "the chunks of the stream add up to a different reply"
-                yield ReplyFault(what, stream_body, streamed.show(), whole.show())
+                yield ReplyFault(
+                    [*_compare(whole, streamed)],
+                    what,
+                    stream_body,
+                    got=streamed.show(),
+                    expected=whole.show(),
+                )
 
 
 def answers_in_the_format(asker: Asker) -> Iterator[ReplyFault]:
@@ -196,10 +211,13 @@ def answers_in_the_format(asker: Asker) -> Iterator[ReplyFault]:
         return
     try:
         unfit = find_unfit(json.loads(reply.content), ANSWER_SCHEMA)
+        kind = FaultKind.SCHEMA
     except ValueError as e:
         unfit = f"it is not JSON: {e}"
+        kind = FaultKind.NO_JSON
     if unfit:
-        yield ReplyFault(f"the content does not fit: {unfit}", body, reply.show())
+        what = f"the content does not fit: {unfit}"
+        yield ReplyFault([kind], what, body, got=reply.show())
 
 
 def takes_its_calls_back(asker: Asker) -> Iterator[ReplyFault]:
@@ -222,7 +240,7 @@ def refuses_what_cannot_be(asker: Asker) -> Iterator[ReplyFault]:
     for mistake in MISTAKES:
         body = asker.make("Hello", **{"max_tokens": 32, **mistake.fields})
         for fault in asker.find_mistaken(body):
-            yield ReplyFault(f"{mistake.what}: {fault.what}", body, fault.got, fault.expected)
+            yield replace(fault, what=f"{mistake.what}: {fault.what}")
 
 
 CHECKS: tuple[Callable[[Asker], Iterator[ReplyFault]], ...] = (
@@ -279,6 +297,7 @@ def _make_finding(check: str, about: str, fault: ReplyFault, url: str) -> SuiteF
         check,
         about,
         fault.what,
+        kinds=fault.kinds,
         request={"body": fault.body},
         expected=fault.expected,
         got=fault.got,
@@ -286,6 +305,28 @@ def _make_finding(check: str, about: str, fault: ReplyFault, url: str) -> SuiteF
     )
 
 
+def _make_status_fault(answer: HttpAnswer, body: Json, *, expected: Any = None) -> ReplyFault:
+    return ReplyFault(
+        [find_status_kind(answer.status)],
+        f"status {answer.status}",
+        body,
+        got=answer.text[:_SHOWN],
+        expected=expected,
+    )
+
+
+def _compare(whole: ReplyOfServer, streamed: ReplyOfServer) -> Iterator[FaultKind]:
+    """Yields the kinds of differences between a reply and the one that was streamed."""
+    if streamed.content != whole.content:
+        yield FaultKind.CONTENT if streamed.content else FaultKind.NO_CONTENT
+    wanted = [(call.name, call.arguments) for call in whole.calls]
+    got = [(call.name, call.arguments) for call in streamed.calls]
+    if got != wanted:
+        yield from compare_calls(wanted, got)
+    if streamed.reason != whole.reason:
+        yield FaultKind.FINISH_REASON
+
+
 def _find_faults(reply: ReplyOfServer, body: Json) -> Iterator[ReplyFault]:
-    for what in find_faults(reply, body.get("tools") or ()):
-        yield ReplyFault(what, body, reply.show())
+    for error in find_errors(reply, body.get("tools") or ()):
+        yield ReplyFault([error.kind], error.what, body, got=reply.show())

@@ -227,8 +227,15 @@ def _leaving_out(path: Path) -> Iterator[None]:
 
 
 def _read_record(path: Path, kind: type[M]) -> M:
+    """Reads the metadata of a file or a batch. Lone surrogates become question marks, because no
+    reply could contain them.
+
+    Raises:
+        OSError, ValueError: it cannot be read.
+    """
     with open_private(path, MAX_RECORD) as file:
-        value: Any = json.loads(file.read())
+        text = json.dumps(json.loads(file.read()), ensure_ascii=False)
+    value: Any = json.loads(text.encode(errors="replace"))
     record = kind.model_validate(value)
     if value["id"] != path.stem:
         raise ValueError("it has the id of another batch")

@@ -138,6 +138,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             template_kwargs=self.chat_template_kwargs or {},
             answer=self.read_answer(),
             prefill=self.continues_last_message,
+            prefill_name=self.continuation_field,
             cache_salt=self.cache_salt,
             cache_prompt=self.cache_prompt is not False,
         )
@@ -185,16 +186,25 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             message = "functions and tools are two forms of one thing: leave functions out"
             raise HttpError(400, message, "invalid_value", where="/functions")
         if self.continues_last_message and self.add_generation_prompt:
-            message = "continue_final_message and add_generation_prompt cannot be combined"
+            message = f"{self.continuation_field} and add_generation_prompt cannot be combined"
             raise HttpError(400, message, "invalid_value", where="/add_generation_prompt")
         self.check_answer(settings)
 
     @property
     def continues_last_message(self) -> bool:
         """True if the reply continues the last message."""
+        return bool(self.continuation_field)
+
+    @property
+    def continuation_field(self) -> str:
+        """The name of the field because of which the reply continues the last message; "": it does
+        not."""
         if self.continue_final_message is not None:
-            return self.continue_final_message
-        return any(self.messages[-1].get(field) is True for field in CONTINUED)
+            return "continue_final_message" if self.continue_final_message else ""
+        for field in CONTINUED:
+            if self.messages[-1].get(field) is True:
+                return field
+        return ""
 
     @property
     def has_functions(self) -> bool:
@@ -240,8 +250,13 @@ def _read_message(message: Json, number: int) -> Json:
     of functions.
 
     Raises:
-        HttpError: a part is neither text nor reasoning, or the message has other reasoning, too.
+        HttpError: a part is neither text nor reasoning, the message has other reasoning, too, or a
+            field of `CONTINUED` is not a boolean.
     """
+    for field in CONTINUED:
+        if not isinstance(message.get(field), bool | None):
+            fault = f"{field} must be true or false"
+            raise HttpError(400, fault, "invalid_value", where=f"/messages/{number}/{field}")
     read = {key: value for key, value in message.items() if key not in CONTINUED}
     content = message.get("content")
     if not content and isinstance(message.get("refusal"), str):

@@ -183,6 +183,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             max_repetition=self.read_max_repetition(service.settings),
             answer=self._read_answer(service),
             prefill=conversation.prefill,
+            prefill_name="",
             cache_salt=self.cache_salt,
             cache_prompt=self.cache_prompt is not False,
             # A breakpoint after system messages changes nothing: every prompt has one there.

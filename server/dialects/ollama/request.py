@@ -158,6 +158,7 @@ class OllamaRequest(CacheFields):
             answer=self.read_answer(service),
             max_repetition=self._options.read_max_repetition(service.settings, "/options"),
             prefill=bool(kept) and kept[-1].get("role") == "assistant",
+            prefill_name="",
             cache_salt=self.cache_salt,
             cache_prompt=self.cache_prompt is not False,
         )

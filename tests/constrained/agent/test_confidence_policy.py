@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 import pytest
 
+from constrained.agent.confidence_policy import ConfidencePolicy, Unsure
 from constrained.agent.run import arun, run
 from constrained.errors import RequestError
+from constrained.job import Job
 from tests.constrained.trace.test_confidence import GREEDY, choosing
 from tests.scripted_model import scripted
 
@@ -85,3 +87,10 @@ def test_options_that_cannot_be(options: dict[str, Any], where: str) -> None:
     with pytest.raises(RequestError) as error:
         run(scripted("x"), "Go.", [paint], **options)
     assert error.value.where == where
+
+
+@pytest.mark.parametrize(("name", "left_out"), [("prefix", "prefix"), ("", "the last message")])
+def test_a_question_cannot_continue_a_message(name: str, left_out: str) -> None:
+    job = Job([{"role": "user", "content": "Hi"}], prefill=True, prefill_name=name)
+    with pytest.raises(RequestError, match=f"or leave {left_out} out"):
+        ConfidencePolicy(unsure=Unsure.ASK).change_job(job)

@@ -395,3 +395,17 @@ def test_a_text_that_ends_the_turn_is_refused_where_no_token_does() -> None:
     with pytest.raises(RequestError, match="would be read as a marker") as info:
         compiler.compile(Job([USER, begun("a<|im_end|>b")], prefill=True))
     assert info.value.where == "/messages/1/content"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("prefix", "Leave them out, or give their results and leave prefix out"),
+        ("", "Leave them out, or give their results"),
+    ],
+)
+def test_an_error_names_what_the_caller_has_given(name: str, hint: str) -> None:
+    messages = [USER, begun(tool_calls=[{"function": {"name": "ping"}}])]
+    with pytest.raises(RequestError) as info:
+        COMPILERS["hermes"].compile(Job(messages, prefill=True, prefill_name=name))
+    assert info.value.hint == hint

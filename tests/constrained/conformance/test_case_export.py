@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from constrained.conformance.case_export import export_cases
+from constrained.conformance.finding import make_id
 from constrained.conformance.rows import read_corpus, read_packaged_rows
 from constrained.replay.check import check_rows
-from grammars.formats import FORMATS
+from grammars.formats import FORMATS, HERMES
 from grammars.suite.cases import draw_cases
 from grammars.wire.format import Format
 from tests.command_line import Run
+from tests.snippets import ROOT, read_snippets
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "mistral", "lfm2"])
@@ -44,6 +46,19 @@ def test_the_same_seed_gives_the_same_cases() -> None:
         list(export_cases(FORMATS[0], rows=rows, examples=4, seed=7)) for _ in range(2)
     )
     assert first == second
+
+
+def test_the_case_in_the_documentation_is_a_real_one() -> None:
+    page = (ROOT / "docs/testing-parsers.md").read_text("utf-8")
+    (shown,) = [json.loads(one.code) for one in read_snippets(page) if one.language == "json"]
+    rows = list(read_corpus(read_packaged_rows()))
+    assert shown in list(export_cases(HERMES, rows=rows, examples=1, seed=0))
+
+
+def test_equal_texts_of_two_formats_have_two_ids() -> None:
+    text = {"tools": [], "text": "Hi"}
+    ids = {make_id("reads_back", text, format=format.name) for format in FORMATS}
+    assert len(ids) == len(FORMATS)
 
 
 def test_the_command_says_what_export_needs(run: Run) -> None:

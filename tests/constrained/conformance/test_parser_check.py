@@ -5,11 +5,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from constrained.conformance.fault_kind import FaultKind
 from constrained.conformance.finding import SuiteFinding
 from constrained.conformance.parser_check import check_parser
 from constrained.conformance.parser_protocol import ABILITIES
@@ -54,19 +56,20 @@ def test_our_parser_passes_with_all_that_can_be_claimed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "what"),
+    ("fault", "kind", "what"),
     [
-        ("hangs", "no answer within 0.2 s"),
-        ("dies", "the process ended with exit code 1: no more of this"),
-        ("chatters", "the answer is not JSON: 'reading ...'"),
-        ("another id", "the answer has the id 0 instead of "),
-        ("another form", "/calls/0 of the answer has no arguments"),
-        ("says no", "it answers with an error: not today"),
+        ("hangs", "no answer", "no answer within 0.2 s"),
+        ("dies", "crash", "the process ended with exit code 1: no more of this"),
+        ("chatters", "form of the answer", "the answer is not JSON: 'reading ...'"),
+        ("another id", "form of the answer", "the answer has the id 0 instead of "),
+        ("another form", "form of the answer", "/calls/0 of the answer has no arguments"),
+        ("says no", "refusal", "it answers with an error: not today"),
     ],
 )
-def test_each_fault_is_a_finding_with_its_input(fault: str, what: str) -> None:
+def test_each_fault_is_a_finding_with_its_input(fault: str, kind: str, what: str) -> None:
     finding = find_fault(fault)
     assert finding.what.startswith(what)
+    assert finding.kinds == [kind]
     assert "woxam" in finding.request["text"]
 
 
@@ -82,6 +85,7 @@ def test_a_call_that_a_stream_tells_twice_is_found() -> None:
     line = command("tells twice", *ABILITIES)
     report = check_parser(line, HERMES, checks=[streams_append], examples=10)
     assert [finding.what for finding in report.findings] == ["the calls are not counted from 0"]
+    assert report.findings[0].kinds == [FaultKind.STREAM]
 
 
 def test_what_is_not_claimed_is_not_asked_for() -> None:
@@ -165,3 +169,11 @@ def test_known_findings_do_not_count(run: Run, tmp_path: Path) -> None:
     code, out, _ = run("suite", *options, "--known", str(known))
     assert code == 1
     assert [json.loads(line)["id"] for line in out.splitlines()] == ids[:1]
+
+
+def test_a_known_finding_hides_no_other_kind_of_fault_with_the_same_input() -> None:
+    refusal, crash = find_fault("says no"), find_fault("dies")
+    assert refusal.request == crash.request
+    assert refusal.id != crash.id
+    assert replace(crash, what="the process ended with exit code 9").id == crash.id
+    assert replace(crash, format="qwen3_coder").id != crash.id

@@ -7,7 +7,7 @@ import pytest
 
 from constrained.conformance.chat_server import HttpAnswer, WrongReply
 from constrained.conformance.reply_check import (
-    find_faults,
+    find_errors,
     read_streamed_reply,
     read_whole_reply,
 )
@@ -29,7 +29,7 @@ def reply(*calls: dict[str, Any], content: str = "", reason: str = "tool_calls")
 
 def test_a_right_reply_has_no_fault() -> None:
     body = reply(call(), call(id="b"))
-    assert list(find_faults(read_whole_reply(body), TOOLS)) == []
+    assert list(find_errors(read_whole_reply(body), TOOLS)) == []
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_a_right_reply_has_no_fault() -> None:
     ],
 )
 def test_each_fault_of_a_reply_is_found(body: dict[str, Any], fault: str) -> None:
-    found = list(find_faults(read_whole_reply(body), TOOLS))
+    found = list(find_errors(read_whole_reply(body), TOOLS))
     assert found
-    assert found[0].startswith(fault)
+    assert found[0].what.startswith(fault)
 
 
 def test_a_call_that_was_cut_may_be_half() -> None:
     body = reply(call(), call('{"city"', id="b"), reason="length")
-    assert list(find_faults(read_whole_reply(body), TOOLS)) == []
+    assert list(find_errors(read_whole_reply(body), TOOLS)) == []
 
 
 def chunk(*calls: dict[str, Any], reason: str | None = None, **delta: Any) -> dict[str, Any]:

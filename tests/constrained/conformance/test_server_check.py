@@ -116,24 +116,33 @@ def test_a_right_server_has_no_finding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "checks"),
+    ("fault", "checks", "kinds"),
     [
-        ("never calls", {"calls_when_required", "calls_what_is_named"}),
-        ("ignores the name", {"calls_what_is_named"}),
-        ("leaves a tag", {"calls_nothing_when_none", "takes_its_calls_back"}),
-        ("calls twice", {"calls_one_if_not_parallel"}),
-        ("counts on", {"streams_the_reply"}),
-        ("streams something else", {"streams_the_reply"}),
-        ("ignores the format", {"answers_in_the_format"}),
-        ("takes no calls back", {"takes_its_calls_back"}),
-        ("ignores mistakes", {"calls_what_is_named", "refuses_what_cannot_be"}),
-        ("hangs up", {"answers_in_the_format"}),
+        ("never calls", {"calls_when_required", "calls_what_is_named"}, {"lost call"}),
+        ("ignores the name", {"calls_what_is_named"}, {"extra call"}),
+        (
+            "leaves a tag",
+            {"calls_nothing_when_none", "takes_its_calls_back"},
+            {"tag in the content"},
+        ),
+        ("calls twice", {"calls_one_if_not_parallel"}, {"extra call"}),
+        ("counts on", {"streams_the_reply"}, {"form of the answer"}),
+        ("streams something else", {"streams_the_reply"}, {"other content"}),
+        ("ignores the format", {"answers_in_the_format"}, {"not JSON"}),
+        ("takes no calls back", {"takes_its_calls_back"}, {"status 5xx"}),
+        (
+            "ignores mistakes",
+            {"calls_what_is_named", "refuses_what_cannot_be"},
+            {"accepted", "extra call"},
+        ),
+        ("hangs up", {"answers_in_the_format"}, {"no answer"}),
     ],
 )
-def test_each_fault_is_found_by_its_check(fault: str, checks: set[str]) -> None:
+def test_each_fault_is_found_by_its_check(fault: str, checks: set[str], kinds: set[str]) -> None:
     with serving(fault) as url:
         found = check_server(url).findings
     assert {finding.check for finding in found} == checks
+    assert {kind for finding in found for kind in finding.kinds} == kinds
     assert all(finding.reproduce.startswith("curl http://127.0.0.1:") for finding in found)
 
 
@@ -141,6 +150,7 @@ def test_arguments_that_do_not_fit_are_found() -> None:
     with serving("breaks the schema") as url:
         found = check_server(url).findings
     assert any("70 is greater than the maximum of 7 (at /days)" in one.what for one in found)
+    assert {kind for finding in found for kind in finding.kinds} == {"schema"}
 
 
 def test_the_command_tells_by_its_code(run: Run) -> None:

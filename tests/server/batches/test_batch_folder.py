@@ -249,6 +249,27 @@ def test_what_is_damaged_is_left_out_with_a_line_in_the_log(
     asyncio.run(run())
 
 
+def test_saved_texts_that_no_reply_can_contain_are_read_with_question_marks(
+    settings: Settings,
+) -> None:
+    folder = settings.batch_dir
+    assert folder is not None
+    saved = BatchFolder(folder, 1000)
+    file = StoredFile("", "a\ud800", "batch", content=bytearray(b"x"))
+    request = BatchRequest(input_file_id=file.id, endpoint=CHAT, completion_window="1h")
+    batch = RequestBatch("", b"", request, window=3600, status=BatchStatus.COMPLETED)
+    saved.write_file(file)
+    saved.write_batch(batch)
+    saved.close()
+    metadata = {"k\udfff": "\ud800\U0001f600"}
+    change_record(settings, batch.id, request={**request.model_dump(), "metadata": metadata})
+    again = BatchFolder(folder, 1000)
+    content = again.read()
+    again.close()
+    assert [one.describe()["filename"] for one in content.files] == ["a?"]
+    assert [one.describe()["metadata"] for one in content.batches] == [{"k?": "?\U0001f600"}]
+
+
 def test_results_that_are_damaged_are_not_answered_again(
     settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -16,6 +16,8 @@ from tests.templates import HERMES, OPEN, PAINT, PING, WRITE, hermes_call
 
 CHAT = "/v1/chat/completions"
 HELLO = [{"role": "user", "content": "Hello"}]
+BEGUN = {"role": "assistant", "content": "Hello there"}
+PING_CALL = {"id": "a", "type": "function", "function": {"name": "ping", "arguments": "{}"}}
 SHORT: Json = {"messages": HELLO, "max_tokens": 150}  # a script that the mask forbids has no end
 VARYING = ("id", "created", "timings")
 
@@ -235,8 +237,21 @@ REFUSED: list[tuple[Json, str, str]] = [
     ),
     ({"response_format": {"type": "xml"}}, "/response_format", "not known"),
     ({"chat_template_kwargs": {"messages": 1}}, "/chat_template_kwargs/messages", "may not"),
-    ({"continue_final_message": True}, "/messages/0", "assistant"),
-    ({"messages": [{**HELLO[0], "prefix": True}]}, "/messages/0", "assistant"),
+    ({"continue_final_message": True}, "/messages/0", "leave continue_final_message out"),
+    ({"messages": [{**HELLO[0], "prefix": True}]}, "/messages/0", "or leave prefix out"),
+    ({"messages": [{**HELLO[0], "partial": True}]}, "/messages/0", "or leave partial out"),
+    ({"messages": [{**HELLO[0], "prefix": "true"}]}, "/messages/0/prefix", "true or false"),
+    ({"messages": [{**HELLO[0], "partial": 1}, *HELLO]}, "/messages/0/partial", "true or false"),
+    (
+        {"messages": [*HELLO, {**BEGUN, "partial": True}], "add_generation_prompt": True},
+        "/add_generation_prompt",
+        "partial and add_generation_prompt",
+    ),
+    (
+        {"messages": [*HELLO, {**BEGUN, "prefix": True, "tool_calls": [PING_CALL]}]},
+        "/messages/1/tool_calls",
+        "leave prefix out",
+    ),
 ]
 
 
@@ -404,7 +419,7 @@ def test_answers(text: str, body: Json) -> None:
 
 @needs_own_engine
 def test_a_turn_goes_on(plain: httpx.Client) -> None:
-    messages = [*HELLO, {"role": "assistant", "content": "Hello there"}]
+    messages = [*HELLO, BEGUN]
     body: Json = {"messages": messages, "continue_final_message": True}
     reply = ask(plain, **body, add_generation_prompt=False)
     assert reply["choices"][0]["message"]["content"] == ", friend."
@@ -414,7 +429,7 @@ def test_a_turn_goes_on(plain: httpx.Client) -> None:
 @needs_own_engine
 @pytest.mark.parametrize("field", ["prefix", "partial"])
 def test_a_turn_goes_on_in_the_forms_of_other_services(plain: httpx.Client, field: str) -> None:
-    begun = {"role": "assistant", "content": "Hello there", field: True}
+    begun = {**BEGUN, field: True}
     reply = ask(plain, messages=[*HELLO, begun])
     assert reply["choices"][0]["message"]["content"] == ", friend."
     whole = ask(plain, messages=[*HELLO, begun, *HELLO])  # of an earlier message, it means nothing
