@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from grammars.build.turn import build_turn
 from grammars.errors import PolicyError
@@ -21,6 +23,7 @@ from grammars.turn import (
 )
 from grammars.wire.format import Content, Format, JsonCall, Literal
 from tests.agreement.matching import Masked
+from tests.turn_strategies import chunkings
 
 FORMAT = Format(
     "an answer in a string",
@@ -77,6 +80,39 @@ def test_escapes_are_read_however_the_text_is_cut(text: str, content: str) -> No
     events = [event for character in text for event in parser.feed(character)]
     assert collect([*events, *parser.close()]).content == content
     assert parse(text, FORMAT).content == content
+
+
+# What stands in a string, and what it means. An escape that JSON does not have is text.
+PIECES = (
+    ("a", "a"),
+    ("\U0001f327", "\U0001f327"),
+    (r"\n", "\n"),
+    (r"\/", "/"),
+    (r"\"", '"'),
+    (r"\\", "\\"),
+    (r"\u00fC", "\u00fc"),
+    (r"\ud83C\uDf27", "\U0001f327"),
+    (r"\q", r"\q"),
+    (r"\uZZ", r"\uZZ"),
+    (r"\u00G", r"\u00G"),
+    (r"\ud83d-", r"\ud83d-"),
+    (r"\ud83d\n", "\\ud83d\n"),
+    (r"\uD83d\u0041", r"\uD83dA"),
+    (r"\ud83d\ud83c\udf27", "\\ud83d\U0001f327"),
+    (r"\udc00", r"\udc00"),
+)
+
+
+@given(data=st.data(), pieces=st.lists(st.sampled_from(PIECES), max_size=12))
+def test_each_escape_is_read_by_itself(data: st.DataObject, pieces: list[tuple[str, str]]) -> None:
+    written = "".join([written for written, _ in pieces])
+    meant = "".join([meant for _, meant in pieces])
+    parser = Parser(FORMAT)
+    events = parser.feed('{"answer": "')
+    for chunk in data.draw(chunkings(written)):
+        events += parser.feed(chunk)
+    assert collect(events).content == meant  # nothing waits for the end of the string
+    assert collect([*events, *parser.feed('"}'), *parser.close()]).content == meant
 
 
 def test_escaped_content_stands_in_quotes_and_alone() -> None:
