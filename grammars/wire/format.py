@@ -158,7 +158,8 @@ class Format:
         closes_one: a turn with one call has the `closing`, too. False: the template leaves it out
             there, so a turn may end without it.
         reasoning: the reasoning block; None: the template has none.
-        contents: the ways to write content, the usual way first.
+        contents: the ways to write content, the usual way first. All of them are JSON strings, or
+            none.
         content_places: where content can be in a turn with calls, the template's own place first.
             Only content without opener and closer can come after the calls, or inside.
         before: the text between content and calls: white space, or the end of a message and the
@@ -180,7 +181,7 @@ class Format:
 
     Raises:
         TypeError: calls or a variant have no opening that a parser can recognise, or calls of this
-            kind cannot be distinguished from the text around them.
+            kind cannot be distinguished from the text around them, or only some content is escaped.
     """
 
     name: str
@@ -208,6 +209,8 @@ class Format:
         if not isinstance(first, Marker) and self.bare is None:
             wanted = "a marker, a JsonCall or a list in Python"
             raise TypeError(f"format {self.name}: calls open with {wanted}")
+        if len({content.escaped for content in self.contents}) > 1:
+            raise TypeError(f"format {self.name}: all content is in JSON strings, or none is")
         if not self.content_places:
             raise TypeError(f"format {self.name}: no place for content beside calls")
         if self.has_content_after_calls and (self.bare or Content() not in self.contents):

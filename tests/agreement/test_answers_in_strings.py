@@ -1,6 +1,7 @@
 """Answers of a given form, where the template writes answers as JSON strings."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -113,6 +114,11 @@ def test_each_escape_is_read_by_itself(data: st.DataObject, pieces: list[tuple[s
         events += parser.feed(chunk)
     assert collect(events).content == meant  # nothing waits for the end of the string
     assert collect([*events, *parser.feed('"}'), *parser.close()]).content == meant
+
+
+def test_all_content_is_in_strings_or_none() -> None:
+    with pytest.raises(TypeError, match="all content is in JSON strings, or none"):
+        replace(FORMAT, contents=(Content(), *FORMAT.contents))
 
 
 def test_escaped_content_stands_in_quotes_and_alone() -> None:
