@@ -436,24 +436,28 @@ class Buffer:
         written. Half an escape at the end of the text is dropped.
         """
         while True:
-            match = _STRING_TEXT.match(self._text, self._offset)
-            assert match is not None  # it may be empty
-            if written := self.take(len(match.group())):
-                sink(json.loads(f'"{written}"', strict=False))
+            if text := self._decode():
+                sink(text)
             if self._text.startswith('"', self._offset):
                 yield from self.accept(closer)
                 return
-            if self._offset < len(self._text) and not self._ends_in_escape():
-                sink(self.take(1))  # the backslash is text
-            elif self.closed:
+            if self.closed:
                 self.drain()
                 return
-            else:
-                yield
+            yield
 
-    def _ends_in_escape(self) -> bool:
-        """Returns whether the rest of the text may be the beginning of an escape."""
-        return _ESCAPE_BEGUN.fullmatch(self._text, self._offset) is not None
+    def _decode(self) -> str:
+        """Takes the text inside a JSON string, up to its end or an escape that may go on; returns
+        it without its escapes."""
+        parts: list[str] = []
+        while True:
+            match = _STRING_TEXT.match(self._text, self._offset)
+            assert match is not None  # it may be empty
+            parts.append(json.loads(f'"{self.take(len(match.group()))}"', strict=False))
+            is_escape = self._text.startswith("\\", self._offset)
+            if not is_escape or _ESCAPE_BEGUN.fullmatch(self._text, self._offset):
+                return "".join(parts)
+            parts.append(self.take(1))  # the backslash is text
 
     def string(self, ends: StringEnds, quote: str, sink: Callable[[str], None]) -> Steps[None]:
         """Passes a raw string to `sink`, up to the quote that ends it, and takes that quote."""
