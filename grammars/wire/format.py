@@ -525,26 +525,6 @@ def _unique(values: Iterable[T]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def cut_lead(nodes: Sequence[Node], lead: str) -> tuple[Node, ...] | None:
-    """Returns the nodes after a text that they begin with; None: they begin with another text.
-
-    Args:
-        nodes: of a call, from its opener on.
-        lead: what the prompt has written already; it may end inside a node.
-    """
-    for i, node in enumerate(nodes):
-        if not isinstance(node, Fixed):
-            return tuple(nodes[i:]) if not lead else None
-        if node.text.startswith(lead):
-            rest = node.text.removeprefix(lead)
-            # The rest of a marker is not a marker: there is no token for half a marker.
-            return (Literal(rest), *nodes[i + 1 :]) if rest else tuple(nodes[i + 1 :])
-        if not lead.startswith(node.text):
-            return None
-        lead = lead.removeprefix(node.text)
-    return () if not lead else None
-
-
 def is_taggable(name: str) -> bool:
     """Returns whether a name between tags is parsed back unchanged."""
     has_breaks = not {"<", ">", "\n"}.isdisjoint(name)
