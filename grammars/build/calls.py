@@ -12,6 +12,7 @@ from grammars.errors import SchemaError
 from grammars.ir import nodes as ir
 from grammars.ir.nodes import (
     EMPTY,
+    NOTHING,
     Expression,
     Pattern,
     choice,
@@ -91,6 +92,12 @@ class CallRules:
         return optional(choice(map(self._builder.fixed, texts))) if texts else EMPTY
 
     @property
+    def is_answer_first(self) -> bool:
+        """True if a turn may begin with an answer of a given form. If content has an opener, that
+        comes before the answer, as before any other content."""
+        return self._turn.policy.answer is not None and not self._format.contents[0].opener
+
+    @property
     def _end(self) -> Expression:
         """The optional text at the end of a turn with calls."""
         texts = self._turn.text_ends
@@ -105,15 +112,18 @@ class CallRules:
         *,
         is_several: bool = False,
         spaced: bool = False,
+        lead: str = "",
         following: Expression = EMPTY,
     ) -> Expression:
         """Returns a rule for the calls, from after the first opener to the end of the turn.
+        NOTHING: no call begins with what the prompt has written.
 
         Args:
             first: the nodes of the first call that are not written yet.
             opener: the text that opened the calls.
             is_several: these are several calls, which are written in another way than one.
             spaced: allow white space before the calls.
+            lead: what the prompt has written of the first call.
             following: the content that may follow the calls.
         """
         format = self._format
@@ -124,7 +134,10 @@ class CallRules:
                 check_name(format, tool.name)
             tools, names = self._turn.tools, self._turn.names
             chain = KeywordRules(format, tools, names, values=self._values, several=several)
-            written = sequence(chain.calls(first, spaced=spaced), after, following, self._end)
+            chained = chain.calls(first, spaced=spaced, lead=lead)
+            if chained == NOTHING:
+                return NOTHING
+            written = sequence(chained, after, following, self._end)
             return self._builder.define(written, "calls")
         more = EMPTY
         closing = format.closes(opener)
@@ -137,7 +150,9 @@ class CallRules:
         rest = sequence(more, close)
         if not format.closes_one:
             rest = optional(rest)
-        call = self._any_tool(first, 0, spaced=spaced)
+        call = self._any_tool(first, 0, spaced=spaced, lead=lead)
+        if call == NOTHING:
+            return NOTHING
         written = sequence(call, rest, after, following, self._end)
         return self._builder.define(written, "calls")
 
@@ -166,40 +181,55 @@ class CallRules:
         return optional(sequence(call, self._more(number + 1, between)))
 
     def _any_tool(
-        self, nodes: tuple[Node, ...], number: int | None, *, spaced: bool = False
+        self,
+        nodes: tuple[Node, ...],
+        number: int | None,
+        *,
+        spaced: bool = False,
+        lead: str = "",
     ) -> Expression:
-        """Returns a rule for one call of any tool.
+        """Returns a rule for one call of any tool. NOTHING: no call begins with the lead.
 
         Args:
             nodes: the parts of the call.
             number: how many calls of this turn come before it; None: not known.
             spaced: allow white space before the call.
+            lead: what the prompt has written of the call.
         """
         options: list[Expression] = []
         for tool in self._turn.tools:
             try:
-                options.append(self._call(tool, nodes, number, spaced=spaced))
+                pieces = self._write_call(tool, nodes, number, spaced=spaced)
             except SchemaError as e:
                 message = f"tool {tool.name!r}: {e.message}"
                 raise SchemaError(message, where=e.where, hint=e.hint) from e
-        return self._builder.define(choice(options), "call")
+            rest = _cut_written(pieces, lead) if lead else pieces
+            if rest is not None:
+                options.append(self._join(rest, spaced=spaced))
+        return self._builder.define(choice(options), "call") if options else NOTHING
 
-    def _call(
+    def _write_call(
         self, tool: Tool, nodes: tuple[Node, ...], number: int | None, *, spaced: bool
-    ) -> Expression:
-        parts: list[Expression] = []
-        text = ""
+    ) -> list[str | Expression]:
+        """Writes a call: texts, of which no two are adjacent, and expressions."""
+        pieces: list[str | Expression] = []
         for node in nodes:
-            for piece in self._write_node(node, tool, number, apart=spaced and not parts):
-                if isinstance(piece, str):
-                    text += piece
-                    continue
-                if text:
-                    parts.append(self._text(text, spaced=spaced and not parts))
-                    text = ""
+            has_text_alone = all(isinstance(piece, str) for piece in pieces)
+            for piece in self._write_node(node, tool, number, apart=spaced and has_text_alone):
+                if isinstance(piece, str) and pieces and isinstance(pieces[-1], str):
+                    pieces[-1] += piece
+                else:
+                    pieces.append(piece)
+        return pieces
+
+    def _join(self, pieces: Sequence[str | Expression], *, spaced: bool) -> Expression:
+        """Returns the pieces one after the other; `spaced`: after optional white space."""
+        parts: list[Expression] = []
+        for piece in pieces:
+            if not isinstance(piece, str):
                 parts.append(piece)
-        if text:
-            parts.append(self._text(text, spaced=spaced and not parts))
+            elif piece:
+                parts.append(self._text(piece, spaced=spaced and not parts))
         return sequence(*parts)
 
     def _write_node(
@@ -237,7 +267,7 @@ class CallRules:
         closing: list[str | Expression] = []
         for piece in cut_closing(node, id):
             closing.append(piece if isinstance(piece, str) else self._id(piece))
-        if apart and self._turn.policy.answer is not None:
+        if apart and self.is_answer_first:
             # With one longer terminal, the lexer would not consider the answer's opening brace.
             opening = [optional(self.space()), *map(_as_expression, opening)]
         return [*opening, arguments, *closing]
@@ -289,10 +319,10 @@ class CallRules:
         """Returns the marker after optional white space, which some models write.
 
         If the marker is text, both are one terminal, since content may also begin with white space.
-        If an answer replaces the content, they are two: the lexer would not give up one terminal
+        If a turn may begin with an answer, they are two: the lexer would not give up one terminal
         for the answer.
         """
-        if self._turn.policy.answer is None:
+        if not self.is_answer_first:
             return self._spaced(marker)
         text = marker.lstrip()
         if text == marker:
@@ -321,6 +351,17 @@ class CallRules:
 
     def _blanks(self, least: int) -> str:
         return f"{BLANK}{{{least},{self._format.max_space}}}"
+
+
+def _cut_written(
+    pieces: Sequence[str | Expression], lead: str
+) -> Sequence[str | Expression] | None:
+    """Returns the rest of a call after a text that it begins with. None: it begins with another
+    text, or its first text is shorter. There is no token for the rest of a marker."""
+    first = pieces[0]
+    if not isinstance(first, str) or not first.startswith(lead):
+        return None
+    return (first.removeprefix(lead), *pieces[1:])
 
 
 def _as_expression(piece: str | Expression) -> Expression:

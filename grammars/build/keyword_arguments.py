@@ -23,6 +23,7 @@ from grammars.errors import SchemaError
 from grammars.ir.grammar import GrammarBuilder
 from grammars.ir.nodes import (
     EMPTY,
+    NOTHING,
     ZERO,
     Expression,
     Literal,
@@ -125,24 +126,31 @@ class KeywordRules:
         self._several = several
         self._arguments: dict[str, Expression] = {}
 
-    def calls(self, first: Sequence[FormatNode], *, spaced: bool = False) -> Expression:
+    def calls(
+        self, first: Sequence[FormatNode], *, spaced: bool = False, lead: str = ""
+    ) -> Expression:
         """Returns a rule for the calls of a turn, from the first nodes to the closer of the calls.
+        NOTHING: no call begins with the lead.
 
         Args:
             first: the nodes of the first call that are not written yet.
             spaced: allow white space before the call. It is in one terminal with the call:
                 otherwise content that begins with white space would win over a terminal of white
                 space alone.
+            lead: what the prompt has written of the call.
         """
         options: list[Expression] = []
         for tool in self.tools:
             text, rest = self._open(first, tool.name)
+            if not text.startswith(lead):
+                continue
+            text = text.removeprefix(lead)
             head = self.builder.fixed(text)
             if spaced:
                 pattern = Pattern(f"{BLANK}{{0,{self.format.max_space}}}{escape_regex(text)}")
                 head = self.builder.terminal(pattern, "CALL")
             options.append(sequence(head, rest, self._call(tool)))
-        return self.builder.define(choice(options), "calls")
+        return self.builder.define(choice(options), "calls") if options else NOTHING
 
     def _open(self, nodes: Sequence[FormatNode], name: str) -> tuple[str, Expression]:
         """Returns what stands before the arguments of a call: the text up to its id or number, and

@@ -15,6 +15,7 @@ from grammars.ir.grammar import Grammar, GrammarBuilder
 from grammars.ir.nodes import (
     ANY_TEXT,
     EMPTY,
+    NOTHING,
     Costly,
     Expression,
     Literal,
@@ -48,7 +49,6 @@ from grammars.wire.format import (
     Marker,
     Node,
     Reasoning,
-    cut_lead,
 )
 
 
@@ -179,10 +179,10 @@ class _TurnRules:
 
     def _pad(self, pad: str) -> Expression:
         """Returns an expression for the white space that a template writes after the reasoning.
-        Content and calls may begin with any white space, so only answers of a given form need it
-        here."""
-        answer = self._policy.answer
-        is_exact = answer is not None and not isinstance(answer, JsonAnswer)
+        Content and calls may begin with any white space, so only a turn that may begin with an
+        answer of a given form needs it here."""
+        is_json = isinstance(self._policy.answer, JsonAnswer)
+        is_exact = self._calls.is_answer_first and not is_json
         return optional(Literal(pad)) if pad and is_exact else EMPTY
 
     def _write_body(self) -> Expression:
@@ -196,8 +196,10 @@ class _TurnRules:
                 options += self._content_alone(way)
         if tools and self._format.bare is not None:
             self._refuse_ambiguous(self._format.bare)
-            nodes = (*self._format.opening, *self._format.call)
-            options.append(Costly(self._calls.calls(nodes, spaced=True)))
+            nodes, lead = (*self._format.opening, *self._format.call), self._state.lead
+            calls = self._calls.calls(nodes, spaced=not lead, lead=lead)
+            if calls != NOTHING:
+                options.append(Costly(calls))
         elif tools:
             own, *others = self._format.openings
             options += map(Costly, self._opened_calls(own))
@@ -248,9 +250,10 @@ class _TurnRules:
         at_once: list[Expression] = []
         if self._state.lead:
             for nodes, is_several in ways:
-                rest = cut_lead((Marker(opening), *nodes), self._state.lead)
-                if rest is not None:
-                    at_once.append(self._calls.calls(rest, opening, is_several=is_several))
+                whole, lead = (Marker(opening), *nodes), self._state.lead
+                begun = self._calls.calls(whole, opening, is_several=is_several, lead=lead)
+                if begun != NOTHING:
+                    at_once.append(begun)
         elif self._is_shared(opening):
             # The lexer would prefer `to=user` to `to=`, so opener and name are one terminal.
             for nodes, is_several in ways:
@@ -323,7 +326,7 @@ class _TurnRules:
         """Returns the rest of an opener, after what the prompt has written of it. None if the
         prompt has written something else."""
         lead = self._state.lead
-        if text and not lead and self._policy.answer is None:
+        if text and not lead:
             return self._calls.spaced(text)
         if not text.startswith(lead):
             return None

@@ -15,12 +15,15 @@ Steps: TypeAlias = Generator[None, None, T]
 """A generator that yields whenever it needs more text, and returns a T."""
 
 _AFTER_BRACKETS = re.compile(r"(?<=[\]}])(?=.)", re.DOTALL)
-# The text of a JSON string, in whole escapes; of a pair of surrogates, both.
-_STRING_TEXT = re.compile(
-    r'(?:[^"\\]|\\(?:[^u]|u(?:[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}'
-    r"|(?![dD][89abAB])[0-9a-fA-F]{4})))*+",
-    re.DOTALL,
-)
+_HEX = "[0-9a-fA-F]"
+_HIGH, _LOW = rf"[dD][89abAB]{_HEX}{{2}}", rf"[dD][c-fC-F]{_HEX}{{2}}"
+_ESCAPED_UNIT = rf"u(?:{_HIGH}\\u{_LOW}|(?![dD][89a-fA-F]){_HEX}{{4}})"
+# The text of a JSON string, in whole escapes, as far as they are valid.
+_STRING_TEXT = re.compile(rf'(?:[^"\\]|\\(?:["\\/bfnrt]|{_ESCAPED_UNIT}))*+')
+# Text that more text can make a valid escape.
+_LOW_BEGUN = rf"\\(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?"
+_UNIT_BEGUN = rf"u(?:{_HIGH}(?:{_LOW_BEGUN})?|(?![dD][c-fC-F]){_HEX}{{0,3}})"
+_ESCAPE_BEGUN = re.compile(rf"\\(?:{_UNIT_BEGUN})?")
 _WHITE_SPACE_SEEN = 8  # characters of white space that `Buffer.sees` skips
 
 
@@ -427,25 +430,34 @@ class Buffer:
 
     def escaped(self, closer: str, sink: Callable[[str], None]) -> Steps[None]:
         """Passes the text inside a JSON string to `sink`, without its escapes, up to the quote that
-        ends it, and takes the closer, which begins with that quote. Half an escape at the end of
-        the text is dropped."""
+        ends it, and takes the closer, which begins with that quote.
+
+        An escape that JSON does not have, such as `\\q` or half of a surrogate pair, stays as it is
+        written. Half an escape at the end of the text is dropped.
+        """
         while True:
-            match = _STRING_TEXT.match(self._text, self._offset)
-            assert match is not None  # it may be empty
-            try:
-                text = json.loads(f'"{match.group()}"', strict=False)
-            except ValueError:  # JSON does not have this escape
-                text = match.group()
-            self.take(len(match.group()))
-            if text:
+            if text := self._decode():
                 sink(text)
-            if self.rest.startswith('"'):
+            if self._text.startswith('"', self._offset):
                 yield from self.accept(closer)
                 return
             if self.closed:
                 self.drain()
                 return
             yield
+
+    def _decode(self) -> str:
+        """Takes the text inside a JSON string, up to its end or an escape that may go on; returns
+        it without its escapes."""
+        parts: list[str] = []
+        while True:
+            match = _STRING_TEXT.match(self._text, self._offset)
+            assert match is not None  # it may be empty
+            parts.append(json.loads(f'"{self.take(len(match.group()))}"', strict=False))
+            is_escape = self._text.startswith("\\", self._offset)
+            if not is_escape or _ESCAPE_BEGUN.fullmatch(self._text, self._offset):
+                return "".join(parts)
+            parts.append(self.take(1))  # the backslash is text
 
     def string(self, ends: StringEnds, quote: str, sink: Callable[[str], None]) -> Steps[None]:
         """Passes a raw string to `sink`, up to the quote that ends it, and takes that quote."""

@@ -158,7 +158,8 @@ class Format:
         closes_one: a turn with one call has the `closing`, too. False: the template leaves it out
             there, so a turn may end without it.
         reasoning: the reasoning block; None: the template has none.
-        contents: the ways to write content, the usual way first.
+        contents: the ways to write content, the usual way first. All of them are JSON strings, or
+            none.
         content_places: where content can be in a turn with calls, the template's own place first.
             Only content without opener and closer can come after the calls, or inside.
         before: the text between content and calls: white space, or the end of a message and the
@@ -180,7 +181,7 @@ class Format:
 
     Raises:
         TypeError: calls or a variant have no opening that a parser can recognise, or calls of this
-            kind cannot be distinguished from the text around them.
+            kind cannot be distinguished from the text around them, or only some content is escaped.
     """
 
     name: str
@@ -208,6 +209,8 @@ class Format:
         if not isinstance(first, Marker) and self.bare is None:
             wanted = "a marker, a JsonCall or a list in Python"
             raise TypeError(f"format {self.name}: calls open with {wanted}")
+        if len({content.escaped for content in self.contents}) > 1:
+            raise TypeError(f"format {self.name}: all content is in JSON strings, or none is")
         if not self.content_places:
             raise TypeError(f"format {self.name}: no place for content beside calls")
         if self.has_content_after_calls and (self.bare or Content() not in self.contents):
@@ -520,26 +523,6 @@ def _text_of(node: Node) -> str:
 def _unique(values: Iterable[T]) -> tuple[T, ...]:
     """Returns the distinct values, in order."""
     return tuple(dict.fromkeys(values))
-
-
-def cut_lead(nodes: Sequence[Node], lead: str) -> tuple[Node, ...] | None:
-    """Returns the nodes after a text that they begin with; None: they begin with another text.
-
-    Args:
-        nodes: of a call, from its opener on.
-        lead: what the prompt has written already; it may end inside a node.
-    """
-    for i, node in enumerate(nodes):
-        if not isinstance(node, Fixed):
-            return tuple(nodes[i:]) if not lead else None
-        if node.text.startswith(lead):
-            rest = node.text.removeprefix(lead)
-            # The rest of a marker is not a marker: there is no token for half a marker.
-            return (Literal(rest), *nodes[i + 1 :]) if rest else tuple(nodes[i + 1 :])
-        if not lead.startswith(node.text):
-            return None
-        lead = lead.removeprefix(node.text)
-    return () if not lead else None
 
 
 def is_taggable(name: str) -> bool:

@@ -24,7 +24,6 @@ from grammars.wire.format import (
     Literal,
     Marker,
     Name,
-    cut_lead,
 )
 
 PING = Tool("ping", lower({"type": "object", "properties": {"a": {"type": "string"}}}))
@@ -80,21 +79,9 @@ def test_a_prompt_that_has_written_several_parts_of_a_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lead", "rest"),
-    [
-        ("<to>", CALL[1:]),
-        ("<to>to", (Literal("ol "), *CALL[2:])),
-        ("<to>tool <na", (Literal("me>"), *CALL[3:])),
-        ("<to>tool <name>", CALL[3:]),
-        ("<to>tool <name>p", None),
-        ("<to>user", None),
-    ],
+    "lead",
+    ["<to>", "<to>to", "<to>tool ", "<to>tool <na", "<to>tool <name>", "<to>tool <name>p"],
 )
-def test_what_a_lead_leaves_of_a_call(lead: str, rest: object) -> None:
-    assert cut_lead(CALL, lead) == rest
-
-
-@pytest.mark.parametrize("lead", ["<to>", "<to>tool ", "<to>tool <na", "<to>tool <name>"])
 def test_the_shortest_call_behind_every_lead(lead: str) -> None:
     state = State(lead=lead)
     for markers in ({}, {"<to>": 300, "<name>": 301}):
