@@ -10,9 +10,11 @@ _SPACES = (
     r" \t\n\r\f\v\u{a0}\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}\u{feff}"
 )
 _CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": _SPACES}
+_ANY = "(?s:.)"
 _ANYTHING = "(?s:.*)"
 _NEWLINES = {"\n": r"\n", "\r": r"\r"}
 _TOKEN = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[pP]\{[^}]*\}|.)|\(\?<?[=!:]?|.", re.S)
+_FLAGS = re.compile(r"\(\?(?P<on>[a-z]*)(?:-(?P<off>[a-z]*))?(?P<end>[:)])")
 _UNSUPPORTED = frozenset(["(?=", "(?!", "(?<=", "(?<!"])
 _ESCAPED_LETTERS = frozenset("dDwWsSnrtfvxupP")
 
@@ -29,6 +31,7 @@ def translate(pattern: str) -> str | None:
     """
     branches: list[list[str]] = [[]]
     depth, inside, quantifiers = 0, False, 0
+    takes_newlines = [False]  # whether a dot does (the flag `s`), in each group around
     for found in _TOKEN.finditer(pattern):  # other threads run between the steps
         token = found[0]
         if token in _UNSUPPORTED or _is_unknown(token):
@@ -43,14 +46,30 @@ def translate(pattern: str) -> str | None:
             return None
         if token.startswith("("):
             depth += 1
+            _enter_group(takes_newlines, pattern, found.start())
         elif token == ")":
             depth -= 1
+            if len(takes_newlines) > 1:
+                takes_newlines.pop()
         if token == "|" and depth == 0:
             branches.append([])
         else:
-            branches[-1].append(_translate_outside(token))
+            is_any = token == "." and takes_newlines[-1]
+            branches[-1].append(_ANY if is_any else _translate_outside(token))
     wholes = [_anchor(branch) for branch in branches]
     return None if None in wholes else "|".join(f"({w})" for w in wholes)
+
+
+def _enter_group(takes_newlines: list[bool], pattern: str, start: int) -> None:
+    """Adds the group that starts here, with its own flags: `(?s:.)`. Flags without a text (`(?s)`)
+    are for the rest of the group around them."""
+    flags = _FLAGS.match(pattern, start)
+    is_on = takes_newlines[-1]
+    if flags is not None:
+        is_on = (is_on or "s" in flags["on"]) and "s" not in (flags["off"] or "")
+        if flags["end"] == ")":
+            takes_newlines[-1] = is_on
+    takes_newlines.append(is_on)
 
 
 def _is_unknown(token: str) -> bool:
