@@ -7,7 +7,7 @@ from dataclasses import replace
 from grammars.lowering.document.references import find_draft
 from grammars.lowering.keywords import is_format_validated, is_validated, number_draft
 from grammars.schema.nodes import Finding, Json, Report
-from grammars.schema.subschemas import find_keywords, find_member, unescape
+from grammars.schema.subschemas import find_keywords, find_member, find_origin, unescape
 
 _Found = dict[tuple[str, str], Finding]
 _NEVER_WRITTEN = "no value fits, so the key is never written"
@@ -21,9 +21,12 @@ class Findings:
 
     Args:
         root: the document.
+        origins: by the pointer of each definition in it that is a copy, the pointer of the
+            definition in the report.
     """
 
-    def __init__(self, root: Json):
+    def __init__(self, root: Json, origins: Mapping[str, str]):
+        self._origins = origins
         self._keywords = find_keywords(root)
         self._draft = number_draft(find_draft(root))
         self._places: dict[str, Json] = {"": root}
@@ -89,10 +92,10 @@ class Findings:
         )
 
     def _place(self, findings: Mapping[tuple[str, str], Finding]) -> _Found:
-        """Returns the findings at pointers that the document has."""
+        """Returns the findings at pointers that the client's document has."""
         placed: _Found = {}
         for (pointer, keyword), finding in findings.items():
-            outer = self._find_outer(pointer)
+            outer = find_origin(self._find_outer(pointer), self._origins)
             if outer != pointer:
                 finding = replace(finding, pointer=outer)
             placed.setdefault((outer, keyword), finding)

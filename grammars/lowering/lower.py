@@ -10,9 +10,14 @@ import json
 from collections.abc import Container, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 from grammars.errors import SchemaError
-from grammars.lowering.document.reading import DocumentReading, read_document
+from grammars.lowering.document.reading import (
+    DocumentReading,
+    pointing_to_origins,
+    read_document,
+)
 from grammars.lowering.findings import Findings
 from grammars.lowering.keywords import (
     MAX_REMAINDERS,
@@ -42,7 +47,7 @@ from grammars.schema.nodes import (
     flatten,
     unite,
 )
-from grammars.schema.subschemas import is_object, look_up, map_parts, omit
+from grammars.schema.subschemas import find_origin, is_object, look_up, map_parts, omit
 from grammars.schema.text_members import find_covered
 from grammars.schema.validator import find_multiplied
 from grammars.steps import WRITTEN, StepsError, limit_steps, spend
@@ -153,18 +158,19 @@ def _lower_with_efforts(source: Json, *, close: bool, only_object: bool) -> Sche
     *earlier, last = EFFORTS
     with limit_steps(EFFORTS[0].steps) as account:
         reading = _read(source)
-    for effort in earlier:
-        with suppress(StepsError), limit_steps(effort.steps - account.spent):
-            return _lower(reading, close=close, only_object=only_object, effort=effort)
-    with limit_steps(last.steps - account.spent):
-        return _lower(reading, close=close, only_object=only_object, effort=last)
+    with pointing_to_origins(reading.origins):
+        for effort in earlier:
+            with suppress(StepsError), limit_steps(effort.steps - account.spent):
+                return _lower(reading, close=close, only_object=only_object, effort=effort)
+        with limit_steps(last.steps - account.spent):
+            return _lower(reading, close=close, only_object=only_object, effort=last)
 
 
 def _read(source: Json) -> DocumentReading:
     reading = read_document(source)
     multiplied = None if reading.problem is not None else find_multiplied(reading.document)
     if multiplied is not None:
-        raise _refuse_size(multiplied)
+        raise _refuse_size(find_origin(multiplied, reading.origins))
     return reading
 
 
@@ -172,7 +178,7 @@ def _lower(
     reading: DocumentReading, *, close: bool, only_object: bool, effort: LoweringEffort
 ) -> Schema:
     document, problem = reading.document, reading.problem
-    lowering = _Lowering(document, close=close, effort=effort)
+    lowering = _Lowering(reading, close=close, effort=effort)
     root = document
     if only_object and (isinstance(root, bool) or root.get("type") != "object"):
         root = {"allOf": [root, {"type": "object"}]}
@@ -188,7 +194,7 @@ def _lower(
         message = f"the schema allows no {kind}"
         pointer = find_cause(lowered, lowering.definitions)
         if pointer:
-            message += f": nothing fits {pointer}"
+            message += f": nothing fits {find_origin(pointer, reading.origins)}"
         raise SchemaError(message, where=pointer, hint="Loosen its constraints")
     for pointer in unwritten:
         lowering.findings.bar(pointer)
@@ -205,22 +211,30 @@ def _lower(
         hint = "Declare its properties instead"
         raise SchemaError("arguments cannot be an enum or const", where="", hint=hint)
     report = replace(lowering.findings.report(), repaired=reading.repaired)
-    return Schema(document, node, definitions, report=report, root=document, least=least)
+    return Schema(
+        document,
+        node,
+        definitions,
+        report=report,
+        root=document,
+        least=least,
+        origins=reading.origins,
+    )
 
 
 class _Lowering:
     """Lowers the subschemas of one document: rewrites each until it is flat, then makes nodes.
 
     Args:
-        root: the document.
+        reading: the document.
         close: objects that declare properties allow no others, unless they say so.
         effort: how far it is multiplied out.
     """
 
-    def __init__(self, root: Json, *, close: bool, effort: LoweringEffort):
-        self._root = root
+    def __init__(self, reading: DocumentReading, *, close: bool, effort: LoweringEffort):
+        self._root = root = reading.document
         self._close = close
-        self.findings = Findings(root)
+        self.findings = Findings(root, reading.origins)
         self.definitions: dict[str, Node] = {}
         self._flattening = Flattening(root, self.findings)
         self._flat = FlatLowering(root, close=close, findings=self.findings, lower=self.lower)
@@ -260,7 +274,7 @@ class _Lowering:
         target = look_up(self._root, reference, pointer)
         if reference not in self.definitions:
             self.definitions[reference] = NEVER  # until it is lowered, since it may refer to itself
-            self.definitions[reference] = self.lower(target, reference.removeprefix("#"))
+            self.definitions[reference] = self.lower(target, unquote(reference[1:]))
         return Reference(reference)
 
     def _lower_conjunction(self, flat: Mapping[str, Json], pointer: str) -> Node:

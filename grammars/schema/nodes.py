@@ -239,6 +239,8 @@ class Schema:
         report: which keywords the mask enforces and which it does not.
         root: the document that `$ref`s in `source` point into.
         least: a lower bound for the characters of any value, in any spelling; 0: not known.
+        origins: by the pointer of each definition in `root` that is a copy, the pointer of the
+            definition in the client's document, which `report` names.
     """
 
     source: Json
@@ -247,6 +249,7 @@ class Schema:
     report: Report
     root: Json
     least: int = 0
+    origins: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def find_members(self, key: str) -> "list[Schema | None]":
         """Returns, for each object that the schema allows, in order: the schema of this key; None

@@ -26,7 +26,7 @@ from constrained.vocabulary.vocabulary import (
 from grammars.build.turn import build_grammar
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.formats import FORMATS
-from grammars.lowering.document.reading import MAX_SUBSCHEMAS
+from grammars.lowering.document.size import MAX_SUBSCHEMAS
 from grammars.lowering.keywords import MAX_REMAINDERS
 from grammars.lowering.lower import lower
 from grammars.lowering.nodes.flat import MAX_VALUES
