@@ -11,6 +11,7 @@ from grammars.schema.subschemas import find_keywords, find_member, find_origin, 
 
 _Found = dict[tuple[str, str], Finding]
 _NEVER_WRITTEN = "no value fits, so the key is never written"
+_NOT_ENFORCED = "not enforced by the mask"
 _ALTERNATIVE = re.compile("/(?:anyOf|oneOf|allOf)/[0-9]+(?=/|$)")
 
 
@@ -41,18 +42,37 @@ class Findings:
         if keyword in self._keywords:  # other keywords come from rewriting, not from the document
             self.enforced.setdefault((pointer, keyword), Finding(pointer, keyword))
 
+    def has_enforced(self, keyword: str) -> bool:
+        """Returns whether the mask enforces the keyword somewhere."""
+        return any(enforced == keyword for _, enforced in self.enforced)
+
     def check(self, pointer: str, keyword: str, reason: str) -> None:
         """The validator checks the keyword after generation. It does not if the document's draft
         does not have the keyword."""
         if not is_validated(keyword, self._draft):
-            reason = f"not enforced by the mask, and not checked: not in this draft ({reason})"
-            self.ignore(pointer, keyword, reason)
+            ignored = f"{_NOT_ENFORCED}, and not checked: not in this draft"
+            if reason != _NOT_ENFORCED:
+                ignored += f" ({reason})"
+            self.ignore(pointer, keyword, ignored)
             return
         self.checked.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
 
     def narrow(self, pointer: str, keyword: str, reason: str) -> None:
         """The mask refuses some values that the keyword allows."""
         self._narrowed.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
+
+    def loosen(self, pointer: str, keyword: str, reason: str, *, is_narrowed: bool) -> None:
+        """The mask does not enforce the keyword after all.
+
+        Args:
+            pointer: the JSON pointer of the schema.
+            keyword: the keyword; the validator checks it after generation.
+            reason: why the mask does not enforce it.
+            is_narrowed: the mask still refuses some values that the keyword allows.
+        """
+        self.check(pointer, keyword, reason)
+        if not is_narrowed:
+            self._narrowed.pop((pointer, keyword), None)
 
     def check_format(self, pointer: str, name: str) -> None:
         """The validator checks a known format after generation, if the draft has it."""
@@ -76,7 +96,7 @@ class Findings:
             if enforced:
                 self.enforce(pointer, keyword)
             else:
-                self.check(pointer, keyword, "not enforced by the mask")
+                self.check(pointer, keyword, _NOT_ENFORCED)
 
     def report(self) -> Report:
         """Returns the report. A keyword that is both enforced and checked counts as checked."""

@@ -7,7 +7,7 @@ Lowering may only allow more values, not fewer: a keyword that the mask does not
 """
 
 import json
-from collections.abc import Container, Mapping, Sequence, Set
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
@@ -19,17 +19,14 @@ from grammars.lowering.document.reading import (
     read_document,
 )
 from grammars.lowering.findings import Findings
-from grammars.lowering.keywords import (
-    MAX_REMAINDERS,
-    count_remainders_together,
-    drop_annotations,
-)
+from grammars.lowering.keywords import drop_annotations
 from grammars.lowering.nodes.flat import FlatLowering
 from grammars.lowering.nodes.inhabitation import (
     NEVER,
     find_cause,
     prune,
 )
+from grammars.lowering.nodes.multiples import limit_multiples
 from grammars.lowering.nodes.overlap import find_overlaps
 from grammars.lowering.rewrite.conditions import Split, divide, find_split, is_exclusion
 from grammars.lowering.rewrite.flattening import Flattening
@@ -85,6 +82,7 @@ EFFORTS = (
 """A schema that takes too many steps is lowered again with less effort. Alternatives multiply with
 those inside them and beside them. A reference to itself with other keywords beside it may be a new
 schema on each level. Of 2,500 real schemas, 20 need the second effort, and none the third."""
+_MULTIPLES = "too many digits for a mask together with the other alternatives"
 _DEEP = "too many conjunctions inside each other"
 _DRAFTS = ("http://json-schema.org/draft", "https://json-schema.org/draft")
 
@@ -198,6 +196,13 @@ def _lower(
         raise SchemaError(message, where=pointer, hint="Loosen its constraints")
     for pointer in unwritten:
         lowering.findings.bar(pointer)
+    if lowering.findings.has_enforced("multipleOf"):
+        node, definitions, dropped, kept = limit_multiples(node, definitions)
+        held = {multiple.pointer for multiple in kept}
+        for multiple in dropped:
+            pointer = multiple.pointer
+            is_held = pointer in held  # of the cases of a condition, one may have kept it
+            lowering.findings.loosen(pointer, "multipleOf", _MULTIPLES, is_narrowed=is_held)
     least = measure_least(node, definitions)
     if least > MAX_SHORTEST_VALUE:
         message = (
@@ -358,7 +363,6 @@ class _Lowering:
                 branches = [self._lower_beside(base, part, pointer) for part in divided]
                 self.findings.enforced = enforced  # of the branches as written
         self.findings.enforce(pointer, keyword)
-        branches = self._limit_multiples(branches, pointer)
         united = Union(tuple(branches))
         numbers = [node for node in flatten(united, self.definitions) if isinstance(node, Number)]
         if len(numbers) > 1 and any("multipleOf" in node.bounds for node in numbers):
@@ -368,36 +372,6 @@ class _Lowering:
             )
         self._narrow_raw(united, pointer, keyword)
         return united
-
-    def _limit_multiples(self, branches: Sequence[Node], pointer: str) -> list[Node]:
-        """Returns the branches without those `multipleOf` whose remainders the mask cannot follow
-        together with those of the branches before them."""
-        divisors = set[float]()
-        limited: list[Node] = []
-        for branch in branches:
-            numbers = [n for n in flatten(branch, self.definitions) if isinstance(n, Number)]
-            own = {n.bounds["multipleOf"] for n in numbers if "multipleOf" in n.bounds}
-            together = divisors | own
-            if own and len(together) > 1 and count_remainders_together(together) > MAX_REMAINDERS:
-                reason = "too many digits for a mask together with the other alternatives"
-                self.findings.check(pointer, "multipleOf", reason)
-                limited.append(self._drop_multiples(branch, frozenset()))
-            else:
-                divisors = together
-                limited.append(branch)
-        return limited
-
-    def _drop_multiples(self, node: Node, seen: Set[str]) -> Node:
-        """Returns the node without `multipleOf` in its alternatives."""
-        match node:
-            case Number():
-                return replace(node, bounds=omit(node.bounds, "multipleOf"))
-            case Union(branches):
-                return Union(tuple(self._drop_multiples(branch, seen) for branch in branches))
-            case Reference(name) if name not in seen and self.definitions[name] != NEVER:
-                return self._drop_multiples(self.definitions[name], seen | {name})
-            case _:
-                return node
 
     def _lower_split(self, split: Split, pointer: str) -> Node:
         """Returns the alternatives, each together with the keywords beside them."""

@@ -52,10 +52,29 @@ class String:
 
 @dataclass(frozen=True)
 class Number:
-    """A number; `bounds` are the JSON Schema keywords for its range, as written there."""
+    """A number.
+
+    Args:
+        bounds: the JSON Schema keywords for its range, as written there.
+        multiple: where its `multipleOf` is from.
+    """
 
     integer: bool = False
     bounds: Mapping[str, float] = field(default_factory=dict[str, float])
+    multiple: "Multiple | None" = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Multiple:
+    """The keyword `multipleOf` of a number.
+
+    Args:
+        pointer: the JSON pointer of its schema.
+        without: the number without it.
+    """
+
+    pointer: str
+    without: Number
 
 
 @dataclass(frozen=True)

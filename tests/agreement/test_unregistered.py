@@ -673,7 +673,8 @@ def test_strings_of_lines_are_json_wherever_the_values_are() -> None:
         turn = f'<call>f\nwith:\n  x: "{spelled}"\n</call>'
         assert grammar.accepts(turn), spelled
         assert parse(turn, LINES, [tool]).calls == (ToolCall("f", {"x": text}),)
-    for spelled in (r"\x61", r"\U0001f600", r"\'", "b"):
+    # no encoder writes the number of a letter of ASCII
+    for spelled in (r"\u0061", r"\x61", r"\U0001f600", r"\'", "b"):
         assert not grammar.accepts(f'<call>f\nwith:\n  x: "{spelled}"\n</call>'), spelled
 
 
