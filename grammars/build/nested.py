@@ -39,7 +39,7 @@ from grammars.regex.texts import Texts
 from grammars.regex.writing import escape_regex, match_any
 from grammars.schema.bits import Condition
 from grammars.schema.counted import find_items
-from grammars.schema.members import Unordered, arrange
+from grammars.schema.members import Members, Unordered, arrange
 from grammars.schema.nodes import (
     AnyValue,
     Array,
@@ -74,6 +74,7 @@ class NestedRules:
     def __init__(self, hole: NestedArguments, values: Values, definitions: Mapping[str, Node]):
         self._hole, self._values, self._builder = hole, values, values.builder
         self._definitions = definitions
+        self._valued: dict[int, tuple[Node, bool]] = {}  # by the id of the node
         # By the id of the node (so the node is kept), the tag, and `beside_text`.
         self._known: dict[tuple[int | None, str | None, bool], tuple[Node, Expression]] = {}
 
@@ -84,7 +85,10 @@ class NestedRules:
             SchemaError: a key or value cannot be written.
         """
         texts = find_texts(schema.objects, self._definitions)
-        options = [self._members(node, texts) for node in schema.objects]
+        objects = [node for node in schema.objects if self._can_write(node)]
+        if schema.objects and not objects:
+            raise SchemaError(UNWRITABLE_KEYS, where="", hint=UNWRITABLE_KEYS_HINT)
+        options = [self._members(node, texts) for node in objects]
         some = [option for option in options if option != EMPTY]
         if not some:
             return EMPTY
@@ -109,7 +113,10 @@ class NestedRules:
         return self._known[key][1]
 
     def _value(self, node: Node, tag: str | None, *, beside_text: bool) -> Expression:
-        nodes = [n for n in part(flatten(node, self._definitions)) if self._can_write(n)]
+        flat = list(part(flatten(node, self._definitions)))
+        nodes = [n for n in flat if self._can_write(n)]
+        if not nodes and any(isinstance(n, Object) for n in flat):
+            raise SchemaError(UNWRITABLE_KEYS, where="", hint=UNWRITABLE_KEYS_HINT)
         if not nodes:
             raise SchemaError("none of its values can be written between tags", where="")
         close = self._close(tag)
@@ -132,7 +139,37 @@ class NestedRules:
         return choice(options)
 
     def _can_write(self, node: Flat) -> bool:
-        return not isinstance(node, Constant) or is_writable(node.values[0], self._hole)
+        """Returns whether the format can write a value of this kind. It cannot write an object that
+        requires more keys than it can write."""
+        match node:
+            case Constant(values):
+                return is_writable(values[0], self._hole)
+            case Object():
+                members = self._arrange(node)
+                return not isinstance(members, Unordered) or members.is_possible
+            case _:
+                return True
+
+    def _arrange(self, node: Object) -> Members:
+        """Returns how the members of an object that the format can write are arranged."""
+        return arrange(
+            self._list_declared(node),
+            node.presence,
+            extra=bool(find_extras(node, self._hole)),
+            order=self._values.order,
+        )
+
+    def _list_declared(self, node: Object) -> list[Property]:
+        """Returns the declared members, without optional ones that have no value."""
+        return [p for p in node.properties if p.required or self._has_value(p.node)]
+
+    def _has_value(self, node: Node) -> bool:
+        """Returns whether the format can write a value of this node."""
+        if id(node) not in self._valued:
+            self._valued[id(node)] = node, True  # what contains itself is asked about once
+            options = part(flatten(node, self._definitions))
+            self._valued[id(node)] = node, any(map(self._can_write, options))
+        return self._valued[id(node)][1]
 
     def _close(self, tag: str | None) -> Expression:
         """Returns a closing tag."""
@@ -196,18 +233,18 @@ class NestedRules:
 
     def _members(self, node: Object, texts: TextMembers) -> Expression:
         """Returns the members of an object; EMPTY if there can be none."""
-        declared = [self._member(p, beside_text=texts.has(p)) for p in node.properties]
+        properties = self._list_declared(node)
+        declared = [self._member(p, beside_text=texts.has(p)) for p in properties]
         extras: list[Expression] = []
         for keys, value in find_extras(node, self._hole):
             element = self._element(value, None, beside_text=texts.extras)
             extras.append(sequence(self._any_tag("<", keys), element))
         extra = self._builder.define(choice(extras), "extra") if extras else None
-        has_extras, order = bool(extras), self._values.order
-        members = arrange(node.properties, node.presence, extra=has_extras, order=order)
+        members = self._arrange(node)
         if isinstance(members, Unordered):
             return self._write_unordered(members, declared, extra)
         parts: list[Expression] = []
-        for property, member in zip(node.properties, declared, strict=True):
+        for property, member in zip(properties, declared, strict=True):
             parts.append(member if property.required else optional(member))
         if extra is not None:
             parts.append(many(extra))

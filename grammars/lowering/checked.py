@@ -9,10 +9,11 @@ concerns the whole call. In unclear cases, the whole call is buffered.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from grammars.errors import SchemaError
 from grammars.schema.nodes import Json, Schema, escape
-from grammars.schema.subschemas import is_list, is_object, look_up, omit
+from grammars.schema.subschemas import find_origin, is_list, is_object, look_up, omit
 from grammars.steps import StepsError, limit_steps, spend
 
 MAX_STEPS = 100_000
@@ -68,15 +69,16 @@ def _find_checked(schema: Schema, found: set[str]) -> CheckedArguments:
     reached: set[str] = set()
     for declared in object_.properties:
         pointer = f"/properties/{escape(declared.key)}"
-        concerned = _concern(found, pointer, declared.source, root=schema.root)
+        concerned = _concern(found, pointer, declared.source, schema=schema)
         reached |= concerned
         if concerned:
             keys.add(declared.key)
     rest: set[str] = set()
     for extra in object_.extras:
         for keyword in ("additionalProperties", "patternProperties"):
-            rest |= _concern(found, f"/{keyword}", extra.source, root=schema.root)
-    level = {pointer for pointer, _ in _walk("", schema.source, schema.root, skipped=_ELSEWHERE)}
+            rest |= _concern(found, f"/{keyword}", extra.source, schema=schema)
+    walk = _walk("", schema.source, schema.root, skipped=_ELSEWHERE)
+    level = {find_origin(pointer, schema.origins) for pointer, _ in walk}
     unreached = found - reached - rest
     return CheckedArguments(
         whole=bool(found & level or unreached),
@@ -86,10 +88,12 @@ def _find_checked(schema: Schema, found: set[str]) -> CheckedArguments:
     )
 
 
-def _concern(found: set[str], pointer: str, source: Json, *, root: Json) -> set[str]:
+def _concern(found: set[str], pointer: str, source: Json, *, schema: Schema) -> set[str]:
     """Returns the findings in the schema at this pointer, and in the schemas that it refers to."""
     tops = [pointer]
-    tops += [target for _, target in _walk(pointer, source, root) if target is not None]
+    for _, target in _walk(pointer, source, schema.root):
+        if target is not None:
+            tops.append(find_origin(target, schema.origins))
     prefixes = tuple(f"{top}/" for top in tops)
     return {finding for finding in found if f"{finding}/".startswith(prefixes)}
 
@@ -111,7 +115,7 @@ def _walk(
             reference = part.get("$ref")
             if isinstance(reference, str) and reference not in seen:
                 seen.add(reference)
-                target = reference.removeprefix("#")
+                target = unquote(reference[1:])
                 queue.append((target, look_up(root, reference, pointer)))
             for key, value in omit(part, *skipped).items():
                 queue.append((f"{pointer}/{escape(key)}", value))

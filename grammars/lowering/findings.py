@@ -7,10 +7,11 @@ from dataclasses import replace
 from grammars.lowering.document.references import find_draft
 from grammars.lowering.keywords import is_format_validated, is_validated, number_draft
 from grammars.schema.nodes import Finding, Json, Report
-from grammars.schema.subschemas import find_keywords, find_member, unescape
+from grammars.schema.subschemas import find_keywords, find_member, find_origin, unescape
 
 _Found = dict[tuple[str, str], Finding]
 _NEVER_WRITTEN = "no value fits, so the key is never written"
+_NOT_ENFORCED = "not enforced by the mask"
 _ALTERNATIVE = re.compile("/(?:anyOf|oneOf|allOf)/[0-9]+(?=/|$)")
 
 
@@ -21,9 +22,12 @@ class Findings:
 
     Args:
         root: the document.
+        origins: by the pointer of each definition in it that is a copy, the pointer of the
+            definition in the report.
     """
 
-    def __init__(self, root: Json):
+    def __init__(self, root: Json, origins: Mapping[str, str]):
+        self._origins = origins
         self._keywords = find_keywords(root)
         self._draft = number_draft(find_draft(root))
         self._places: dict[str, Json] = {"": root}
@@ -38,18 +42,37 @@ class Findings:
         if keyword in self._keywords:  # other keywords come from rewriting, not from the document
             self.enforced.setdefault((pointer, keyword), Finding(pointer, keyword))
 
+    def has_enforced(self, keyword: str) -> bool:
+        """Returns whether the mask enforces the keyword somewhere."""
+        return any(enforced == keyword for _, enforced in self.enforced)
+
     def check(self, pointer: str, keyword: str, reason: str) -> None:
         """The validator checks the keyword after generation. It does not if the document's draft
         does not have the keyword."""
         if not is_validated(keyword, self._draft):
-            reason = f"not enforced by the mask, and not checked: not in this draft ({reason})"
-            self.ignore(pointer, keyword, reason)
+            ignored = f"{_NOT_ENFORCED}, and not checked: not in this draft"
+            if reason != _NOT_ENFORCED:
+                ignored += f" ({reason})"
+            self.ignore(pointer, keyword, ignored)
             return
         self.checked.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
 
     def narrow(self, pointer: str, keyword: str, reason: str) -> None:
         """The mask refuses some values that the keyword allows."""
         self._narrowed.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
+
+    def loosen(self, pointer: str, keyword: str, reason: str, *, is_narrowed: bool) -> None:
+        """The mask does not enforce the keyword after all.
+
+        Args:
+            pointer: the JSON pointer of the schema.
+            keyword: the keyword; the validator checks it after generation.
+            reason: why the mask does not enforce it.
+            is_narrowed: the mask still refuses some values that the keyword allows.
+        """
+        self.check(pointer, keyword, reason)
+        if not is_narrowed:
+            self._narrowed.pop((pointer, keyword), None)
 
     def check_format(self, pointer: str, name: str) -> None:
         """The validator checks a known format after generation, if the draft has it."""
@@ -73,7 +96,7 @@ class Findings:
             if enforced:
                 self.enforce(pointer, keyword)
             else:
-                self.check(pointer, keyword, "not enforced by the mask")
+                self.check(pointer, keyword, _NOT_ENFORCED)
 
     def report(self) -> Report:
         """Returns the report. A keyword that is both enforced and checked counts as checked."""
@@ -89,10 +112,10 @@ class Findings:
         )
 
     def _place(self, findings: Mapping[tuple[str, str], Finding]) -> _Found:
-        """Returns the findings at pointers that the document has."""
+        """Returns the findings at pointers that the client's document has."""
         placed: _Found = {}
         for (pointer, keyword), finding in findings.items():
-            outer = self._find_outer(pointer)
+            outer = find_origin(self._find_outer(pointer), self._origins)
             if outer != pointer:
                 finding = replace(finding, pointer=outer)
             placed.setdefault((outer, keyword), finding)

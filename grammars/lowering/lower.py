@@ -7,24 +7,26 @@ Lowering may only allow more values, not fewer: a keyword that the mask does not
 """
 
 import json
-from collections.abc import Container, Mapping, Sequence, Set
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 from grammars.errors import SchemaError
-from grammars.lowering.document.reading import DocumentReading, read_document
-from grammars.lowering.findings import Findings
-from grammars.lowering.keywords import (
-    MAX_REMAINDERS,
-    count_remainders_together,
-    drop_annotations,
+from grammars.lowering.document.reading import (
+    DocumentReading,
+    pointing_to_origins,
+    read_document,
 )
+from grammars.lowering.findings import Findings
+from grammars.lowering.keywords import drop_annotations
 from grammars.lowering.nodes.flat import FlatLowering
 from grammars.lowering.nodes.inhabitation import (
     NEVER,
     find_cause,
     prune,
 )
+from grammars.lowering.nodes.multiples import limit_multiples
 from grammars.lowering.nodes.overlap import find_overlaps
 from grammars.lowering.rewrite.conditions import Split, divide, find_split, is_exclusion
 from grammars.lowering.rewrite.flattening import Flattening
@@ -42,7 +44,7 @@ from grammars.schema.nodes import (
     flatten,
     unite,
 )
-from grammars.schema.subschemas import is_object, look_up, map_parts, omit
+from grammars.schema.subschemas import find_origin, is_object, look_up, map_parts, omit
 from grammars.schema.text_members import find_covered
 from grammars.schema.validator import find_multiplied
 from grammars.steps import WRITTEN, StepsError, limit_steps, spend
@@ -80,6 +82,7 @@ EFFORTS = (
 """A schema that takes too many steps is lowered again with less effort. Alternatives multiply with
 those inside them and beside them. A reference to itself with other keywords beside it may be a new
 schema on each level. Of 2,500 real schemas, 20 need the second effort, and none the third."""
+_MULTIPLES = "too many digits for a mask together with the other alternatives"
 _DEEP = "too many conjunctions inside each other"
 _DRAFTS = ("http://json-schema.org/draft", "https://json-schema.org/draft")
 
@@ -153,18 +156,19 @@ def _lower_with_efforts(source: Json, *, close: bool, only_object: bool) -> Sche
     *earlier, last = EFFORTS
     with limit_steps(EFFORTS[0].steps) as account:
         reading = _read(source)
-    for effort in earlier:
-        with suppress(StepsError), limit_steps(effort.steps - account.spent):
-            return _lower(reading, close=close, only_object=only_object, effort=effort)
-    with limit_steps(last.steps - account.spent):
-        return _lower(reading, close=close, only_object=only_object, effort=last)
+    with pointing_to_origins(reading.origins):
+        for effort in earlier:
+            with suppress(StepsError), limit_steps(effort.steps - account.spent):
+                return _lower(reading, close=close, only_object=only_object, effort=effort)
+        with limit_steps(last.steps - account.spent):
+            return _lower(reading, close=close, only_object=only_object, effort=last)
 
 
 def _read(source: Json) -> DocumentReading:
     reading = read_document(source)
     multiplied = None if reading.problem is not None else find_multiplied(reading.document)
     if multiplied is not None:
-        raise _refuse_size(multiplied)
+        raise _refuse_size(find_origin(multiplied, reading.origins))
     return reading
 
 
@@ -172,7 +176,7 @@ def _lower(
     reading: DocumentReading, *, close: bool, only_object: bool, effort: LoweringEffort
 ) -> Schema:
     document, problem = reading.document, reading.problem
-    lowering = _Lowering(document, close=close, effort=effort)
+    lowering = _Lowering(reading, close=close, effort=effort)
     root = document
     if only_object and (isinstance(root, bool) or root.get("type") != "object"):
         root = {"allOf": [root, {"type": "object"}]}
@@ -188,10 +192,17 @@ def _lower(
         message = f"the schema allows no {kind}"
         pointer = find_cause(lowered, lowering.definitions)
         if pointer:
-            message += f": nothing fits {pointer}"
+            message += f": nothing fits {find_origin(pointer, reading.origins)}"
         raise SchemaError(message, where=pointer, hint="Loosen its constraints")
     for pointer in unwritten:
         lowering.findings.bar(pointer)
+    if lowering.findings.has_enforced("multipleOf"):
+        node, definitions, dropped, kept = limit_multiples(node, definitions)
+        held = {multiple.pointer for multiple in kept}
+        for multiple in dropped:
+            pointer = multiple.pointer
+            is_held = pointer in held  # of the cases of a condition, one may have kept it
+            lowering.findings.loosen(pointer, "multipleOf", _MULTIPLES, is_narrowed=is_held)
     least = measure_least(node, definitions)
     if least > MAX_SHORTEST_VALUE:
         message = (
@@ -205,22 +216,30 @@ def _lower(
         hint = "Declare its properties instead"
         raise SchemaError("arguments cannot be an enum or const", where="", hint=hint)
     report = replace(lowering.findings.report(), repaired=reading.repaired)
-    return Schema(document, node, definitions, report=report, root=document, least=least)
+    return Schema(
+        document,
+        node,
+        definitions,
+        report=report,
+        root=document,
+        least=least,
+        origins=reading.origins,
+    )
 
 
 class _Lowering:
     """Lowers the subschemas of one document: rewrites each until it is flat, then makes nodes.
 
     Args:
-        root: the document.
+        reading: the document.
         close: objects that declare properties allow no others, unless they say so.
         effort: how far it is multiplied out.
     """
 
-    def __init__(self, root: Json, *, close: bool, effort: LoweringEffort):
-        self._root = root
+    def __init__(self, reading: DocumentReading, *, close: bool, effort: LoweringEffort):
+        self._root = root = reading.document
         self._close = close
-        self.findings = Findings(root)
+        self.findings = Findings(root, reading.origins)
         self.definitions: dict[str, Node] = {}
         self._flattening = Flattening(root, self.findings)
         self._flat = FlatLowering(root, close=close, findings=self.findings, lower=self.lower)
@@ -260,7 +279,7 @@ class _Lowering:
         target = look_up(self._root, reference, pointer)
         if reference not in self.definitions:
             self.definitions[reference] = NEVER  # until it is lowered, since it may refer to itself
-            self.definitions[reference] = self.lower(target, reference.removeprefix("#"))
+            self.definitions[reference] = self.lower(target, unquote(reference[1:]))
         return Reference(reference)
 
     def _lower_conjunction(self, flat: Mapping[str, Json], pointer: str) -> Node:
@@ -344,7 +363,6 @@ class _Lowering:
                 branches = [self._lower_beside(base, part, pointer) for part in divided]
                 self.findings.enforced = enforced  # of the branches as written
         self.findings.enforce(pointer, keyword)
-        branches = self._limit_multiples(branches, pointer)
         united = Union(tuple(branches))
         numbers = [node for node in flatten(united, self.definitions) if isinstance(node, Number)]
         if len(numbers) > 1 and any("multipleOf" in node.bounds for node in numbers):
@@ -354,36 +372,6 @@ class _Lowering:
             )
         self._narrow_raw(united, pointer, keyword)
         return united
-
-    def _limit_multiples(self, branches: Sequence[Node], pointer: str) -> list[Node]:
-        """Returns the branches without those `multipleOf` whose remainders the mask cannot follow
-        together with those of the branches before them."""
-        divisors = set[float]()
-        limited: list[Node] = []
-        for branch in branches:
-            numbers = [n for n in flatten(branch, self.definitions) if isinstance(n, Number)]
-            own = {n.bounds["multipleOf"] for n in numbers if "multipleOf" in n.bounds}
-            together = divisors | own
-            if own and len(together) > 1 and count_remainders_together(together) > MAX_REMAINDERS:
-                reason = "too many digits for a mask together with the other alternatives"
-                self.findings.check(pointer, "multipleOf", reason)
-                limited.append(self._drop_multiples(branch, frozenset()))
-            else:
-                divisors = together
-                limited.append(branch)
-        return limited
-
-    def _drop_multiples(self, node: Node, seen: Set[str]) -> Node:
-        """Returns the node without `multipleOf` in its alternatives."""
-        match node:
-            case Number():
-                return replace(node, bounds=omit(node.bounds, "multipleOf"))
-            case Union(branches):
-                return Union(tuple(self._drop_multiples(branch, seen) for branch in branches))
-            case Reference(name) if name not in seen and self.definitions[name] != NEVER:
-                return self._drop_multiples(self.definitions[name], seen | {name})
-            case _:
-                return node
 
     def _lower_split(self, split: Split, pointer: str) -> Node:
         """Returns the alternatives, each together with the keywords beside them."""

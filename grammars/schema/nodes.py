@@ -52,10 +52,29 @@ class String:
 
 @dataclass(frozen=True)
 class Number:
-    """A number; `bounds` are the JSON Schema keywords for its range, as written there."""
+    """A number.
+
+    Args:
+        bounds: the JSON Schema keywords for its range, as written there.
+        multiple: where its `multipleOf` is from.
+    """
 
     integer: bool = False
     bounds: Mapping[str, float] = field(default_factory=dict[str, float])
+    multiple: "Multiple | None" = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Multiple:
+    """The keyword `multipleOf` of a number.
+
+    Args:
+        pointer: the JSON pointer of its schema.
+        without: the number without it.
+    """
+
+    pointer: str
+    without: Number
 
 
 @dataclass(frozen=True)
@@ -239,6 +258,8 @@ class Schema:
         report: which keywords the mask enforces and which it does not.
         root: the document that `$ref`s in `source` point into.
         least: a lower bound for the characters of any value, in any spelling; 0: not known.
+        origins: by the pointer of each definition in `root` that is a copy, the pointer of the
+            definition in the client's document, which `report` names.
     """
 
     source: Json
@@ -247,6 +268,7 @@ class Schema:
     report: Report
     root: Json
     least: int = 0
+    origins: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def find_members(self, key: str) -> "list[Schema | None]":
         """Returns, for each object that the schema allows, in order: the schema of this key; None

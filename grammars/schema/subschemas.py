@@ -67,6 +67,17 @@ def find_member(holder: Json, key: str, default: Json = None) -> Json:
     return default
 
 
+def find_origin(pointer: str, origins: Mapping[str, str]) -> str:
+    """Returns a JSON pointer with the pointer of a definition in place of that of its copy.
+
+    Args:
+        pointer: the pointer; it may lead into a copy.
+        origins: the pointers of definitions, by those of their copies (`/$defs/NAME`).
+    """
+    copy = "/".join(pointer.split("/", 3)[:3])
+    return origins.get(copy, copy) + pointer[len(copy) :]
+
+
 def look_up(root: Json, reference: Json, pointer: str) -> Json:
     """Returns the schema that a local `$ref` refers to.
 

@@ -673,7 +673,8 @@ def test_strings_of_lines_are_json_wherever_the_values_are() -> None:
         turn = f'<call>f\nwith:\n  x: "{spelled}"\n</call>'
         assert grammar.accepts(turn), spelled
         assert parse(turn, LINES, [tool]).calls == (ToolCall("f", {"x": text}),)
-    for spelled in (r"\x61", r"\U0001f600", r"\'", "b"):
+    # no encoder writes the number of a letter of ASCII
+    for spelled in (r"\u0061", r"\x61", r"\U0001f600", r"\'", "b"):
         assert not grammar.accepts(f'<call>f\nwith:\n  x: "{spelled}"\n</call>'), spelled
 
 
@@ -694,3 +695,27 @@ def test_a_call_without_arguments_is_not_written_where_some_are_required(
     Masked(format, [Tool("f", lower(some))], policy, state)
     with pytest.raises(SchemaError, match="more keys than such a call can write"):
         Masked(format, [Tool("f", lower({**some, "minProperties": 1}))], policy, state)
+
+
+UNWRITABLE: Any = {"type": "object", "patternProperties": {"^[ ]": {}},
+                   "additionalProperties": False, "minProperties": 1}  # fmt: skip
+WRITABLE: Any = {"type": "object", "properties": {"a": {"const": "x"}}, "required": ["a"],
+                 "additionalProperties": False}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("schema", "call"),
+    [
+        ({**WRITABLE, "properties": {"a": {"const": "x"}, "o": UNWRITABLE}}, {"a": "x"}),
+        ({**WRITABLE, "properties": {"a": {"anyOf": [{"const": "x"}, UNWRITABLE]}}}, {"a": "x"}),
+        ({"anyOf": [UNWRITABLE, WRITABLE]}, {"a": "x"}),
+    ],
+    ids=["optional key", "alternative", "alternative of the whole"],
+)
+def test_nested_tags_leave_out_objects_that_they_cannot_write(schema: Any, call: Any) -> None:
+    tool = Tool("f", lower(schema))
+    grammar = Masked(NESTED, [tool], Policy(choice=Choice.REQUIRED), State())
+    assert grammar.accepts(render(Turn(calls=(ToolCall("f", call),)), NESTED, [tool]))
+    required = {"type": "object", "properties": {"o": UNWRITABLE}, "required": ["o"]}
+    with pytest.raises(SchemaError, match="more keys than such a call can write"):
+        Masked(NESTED, [Tool("f", lower(required))], Policy(choice=Choice.REQUIRED), State())

@@ -1,7 +1,9 @@
 """Reads a JSON Schema document: repairs it, makes its references local, and validates it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,23 +14,21 @@ from grammars.lowering.document.dialects import read_dialect
 from grammars.lowering.document.misplaced import repair_references
 from grammars.lowering.document.references import find_draft, is_dynamic, localize
 from grammars.lowering.document.repairs import repair
+from grammars.lowering.document.size import limit_size
 from grammars.lowering.document.unused import drop_unused
 from grammars.schema.nodes import Finding, Json
 from grammars.schema.subschemas import (
     LISTS,
     MAPS,
     SINGLES,
-    count_subschemas,
     find_keywords,
+    find_origin,
     is_object,
     point_to,
 )
 from grammars.schema.validator import LATEST, Validator
 from grammars.steps import StepsError
 
-MAX_SUBSCHEMAS = 15_000
-"""Subschemas of a document, without definitions that nothing refers to. jsonschema-rs reads all of
-them in one call, 2 to 4 us for each, during which all other threads wait."""
 _DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 """The dialect of documents that name none and are not valid in 2020-12: with `items` as a list."""
 
@@ -41,12 +41,15 @@ class DocumentReading(NamedTuple):
     Args:
         document: the repaired document, with pointers for references.
         repaired: the repairs.
-        problem: why it is not a JSON Schema; None if it is one.
+        problem: why it is not a JSON Schema; None if it is one. It points into `document`.
+        origins: by the pointer of each definition in `document` that is a copy, the pointer of the
+            definition in the document as it was.
     """
 
     document: Json
     repaired: tuple[Finding, ...]
     problem: SchemaError | None
+    origins: Mapping[str, str]
 
 
 def read_document(source: Json) -> DocumentReading:
@@ -57,14 +60,17 @@ def read_document(source: Json) -> DocumentReading:
         StepsError: its patterns are too large; `where` points to one of them.
     """
     source = drop_unused(source)
-    _limit_size(source)
+    limit_size(source)
     meant, repaired = repair(source)
-    local = localize(meant)
+    local, origins = localize(meant)
     if local is not meant:
-        _limit_size(local)  # it may have copies of definitions
+        limit_size(local)  # a dynamic reference beside a reference is a subschema more
     document, found = repair_references(local)
-    repaired = (*repaired, *found)
-    problem = find_problem(document)
+    for finding in found:
+        pointer = find_origin(finding.pointer, origins)
+        repaired = (*repaired, replace(finding, pointer=pointer))
+    with pointing_to_origins(origins):
+        problem = find_problem(document)
     # a problem without a pointer may be a reference to nothing, which lowering finds
     if problem is not None and problem.where and _may_be_old(document):
         old = {"$schema": _DRAFT_7, **document}
@@ -72,17 +78,27 @@ def read_document(source: Json) -> DocumentReading:
         if old_problem is None:
             reason = "none, and no schema of 2020-12: read as draft 7"
             repaired = (*repaired, Finding("", "$schema", reason))
-            return DocumentReading(old, repaired, None)
+            return DocumentReading(old, repaired, None, origins)
         problem = old_problem  # wrong in both drafts, unlike a list as `items`
-    return DocumentReading(document, repaired, problem)
+    return DocumentReading(document, repaired, problem, origins)
 
 
-def _limit_size(document: Json) -> None:
-    count = count_subschemas(document)
-    if count > MAX_SUBSCHEMAS:
-        message = f"the schema has {count:,} subschemas, the limit is {MAX_SUBSCHEMAS:,}"
-        hint = "Split the tool, or allow any value in parts of it"
-        raise SchemaError(message, where="", hint=hint)
+@contextmanager
+def pointing_to_origins(origins: Mapping[str, str]) -> Generator[None]:
+    """Makes errors inside the `with` block point into the document as it was.
+
+    Args:
+        origins: of a `DocumentReading`.
+
+    Raises:
+        SchemaError, StepsError: those of the block.
+    """
+    try:
+        yield
+    except (SchemaError, StepsError) as error:
+        if error.where is not None:
+            error.where = find_origin(error.where, origins)
+        raise
 
 
 def _may_be_old(document: Json) -> bool:

@@ -10,11 +10,12 @@ meaning of the names.
 
 import json
 import re
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin
 
 from grammars.errors import SchemaError
+from grammars.lowering.document.size import MAX_SUBSCHEMAS, refuse_size
 from grammars.schema.nodes import Json
 from grammars.schema.subschemas import (
     LISTS,
@@ -28,6 +29,7 @@ from grammars.schema.subschemas import (
     unescape,
 )
 from grammars.schema.validator import LATEST
+from grammars.steps import WRITTEN, spend
 
 DYNAMIC_REFERENCES = frozenset(["$dynamicRef", "$recursiveRef"])
 """References whose target may depend on the path to them, of draft 2020-12 and of 2019-09."""
@@ -35,32 +37,59 @@ _NAMES = re.compile(r'"(\$?id|\$anchor|\$dynamicRef|\$dynamicAnchor|\$recursiveR
 _DYNAMIC = re.compile(r'"\$(dynamicRef|recursiveRef)"\s*:')
 _DRAFT = {"$dynamicRef": "2020-12", "$recursiveRef": "2019-09"}
 _ROOT_ANCHOR = "$recursiveAnchor"  # the name by which `$recursiveRef` finds the root of a resource
+_DEFINITIONS = ("$defs", "definitions")
 _MAX_COPIES = 200  # of definitions, for different meanings of names
-_Scope: TypeAlias = Mapping[str, str]
-"""What dynamic names mean on a path from the root: the pointers of their schemas."""
+_COPIES = "the copies of its definitions, one for each target of its dynamic references"
 
 
-def localize(source: Json) -> Json:
+class _Scope(NamedTuple):
+    """What dynamic names mean on a path from the root.
+
+    Args:
+        number: the same for scopes with the same meanings.
+        meanings: by name, the pointer of its schema.
+    """
+
+    number: int
+    meanings: Mapping[str, str]
+
+
+class LocalDocument(NamedTuple):
+    """A document whose references are pointers.
+
+    Args:
+        document: the document.
+        origins: by the pointer of each definition in it that is a copy, the pointer of the schema
+            in the document as it was.
+    """
+
+    document: Json
+    origins: Mapping[str, str]
+
+
+def localize(source: Json) -> LocalDocument:
     """Writes every reference into the document as `#` and a pointer, and removes the names of its
     parts. If the target of a dynamic reference depends on the path to it, there is a definition for
-    each target, and the other definitions are left out. Returns the same object if the document
-    names no parts, or has a dynamic reference that no pointer can replace: it is in an unknown
-    keyword, where the names that it needs are not looked for, or has too many targets.
+    each target, and the other definitions are left out. The document is the same object if it names
+    no parts, or has a dynamic reference that no pointer can replace: it is in an unknown keyword,
+    where the names that it needs are not looked for, or has too many targets.
 
     Raises:
         SchemaError: a pointer that starts at the `$id` of its part cannot be rewritten; it would
-            be read from the root.
+            be read from the root. Or there are too many subschemas with the copies.
     """
     if not is_object(source) or not _NAMES.search(json.dumps(source)):
-        return source
+        return LocalDocument(source, {})
     names = _Names(source)
     names.collect(source, "", "")
     rewritten = _rewrite(source, names)
     if rewritten is None or is_dynamic(rewritten, names.dynamic):
         _refuse(names.inner_pointers)
-        return source
+        return LocalDocument(source, {})
     _refuse(names.unseen_pointers)
-    return source if rewritten == source else rewritten
+    if rewritten == source:
+        return LocalDocument(source, {})
+    return LocalDocument(rewritten, names.origins)
 
 
 def _rewrite(source: Mapping[str, Json], names: "_Names") -> Json:
@@ -132,10 +161,15 @@ class _Names:
         self.inner_pointers: list[str] = []  # schemas with a `$ref` that starts at an inner `$id`
         self.unseen_pointers: list[str] = []  # those of them where it is in an unknown keyword
         self._root = self._base(root, "")
+        self.origins: dict[str, str] = {}  # pointers of schemas, by those of their copies
         self._dynamic_anchors: dict[str, dict[str, str]] = {}  # by name and base URI
+        self._anchors_of: dict[str, dict[str, str]] = {}  # the same by base URI and name
         self._schemas: dict[str, tuple[Json, str]] = {}  # by pointer, with the base URI around them
-        self._copies: dict[Hashable, str] = {}  # references to copies, by pointer and scope
+        self._scopes: dict[frozenset[tuple[str, str]], _Scope] = {}
+        self._entered: dict[tuple[int, str], _Scope] = {}  # by the scope around and the base URI
+        self._copies: dict[tuple[str, int], str] = {}  # references to copies, by pointer and scope
         self._unwritten: list[tuple[str, str, _Scope]] = []  # names of copies, pointers, scopes
+        self._copied = 0  # subschemas
 
     def _base(self, flat: Mapping[str, Json], base: str) -> str:
         """Returns the base URI for the references in this schema."""
@@ -185,7 +219,8 @@ class _Names:
 
     def _collect_dynamic(self, name: Json, base: str, pointer: str) -> None:
         if isinstance(name, str) and name:
-            self._dynamic_anchors.setdefault(name, {}).setdefault(base, pointer)
+            targets = self._dynamic_anchors.setdefault(name, {})
+            self._anchors_of.setdefault(base, {})[name] = targets.setdefault(base, pointer)
 
     def rewrite(self, schema: Json, base: str, scope: _Scope | None = None) -> Json:
         """Rewrites the references of a schema and its subschemas. With a scope, they lead to copies
@@ -194,14 +229,17 @@ class _Names:
         Raises:
             _AmbiguousError: without a scope, a dynamic reference has more than one target; or there
                 are too many copies, or a reference leads into an unknown keyword.
+            SchemaError: the copies have too many subschemas.
         """
+        if scope is not None:
+            self._count_copied()
         if isinstance(schema, bool):
             return schema
         flat: Mapping[str, Json] = schema
         inner = self._base(flat, base)
         kept = omit(flat, "$anchor", "$dynamicAnchor", "$recursiveAnchor", self._id)
         if scope is not None:
-            kept = omit(kept, "$defs", "definitions")
+            kept = omit(kept, *_DEFINITIONS)
             scope = self._enter(scope, inner)
         reference = flat.get("$ref")
         if isinstance(reference, str):
@@ -216,6 +254,8 @@ class _Names:
             target = self._locate_dynamic(reference, inner, keyword, scope)
             if "$ref" in kept:
                 kept["allOf"] = [*conjuncts, {"$ref": target}]
+                if scope is not None:
+                    self._count_copied()
             else:
                 kept["$ref"] = target
         return kept
@@ -227,25 +267,39 @@ class _Names:
         Raises:
             _AmbiguousError: there are too many copies, or a reference leads into an unknown
                 keyword.
+            SchemaError: the copies have too many subschemas.
         """
-        outermost = self._enter({}, self._root)
-        self._copies[_identify_copy("", outermost)] = "#"
+        outermost = self._enter(self._intern({}), self._root)
+        self._copies["", outermost.number] = "#"
         document = self.rewrite(source, "", outermost)
         definitions: dict[str, Json] = {}
         while self._unwritten:
             name, pointer, scope = self._unwritten.pop()
             schema, base = self._schemas[pointer]
+            self.origins[f"/$defs/{escape(name)}"] = pointer
+            spend(_measure(schema) // WRITTEN)  # its data is read again in each copy
             definitions[name] = self.rewrite(schema, base, scope)
         return {**document, "$defs": definitions}
+
+    def _count_copied(self) -> None:
+        self._copied += 1
+        if self._copied > MAX_SUBSCHEMAS:
+            refuse_size(f"more than {MAX_SUBSCHEMAS:,} subschemas with {_COPIES}")
 
     def _enter(self, scope: _Scope, base: str) -> _Scope:
         """Returns the scope in the resource with this base URI; names that the path has met before
         keep their meaning."""
-        entered = dict(scope)
-        for name, targets in self._dynamic_anchors.items():
-            if base in targets:
-                entered.setdefault(name, targets[base])
-        return entered
+        key = scope.number, base
+        if key not in self._entered:
+            self._entered[key] = self._intern({**self._anchors_of.get(base, {}), **scope.meanings})
+        return self._entered[key]
+
+    def _intern(self, meanings: Mapping[str, str]) -> _Scope:
+        """Returns the scope with these meanings."""
+        spend(1 + len(meanings))
+        return self._scopes.setdefault(
+            frozenset(meanings.items()), _Scope(len(self._scopes), meanings)
+        )
 
     def _copy(self, pointer: str, scope: _Scope) -> str:
         """Returns the reference to the copy of a schema for a scope."""
@@ -253,7 +307,7 @@ class _Names:
             raise _AmbiguousError
         schema, base = self._schemas[pointer]
         entered = self._enter(scope, self._base(schema, base) if is_object(schema) else base)
-        identity = _identify_copy(pointer, entered)
+        identity = pointer, entered.number
         if identity not in self._copies:
             number = len(self._copies)
             if number > _MAX_COPIES:
@@ -275,7 +329,7 @@ class _Names:
         if resource not in targets:
             return self._locate(reference, base, scope)
         if scope is not None:
-            return self._copy(scope.get(name, targets[resource]), scope)
+            return self._copy(scope.meanings.get(name, targets[resource]), scope)
         if self._root in targets:
             return _write(targets[self._root])
         if len(targets) > 1:
@@ -296,8 +350,9 @@ class _Names:
         return found if scope is None else self._copy(unquote(found[1:]), scope)
 
 
-def _identify_copy(pointer: str, scope: _Scope) -> Hashable:
-    return pointer, frozenset(scope.items())
+def _measure(schema: Json) -> int:
+    """Returns the characters of a schema without the definitions in it."""
+    return len(json.dumps(omit(schema, *_DEFINITIONS))) if is_object(schema) else 1
 
 
 def _resolve(reference: str, base: str) -> str:

@@ -44,6 +44,7 @@ from grammars.schema.nodes import (
     Contains,
     Extra,
     Json,
+    Multiple,
     Node,
     Null,
     Number,
@@ -305,6 +306,7 @@ class FlatLowering:
         if divisor == 1 and integer:
             return replace(node, bounds=omit(node.bounds, "multipleOf"))
         largest = int(LARGEST_MULTIPLE * min(1, divisor))  # so that all its multiples are doubles
+        without = replace(node, bounds=omit(node.bounds, "multipleOf"))
         within = _keep_small(node, largest)
         if count_remainders(divisor) > MAX_REMAINDERS:
             self._findings.check(pointer, "multipleOf", "too many digits for a mask")
@@ -318,8 +320,8 @@ class FlatLowering:
                 self._findings.narrow(pointer, "multipleOf", reason)
             elif divisor < _WITHOUT_EXPONENT:
                 self._findings.narrow(pointer, "multipleOf", "none with an exponent")
-            return within
-        return replace(node, bounds=omit(node.bounds, "multipleOf"))
+            return replace(within, multiple=Multiple(pointer, without))
+        return without
 
     def _lower_string(self, flat: Mapping[str, Json], pointer: str) -> Node:
         pattern, name = flat.get("pattern"), flat.get("format")

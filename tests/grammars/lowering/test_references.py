@@ -7,8 +7,10 @@ import pytest
 
 from constrained.replay.instances import InstanceTrial
 from grammars.errors import SchemaError
+from grammars.lowering.checked import find_checked
 from grammars.lowering.document.references import is_dynamic, localize
 from grammars.lowering.lower import lower
+from grammars.steps import StepsError, limit_steps
 
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
@@ -36,7 +38,7 @@ LIST: Any = {
     ],
 )
 def test_dynamic_references_are_pointers(document: dict[str, Any], target: str) -> None:
-    local = localize(document)
+    local = localize(document).document
     assert local["items"] == {"$ref": target}
     assert not is_dynamic(local)
 
@@ -204,13 +206,90 @@ def test_too_many_targets_are_not_written_out() -> None:
                 "properties": {"a": some, "b": {"$dynamicRef": f"#{name}"}}}  # fmt: skip
     references = [{"$ref": name} for name in definitions]
     document = {"anyOf": references, "$defs": definitions}
-    assert localize(document) is document
+    assert localize(document).document is document
+
+
+def copied(big: Any, count: int) -> Any:
+    """A document with a definition that means something else in each of its resources."""
+    big = {"$id": "big", "$defs": {}, **big, "items": {"$dynamicRef": "#n"}}
+    big["$defs"] = {**big["$defs"], "n": {"$dynamicAnchor": "n"}}
+    definitions: dict[str, Any] = {"big": big}
+    for i in range(count):
+        own = {"n": {"$dynamicAnchor": "n", "minLength": i}}
+        definitions[f"r{i}"] = {"$id": f"r{i}", "$defs": own, "$ref": "big"}
+    return {"properties": {name: {"$ref": name} for name in definitions}, "$defs": definitions}
+
+
+@pytest.mark.parametrize(
+    "big",
+    [
+        {"$defs": {f"d{i}": {"$dynamicAnchor": f"m{i}"} for i in range(2_000)}},
+        {"enum": list(range(10_000))},
+        {f"x-{i}": i for i in range(4_000)},
+    ],
+    ids=["names", "data", "unknown keywords"],
+)
+def test_copies_are_counted_as_work(big: Any) -> None:
+    with limit_steps(60_000):
+        localize(copied(big, 1))
+    with pytest.raises(StepsError), limit_steps(60_000):
+        localize(copied(big, 60))
+
+
+def test_copies_count_as_subschemas_while_they_are_written() -> None:
+    document = copied({"properties": {f"p{i}": {} for i in range(1_000)}}, 60)
+    with pytest.raises(SchemaError, match="15,000 subschemas with the copies"):
+        localize(document)
+
+
+def lists_of(texts: Any, numbers: Any) -> Any:
+    """Two kinds of lists; the name of one of them is that of a copy of the other."""
+    return {
+        "type": "object",
+        "properties": {"texts": {"$ref": "texts"}, "numbers": {"$ref": "numbers"}},
+        "$defs": {
+            "list": LIST,
+            "texts": {"$id": "texts", "$ref": "list", "$defs": {
+                "größe": {"$dynamicAnchor": "item", **texts}}},
+            "list-3": {"$id": "numbers", "$ref": "list", "$defs": {
+                "n": {"$dynamicAnchor": "item", **numbers}}},
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("texts", "where"),
+    [
+        ({"type": "string", "pattern": "("}, "/pattern"),
+        ({"type": "string", "minLength": -1}, "/minLength"),
+        ({"type": "array", "contains": {"$ref": "https://e/x"}}, "/contains/$ref"),
+        ({"patternProperties": {r"^\p{L}{1,900}$": {}}}, r"/patternProperties/^\p{L}{1,900}$"),
+    ],
+)
+def test_errors_point_to_the_definition_and_not_to_its_copy(texts: Any, where: str) -> None:
+    with pytest.raises(SchemaError) as raised:
+        lower(lists_of(texts, {}))
+    assert raised.value.where == "/$defs/texts/$defs/größe" + where
+
+
+def test_findings_point_to_the_definition_and_not_to_its_copy() -> None:
+    texts = {"type": "string", "pattern": "^(?=a)b", "unit": 1}
+    schema = lower(lists_of(texts, {"type": "number", "multipleOf": 7}))
+    report = schema.report
+    texts_pointer, numbers_pointer = "/$defs/texts/$defs/größe", "/$defs/list-3/$defs/n"
+    assert [finding.pointer for finding in report.checked] == [texts_pointer]
+    assert [finding.pointer for finding in report.ignored] == [texts_pointer]
+    assert {finding.pointer for finding in report.narrowed} == {numbers_pointer}
+    pointers = {"", "/$defs/list", texts_pointer, numbers_pointer}
+    assert {finding.pointer for finding in report.enforced} == pointers
+    held = find_checked(schema)
+    assert (held.whole, held.keys) == (False, {"texts"})
 
 
 def test_a_dynamic_reference_beside_others() -> None:
     document = {"$ref": "#/$defs/a", "$dynamicRef": "#b", "allOf": [{}], "$defs": {
         "a": {"type": "object"}, "b": {"$dynamicAnchor": "b", "required": ["x"]}}}  # fmt: skip
-    local = localize(document)
+    local = localize(document).document
     assert local["$ref"] == "#/$defs/a"
     assert local["allOf"] == [{}, {"$ref": "#/$defs/b"}]
 
@@ -235,7 +314,7 @@ def test_a_dynamic_reference_beside_what_is_no_list(conjuncts: Any) -> None:
     ],
 )
 def test_what_is_no_dynamic_reference_stays(document: Any) -> None:
-    assert localize(document) is document
+    assert localize(document).document is document
 
 
 def test_a_name_of_another_draft_is_read_where_nothing_else_has_it() -> None:

@@ -171,10 +171,10 @@ def test_repairs_are_reported_with_their_place() -> None:
 
 def test_old_drafts() -> None:
     old = {"$schema": DRAFT_3, "properties": {"a": {"type": "string", "required": True}}}
-    document, findings, _ = read_document(old)
+    document, findings, _, _ = read_document(old)
     assert document["$schema"] == DRAFT_4
     assert {f.keyword for f in findings} == {"$schema", "required"}
-    document, findings, _ = read_document({"items": [{"type": "null"}]})
+    document, findings, _, _ = read_document({"items": [{"type": "null"}]})
     assert document["$schema"] == DRAFT_7
     assert [f.keyword for f in findings] == ["$schema"]
     empty = {"$schema": DRAFT_4, "type": "object", "required": []}
@@ -226,7 +226,7 @@ NAMED = {"Item": {"type": "object", "properties": {"n": {"type": "integer"}}}}
     ],
 )  # fmt: skip
 def test_a_reference_that_leads_nowhere_is_mended(schema: Any, at: str, meant: str) -> None:
-    document, findings, problem = read_document(schema)
+    document, findings, problem, _ = read_document(schema)
     assert problem is None
     assert [(finding.keyword, finding.reason) for finding in findings] == [
         ("$ref", f"leads nowhere, read as {meant}")
@@ -277,7 +277,7 @@ def test_what_has_no_sensible_meaning_is_refused_with_its_place(schema: Any, whe
 
 def test_a_long_chain_of_names_is_followed_once() -> None:
     names = {f"a{i}": {"$ref": f"a{i + 1}"} for i in range(400)}
-    document, findings, _ = read_document(
+    document, findings, _, _ = read_document(
         {"$ref": "#/$defs/a0", "$defs": {**names, "a400": {"type": "string"}}}
     )
     assert len(findings) == 400
@@ -324,7 +324,7 @@ def test_a_reference_with_a_lone_surrogate_is_refused() -> None:
     ],
 )
 def test_drafts_by_other_spellings_of_their_names(given: str, draft: str) -> None:
-    document, findings, problem = read_document({"$schema": given, "type": "object"})
+    document, findings, problem, _ = read_document({"$schema": given, "type": "object"})
     assert problem is None
     assert document["$schema"] == draft
     assert [finding.keyword for finding in findings] == ["$schema"]
@@ -367,7 +367,9 @@ def test_definitions_that_nothing_refers_to_are_not_read() -> None:
     }
     root = {"type": "object", "properties": {"a": {"$ref": "#/definitions/used"}}}
     for draft in ({}, {"$schema": DRAFT_7}):
-        document, findings, problem = read_document({**draft, **root, "definitions": definitions})
+        document, findings, problem, _ = read_document(
+            {**draft, **root, "definitions": definitions}
+        )
         assert problem is None
         assert findings == ()
         assert document["definitions"].keys() == {"used", "a/b c"}

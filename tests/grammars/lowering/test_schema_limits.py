@@ -26,7 +26,7 @@ from constrained.vocabulary.vocabulary import (
 from grammars.build.turn import build_grammar
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.formats import FORMATS
-from grammars.lowering.document.reading import MAX_SUBSCHEMAS
+from grammars.lowering.document.size import MAX_SUBSCHEMAS
 from grammars.lowering.keywords import MAX_REMAINDERS
 from grammars.lowering.lower import lower
 from grammars.lowering.nodes.flat import MAX_VALUES
@@ -281,9 +281,9 @@ def test_long_multiples_do_not_exhaust_the_mask(
         ([3, 5], []),
         ([4_998, 2_499], []),
         ([0.01, 0.05, 5], []),
-        ([4_999, 4_998], ["/properties/x"]),
-        ([0.25, 499.9], ["/properties/x"]),
-        ([61, 67, 71, 3], ["/properties/x"]),
+        ([4_999, 4_998], ["/properties/x/anyOf/0"]),
+        ([0.25, 499.9], ["/properties/x/anyOf/1"]),
+        ([61, 67, 71, 3], ["/properties/x/anyOf/1", "/properties/x/anyOf/2"]),
     ],
 )
 def test_multiples_of_alternatives_are_followed_together(
@@ -294,7 +294,9 @@ def test_multiples_of_alternatives_are_followed_together(
     choice: Any = {"type": "number", "anyOf": [*parts[:-1], {"$ref": "#/$defs/last"}]}
     definitions: Any = {"last": {"type": "number", **parts[-1]}}
     schema = lower({"type": "object", "properties": {"x": choice}, "$defs": definitions})
-    assert [pointer for pointer, _ in checked(schema)] == checked_pointers
+    assert checked(schema) == [(pointer, "multipleOf") for pointer in checked_pointers]
+    for finding in (*schema.report.enforced, *schema.report.narrowed):
+        assert (finding.pointer, finding.keyword) not in checked(schema)
     format = find_format("hermes", FORMATS)
     assert format
     masked = Masked(
@@ -307,6 +309,76 @@ def test_multiples_of_alternatives_are_followed_together(
         for token in masked.encode(f'<tool_call>\n{{"name": "f", "arguments": {{"x": {number}'):
             assert matcher.mask()[token]
             matcher.commit(token)
+
+
+def member(divisor: float, **others: Any) -> Any:
+    return {"type": "object", "properties": {"a": {"type": "integer", "multipleOf": divisor}},
+            "required": ["a"], **others}  # fmt: skip
+
+
+def item(divisor: float, **others: Any) -> Any:
+    return {"type": "array", "items": {"type": "integer", "multipleOf": divisor}, **others}
+
+
+A, B = 4_999, 4_998
+CONDITION: Any = {
+    "if": {"properties": {"k": {"const": 1}}},
+    "then": {"properties": {"a": {"multipleOf": A}}},
+    "else": {"properties": {"a": {"multipleOf": B}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "pointers"),
+    [
+        ({"anyOf": [member(A), member(B)]}, ["/anyOf/0/properties/a"]),
+        ({"anyOf": [item(A), item(B)]}, ["/anyOf/0/items"]),
+        ({"anyOf": [{"anyOf": [member(A)]}, {"$ref": "#/$defs/b"}]},
+         ["/anyOf/0/anyOf/0/properties/a"]),
+        ({"anyOf": [item(A, items=member(A)), item(B, items=member(B))]},
+         ["/anyOf/0/items/properties/a"]),
+        ({"anyOf": [item(A), {"type": "array", "prefixItems": [{"type": "string"}],
+                              "items": {"type": "integer", "multipleOf": B}}]},
+         ["/anyOf/0/items"]),
+        ({"anyOf": [member(A), {"type": "object", "additionalProperties":
+                                {"type": "integer", "multipleOf": B}}]},
+         ["/anyOf/0/properties/a"]),
+        ({"type": "object", "properties": {"k": {"type": "integer"}, "a": {"type": "integer"}},
+          **CONDITION}, ["/properties/a"]),
+        # not at one place
+        ({"type": "object", "properties": {"a": {"type": "integer", "multipleOf": A},
+                                           "b": {"type": "integer", "multipleOf": B}}}, []),
+        ({"anyOf": [member(A), {"type": "array", "items": {"$ref": "#/$defs/b"}}]}, []),
+        ({"type": "array", "prefixItems": [{"type": "integer", "multipleOf": A}],
+          "items": {"type": "integer", "multipleOf": B}}, []),
+        ({"anyOf": [member(A), {"type": "object", "properties":
+                                {"b": {"type": "integer", "multipleOf": B}}}]}, []),
+    ],
+)  # fmt: skip
+def test_multiples_within_alternatives_are_followed_together(
+    source: Any, pointers: list[str]
+) -> None:
+    definitions = {"b": member(B), "list": {"type": "array", "items": {"$ref": "#/$defs/list"}}}
+    schema = lower(
+        {"type": "object", "properties": {"x": source}, "$defs": definitions}, close=False
+    )
+    found = [finding.pointer for finding in schema.report.checked]
+    assert found == [f"/properties/x{pointer}" for pointer in pointers]
+
+
+def test_multiples_within_alternatives_do_not_exhaust_the_mask(
+    llama3: tuple[Vocabulary, Tokenizer],
+) -> None:
+    schema = one({"anyOf": [member(A), member(B)]})
+    format = find_format("hermes", FORMATS)
+    assert format
+    masked = Masked(
+        format, [Tool("f", schema)], Policy(choice=Choice.REQUIRED), State(), real=llama3
+    )
+    beginning = '<tool_call>\n{"name": "f", "arguments": {"x": {"a": '
+    for token in masked.encode(f"{beginning}{A * 36_068_128}"):
+        assert masked.matcher.mask()[token]
+        masked.matcher.commit(token)
 
 
 @pytest.mark.parametrize("divisor", [43_200, 50_000, 86_400, 9_999, 0.9999, 999.7, 0.764])
