@@ -104,7 +104,12 @@ class TurnDecoder(TurnWriter):
         if request.options.draft and request.options.logprobs is None:
             drafter = None
             if draft_model is not None:
-                drafter = ModelDrafter(draft_model, match.sequence, self._ends)
+                drafter = ModelDrafter(
+                    draft_model,
+                    match.sequence,
+                    self._ends,
+                    prompt_length=len(state.input.prompt),
+                )
             self._speculation = Speculation(state.input.prompt, state.vocabulary, drafter)
         self._parts = TurnParts(self._list_parts())
         options = request.options
@@ -137,6 +142,11 @@ class TurnDecoder(TurnWriter):
         """
         room = max(0, max_tokens - self.input.pending)
         return self.input.next_chunk(max_tokens, draft[:room])
+
+    @property
+    def drafts(self) -> bool:
+        """True if the turn may have drafts at all."""
+        return self._speculation is not None
 
     def propose_draft(self, max_tokens: int, costs: DraftCosts) -> Draft:
         """Returns tokens that are likely to come next, or what to ask the draft model for; neither

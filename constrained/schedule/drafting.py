@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 
-from constrained.decode.drafts.decode_costs import DecodeCosts
+from constrained.decode.drafts.decode_costs import ALONE, DecodeCosts
 from constrained.decode.drafts.draft_model import DraftAsk, DraftModel
 from constrained.engine.protocol import Chunk
 from constrained.errors import Error
@@ -43,9 +43,12 @@ class Drafting:
             spare: the maximum number of drafted tokens of a decode.
             together: the number of all turns of the decode.
         """
+        turns = {number: active for number, active in turns.items() if active.turn.drafts}
         if not turns or spare < 1:
             return {}
-        costs = self._costs.estimate(together)
+        # The fit takes time, and a turn that runs alone does not need it to copy.
+        is_alone = together == 1 and self._draft_model is None
+        costs = ALONE if is_alone else self._costs.estimate(together)
         drafts = dict[int, Sequence[int]]()
         asks = dict[int, DraftAsk]()
         for done, (number, active) in enumerate(turns.items()):

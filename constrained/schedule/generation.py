@@ -1,7 +1,9 @@
 """Generates turns in the calling thread, on an engine that nothing else uses meanwhile."""
 
+import time
 from collections.abc import Sequence
 
+from constrained.deadline import Clock
 from constrained.decode.request import Generation, Request
 from constrained.engine.protocol import Engine
 from constrained.errors import ModelError
@@ -9,8 +11,15 @@ from constrained.schedule.admission import Seat
 from constrained.schedule.scheduler import Schedule
 
 
-def generate(engine: Engine, requests: Sequence[Request]) -> list[Generation]:
+def generate(
+    engine: Engine, requests: Sequence[Request], *, clock: Clock = time.monotonic
+) -> list[Generation]:
     """Generates all turns, in batches of as many as the engine has sequences.
+
+    Args:
+        engine: decodes the turns.
+        requests: for the turns.
+        clock: in seconds; the number of drafts depends on how long decodes take.
 
     Returns:
         The generations, in the order of the requests.
@@ -21,7 +30,7 @@ def generate(engine: Engine, requests: Sequence[Request]) -> list[Generation]:
         TokenLimitError: a token limit is too small for the shortest turn.
         GrammarError: a grammar or matcher failed.
     """
-    schedule, seats = Schedule(engine), [Seat(request) for request in requests]
+    schedule, seats = Schedule(engine, clock=clock), [Seat(request) for request in requests]
     for seat in seats:
         schedule.add(seat)
     try:

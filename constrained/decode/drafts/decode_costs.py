@@ -10,6 +10,7 @@ import numpy as np
 FITTED = np.array([0.6, 0.6, 0.4])
 EXPECTED = ((1,), (1,) * 8, (1, 1, 1, 5))  # the sizes of the chunks of some decodes that it expects
 KEPT = 64  # decodes that the fit is made of
+EVERY = 16  # decodes after which it is made again, at first after half as many as there were
 OUTLIER = 8.0
 """A decode that takes so many times as long as is usual, or as short, does not count: another
 process may have taken the cores. A GPU takes a fourth of what `FITTED` says of 8 turns."""
@@ -72,7 +73,8 @@ class DecodeCosts:
         self._counts = np.zeros((KEPT, 3))  # of the last decodes
         self._seconds = np.zeros(KEPT)
         self._noted = 0  # decodes
-        self._times: np.ndarray | None = None  # the result of the fit; None: to be computed
+        self._times = np.zeros(3)  # the result of the fit
+        self._fitted = 0  # decodes before it
 
     def note(self, sizes: Sequence[int], seconds: float) -> None:
         """Notes a decode.
@@ -86,11 +88,11 @@ class DecodeCosts:
         place = self._noted % KEPT
         self._counts[place], self._seconds[place] = _count(sizes), seconds
         self._noted += 1
-        self._times = None
 
     def _fit(self) -> np.ndarray:
         """Returns the three times in seconds; at least one decode was noted."""
-        if self._times is None:
+        if self._noted > self._fitted + min(EVERY, self._fitted // 2):
+            self._fitted = self._noted
             counts, seconds = self._counts[: self._noted], self._seconds[: self._noted]
             ratios = seconds / (counts @ FITTED)
             scale = np.median(ratios)
@@ -102,6 +104,11 @@ class DecodeCosts:
             )
             self._times = np.maximum(solved, LEAST * expected)
         return self._times
+
+    @property
+    def token_seconds(self) -> float:
+        """The seconds of each token; 0: not known."""
+        return float(self._fit()[2]) if self._noted else 0.0
 
     def find_turn_seconds(self, turns: int) -> float | None:
         """Returns the seconds of a decode with a token of each of some turns, divided by their

@@ -22,6 +22,7 @@ from grammars.wire.format import count_common
 
 STEP = 512  # maximum tokens of one decode of the draft model
 MAX_TIMED = 16  # tokens of a chunk; decodes with longer ones do not tell what drafting costs
+SOON = 4  # decodes of a turn: if the draft model reads the prompt as fast, it does so at once
 ALLOWANCE = 0.03
 """The decodes of a turn that drafts may lose with each decode, see `DraftBudget`. It is more than
 for copied drafts: a small model is often unsure for a sentence, and right in the next."""
@@ -88,15 +89,19 @@ class DraftModel:
         self._tokens: list[list[int]] = [[] for _ in range(engine.max_sequences)]
         self._clock = clock
         self._costs = DecodeCosts()
-        self._time_token()
+        self._time_decodes()
 
-    def _time_token(self) -> None:
-        """Measures the time of a decode of one token. A first decode only allocates memory."""
+    def _time_decodes(self) -> None:
+        """Measures a decode of one token and one of several. A first decode only allocates
+        memory."""
         token = self._engine.vocabulary.bos or 0
-        self._engine.decode([Chunk(0, [token], 0)])
-        since = self._clock()
-        self._engine.decode([Chunk(0, [token], 1)])
-        self._costs.note([1], self._clock() - since)
+        self._engine.decode([Chunk(0, [token] * MAX_TIMED, 0)])
+        position = MAX_TIMED
+        for size in (1, MAX_TIMED):
+            since = self._clock()
+            self._engine.decode([Chunk(0, [token] * size, position)])
+            self._costs.note([size], self._clock() - since)
+            position += size
         self._engine.release(0)
 
     def draft(self, asks: Sequence[DraftAsk]) -> None:
@@ -212,6 +217,15 @@ class DraftModel:
                 return None
         return token
 
+    def find_reading_seconds(self, sequence: int, tokens: Sequence[int]) -> float:
+        """Returns how long reading the tokens takes that a sequence does not have, but for the
+        last one; 0: not known."""
+        known = self._tokens[sequence]
+        if 0 <= len(tokens) - len(known) <= MAX_TIMED:  # it goes on with its turn
+            return 0.0
+        unread = len(tokens) - 1 - count_common(known, [*tokens])
+        return max(0, unread) * self._costs.token_seconds
+
     def find_token_cost(self, costs: DraftCosts) -> float:
         """Returns the cost of drafting one token, in decodes of a turn.
 
@@ -281,13 +295,17 @@ class ModelDrafter:
         model: the draft model.
         sequence: the number of the turn's sequence, which nothing else uses.
         end: the tokens that end a turn.
+        prompt_length: in tokens.
 
     Attributes:
         budget: limits what its drafts cost.
     """
 
-    def __init__(self, model: DraftModel, sequence: int, end: Collection[int]):
+    def __init__(
+        self, model: DraftModel, sequence: int, end: Collection[int], *, prompt_length: int
+    ):
         self.budget = DraftBudget(ALLOWANCE)
+        self._prompt_length = prompt_length
         self._model = model
         self._sequence = sequence
         self._end = frozenset(end)
@@ -310,6 +328,12 @@ class ModelDrafter:
         affordable = self.budget.count_affordable(costs, self._model.find_token_cost(costs))
         max_tokens = min(max_tokens, self._model.options.most, affordable)
         if max_tokens < 1:
+            return None
+        # The reply is expected to go on for as long as it has: in that time, reading the prompt
+        # has to be made good.
+        generated = len(tokens) - self._prompt_length
+        patience = (SOON + generated) * costs.turn_seconds
+        if self._model.find_reading_seconds(self._sequence, tokens) > patience:
             return None
         fork = None if matcher is None else matcher.fork()
         return DraftAsk(self._sequence, tokens, fork, self._end, max_tokens)

@@ -82,7 +82,8 @@ def test_turns_are_the_same_in_fewer_passes(draft: bool) -> None:
             ]
             options = DecodeOptions(max_tokens=150, sampling=Sampling(seed=1), draft=draft)
             # Without the thread of the model: all turns begin in the same step.
-            replies = generate(engine, [Request(turn.make_input(), options) for turn in turns])
+            requests = [Request(turn.make_input(), options) for turn in turns]
+            replies = generate(engine, requests, clock=lambda: 0.0)
         texts[splits] = [reply.text for reply in replies]
         passes[splits] = engine.passes
     assert texts[True] == texts[False]

@@ -37,7 +37,7 @@ GREEDY = Sampling(temperature=0)
 NOTE = tool("note", {"text": {"type": "string"}, "urgent": {"type": "boolean"}})
 SAID = "Zebras quickly jump over lazy foxes"
 ASKED = "Please write something."
-TIMED = 2  # decodes of a draft model before it is asked
+TIMED, TIMED_TOKENS = 3, 33  # decodes of a draft model before it is asked, and their tokens
 OPTIONS = DraftOptions("d.gguf")
 
 
@@ -83,16 +83,18 @@ class Sized(Wishes):
         return super().decode(chunks)
 
     def _like(self, sequence: int, tokens: Sequence[int]) -> np.ndarray:
-        if len(tokens) <= TIMED:
+        if len(tokens) <= TIMED_TOKENS:
             return np.zeros(len(self.vocabulary.tokens), np.float32)
         unused = len(self.vocabulary.tokens) - len(BYTES.tokens)
         return np.pad(super()._like(sequence, tokens), (0, unused), constant_values=-9)
 
 
-def attach(target: Sized, draft: Sized, clock: Clock) -> DraftModel:
+def attach(
+    target: Sized, draft: Sized, clock: Clock, *, token_seconds: float = 0.0001
+) -> DraftModel:
     """The draft model of another, ten times as fast; both move the clock."""
     target.clock = draft.clock = clock
-    draft.seconds = 0.01, 0.0001
+    draft.seconds = 0.01, token_seconds
     return DraftModel(draft, target.vocabulary, OPTIONS, clock=clock)
 
 
@@ -201,6 +203,20 @@ def test_reading_a_prompt_is_not_charged_to_the_drafts() -> None:
         passes.append(reply.usage.forward_passes)
     # The steps in which the draft model reads the long prompt, 512 tokens in each.
     assert passes[1] <= passes[0] + 20
+
+
+@pytest.mark.parametrize(("numbers", "is_read"), [(30, False), (300, True)])
+def test_a_prompt_is_read_if_the_reply_is_long_enough(numbers: int, is_read: bool) -> None:
+    text = call(" ".join(map(str, range(numbers))), True)
+    target, draft = Sized(text), Sized(text)
+    clock = Clock()
+    # Reading the prompt takes as long as some 300 decodes of the target.
+    drafting = attach(target, draft, clock, token_seconds=0.02)
+    prompt = "Nothing. " * 100
+    with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting, clock=clock) as model:
+        reply = model.call(prompt, [NOTE], sampling=GREEDY, max_tokens=1500)
+    assert reply.calls[0].arguments["urgent"] is True
+    assert (draft.decodes > TIMED) == is_read, reply.usage
 
 
 def test_a_long_prompt_takes_no_drafts_from_other_turns() -> None:
