@@ -43,7 +43,6 @@ class Drafting:
             spare: the maximum number of drafted tokens of a decode.
             together: the number of all turns of the decode.
         """
-        turns = {number: active for number, active in turns.items() if active.turn.drafts}
         if not turns or spare < 1:
             return {}
         # The fit takes time, and a turn that runs alone does not need it to copy.

@@ -499,12 +499,12 @@ class Schedule:
 
 
 def _find_drafting(due: Mapping[int, ActiveTurn], *, has_live: bool) -> dict[int, ActiveTurn]:
-    """Returns the turns that may get a draft: their prompts are read, and while others run
-    (`has_live`), they are not of the background."""
+    """Returns the turns that may get a draft: their requests allow it, their prompts are read, and
+    while others run (`has_live`), they are not of the background."""
     drafting = dict[int, ActiveTurn]()
     for number, running in due.items():
         is_slow = has_live and running.seat.request.background
-        if not running.turn.input.is_reading and not is_slow:
+        if running.turn.drafts and not running.turn.input.is_reading and not is_slow:
             drafting[number] = running
     return drafting
 
