@@ -23,15 +23,17 @@ def check_chunks(engine: Engine, chunks: Sequence[Chunk], lengths: Sequence[int]
     limit = engine.max_drafted
     if drafted > limit:
         raise ValueError(f"logits of {drafted} more tokens are wanted, the limit is {limit}")
-    seen: set[int] = set()
+    last = -1
     for chunk in chunks:
         name = f"the chunk of sequence {chunk.sequence}"
         size = chunk.position + len(chunk.tokens)
         if not 0 <= chunk.sequence < len(lengths):
             raise ValueError(f"{name}: there are {len(lengths)} sequences")
-        if chunk.sequence in seen:
+        if chunk.sequence == last:
             raise ValueError(f"{name}: there is a second one")
-        seen.add(chunk.sequence)
+        if chunk.sequence < last:
+            raise ValueError(f"{name} comes after that of sequence {last}")
+        last = chunk.sequence
         if not chunk.tokens:
             raise ValueError(f"{name} has no tokens")
         if chunk.position != lengths[chunk.sequence]:
@@ -44,6 +46,32 @@ def check_chunks(engine: Engine, chunks: Sequence[Chunk], lengths: Sequence[int]
                 f"{size} tokens do not fit into a context of {engine.context_length}",
                 hint="Shorten the conversation, or load the model with a longer context",
             )
+
+
+def count_passes(chunks: Sequence[Chunk]) -> int:
+    """Returns the number of passes of the model that llama.cpp runs for a decode, if each sequence
+    has a KV cache of its own: a pass has neighbouring sequences, and as many tokens of each
+    (`llama_batch_allocr::split_equal`).
+
+    Args:
+        chunks: of the decode, in ascending order of the sequences.
+    """
+    # A run of neighbours needs a pass for each size that a chunk has and no shorter one has parted
+    # from the last chunk of this size.
+    passes = 0
+    last = -2
+    sizes: list[int] = []  # ascending
+    for chunk in chunks:
+        size = len(chunk.tokens)
+        if chunk.sequence != last + 1:
+            sizes.clear()
+        while sizes and sizes[-1] > size:
+            sizes.pop()
+        if not sizes or sizes[-1] < size:
+            sizes.append(size)
+            passes += 1
+        last = chunk.sequence
+    return passes
 
 
 def check_cut(engine: Engine, source: int, length: int) -> None:

@@ -114,7 +114,8 @@ class Engine(ModelEngine, Protocol):
         """Appends chunks to their sequences, and runs the model on them.
 
         Args:
-            chunks: at most one for each sequence.
+            chunks: at most one for each sequence, in ascending order of the sequences: llama.cpp
+                decodes only neighbours together.
 
         Returns:
             Logits of shape (tokens whose logits are needed, tokens of the vocabulary), float32, in
@@ -123,7 +124,7 @@ class Engine(ModelEngine, Protocol):
 
         Raises:
             ValueError: a chunk is empty, is not at the end of its sequence, or its sequence does
-                not exist; or too many logits are requested.
+                not exist; the chunks are not in order; or too many logits are requested.
             ContextError: the chunks do not fit into the context; nothing has changed.
             ModelError: the model failed; the sequences of the chunks are released.
         """

@@ -31,7 +31,7 @@ class Drafting:
 
     def note_decode(self, chunks: Sequence[Chunk], seconds: float) -> None:
         """Notes how long the decode of a step without prompts took."""
-        self._costs.note([len(chunk.tokens) for chunk in chunks], seconds)
+        self._costs.note(chunks, seconds)
 
     def draft(
         self, turns: Mapping[int, ActiveTurn], spare: int, *, together: int

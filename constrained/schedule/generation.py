@@ -12,7 +12,11 @@ from constrained.schedule.scheduler import Schedule
 
 
 def generate(
-    engine: Engine, requests: Sequence[Request], *, clock: Clock = time.monotonic
+    engine: Engine,
+    requests: Sequence[Request],
+    *,
+    clock: Clock = time.monotonic,
+    cpu_clock: Clock = time.thread_time,
 ) -> list[Generation]:
     """Generates all turns, in batches of as many as the engine has sequences.
 
@@ -20,6 +24,7 @@ def generate(
         engine: decodes the turns.
         requests: for the turns.
         clock: in seconds; the number of drafts depends on how long decodes take.
+        cpu_clock: in seconds; a turn pauses if its masks take long, see `FairShare`.
 
     Returns:
         The generations, in the order of the requests.
@@ -30,7 +35,8 @@ def generate(
         TokenLimitError: a token limit is too small for the shortest turn.
         GrammarError: a grammar or matcher failed.
     """
-    schedule, seats = Schedule(engine, clock=clock), [Seat(request) for request in requests]
+    schedule = Schedule(engine, clock=clock, cpu_clock=cpu_clock)
+    seats = [Seat(request) for request in requests]
     for seat in seats:
         schedule.add(seat)
     try:

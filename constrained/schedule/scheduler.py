@@ -278,8 +278,11 @@ class Schedule:
         chunks = self._choose_many(spare)
         if not self._sequences.engine.splits_uneven:
             return chunks
-        running = self._running.items()
-        return even_out(chunks, {number for number, one in running if one.turn.input.is_reading})
+        reading = set[int]()
+        for chunk in chunks:
+            if self._running[chunk.sequence].turn.input.is_reading:
+                reading.add(chunk.sequence)
+        return even_out(chunks, reading)
 
     def _choose_one(self) -> list[Chunk]:
         """Returns the next chunk of one turn; turns alternate (round robin)."""
@@ -330,7 +333,7 @@ class Schedule:
             if reads:
                 prompts -= len(chunk.tokens)
             chunks.append(chunk)
-        return chunks
+        return sorted(chunks, key=lambda chunk: chunk.sequence)
 
     def _find_oldest_prompt(self, due: Mapping[int, ActiveTurn]) -> int | None:
         """Returns the sequence whose prompt is read first in this step because it was admitted

@@ -5,10 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from constrained.engine.batch import count_passes
+from constrained.engine.protocol import Chunk
+
 # The parts of a decode of one token: of the decode, of a further pass, and of each token. Fitted to
 # decodes on 2 cores (`python -m benchmarks.attention`); with more cores or a GPU, the last is less.
 FITTED = np.array([0.6, 0.6, 0.4])
-EXPECTED = ((1,), (1,) * 8, (1, 1, 1, 5))  # the sizes of the chunks of some decodes that it expects
+EXPECTED = ((1, 1), (1, 8), (2, 8))  # the passes and tokens of some decodes that it expects
 KEPT = 64  # decodes that the fit is made of
 EVERY = 16  # decodes after which it is made again, at first after half as many as there were
 OUTLIER = 8.0
@@ -17,12 +20,12 @@ process may have taken the cores. A GPU takes a fourth of what `FITTED` says of 
 LEAST = 0.01  # of an expected time
 
 
-def _count(sizes: Sequence[int]) -> np.ndarray:
+def _list_parts(passes: int, tokens: int) -> np.ndarray:
     """Returns what a decode has: 1, the number of further passes, and the number of tokens."""
-    return np.array([1.0, len(set(sizes)) - 1.0, float(sum(sizes))])
+    return np.array([1.0, passes - 1.0, float(tokens)])
 
 
-EXPECTED_COUNTS = sum(np.outer(_count(sizes), _count(sizes)) for sizes in EXPECTED)
+EXPECTED_PARTS = sum(np.outer(_list_parts(*decode), _list_parts(*decode)) for decode in EXPECTED)
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,9 @@ ALONE = DraftCosts(0.2, 0.3)
 class DecodeCosts:
     """The times of a model's decodes: of any decode, of each further pass, and of each token.
 
-    llama.cpp may run one pass for each distinct number of tokens that sequences have in a batch.
     The three times are a least-squares fit over the last decodes, and a few that `FITTED` expects.
+    See `count_passes` for passes. If sequences share the cells of the KV cache, there is only one;
+    then the fit finds that further ones cost little.
 
     Args:
         evens_out: chunks of different sizes are avoided, so a draft takes no further pass.
@@ -70,37 +74,39 @@ class DecodeCosts:
 
     def __init__(self, *, evens_out: bool = False) -> None:
         self._evens_out = evens_out
-        self._counts = np.zeros((KEPT, 3))  # of the last decodes
+        self._parts = np.zeros((KEPT, 3))  # of the last decodes
         self._seconds = np.zeros(KEPT)
         self._noted = 0  # decodes
         self._times = np.zeros(3)  # the result of the fit
         self._fitted = 0  # decodes before it
 
-    def note(self, sizes: Sequence[int], seconds: float) -> None:
+    def note(self, chunks: Sequence[Chunk], seconds: float) -> None:
         """Notes a decode.
 
         Args:
-            sizes: the number of tokens of each chunk.
+            chunks: that were decoded.
             seconds: how long the decode took; 0, which a coarse clock may say, does not count.
         """
         if seconds <= 0:
             return
         place = self._noted % KEPT
-        self._counts[place], self._seconds[place] = _count(sizes), seconds
+        tokens = sum(len(chunk.tokens) for chunk in chunks)
+        self._parts[place] = _list_parts(count_passes(chunks), tokens)
+        self._seconds[place] = seconds
         self._noted += 1
 
     def _fit(self) -> np.ndarray:
         """Returns the three times in seconds; at least one decode was noted."""
         if self._noted > self._fitted + min(EVERY, self._fitted // 2):
             self._fitted = self._noted
-            counts, seconds = self._counts[: self._noted], self._seconds[: self._noted]
-            ratios = seconds / (counts @ FITTED)
+            parts, seconds = self._parts[: self._noted], self._seconds[: self._noted]
+            ratios = seconds / (parts @ FITTED)
             scale = np.median(ratios)
             usual = (ratios < OUTLIER * scale) & (ratios > scale / OUTLIER)
-            counts, seconds = counts[usual], seconds[usual]
+            parts, seconds = parts[usual], seconds[usual]
             expected = FITTED * scale
             solved = np.linalg.solve(
-                counts.T @ counts + EXPECTED_COUNTS, counts.T @ seconds + EXPECTED_COUNTS @ expected
+                parts.T @ parts + EXPECTED_PARTS, parts.T @ seconds + EXPECTED_PARTS @ expected
             )
             self._times = np.maximum(solved, LEAST * expected)
         return self._times

@@ -98,9 +98,10 @@ class DraftModel:
         self._engine.decode([Chunk(0, [token] * MAX_TIMED, 0)])
         position = MAX_TIMED
         for size in (1, MAX_TIMED):
+            chunks = [Chunk(0, [token] * size, position)]
             since = self._clock()
-            self._engine.decode([Chunk(0, [token] * size, position)])
-            self._costs.note([size], self._clock() - since)
+            self._engine.decode(chunks)
+            self._costs.note(chunks, self._clock() - since)
             position += size
         self._engine.release(0)
 
@@ -149,7 +150,7 @@ class DraftModel:
         seconds = self._clock() - since
         sizes = [len(chunk.tokens) for chunk in chunks]
         if max(sizes) <= MAX_TIMED:
-            self._costs.note(sizes, seconds)
+            self._costs.note(chunks, seconds)
         going_on = list[DraftAsk]()
         for ask, chunk in chosen:
             self._tokens[ask.sequence] += chunk.tokens
@@ -176,7 +177,7 @@ class DraftModel:
             is_all = len(read) == len(rest)
             chosen.append((ask, Chunk(ask.sequence, read, known, wanted=int(is_all))))
             room -= len(read)
-        return chosen
+        return sorted(chosen, key=lambda pair: pair[1].sequence)
 
     def _count_unread(self, ask: DraftAsk) -> int:
         return len(ask.tokens) + len(ask.draft) - len(self._tokens[ask.sequence])

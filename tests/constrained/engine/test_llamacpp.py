@@ -31,11 +31,11 @@ def llama(path: Path) -> Iterator[LlamaEngine]:
 
 def test_more_than_a_batch(llama: LlamaEngine):
     long = (llama.vocabulary.encode("Many words. ") * 100)[:300]
-    (expected,) = llama.decode([Chunk(0, long, 0)])
+    (expected,) = llama.decode([Chunk(1, long, 0)])
     expected = expected.copy()
-    llama.release(0)
+    llama.release(1)
     llama._batch.capacity = 64
-    rows = llama.decode([Chunk(1, long, 0), Chunk(0, long[:7], 0)])
+    rows = llama.decode([Chunk(0, long, 0), Chunk(1, long[:7], 0)])
     np.testing.assert_allclose(rows[0], expected, atol=0.3)
     assert llama.sampler(Sampling(temperature=0)).sample(1) == rows[1].argmax()
 

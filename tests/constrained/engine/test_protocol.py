@@ -68,9 +68,9 @@ def test_sequences_together_continue_as_alone(engine: Engine):
     for step in range(11):
         for row, tokens in zip(logits, alone, strict=True):
             assert row[tokens[step]] > row.max() - CLOSE
-        chunks = [Chunk(n, [alone[n][step]], len(prompts[n]) + step) for n in (2, 0, 1)]
-        rows = engine.decode(chunks)
-        logits = [rows[1], rows[2], rows[0]]
+        logits = engine.decode(
+            [Chunk(n, [alone[n][step]], len(prompts[n]) + step) for n in range(3)]
+        )
 
 
 def test_decoding_in_parts_equals_decoding_at_once(engine: Engine):
@@ -92,6 +92,7 @@ def test_decoding_in_parts_equals_decoding_at_once(engine: Engine):
         ([Chunk(-1, [1], 0)], "there are 4 sequences"),
         ([Chunk(0, [], 0)], "has no tokens"),
         ([Chunk(0, [1], 0), Chunk(0, [1], 1)], "there is a second one"),
+        ([Chunk(1, [1], 0), Chunk(0, [1], 0)], "comes after that of sequence 1"),
     ],
 )
 def test_chunks_that_do_not_fit_together(engine: Engine, chunks: list[Chunk], message: str):

@@ -1,6 +1,6 @@
 """Chunks of different sizes: how many passes of the model they take, and what is left for later."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained.decode.request import DecodeOptions, Request
+from constrained.engine.batch import count_passes
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.job import Job
@@ -19,30 +20,51 @@ from constrained.template.chat_template import ChatTemplate
 from tests.scripted_model import BYTES
 from tests.templates import HERMES, tool
 
-SHORT = {"type": "string", "maxLength": 4}
-NOTE = tool("note", dict.fromkeys(("to", "name", "subject", "signature"), SHORT))
+SHORT = {"type": "string", "maxLength": 8}
+NOTE = tool("note", {"a": SHORT, "b": SHORT, "c": SHORT})
 
 
-def gain(sizes: list[int]) -> int:
+def gain(sizes: Mapping[int, int]) -> int:
     """The tokens of these chunks, less what their passes cost."""
-    return sum(sizes) - len(sizes) * len(set(sizes))
+    chunks = [Chunk(number, [1] * size, 0) for number, size in sizes.items()]
+    return sum(sizes.values()) - len(sizes) * count_passes(chunks)
 
 
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+def test_passes_have_neighbours_only() -> None:
+    def count(*sizes: int) -> int:
+        return count_passes([Chunk(n, [1] * size, 0) for n, size in enumerate(sizes) if size])
+
+    assert count() == 0
+    assert count(3) == 1
+    assert count(1, 1, 1) == 1
+    assert count(1, 0, 1) == 2
+    assert count(1, 2, 2, 1) == 2
+    assert count(2, 1, 2) == 3
+    assert count(1, 1, 5, 2) == 3
+
+
+@given(st.dictionaries(st.integers(0, 5), st.integers(1, 6), min_size=1, max_size=4))
 @settings(max_examples=50)
-def test_no_other_sizes_are_better(sizes: list[int]) -> None:
-    even = choose_sizes(sizes)
-    assert all(min(sizes) <= one <= size for one, size in zip(even, sizes, strict=True))
-    options = product(*(range(min(sizes), size + 1) for size in sizes))
-    assert gain(even) == max(gain([*option]) for option in options)
+def test_no_other_sizes_are_better(sizes: dict[int, int]) -> None:
+    sizes = dict(sorted(sizes.items()))
+    chosen = choose_sizes(sizes, set())
+    assert [*chosen] == [*sizes]
+    assert all(1 <= chosen[number] <= size for number, size in sizes.items())
+    options = product(*(range(1, size + 1) for size in sizes.values()))
+    assert gain(chosen) == max(gain(dict(zip(sizes, option, strict=True))) for option in options)
+
+
+def choose(*sizes: int) -> list[int]:
+    return [*choose_sizes(dict(enumerate(sizes)), set()).values()]
 
 
 def test_a_long_forced_text_keeps_a_pass_of_its_own() -> None:
-    assert choose_sizes([1, 1, 1, 1]) == [1, 1, 1, 1]
-    assert choose_sizes([1, 1, 2, 64]) == [1, 1, 1, 64]
-    assert choose_sizes([1, 6, 1, 7]) == [1, 6, 1, 6]
-    assert choose_sizes([5]) == [5]
-    assert choose_sizes([]) == []
+    assert choose(1, 1, 1, 1) == [1, 1, 1, 1]
+    assert choose(1, 1, 2, 64) == [1, 1, 1, 64]
+    assert choose(1, 1, 6, 7) == [1, 1, 6, 6]
+    assert choose(1, 4, 1, 4) == [1, 1, 1, 1]  # these are no neighbours
+    assert choose(5) == [5]
+    assert choose() == []
 
 
 def test_a_shorter_chunk_wants_the_logits_of_the_tokens_that_are_left() -> None:
@@ -56,13 +78,18 @@ def test_a_shorter_chunk_wants_the_logits_of_the_tokens_that_are_left() -> None:
     assert even_out([prompt, drafted, *short], {4})[0] == prompt
 
 
+def stopped() -> float:
+    """A clock that stands still."""
+    return 0.0
+
+
 class NotedEngine(ScriptedEngine):
     """A scripted engine that notes the passes of its decodes."""
 
     passes = 0
 
     def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
-        self.passes += len({len(chunk.tokens) for chunk in chunks})
+        self.passes += count_passes(chunks)
         return super().decode(chunks)
 
 
@@ -83,7 +110,7 @@ def test_turns_are_the_same_in_fewer_passes(draft: bool) -> None:
             options = DecodeOptions(max_tokens=150, sampling=Sampling(seed=1), draft=draft)
             # Without the thread of the model: all turns begin in the same step.
             requests = [Request(turn.make_input(), options) for turn in turns]
-            replies = generate(engine, requests, clock=lambda: 0.0)
+            replies = generate(engine, requests, clock=stopped, cpu_clock=stopped)
         texts[splits] = [reply.text for reply in replies]
         passes[splits] = engine.passes
     assert texts[True] == texts[False]

@@ -46,8 +46,13 @@ def measure_decodes(decode: float, further: float, token: float) -> DecodeCosts:
     shapes = [[1], [1] * 4, [1] * 8, [1, 1, 4], [1] * 7 + [5], [3], [9]]
     for sizes in shapes * 300:
         passes = len({*sizes}) - 1
-        costs.note(sizes, decode + further * passes + token * sum(sizes))
+        costs.note(make_chunks(sizes), decode + further * passes + token * sum(sizes))
     return costs
+
+
+def make_chunks(sizes: Sequence[int]) -> list[Chunk]:
+    """Chunks of neighbouring sequences."""
+    return [Chunk(number, [1] * size, 0) for number, size in enumerate(sizes)]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +72,7 @@ def test_costs_are_those_of_the_machine(decode: float, further: float, token: fl
 def test_a_decode_that_another_process_holds_up_changes_little() -> None:
     costs = measure_decodes(11.0, 11.0, 5.0)
     before = costs.estimate(8)
-    costs.note([1] * 8, 10_000.0)
+    costs.note(make_chunks([1] * 8), 10_000.0)
     assert costs.estimate(8).token == pytest.approx(before.token, rel=0.15)
 
 
