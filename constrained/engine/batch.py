@@ -1,6 +1,6 @@
 """Checks the chunks of a decode, and lays them out as batches."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -58,8 +58,7 @@ def count_passes(chunks: Sequence[Chunk]) -> int:
     """
     # A run of neighbours needs a pass for each size that a chunk has and no shorter one has parted
     # from the last chunk of this size.
-    passes = 0
-    last = -2
+    passes, last = 0, -1
     sizes: list[int] = []  # ascending
     for chunk in chunks:
         size = len(chunk.tokens)
@@ -72,6 +71,34 @@ def count_passes(chunks: Sequence[Chunk]) -> int:
             passes += 1
         last = chunk.sequence
     return passes
+
+
+def fill_gaps(chunks: Sequence[Chunk], lengths: Sequence[int], context_length: int) -> list[Chunk]:
+    """Returns chunks for the sequences between those of a decode, so that they become neighbours.
+    Empty if that saves no passes, or fewer than it costs: a pass takes about as long as a token of
+    each sequence.
+
+    Args:
+        chunks: of the decode, in ascending order of the sequences.
+        lengths: the number of tokens of each sequence.
+        context_length: how many a sequence can have.
+
+    Returns:
+        Chunks of one token each, whose logits are not wanted. The token is any one: it has to be
+        removed after the decode.
+    """
+    present = {chunk.sequence for chunk in chunks}
+    fillers: list[Chunk] = []
+    for sequence in range(min(present), max(present)):
+        if sequence not in present and lengths[sequence] < context_length:
+            fillers.append(Chunk(sequence, [0], lengths[sequence], wanted=0))
+    saved = count_passes(chunks) - count_passes(sort_chunks([*chunks, *fillers]))
+    return fillers if len(fillers) <= saved * len(chunks) else []
+
+
+def sort_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """Returns chunks in the order that `Engine.decode` requires."""
+    return sorted(chunks, key=lambda chunk: chunk.sequence)
 
 
 def check_cut(engine: Engine, source: int, length: int) -> None:

@@ -10,7 +10,15 @@ from typing import Any, Unpack, cast
 import llama_cpp
 import numpy as np
 
-from constrained.engine.batch import batches, check_chunks, check_cut, check_empty, check_shorter
+from constrained.engine.batch import (
+    batches,
+    check_chunks,
+    check_cut,
+    check_empty,
+    check_shorter,
+    fill_gaps,
+    sort_chunks,
+)
 from constrained.engine.drawing import RowSampler, find_candidates
 from constrained.engine.host import available_memory, check_gguf
 from constrained.engine.llama_files import (
@@ -381,7 +389,29 @@ class LlamaEngine:
         self._slots, self._rows = [], self._view_logits(0)
         if not chunks:
             return self._rows
-        tables = batches(chunks, self._batch.capacity)
+        fillers = self._fill_gaps(chunks)
+        tables = batches(sort_chunks([*chunks, *fillers]), self._batch.capacity)
+        try:
+            self._decode_tables(tables, chunks)
+        finally:
+            for filler in fillers:
+                self._cut(filler.sequence, filler.position)
+        for chunk in chunks:
+            self._lengths[chunk.sequence] += len(chunk.tokens)
+        self._slots = np.flatnonzero(tables[-1][3]).tolist()
+        self._rows = self._view_logits(len(self._slots))
+        return self._rows
+
+    def _fill_gaps(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Returns chunks that spare passes; see `fill_gaps`. They are removed after the decode, so
+        there are none if a sequence may not be cut then."""
+        has_window = llama_cpp.llama_model_n_swa(self._model) > 0
+        if not self.splits_uneven or self.needs_checkpoints or has_window:
+            return []
+        return fill_gaps(chunks, self._lengths, self.context_length)
+
+    def _decode_tables(self, tables: Sequence[np.ndarray], chunks: Sequence[Chunk]) -> None:
+        """Decodes batches; see `decode` for the errors."""
         for number, table in enumerate(tables):
             errors.clear()
             status = llama_cpp.llama_decode(self._context, self._batch.fill(table))
@@ -393,11 +423,6 @@ class LlamaEngine:
                 for chunk in chunks:
                     self.release(chunk.sequence)
                 raise make_failure("llama.cpp cannot decode")
-        for chunk in chunks:
-            self._lengths[chunk.sequence] += len(chunk.tokens)
-        self._slots = np.flatnonzero(tables[-1][3]).tolist()
-        self._rows = self._view_logits(len(self._slots))
-        return self._rows
 
     def _view_logits(self, count: int) -> np.ndarray:
         """Returns the first `count` rows of logits of the last batch, in its order of tokens."""

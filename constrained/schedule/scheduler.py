@@ -12,6 +12,7 @@ from constrained.deadline import Clock, Deadline
 from constrained.decode.drafts.draft_model import DraftModel
 from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.turn_decoder import DecodedRows, TurnDecoder
+from constrained.engine.batch import sort_chunks
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
 from constrained.kv.sequences import SPARED, Sequences
@@ -333,7 +334,7 @@ class Schedule:
             if reads:
                 prompts -= len(chunk.tokens)
             chunks.append(chunk)
-        return sorted(chunks, key=lambda chunk: chunk.sequence)
+        return sort_chunks(chunks)
 
     def _find_oldest_prompt(self, due: Mapping[int, ActiveTurn]) -> int | None:
         """Returns the sequence whose prompt is read first in this step because it was admitted

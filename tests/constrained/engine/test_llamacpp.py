@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def llama(path: Path) -> Iterator[LlamaEngine]:
-    with load(path, sequences=2, context_length=512) as engine:
+    with load(path, sequences=3, context_length=512) as engine:
         yield engine
 
 
@@ -38,6 +39,22 @@ def test_more_than_a_batch(llama: LlamaEngine):
     rows = llama.decode([Chunk(0, long, 0), Chunk(1, long[:7], 0)])
     np.testing.assert_allclose(rows[0], expected, atol=0.3)
     assert llama.sampler(Sampling(temperature=0)).sample(1) == rows[1].argmax()
+
+
+def test_the_gap_between_two_sequences_is_filled_and_emptied_again(llama: LlamaEngine) -> None:
+    words = llama.vocabulary.encode("one, two, three, four")
+    chunks = [Chunk(number, words, 0) for number in range(3)]
+    expected = llama.decode(chunks)[1].argmax()
+    llama.rollback(1, len(words) - 1)
+    llama.splits_uneven = True
+    ends = [Chunk(0, words[:1], len(words)), Chunk(2, words[:1], len(words))]
+    with patch.object(llama, "_decode_tables", wraps=llama._decode_tables) as decode:
+        rows = llama.decode(ends)
+    ((tables, _), _) = decode.call_args
+    assert [table[2].tolist() for table in tables] == [[0, 1, 2]]
+    assert len(rows) == 2
+    np.testing.assert_allclose(rows[0], rows[1], atol=0.3)
+    assert llama.decode([Chunk(1, words[-1:], len(words) - 1)])[0].argmax() == expected
 
 
 def test_every_end_token_is_allowed_at_the_end(llama: LlamaEngine):
@@ -83,7 +100,7 @@ def test_a_shared_context_can_be_full(path: Path, monkeypatch: pytest.MonkeyPatc
         "llama_init_from_model",
         lambda model, params: create(model, params) if params.kv_unified else None,
     )
-    with load(path, sequences=2, context_length=512) as engine:
+    with load(path, sequences=3, context_length=512) as engine:
         assert engine.context_length == 512
         engine.decode([Chunk(0, [1] * 400, 0)])
         with pytest.raises(ContextError, match="share is full"):
@@ -94,10 +111,10 @@ def test_a_shared_context_can_be_full(path: Path, monkeypatch: pytest.MonkeyPatc
 def test_sequences_share_a_context_where_memory_is_short(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    with load(path, sequences=2, context_length=512) as engine:
+    with load(path, sequences=3, context_length=512) as engine:
         assert not engine.notices
     monkeypatch.setattr(llamacpp, "available_memory", lambda: 1000)
-    with load(path, sequences=2, context_length=512) as engine:
+    with load(path, sequences=3, context_length=512) as engine:
         assert any("all sequences share one context" in notice for notice in engine.notices)
     with load(path, sequences=1, context_length=512) as engine:
         assert not engine.notices

@@ -30,19 +30,6 @@ def gain(sizes: Mapping[int, int]) -> int:
     return sum(sizes.values()) - len(sizes) * count_passes(chunks)
 
 
-def test_passes_have_neighbours_only() -> None:
-    def count(*sizes: int) -> int:
-        return count_passes([Chunk(n, [1] * size, 0) for n, size in enumerate(sizes) if size])
-
-    assert count() == 0
-    assert count(3) == 1
-    assert count(1, 1, 1) == 1
-    assert count(1, 0, 1) == 2
-    assert count(1, 2, 2, 1) == 2
-    assert count(2, 1, 2) == 3
-    assert count(1, 1, 5, 2) == 3
-
-
 @given(st.dictionaries(st.integers(0, 5), st.integers(1, 6), min_size=1, max_size=4))
 @settings(max_examples=50)
 def test_no_other_sizes_are_better(sizes: dict[int, int]) -> None:
