@@ -40,10 +40,12 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.template.special_tokens import render_prompt
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.errors import RenderError, ToolError
+from grammars.formats import FORMATS
 from grammars.infer.detect import Origin
 from grammars.parse.parser import parse
 from grammars.render import render
 from grammars.turn import Start, ToolCall, Turn
+from grammars.wire.format import Format, find_format
 
 Message = dict[str, Any]
 VERDICTS = ("refused", "misread", "respelled", "calls nothing")
@@ -211,15 +213,16 @@ class Bench:
         template = ChatTemplate(source, name=name, **tokens)
         self.teaching = select_format(template)
         self._logits: Any = None
-        # A format that a prompt only shows is confirmed by the special tokens of the model.
-        is_shown = self.teaching.origin is Origin.SHOWN
-        special = self.teaching.format.markers if is_shown else ()
+        # The model has no special tokens, which could confirm a format that its prompt only shows.
+        shown: Format | None = None
+        if self.teaching.origin is Origin.SHOWN:
+            shown = find_format(self.teaching.format.name, FORMATS)
         engine = ScriptedEngine(
-            byte_vocabulary(special),
+            byte_vocabulary(()),
             lambda sequence, given: self._logits(sequence, given),
             context_length=2**20,
         )
-        self._model = Model(engine, template, draft=False)
+        self._model = Model(engine, template, draft=False, tool_format=shown)
 
     def compile(self, trial: Trial, tool_choice: str) -> CompiledTurn:
         """Returns the turn after the prompt of a trial."""

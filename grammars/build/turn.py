@@ -126,7 +126,10 @@ class _TurnRules:
         head = EMPTY
         if self._format.head and not self._state.lead:
             head = self._calls.spaced(self._format.head)
-        return self._builder.build(sequence(self._write_reasoning(), head, body))
+        late = EMPTY
+        if self._state.header:
+            late = optional(self._calls.spaced(self._state.header))
+        return self._builder.build(sequence(late, self._write_reasoning(), head, body))
 
     def _write_reasoning(self) -> Expression:
         """Returns the part of the reasoning block that the prompt has not written."""

@@ -1,6 +1,6 @@
 """Finds the wire format of a chat template: inferred by probing, or from the registry."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from grammars.errors import DetectError
@@ -8,6 +8,7 @@ from grammars.infer.after_prompt import try_after_prompt
 from grammars.infer.inference import SlipError, infer
 from grammars.infer.probes import Evidence, ProbedTemplate, Render
 from grammars.infer.registered import find_registered
+from grammars.infer.turn import find_late_header
 from grammars.infer.verify import find_meant, open_each_call
 from grammars.wire.format import Format
 
@@ -45,6 +46,21 @@ def detect(render_chat: Render) -> Detection:
     Raises:
         DetectError: the template writes no calls, or in a way that is neither inferred nor known.
     """
+    found = _detect(render_chat)
+    chat = ProbedTemplate(render_chat, found.format.reasoning)
+    late = find_late_header(chat)
+    if late is None:
+        return found
+    conclusion = f"a turn may begin with {late.text!r} after a result, where the prompt lacks it"
+    evidence = Evidence("a turn after a result", late.text, conclusion)
+    return replace(
+        found,
+        format=replace(found.format, late_header=late),
+        evidence=(*found.evidence, evidence),
+    )
+
+
+def _detect(render_chat: Render) -> Detection:
     try:
         found = infer(render_chat)
     except SlipError as slip:

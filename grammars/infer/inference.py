@@ -518,6 +518,7 @@ def _normalise(format: Format) -> Format:
         ends=(),
         variants=(),
         strays=(),
+        late_header=None,
         headers=None,
     )
 
