@@ -224,6 +224,7 @@ class _TemplateReader:
             ending.closer,
             calls=not plain.escaped,
             escaped=plain.escaped,
+            ascii=plain.ascii,
         )
         mixed = infer_mixed(
             chat,

@@ -118,11 +118,13 @@ class Plain:
 
     Args:
         escaped: the content is in a JSON string.
+        ascii: there, characters beyond ASCII are escaped.
     """
 
     opener: str
     tail: str
     escaped: bool = False
+    ascii: bool = False
 
 
 @dataclass(frozen=True)
@@ -255,8 +257,11 @@ def read_content(chat: ProbedTemplate) -> Plain:
         raise DetectError("the chat template writes no content")
     is_quoted = opener.endswith('"') and tail.startswith('"')
     hard = chat.body(Turn(_HARD_TEXT)) if is_quoted else None
-    escaped = json.dumps(_HARD_TEXT, ensure_ascii=False)[1:-1]
-    return Plain(opener, tail, escaped=hard is not None and opener + escaped + tail in hard)
+    for ascii in (False, True):
+        escaped = json.dumps(_HARD_TEXT, ensure_ascii=ascii)[1:-1]
+        if hard is not None and opener + escaped + tail in hard:
+            return Plain(opener, tail, escaped=True, ascii=ascii)
+    return Plain(opener, tail)
 
 
 def _separates(text: str, prompt: str) -> bool:

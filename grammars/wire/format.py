@@ -49,6 +49,7 @@ class Content:
         calls: calls may follow.
         escaped: the text is inside a JSON string: the opener ends with its first quote, and the
             closer begins with its last one. No calls may follow.
+        ascii: the template escapes characters beyond ASCII, too. Models may leave them as they are.
 
     Raises:
         TypeError: an escaped text without quotes around it, or with calls after it.
@@ -58,6 +59,7 @@ class Content:
     closer: str = ""
     calls: bool = True
     escaped: bool = False
+    ascii: bool = False
 
     def __post_init__(self) -> None:
         is_quoted = self.opener.endswith('"') and self.closer.startswith('"')
@@ -66,7 +68,7 @@ class Content:
 
     def spell(self, text: str) -> str:
         """Returns a text as it stands between opener and closer."""
-        return json.dumps(text, ensure_ascii=False)[1:-1] if self.escaped else text
+        return json.dumps(text, ensure_ascii=self.ascii)[1:-1] if self.escaped else text
 
 
 class ContentPlace(StrEnum):
