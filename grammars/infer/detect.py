@@ -6,10 +6,11 @@ from enum import StrEnum
 from grammars.errors import DetectError
 from grammars.infer.after_prompt import try_after_prompt
 from grammars.infer.inference import SlipError, infer
-from grammars.infer.probes import Evidence, ProbedTemplate, Render
+from grammars.infer.probes import KEYS, TEXT, VALUES, Evidence, ProbedTemplate, Render
 from grammars.infer.registered import find_registered
 from grammars.infer.turn import find_late_header
 from grammars.infer.verify import find_meant, open_each_call
+from grammars.turn import Turn
 from grammars.wire.format import Format
 
 
@@ -120,4 +121,17 @@ def _find_registered(render_chat: Render, refusal: DetectError) -> Detection:
             message += f" ({refusal.message})"
         raise DetectError(message, where=e.where, hint=e.hint) from refusal
     conclusion = f"{refusal.message}; calls are written as those of {format.name}"
-    return Detection(format, Origin.REGISTERED, (Evidence("registry", "", conclusion), *tried))
+    evidence = (Evidence("registry", "", conclusion), *tried)
+    evidence += _find_content_in_thought(ProbedTemplate(render_chat, format.reasoning))
+    return Detection(format, Origin.REGISTERED, evidence)
+
+
+def _find_content_in_thought(chat: ProbedTemplate) -> tuple[Evidence, ...]:
+    """Returns content beside a call that the template writes as a thought, as evidence; () if it
+    does not."""
+    block, call = chat.reasoning, chat.calls({KEYS[0]: VALUES[0]})
+    text = chat.answer(Turn(TEXT, calls=call)) or ""
+    if block is None or block.opener.text + block.pad_open + TEXT not in text:
+        return ()
+    conclusion = "the history has content beside a call as reasoning, unlike what the model wrote"
+    return (Evidence("content and a call", text, conclusion),)
