@@ -9,7 +9,7 @@ from grammars.infer.inference import SlipError, infer
 from grammars.infer.probes import KEYS, TEXT, VALUES, Evidence, ProbedTemplate, Render
 from grammars.infer.registered import find_registered
 from grammars.infer.turn import find_late_header
-from grammars.infer.verify import find_meant, open_each_call
+from grammars.infer.verify import find_meant, find_other_call, open_each_call
 from grammars.turn import Turn
 from grammars.wire.format import Format
 
@@ -49,6 +49,7 @@ def detect(render_chat: Render) -> Detection:
     """
     found = _detect(render_chat)
     chat = ProbedTemplate(render_chat, found.format.reasoning)
+    found = replace(found, evidence=(*found.evidence, *find_other_call(chat, found.format)))
     late = find_late_header(chat)
     if late is None:
         return found

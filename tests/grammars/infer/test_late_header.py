@@ -1,4 +1,4 @@
-"""The header of a turn, where the prompt after a result lacks it."""
+"""Turns after a result: a header that the prompt lacks, calls that are written otherwise."""
 
 import pytest
 
@@ -74,6 +74,16 @@ def test_other_prompts_lack_no_header(header: str, prompt: str) -> None:
     format = detect(template.render).format
     assert format.late_header is None
     assert find_state_after_result(template, format).header == ""
+
+
+def test_a_call_that_is_written_otherwise_after_a_result_is_reported() -> None:
+    template = made_up(content="", calls="")
+    reports = [row.probe for row in detect(template.render).evidence]
+    assert "a call after a result" not in reports
+    source = template.source.replace("<call>", "{{ '' if after.result else '<call>' }}")
+    found = detect(ChatTemplate(source).render)
+    assert found.evidence[-1].probe == "a call after a result"
+    assert found.evidence[-1].text.startswith('{"name": "probe_beta"')
 
 
 def test_a_prompt_with_a_header_takes_no_second_one() -> None:
