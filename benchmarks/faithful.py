@@ -16,7 +16,8 @@ question, a system message and a result, with thinking on, off and unset. Counte
 What a template leaves out (content with a call, null) is not expected back, nor text after an end
 of the turn: that is another turn. Turns that the template refuses, and those that the renderer
 refuses because they would be read as something else, are left out. A format that is not the
-template's own (generic, shown) is tried likewise, in the template that teaches it.
+template's own (generic, shown) is tried likewise, in the template that teaches it. A template that
+fails on every conversation gets a line with the error: no format can be served with it.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from benchmarks.inputs.rendered import SWITCHES, align, find_after
 from benchmarks.inputs.stage import DRAW, Adversary
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.scripted import ScriptedEngine
-from constrained.errors import Error
+from constrained.errors import Error, TemplateError
 from constrained.format_selection.selection import select_format
 from constrained.job import Job
 from constrained.model.model import Model
@@ -39,9 +40,12 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.template.special_tokens import render_prompt
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.errors import RenderError, ToolError
+from grammars.formats import FORMATS
+from grammars.infer.detect import Origin
 from grammars.parse.parser import parse
 from grammars.render import render
 from grammars.turn import Start, ToolCall, Turn
+from grammars.wire.format import Format, find_format
 
 Message = dict[str, Any]
 VERDICTS = ("refused", "misread", "respelled", "calls nothing")
@@ -209,12 +213,16 @@ class Bench:
         template = ChatTemplate(source, name=name, **tokens)
         self.teaching = select_format(template)
         self._logits: Any = None
+        # The model has no special tokens, which could confirm a format that its prompt only shows.
+        shown: Format | None = None
+        if self.teaching.origin is Origin.SHOWN:
+            shown = find_format(self.teaching.format.name, FORMATS)
         engine = ScriptedEngine(
             byte_vocabulary(()),
             lambda sequence, given: self._logits(sequence, given),
             context_length=2**20,
         )
-        self._model = Model(engine, template, draft=False)
+        self._model = Model(engine, template, draft=False, tool_format=shown)
 
     def compile(self, trial: Trial, tool_choice: str) -> CompiledTurn:
         """Returns the turn after the prompt of a trial."""
@@ -461,7 +469,11 @@ def main() -> int:
     totals: Counter[str] = Counter()
     for path in options.paths:
         for name, source, tokens in read(path):
-            bench = Bench(source, name=name, **tokens)
+            try:
+                bench = Bench(source, name=name, **tokens)
+            except TemplateError as error:
+                print(f"{name:<32}fails on every conversation: {error}", flush=True)
+                continue
             totals += describe(bench, name, walks=options.walks, verbose=options.verbose)
     print(f"{'all':<60}" + "".join(f"{totals[c]:>15}" for c in COLUMNS))
     return 1 if any(totals[verdict] for verdict in VERDICTS) else 0

@@ -88,7 +88,18 @@ def render(
             f"the prompt begins the turn with {state.lead!r}, but this turn begins differently"
         )
         raise RenderError(message, where="/content" if turn.content else "/calls")
-    return _reasoning(turn, format, state) + body.removeprefix(state.lead)
+    head = _header(turn, format, state)
+    return head + _reasoning(turn, format, state) + body.removeprefix(state.lead)
+
+
+def _header(turn: Turn, format: Format, state: State) -> str:
+    """Returns the header that the prompt lacks, if the template writes it in front of such a
+    turn."""
+    late = format.late_header
+    if late is None or not state.header:
+        return ""
+    is_written = late.before_calls if turn.calls else late.before_content
+    return state.header if is_written else ""
 
 
 def join_before(content: str, calls: str, format: Format) -> str:

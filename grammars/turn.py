@@ -268,12 +268,14 @@ class State:
         pad: the white space of an opened or closed block that the prompt has left for the model.
         lead: the beginning of the content or the call that comes next, if the prompt has it.
         calls: how many calls the conversation has so far; None: not known, any number may follow.
+        header: the header of the turn, if the prompt lacks it. The turn may begin with it.
     """
 
     start: Start = Start.PLAIN
     pad: str = ""
     lead: str = ""
     calls: int | None = None
+    header: str = ""
 
 
 class Choice(StrEnum):

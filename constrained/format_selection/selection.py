@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from constrained.errors import RequestError
 from constrained.files.input_files import read_input
+from constrained.format_selection.counted_ids import CountedIdTemplate, find_id_pattern
 from constrained.format_selection.generic import (
     EXAMPLES,
     Abilities,
@@ -134,7 +135,7 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
     if find_facts(template).describes_tools and found.drops_thoughts:
         return _select_thoughtless(template, found)
     if find_facts(template).describes_tools:
-        return SelectedFormat(template, found.format, found.origin)
+        return SelectedFormat(_give_ids(template, found.format), found.format, found.origin)
     message = "the chat template does not describe the tools"
     notice = f"{template.name}: {message}: the prompt explains them, in the model's own tool format"
     # A format that only resembles a known one may lack a part of it: the end of the calls, or calls
@@ -144,6 +145,13 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
     if not abilities.calls and _count_examples(teacher) < 1:
         raise DetectError(f"{message}, and changes calls of the format {found.format.name}")
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
+
+
+def _give_ids(template: ChatTemplate, format: Format) -> ChatTemplate:
+    """Returns the template, with ids as the model writes them if it writes those of messages."""
+    if find_id_pattern(format) and find_facts(template).writes_call_ids:
+        return CountedIdTemplate(template, format)
+    return template
 
 
 def _select_thoughtless(template: ChatTemplate, found: Detection) -> SelectedFormat:
@@ -300,7 +308,7 @@ def _select_chosen(template: ChatTemplate, format: Format) -> SelectedFormat:
     # One of the registry is meant by its name.
     registered = find_format(format.name, FORMATS) == format
     if own is not None and (own == format or (registered and own.name == format.name)):
-        return SelectedFormat(template, own, Origin.CHOSEN)
+        return SelectedFormat(_give_ids(template, own), own, Origin.CHOSEN)
     if own is None and registered:
         shown = _select_confirmed(template, format)
         if shown is not None:

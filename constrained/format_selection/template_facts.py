@@ -110,6 +110,20 @@ class TemplateFacts:
         return self.describes_tools and _PROBE not in text
 
     @cached_property
+    def writes_call_ids(self) -> bool:
+        """True if the prompt has the ids that calls have in messages."""
+        function: Json = {"name": "get_probe", "arguments": {}}
+        call: Json = {"id": _PROBE, "type": "function", "function": function}
+        messages: list[dict[str, Json]] = [
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+        ]
+        try:
+            return _PROBE in self._template.render(messages, add_generation_prompt=False)
+        except TemplateError:
+            return False
+
+    @cached_property
     def writes_results(self) -> bool:
         """True if the prompt has results of tools, even after a message with its calls as text."""
         messages: list[dict[str, Json]] = [

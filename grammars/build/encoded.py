@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from grammars.errors import SchemaError
 from grammars.ir.nodes import (
+    ANY_TEXT,
     EVERYTHING,
     Alternatives,
     Complement,
@@ -29,6 +30,26 @@ from grammars.regex.spelled import spell_expression, write_code, write_spellings
 _ESCAPED = {chr(code): json.dumps(chr(code))[1:-1] for code in (*range(0x20), 0x22, 0x5C)}
 """The JSON escape of each character that a JSON string cannot contain directly."""
 _PLAIN = Characters.of("".join(_ESCAPED)).complement()
+
+
+_HEX = "[0-9a-fA-F]"
+_BEYOND_ASCII = (
+    rf"\\u(?:00[89a-fA-F]{_HEX}|0[1-9a-fA-F]{_HEX}{{2}}|[1-9a-cA-CefEF]{_HEX}{{3}}"
+    rf"|[dD][0-7]{_HEX}{{2}}|[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}})"
+)
+
+
+def encode_text(*, ascii: bool) -> Expression:
+    """Returns an expression for any text as it stands in a JSON string, without the quotes.
+
+    Args:
+        ascii: characters beyond ASCII may also be written by their numbers.
+    """
+    if not ascii:
+        return encode(ANY_TEXT)
+    character = encode(Pattern("(?s:.)"))
+    assert isinstance(character, Pattern)
+    return Pattern(f"(?:{character.regex}|{_BEYOND_ASCII})+")
 
 
 def encode(expression: Expression) -> Expression:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from grammars.build.answer import write_answer
 from grammars.build.calls import CallRules, TurnSpec
-from grammars.build.encoded import encode
+from grammars.build.encoded import encode, encode_text
 from grammars.build.values import Values
 from grammars.errors import PolicyError
 from grammars.ir.grammar import Grammar, GrammarBuilder
@@ -126,7 +126,10 @@ class _TurnRules:
         head = EMPTY
         if self._format.head and not self._state.lead:
             head = self._calls.spaced(self._format.head)
-        return self._builder.build(sequence(self._write_reasoning(), head, body))
+        late = EMPTY
+        if self._state.header:
+            late = optional(self._calls.spaced(self._state.header))
+        return self._builder.build(sequence(late, self._write_reasoning(), head, body))
 
     def _write_reasoning(self) -> Expression:
         """Returns the part of the reasoning block that the prompt has not written."""
@@ -223,7 +226,7 @@ class _TurnRules:
         if head is None:
             return []
         if way.escaped:
-            text = sequence(self._escaped(), self._builder.fixed(way.closer))
+            text = sequence(self._escaped(way), self._builder.fixed(way.closer))
         elif self._policy.answer is not None:
             if way != self._format.contents[0]:
                 return []
@@ -395,10 +398,10 @@ class _TurnRules:
                 hint="Rename one of them, close the object, or use tool_choice none",
             )
 
-    def _escaped(self) -> Expression:
+    def _escaped(self, way: Content) -> Expression:
         """Any text, or the answer, as it is written inside a JSON string."""
         if self._policy.answer is None:
-            return optional(self._builder.terminal(encode(ANY_TEXT), "ESCAPED"))
+            return optional(self._builder.terminal(encode_text(ascii=way.ascii), "ESCAPED"))
         if isinstance(self._policy.answer, GrammarAnswer):
             message = f"format {self._format.name} writes answers as JSON strings"
             hint = "Use a schema, an expression or a choice for the answer"

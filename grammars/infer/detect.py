@@ -1,14 +1,16 @@
 """Finds the wire format of a chat template: inferred by probing, or from the registry."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from grammars.errors import DetectError
 from grammars.infer.after_prompt import try_after_prompt
 from grammars.infer.inference import SlipError, infer
-from grammars.infer.probes import Evidence, ProbedTemplate, Render
+from grammars.infer.probes import KEYS, TEXT, VALUES, Evidence, ProbedTemplate, Render
 from grammars.infer.registered import find_registered
-from grammars.infer.verify import find_meant, open_each_call
+from grammars.infer.turn import find_late_header
+from grammars.infer.verify import find_meant, find_other_call, open_each_call
+from grammars.turn import Turn
 from grammars.wire.format import Format
 
 
@@ -45,6 +47,22 @@ def detect(render_chat: Render) -> Detection:
     Raises:
         DetectError: the template writes no calls, or in a way that is neither inferred nor known.
     """
+    found = _detect(render_chat)
+    chat = ProbedTemplate(render_chat, found.format.reasoning)
+    found = replace(found, evidence=(*found.evidence, *find_other_call(chat, found.format)))
+    late = find_late_header(chat)
+    if late is None:
+        return found
+    conclusion = f"a turn may begin with {late.text!r} after a result, where the prompt lacks it"
+    evidence = Evidence("a turn after a result", late.text, conclusion)
+    return replace(
+        found,
+        format=replace(found.format, late_header=late),
+        evidence=(*found.evidence, evidence),
+    )
+
+
+def _detect(render_chat: Render) -> Detection:
     try:
         found = infer(render_chat)
     except SlipError as slip:
@@ -104,4 +122,17 @@ def _find_registered(render_chat: Render, refusal: DetectError) -> Detection:
             message += f" ({refusal.message})"
         raise DetectError(message, where=e.where, hint=e.hint) from refusal
     conclusion = f"{refusal.message}; calls are written as those of {format.name}"
-    return Detection(format, Origin.REGISTERED, (Evidence("registry", "", conclusion), *tried))
+    evidence = (Evidence("registry", "", conclusion), *tried)
+    evidence += _find_content_in_thought(ProbedTemplate(render_chat, format.reasoning))
+    return Detection(format, Origin.REGISTERED, evidence)
+
+
+def _find_content_in_thought(chat: ProbedTemplate) -> tuple[Evidence, ...]:
+    """Returns content beside a call that the template writes as a thought, as evidence; () if it
+    does not."""
+    block, call = chat.reasoning, chat.calls({KEYS[0]: VALUES[0]})
+    text = chat.answer(Turn(TEXT, calls=call)) or ""
+    if block is None or block.opener.text + block.pad_open + TEXT not in text:
+        return ()
+    conclusion = "the history has content beside a call as reasoning, unlike what the model wrote"
+    return (Evidence("content and a call", text, conclusion),)

@@ -113,6 +113,18 @@ def infer(render_chat: Render) -> Inference:
         DetectError: the template writes no calls, or none that a format describes.
     """
     chat = ProbedTemplate(render_chat, find_reasoning(render_chat))
+    try:
+        return _infer(chat)
+    except SlipError:
+        raise
+    except DetectError as refusal:
+        if chat.is_spaced:
+            with suppress(DetectError):
+                return _infer(replace(chat, spaced=True))
+        raise refusal
+
+
+def _infer(chat: ProbedTemplate) -> Inference:
     (call,) = chat.calls({KEYS[0]: VALUES[0]})
     text = chat.read(Turn(calls=(call,)))
     if VALUES[0] not in text:
@@ -212,6 +224,7 @@ class _TemplateReader:
             ending.closer,
             calls=not plain.escaped,
             escaped=plain.escaped,
+            ascii=plain.ascii,
         )
         mixed = infer_mixed(
             chat,
@@ -506,6 +519,7 @@ def _normalise(format: Format) -> Format:
         ends=(),
         variants=(),
         strays=(),
+        late_header=None,
         headers=None,
     )
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from grammars.errors import DetectError, Error
-from grammars.infer.text import common_prefix, common_suffix
+from grammars.infer.text import common_prefix, common_suffix, skip_words
 from grammars.schema.nodes import Json
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Reasoning, count_common
@@ -102,12 +102,15 @@ class ProbedTemplate:
         reasoning: the block that the template writes.
         scheme: makes the ids of the calls.
         lead: what the generation prompt has written already of a call or of content.
+        spaced: the header of a turn may have other white space than the generation prompt, because
+            the source of the template is indented.
     """
 
     render_chat: Render
     reasoning: Reasoning | None
     scheme: Scheme = plain_id
     lead: str = ""
+    spaced: bool = False
 
     def calls(self, *arguments: Mapping[str, Json]) -> tuple[ToolCall, ...]:
         """Calls with these arguments, each with another name."""
@@ -155,6 +158,8 @@ class ProbedTemplate:
         turns = list(filter(None, (with_content, with_call)))
         written = common_prefix(*turns)
         prompt = self.ask(opening=True) or ""
+        if self.spaced:
+            return prompt
         header = common_prefix(written, prompt)
         if turns and all(turn.startswith(prompt) for turn in turns):
             header = prompt  # its last word may run into the text of a turn
@@ -192,9 +197,22 @@ class ProbedTemplate:
         """Returns the turn as the template writes it, after the header; None if the template
         refuses it."""
         text = self.answer(turn)
+        if text is not None and self.spaced:
+            return skip_words(text, self.header)
         if text is None or not text.startswith(self.header):
             return None
         return text[len(self.header) :]
+
+    @property
+    def is_spaced(self) -> bool:
+        """True if turns begin with the generation prompt, but for white space."""
+        turns = (Turn(TEXT), Turn(calls=self.calls({KEYS[0]: VALUES[0]})))
+        prompt = self.ask(opening=True) or ""
+        for turn in turns:
+            text = self.answer(turn) or ""
+            if not prompt.strip() or text.startswith(prompt) or skip_words(text, prompt) is None:
+                return False
+        return True
 
     def read(self, turn: Turn) -> str:
         """Returns the body without the reasoning and without leading white space.

@@ -427,7 +427,11 @@ def find_state(
         state = replace(_find_block(prompt or _find_end(with_prompt, block), block), calls=calls)
     if state.start is Start.OPEN:
         return state
-    return replace(state, lead=_find_lead(prompt, format))
+    state = replace(state, lead=_find_lead(prompt, format))
+    late = format.late_header
+    if late is None or prompt or with_prompt.rstrip().endswith(late.text.rstrip()):
+        return state
+    return replace(state, header=late.text)
 
 
 def find_prompt(with_prompt: str, without_prompt: str) -> str:

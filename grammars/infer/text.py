@@ -75,6 +75,18 @@ def _common(rows: Sequence[Sequence[str]]) -> list[str]:
     return common
 
 
+def skip_words(text: str, head: str) -> str | None:
+    """Returns the rest of a text that begins with another one, whatever the white space between its
+    signs is. None if it begins with something else."""
+    rest = text
+    for sign in "".join(head.split()):
+        rest = rest.lstrip()
+        if not rest.startswith(sign):
+            return None
+        rest = rest[len(sign) :]
+    return rest
+
+
 def leading_space(text: str) -> str:
     """Returns the white space in front of a text."""
     return text[: len(text) - len(text.lstrip())]

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
-from grammars.infer.probes import TEXT, ProbedTemplate
+from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate, show_message
 from grammars.infer.text import (
     common_prefix,
     common_suffix,
@@ -16,7 +16,7 @@ from grammars.infer.text import (
     tokenise,
 )
 from grammars.turn import ToolCall, Turn
-from grammars.wire.format import Content, ContentPlace
+from grammars.wire.format import Content, ContentPlace, LateHeader, count_common
 
 _CLOSED_STRING = re.compile(r'"[\s}\]]*')
 _HARD_TEXT = 'PROBE "quoted" \\ <b>\n\n- ü'
@@ -118,11 +118,13 @@ class Plain:
 
     Args:
         escaped: the content is in a JSON string.
+        ascii: there, characters beyond ASCII are escaped.
     """
 
     opener: str
     tail: str
     escaped: bool = False
+    ascii: bool = False
 
 
 @dataclass(frozen=True)
@@ -255,8 +257,11 @@ def read_content(chat: ProbedTemplate) -> Plain:
         raise DetectError("the chat template writes no content")
     is_quoted = opener.endswith('"') and tail.startswith('"')
     hard = chat.body(Turn(_HARD_TEXT)) if is_quoted else None
-    escaped = json.dumps(_HARD_TEXT, ensure_ascii=False)[1:-1]
-    return Plain(opener, tail, escaped=hard is not None and opener + escaped + tail in hard)
+    for ascii in (False, True):
+        escaped = json.dumps(_HARD_TEXT, ensure_ascii=ascii)[1:-1]
+        if hard is not None and opener + escaped + tail in hard:
+            return Plain(opener, tail, escaped=True, ascii=ascii)
+    return Plain(opener, tail)
 
 
 def _separates(text: str, prompt: str) -> bool:
@@ -313,6 +318,31 @@ def find_head(chat: ProbedTemplate, plain: Plain, *, call: ToolCall, first: str)
     # A text that is closed in front of calls as it is without calls opens content, not the turn.
     is_closed = head == opener and find_tags(after)[:1] == find_tags(plain.tail)[:1]
     return head if is_once and not is_closed else ""
+
+
+def find_late_header(chat: ProbedTemplate) -> LateHeader | None:
+    """Returns the header that the history writes in front of a turn after a result, where the
+    generation prompt is empty; None if there is none."""
+    first, second = chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})
+    result = {"role": "tool", "tool_call_id": first.id, "name": first.name, "content": "1"}
+    asked = (show_message(Turn(calls=(first,))), result)
+    prompt, plain = chat.ask(*asked, opening=True), chat.ask(*asked)
+    opened, header = chat.ask(opening=True), chat.ask()
+    if not prompt or prompt != plain or not opened or header is None:
+        return None
+    header = opened[count_common(opened, header) :].lstrip()
+    if chat.reasoning is not None:
+        header = header.partition(chat.reasoning.opener.text)[0]
+    if not header.strip() or prompt.rstrip().endswith(header.rstrip()):
+        return None
+    content = chat.ask(*asked, show_message(Turn(TEXT))) or ""
+    calls = chat.ask(*asked, show_message(Turn(calls=(second,)))) or ""
+    late = LateHeader(
+        header,
+        before_content=content.startswith(prompt + header),
+        before_calls=calls.startswith(prompt + header),
+    )
+    return late if late.before_content or late.before_calls else None
 
 
 def find_frame(chat: ProbedTemplate) -> tuple[str, str]:

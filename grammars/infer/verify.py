@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError, RenderError, ToolError
 from grammars.formats import NATIVE
-from grammars.infer.probes import KEYS, Evidence, ProbedTemplate
+from grammars.infer.probes import KEYS, Evidence, ProbedTemplate, show_message
 from grammars.infer.text import find_tag, merge_literals, tokenise
 from grammars.render import render
 from grammars.schema.nodes import Json
@@ -148,6 +148,31 @@ def find_unread_thought(chat: ProbedTemplate) -> str:
         if turn.reasoning in text:
             return text
     return ""
+
+
+def find_other_call(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]:
+    """Yields a call after a result, as evidence, if the template writes it in another way than the
+    format. DeepSeek R1's template leaves out what opens the calls of a turn there."""
+    first, second = chat.calls({KEYS[0]: "x"}, {KEYS[0]: "y"})
+    result = {"role": "tool", "tool_call_id": first.id, "name": first.name, "content": "1"}
+    one, two = Turn(calls=(first,)), Turn(calls=(second,))
+    text = chat.ask(show_message(one), result, show_message(two))
+    prompt = chat.ask(show_message(one), result)
+    if text is None or prompt is None:
+        return
+    try:
+        written = render(two, replace(format, head="", after=""), state=State(calls=1))
+    except (RenderError, ToolError):
+        return
+    # The same call follows a question in this way; ids are not compared.
+    asked = chat.answer(two) or ""
+    if "".join(written.split()) not in "".join(asked.split()):
+        return
+    if "".join(written.split()) not in "".join(text.split()):
+        conclusion = (
+            "after a result, the history has a call in another way than the model writes it"
+        )
+        yield Evidence("a call after a result", text.removeprefix(prompt), conclusion)
 
 
 def _describe(probe: str, text: str, written: str) -> str:

@@ -159,7 +159,10 @@ class Parser:
         events.append(event)
 
     def _read_head(self) -> Steps[None]:
-        """Reads what may come before content: padding, and the opener of a reasoning block."""
+        """Reads what may come before content: a header that the prompt lacks, padding, and the
+        opener of a reasoning block."""
+        if self._state.header:
+            yield from self._buffer.accept(self._state.header)
         if self._state.start is Start.OPEN:
             self._show_opener()
         if self._state.start is not Start.PLAIN:

@@ -49,6 +49,7 @@ class Content:
         calls: calls may follow.
         escaped: the text is inside a JSON string: the opener ends with its first quote, and the
             closer begins with its last one. No calls may follow.
+        ascii: the template escapes characters beyond ASCII, too. Models may leave them as they are.
 
     Raises:
         TypeError: an escaped text without quotes around it, or with calls after it.
@@ -58,6 +59,7 @@ class Content:
     closer: str = ""
     calls: bool = True
     escaped: bool = False
+    ascii: bool = False
 
     def __post_init__(self) -> None:
         is_quoted = self.opener.endswith('"') and self.closer.startswith('"')
@@ -66,7 +68,7 @@ class Content:
 
     def spell(self, text: str) -> str:
         """Returns a text as it stands between opener and closer."""
-        return json.dumps(text, ensure_ascii=False)[1:-1] if self.escaped else text
+        return json.dumps(text, ensure_ascii=self.ascii)[1:-1] if self.escaped else text
 
 
 class ContentPlace(StrEnum):
@@ -140,6 +142,22 @@ class Reasoning:
 
 
 @dataclass(frozen=True)
+class LateHeader:
+    """The header of a turn where the prompt lacks it, as after a result in DeepSeek's templates.
+    Models may write it or leave it out.
+
+    Args:
+        text: the header.
+        before_content: the template writes it in front of content.
+        before_calls: the template writes it in front of calls.
+    """
+
+    text: str
+    before_content: bool = False
+    before_calls: bool = False
+
+
+@dataclass(frozen=True)
 class Format:
     """A wire format: `[reasoning] head [content before] [opening] call (between call)* [closing]
     after [content]`.
@@ -176,6 +194,7 @@ class Format:
             uses them, and only in recovery.
         strays: markers of the reasoning block that models also write around an answer, without a
             meaning there. In recovery, the parser drops them, and a block may open anywhere.
+        late_header: the header of a turn after a prompt without header; None: each prompt has it.
         headers: how models write the headers of messages, where each part of a turn is a message.
             In recovery, the parser reads these headers, and nothing else opens or closes a part.
 
@@ -202,6 +221,7 @@ class Format:
     several: Several | None = None
     variants: tuple[tuple[CallNode, ...], ...] = ()
     strays: tuple[str, ...] = ()
+    late_header: LateHeader | None = None
     headers: MessageHeaders | None = None
 
     def __post_init__(self) -> None:
@@ -494,6 +514,8 @@ class Format:
             texts += hole.style.quotes
         if self.several is not None:
             texts.append(self.several.between)
+        if self.late_header is not None:
+            texts.append(self.late_header.text)
         texts += [self.between, self.head, self.tail, self.before if self.before.strip() else ""]
         return _unique(filter(None, texts))
 

@@ -118,6 +118,24 @@ def test_an_answer_in_a_string_leaves_the_calls(answer: Answer, text: str) -> No
         assert [call.name for call in read.calls] == [name]
 
 
+def test_an_answer_in_a_string_in_ascii() -> None:
+    source = (INVENTED / "json_turn.jinja").read_text(encoding="utf-8")
+    source = source.replace("m.content|tojson", "m.content|tojson(ensure_ascii=True)")
+    format = select_format(ChatTemplate(source)).format
+    assert format.contents[0].ascii
+    turn = Turn('Zürich "東京" \x07🌧')
+    written = render(turn, format, [TOOL])
+    assert written.isascii()
+    masked = Masked(format, [TOOL], Policy(), State())
+    plain = replace(format, contents=(replace(format.contents[0], ascii=False),))
+    for text in (written, written.replace("\\ud83c", "\\uD83C"), render(turn, plain, [TOOL])):
+        assert masked.accepts(text)
+        assert parse(text, format, [TOOL]) == turn
+    for half in ("\\ud83c", "\\ud83c\\u0041", "\\udf27"):
+        assert not masked.accepts(format.contents[0].opener + half + format.contents[0].closer)
+    assert not Masked(plain, [TOOL], Policy(), State()).accepts(written)
+
+
 @pytest.mark.parametrize(("format", "lead"), [(OBJECTS, '{"'), (CALLS_IN_PYTHON, "[")])
 @pytest.mark.parametrize("answer", [None, RegexAnswer("no|yes")])
 def test_a_prompt_may_begin_what_both_begin_with(

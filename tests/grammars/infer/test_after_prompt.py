@@ -101,11 +101,12 @@ def test_a_lead_that_no_call_has_leaves_no_empty_turn() -> None:
 def test_a_call_does_not_repeat_the_prompt() -> None:
     fits = made_up(HEADED.replace("\n\n", "\n"), prompt="\n<|bot|>")
     assert detect(fits.render).format.opener == Marker("<call>")
-    # With other white space in the history, what heads the turn is taken for a part of the call.
-    begun = detect(made_up(HEADED, prompt=" <|bot|>").render).evidence
-    texts = {row.probe: row.text for row in begun}
-    assert texts["one call after the prompt, required"].startswith("<call>")
-    unlike = made_up(HEADED, prompt=" <|bot|>\n")
+    # The header may have other white space in the history than in the prompt.
+    for prompt in (" <|bot|>", " <|bot|>\n"):
+        begun = detect(made_up(HEADED, prompt=prompt).render).evidence
+        texts = {row.probe: row.text for row in begun}
+        assert texts["one call after the prompt, required"].startswith("<call>")
+    unlike = made_up(HEADED, prompt=" <|bot|>\nWell")
     with pytest.raises(DetectError, match=r"the generation prompt has written '<\|bot\|>' already"):
         detect(unlike.render)
 

@@ -181,6 +181,7 @@ def test_what_cannot_be_inferred_is_found_in_the_registry() -> None:
     found = detect(template.render)
     assert (found.format.name, found.origin) == ("harmony", Origin.REGISTERED)
     assert "harmony" in found.evidence[0].conclusion
+    assert "content beside a call as reasoning" in found.evidence[-1].conclusion
 
 
 def test_a_template_without_calls_is_refused(find: Find) -> None:
