@@ -162,14 +162,20 @@ def list_requests() -> list[type[BaseModel]]:
 
 
 def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[str]) -> None:
-    """Adds schemas, and the ways to send an API key, to the OpenAPI document.
+    """Adds schemas, and the ways to send an API key, to the OpenAPI document. It can then be made by
+    several threads.
 
     Args:
         open_paths: the paths that need no key.
     """
     make = app.openapi
+    lock = threading.Lock()
 
     def make_complete() -> Json:
+        with lock:
+            return make_once()
+
+    def make_once() -> Json:
         if app.openapi_schema is None:
             document = make()
             parts = document.setdefault("components", {})
