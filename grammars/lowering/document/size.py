@@ -10,8 +10,8 @@ MAX_SUBSCHEMAS = 15_000
 """Subschemas of a document, without definitions that nothing refers to. jsonschema-rs reads all of
 them in one call, 2 to 4 us for each, during which all other threads wait."""
 MAX_POINTERS = 32_000_000
-"""Characters of the JSON pointers of all keywords of a document together. jsonschema-rs keeps all of
-them: a key of 900 kB around 3,000 other keys would take gigabytes."""
+"""Characters of the JSON pointers of all keywords of a document together. jsonschema-rs keeps all
+of them: a key of 900 kB around 3,000 other keys would take gigabytes."""
 
 
 def limit_size(document: Json) -> None:
