@@ -314,10 +314,11 @@ class _CountingEscapeFormatter(_CountingFormatter, EscapeFormatter):
 def sum_numbers(text: str) -> int:
     """Adds up all numbers in a text, as widths that may add up."""
     total = 0
-    for number in _NUMBER.findall(text):
-        if len(number) > _MAX_NUMBER_LENGTH:
+    for number in _NUMBER.finditer(text):
+        spend()
+        if len(number[0]) > _MAX_NUMBER_LENGTH:
             return 10**_MAX_NUMBER_LENGTH
-        total += int(number)
+        total += int(number[0])
     return total
 
 
@@ -390,6 +391,7 @@ def _count_copies(value: Any) -> None:
 def _count_conversions(form: str, values: Any) -> None:
     """Counts the text that printf makes of a format: `%9s` makes 9 characters of any value."""
     weigh(values)
+    spend(form.count("%"))
     width = len(form)
     given = values if isinstance(values, tuple) else (values,)
     starred = sum(abs(value) for value in given if isinstance(value, int))

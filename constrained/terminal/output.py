@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 NO_LIMIT = 100_000
-_C1_CONTROLS = re.compile("[\x7f-\x9f]")
 """Columns of a pipe: nothing is wrapped there."""
+_C1_CONTROLS = re.compile("[\x7f-\x9f]")
 Report = Callable[[float, float], None]
 """Takes the finished part and the whole."""
 COLOURS = ("auto", "always", "never")

@@ -120,7 +120,7 @@ BOMBS = {
     "a text, split from its end": "{{ ('a' * 2000000).rsplit('ab' ~ 'a' * 1000000) }}",
     "a text, stripped": "{{ ('a' * 2000000).strip('b' * 1000000 ~ 'a') }}",
     "a text, trimmed": "{{ ('a' * 2000000)|trim('b' * 1000000 ~ 'a') }}",
-    "a format whose names are open": "{{ ('%9999999d%(' * 1000000) % {} }}",
+    "a format whose names are open": "{{ ('%(' * 1000000) % {} }}",
     "a set of integers of one hash": f"{{{{ range(0, {HASHED * 90000}, {HASHED})|unique|list }}}}",
     "keys of one hash": (
         "{% set d = {} %}{% for i in range(90000) %}"
