@@ -60,8 +60,8 @@ def test_references_to_a_long_tool_are_not_written_without_end(painter: httpx.Cl
     description = {"description": "a" * 1_000_000}
     tools = [PING_TOOL, {**DEFERRED, **description}]
     error = refuse(painter, tools=tools, messages=refer(*["paint"] * 20))
-    assert "described by 17," in error["message"]
-    assert "/messages/2/content/0/content/16" in error["message"]
+    assert "described by 17," in error
+    assert "/messages/2/content/0/content/16" in error
 
 
 @pytest.mark.parametrize("kind", ["bm25", "regex"])
