@@ -33,6 +33,7 @@ from benchmarks.attacks.echoes import ECHOES
 from benchmarks.attacks.exchanges import EXCHANGES, Exchange
 from benchmarks.attacks.fields import FIELDS
 from benchmarks.attacks.grammars import GRAMMARS
+from benchmarks.attacks.lengths import LENGTHS
 from benchmarks.attacks.schemas import ATTACKS
 from benchmarks.attacks.ways import WAYS
 from benchmarks.processes.lock_holds import Hold, read_longest
@@ -40,7 +41,7 @@ from benchmarks.processes.served import Served, serve
 from benchmarks.processes.victim import Victim, run_victim
 
 AnyAttack: TypeAlias = Attack | RawAttack | Exchange
-WITH_KEYS = (*ATTACKS, *BODIES, *WAYS, *ECHOES, *FIELDS, *GRAMMARS, *EXCHANGES)
+WITH_KEYS = (*ATTACKS, *BODIES, *WAYS, *ECHOES, *FIELDS, *GRAMMARS, *LENGTHS, *EXCHANGES)
 ATTACKER, VICTIM = "attacker", "victim"
 SECONDS = 60.0  # an attack that takes longer is a hang
 CALM = 2.0  # seconds without an attack

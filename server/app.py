@@ -140,6 +140,7 @@ def make_app(
         title="constrained",
         version=constrained.__version__,
         lifespan=lifespan.run,
+        openapi_url=None,  # our own route makes the document in a thread
         docs_url=None,  # our own page loads nothing from other hosts
         redoc_url=None,
     )

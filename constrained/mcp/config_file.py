@@ -35,7 +35,7 @@ TRANSPORTS = {
     "streamableHttp": HttpTransport.STREAMABLE,
 }
 """The transport of each type; `http`, as in VS Code, may be either HTTP transport."""
-VARIABLE = re.compile(r"\$\{([^}]*)\}")
+VARIABLE = re.compile(r"\$\{((?:(?!\$\{)[^}])*+)\}")
 """Variables: ${NAME} and ${NAME:-default}, or ${env:NAME} and ${input:ID} of VS Code."""
 
 

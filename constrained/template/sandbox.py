@@ -21,6 +21,7 @@ from jinja2.visitor import NodeTransformer
 from markupsafe import EscapeFormatter, Markup
 
 from constrained.template.work_limits import (
+    CHARACTERS,
     MAX_SOURCE,
     TemplateLimitError,
     check_integer,
@@ -34,7 +35,9 @@ from constrained.template.work_limits import (
 _NUMBER = re.compile(r"\d+")
 _MAX_NUMBER_LENGTH = 8  # digits of a width
 # A conversion of printf: the name, the flags, the width and the precision, each a number or a *.
-_CONVERSION = re.compile(r"%(?:\([^)]*\))?[-+ #0]*(\d+|\*)?(?:\.(\d+|\*))?")
+_WIDTHS = r"[-+ #0]*(\d+|\*)?(?:\.(\d+|\*))?"
+_CONVERSION = re.compile(rf"%(?:\([^)]*\))?{_WIDTHS}")
+_NAMELESS_CONVERSION = re.compile(f"%{_WIDTHS}")
 # Methods that take no longer for a long text or list than for a short one.
 _BRIEF_METHODS = frozenset({"append", "get", "items", "keys", "pop", "setdefault", "values"})
 _BRIEF_FILTERS = frozenset(
@@ -67,7 +70,11 @@ _BRIEF_TESTS = frozenset(
 # Filters that can take quadratic time.
 _SLOW_FILTERS = frozenset({"pprint", "striptags", "urlize", "wordwrap", "xmlattr"})
 _MAX_SLOW_FILTER_INPUT = 20_000  # characters
-_SPLITS = frozenset({"split", "rsplit", "splitlines", "wordcount", "from_json", "list"})
+# Methods and filters of texts that compare each character with each one of another text, at worst.
+_COMPARING = frozenset(
+    {"lstrip", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "strip", "trim"}
+)
+_SPLITS = frozenset({"split", "rsplit", "splitlines", "title", "wordcount", "from_json", "list"})
 # Functions of values other than text whose integer arguments are widths or counts.
 _WIDENING = frozenset({"batch", "center", "indent", "slice", "to_bytes", "truncate"})
 CALL, MACRO = 10, 30  # steps of each call, besides those of its work
@@ -307,10 +314,11 @@ class _CountingEscapeFormatter(_CountingFormatter, EscapeFormatter):
 def sum_numbers(text: str) -> int:
     """Adds up all numbers in a text, as widths that may add up."""
     total = 0
-    for number in _NUMBER.findall(text):
-        if len(number) > _MAX_NUMBER_LENGTH:
+    for number in _NUMBER.finditer(text):
+        spend()
+        if len(number[0]) > _MAX_NUMBER_LENGTH:
             return 10**_MAX_NUMBER_LENGTH
-        total += int(number)
+        total += int(number[0])
     return total
 
 
@@ -355,8 +363,9 @@ def _check_integers(operator: str, left: int, right: int) -> None:
 
 
 def _weigh_key(value: Any) -> None:
-    """Counts the work to hash a value: nested tuples are trees, too."""
-    if isinstance(value, (str, tuple)):
+    """Counts the work to hash a value: nested tuples are trees, too, and integers may have the same
+    hash."""
+    if isinstance(value, (str, tuple, int)):
         weigh(value)
 
 
@@ -382,13 +391,27 @@ def _count_copies(value: Any) -> None:
 def _count_conversions(form: str, values: Any) -> None:
     """Counts the text that printf makes of a format: `%9s` makes 9 characters of any value."""
     weigh(values)
+    spend(form.count("%"))
     width = len(form)
     given = values if isinstance(values, tuple) else (values,)
     starred = sum(abs(value) for value in given if isinstance(value, int))
-    for conversion in _CONVERSION.finditer(form):
+    for conversion in _list_conversions(form):
         for number in conversion.groups(default=""):
             width += starred if number == "*" else sum_numbers(number)
     spend_text(width)
+
+
+def _list_conversions(form: str) -> Iterator[re.Match[str]]:
+    """Yields the conversions of a format. After the last bracket that closes a name, none is looked
+    for: each search would go to the end."""
+    named_end = form.rfind(")") + 1
+    end = 0
+    for conversion in _CONVERSION.finditer(form):
+        if conversion.start() >= named_end:
+            break
+        yield conversion
+        end = conversion.end()
+    yield from _NAMELESS_CONVERSION.finditer(form, max(end, named_end))
 
 
 def _count_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -464,6 +487,26 @@ def _count_work(
             weigh(value)
     elif name in _WIDENING or isinstance(value, (str, bytes)) or name == "join":
         spend_text(_bound_length(name, value, further))
+    if name in _COMPARING:
+        _count_comparisons(value, further)
+    elif name == "encode" and isinstance(value, str):
+        _count_encoding(value, further)
+
+
+def _count_comparisons(value: Any, further: tuple[Any, ...]) -> None:
+    """Counts the work to look for a text from the end of another one, or for its characters."""
+    if not isinstance(value, (str, bytes)):
+        return
+    for argument in further:
+        if isinstance(argument, (str, bytes)):
+            spend(len(value) * len(argument) // CHARACTERS)
+
+
+def _count_encoding(value: str, further: tuple[Any, ...]) -> None:
+    """Counts the work of encodings of domain names, which grows with the square of the length."""
+    for encoding in further:
+        if isinstance(encoding, str) and encoding.strip().lower() in ("idna", "punycode"):
+            spend(len(value) ** 2)
 
 
 def _check_length(name: str, value: Any) -> None:

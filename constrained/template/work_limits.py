@@ -31,6 +31,10 @@ CHARACTERS = 128  # copied characters per step: this limits the memory, too
 MAX_CHARACTERS = 2**24  # of one text
 MAX_SOURCE = 2**18  # characters of a template
 MAX_BITS = 2**12  # of an integer
+_HASHED = 2**61 - 1
+"""Python's hash of an integer is the rest after a division by this number, so larger ones can be
+chosen to have the same hash. A set of n such integers takes n * n steps to make."""
+_LARGE = 1_000  # steps for each integer from there on
 
 _OFTEN = 10_000  # steps between two checks whether the work is still wanted
 _COLLECTIONS = (list, tuple, set, frozenset, range, ItemsView, KeysView, ValuesView)
@@ -176,6 +180,8 @@ def weigh(value: Any) -> Any:
                 limit.spend(spent)
             kind = type(item)
             if kind in _SCALARS:
+                if kind is int and not -_HASHED < item < _HASHED:
+                    spent += _LARGE
                 continue
             if isinstance(item, (str, bytes)):
                 spent += len(item) // CHARACTERS

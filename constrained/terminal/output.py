@@ -5,6 +5,7 @@ rich draws tables and progress. Importing it takes 0.1 s, so it is imported only
 
 import json
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 NO_LIMIT = 100_000
 """Columns of a pipe: nothing is wrapped there."""
+_C1_CONTROLS = re.compile("[\x7f-\x9f]")
 Report = Callable[[float, float], None]
 """Takes the finished part and the whole."""
 COLOURS = ("auto", "always", "never")
@@ -53,9 +55,13 @@ def has_colour(out: TextIO) -> bool:
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON on stdout."""
+    """One line of JSON on stdout. At a terminal, control characters are escaped as in JSON, also
+    those that JSON may contain (U+009B begins a command of the terminal)."""
+    text = json.dumps(value, ensure_ascii=False)
+    if sys.stdout.isatty():
+        text = _C1_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     try:
-        print(json.dumps(value, ensure_ascii=False), flush=True)
+        print(text, flush=True)
     except UnicodeEncodeError:  # a lone surrogate, or a terminal that does not speak UTF-8
         print(json.dumps(value), flush=True)
 

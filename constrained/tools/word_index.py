@@ -10,7 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 SATURATION, LENGTH = 1.2, 0.75  # k1 and b of BM25
+MAX_CHARACTERS = 16_384
+"""The characters of a text that are read; what comes later is not found."""
 _ACCENTS = range(0x300, 0x370)
+_MAX_MARKS = 30
+"""Marks in a row that are read, as in Unicode's Stream-Safe Text Format: the time to order them
+grows with the square of their number, and other threads wait."""
 _UNSPACED = (range(0x0E00, 0x0F00), range(0x1000, 0x10A0), range(0x1780, 0x1800))  # Thai to Khmer
 
 
@@ -55,12 +60,12 @@ def split_words(text: str) -> list[str]:
     """Returns the words of a text in any language, without case, accents and plural endings.
 
     `getUserByID`, `get_user_by_id` and `get.user-by id` have the same words. Scripts that write no
-    spaces between words give pairs of characters.
+    spaces between words give pairs of characters. Of a long text, only the first `MAX_CHARACTERS`
+    count.
     """
+    text = text[:MAX_CHARACTERS]
     if not text.isascii():
-        decomposed = unicodedata.normalize("NFKD", text)
-        plain = "".join(character for character in decomposed if ord(character) not in _ACCENTS)
-        text = unicodedata.normalize("NFC", plain)
+        text = unicodedata.normalize("NFC", _drop_accents(text))
     words: list[str] = []
     for run in _split_runs(text):
         if _is_unspaced(run[0]):
@@ -71,18 +76,34 @@ def split_words(text: str) -> list[str]:
     return words
 
 
+def _drop_accents(text: str) -> str:
+    """Returns the text with its characters decomposed, without accents."""
+    kept: list[str] = []
+    marks = 0
+    for whole in text:
+        for character in unicodedata.normalize("NFKD", whole):
+            if ord(character) in _ACCENTS:
+                continue
+            marks = marks + 1 if unicodedata.combining(character) else 0
+            if marks <= _MAX_MARKS:
+                kept.append(character)
+    return "".join(kept)
+
+
 def _split_runs(text: str) -> list[str]:
     """Splits a text into words: at all but letters and digits, before a capital that begins a word,
     and between scripts with spaces and those without."""
     runs: list[str] = []
-    is_inside = False
+    start: int | None = None  # of the word that goes on
     for place, character in enumerate(text):
         is_part = character.isalnum() or unicodedata.category(character).startswith("M")
-        if is_part and is_inside and not _begins_word(text, place):
-            runs[-1] += character
-        elif is_part:
-            runs.append(character)
-        is_inside = is_part
+        if start is not None and (not is_part or _begins_word(text, place)):
+            runs.append(text[start:place])
+            start = None
+        if is_part and start is None:
+            start = place
+    if start is not None:
+        runs.append(text[start:])
     return runs
 
 

@@ -76,8 +76,8 @@ from grammars.wire.format import (
     TaggedArguments,
 )
 
-# A word or more without quotes and brackets: HyperCLOVAX writes `-> tool/function_call`.
-_HEADER = re.compile(r"""[^"'{}\[\]]*\w{3,}[^"'{}\[\]]*""")
+_WORD = re.compile(r"\w{3}")
+_NOT_IN_HEADERS = re.compile(r"""["'{}\[\]]""")
 _LIST_MEMBER = re.compile(r"""\{\s*(?:"[^"\\]+"\s*:\s*"[^"\\]*"\s*,\s*)*"[^"\\]+"\s*:\s*\[""")
 
 
@@ -272,12 +272,11 @@ class _TemplateReader:
         on the next line, and calls continue the line. Else ""."""
         body = self.chat.body(Turn(TEXT)) or ""
         line, found, _ = (layout.opening + layout.prefix).partition("\n")
-        is_header = found and _HEADER.fullmatch(line) and not find_tag(line)
+        is_header = found and _may_be_header(line) and not find_tag(line)
         # Content has a word of its own, `text`, where calls have `tools`.
         other, _, rest = body.partition("\n")
-        has_other = (
-            rest.startswith(TEXT) and _HEADER.fullmatch(other) and not other.startswith(line)
-        )
+        is_other = _may_be_header(other) and not other.startswith(line)
+        has_other = rest.startswith(TEXT) and is_other
         return line if is_header and (body.startswith("\n") or has_other) else ""
 
     @property
@@ -459,6 +458,12 @@ def _prepend(gap: str, format: Format) -> Format:
         before=format.before.removesuffix(gap),
         between=format.between.removesuffix(gap),
     )
+
+
+def _may_be_header(line: str) -> bool:
+    """Returns whether it has a word or more and no quotes or brackets: HyperCLOVAX writes
+    `-> tool/function_call`."""
+    return _WORD.search(line) is not None and _NOT_IN_HEADERS.search(line) is None
 
 
 def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[Fixed, ...]:

@@ -13,7 +13,9 @@ _CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": _SPACES}
 _ANY = "(?s:.)"
 _ANYTHING = "(?s:.*)"
 _NEWLINES = {"\n": r"\n", "\r": r"\r"}
-_TOKEN = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[pP]\{[^}]*\}|.)|\(\?<?[=!:]?|.", re.S)
+_TOKEN = re.compile(
+    r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[pP]\{[^{}\\]*\}|.)|\(\?<?[=!:]?|.", re.S
+)
 _FLAGS = re.compile(r"\(\?(?P<on>[a-z]*)(?:-(?P<off>[a-z]*))?(?P<end>[:)])")
 _UNSUPPORTED = frozenset(["(?=", "(?!", "(?<=", "(?<!"])
 _ESCAPED_LETTERS = frozenset("dDwWsSnrtfvxupP")

@@ -5,6 +5,7 @@ look-around, or classes that depend on flags.
 """
 
 import re
+import sys
 
 from grammars.byte_cache import MIB, keep_results
 from grammars.regex.characters import EVERY, Characters, find_category
@@ -23,10 +24,10 @@ from grammars.steps import spend
 
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v"}
 _ESCAPE = re.compile(
-    r"\\(?:u\{([0-9a-fA-F]+)\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|x\{([0-9a-fA-F]+)\})"
+    r"\\(?:u\{([0-9a-fA-F]{1,8})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|x\{([0-9a-fA-F]{1,8})\})"
 )
 _CATEGORY = re.compile(r"\\([pP])(?:\{(\^?)([A-Za-z]+)\}|([A-Za-z]))")
-_TIMES = re.compile(r"\{([0-9]+)(,?)([0-9]*)\}")
+_TIMES = re.compile(r"\{([0-9]{1,9})(,?)([0-9]{0,9})\}")  # engines refuse larger counts
 _GROUP = re.compile(r"\((?:\?(?:P?<[^>=!]*>|(s)?:))?")
 _FIXED = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LINE = Characters.of("\n").complement()
@@ -189,7 +190,10 @@ class _RegexReader:
         if match := _ESCAPE.match(self.text, self.at):
             self.at = match.end()
             digits = next(group for group in match.groups() if group)
-            return Characters.of(chr(int(digits, 16)))
+            code = int(digits, 16)
+            if code > sys.maxunicode:
+                raise UnreadableError(f"{match[0]} in {self.text!r}")
+            return Characters.of(chr(code))
         self.expect("\\")
         letter = self.take()
         if letter == "s":

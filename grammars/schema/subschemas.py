@@ -6,7 +6,7 @@ earlier drafts). They are not separated by draft.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 from urllib.parse import unquote
 
 from grammars.errors import SchemaError
@@ -132,28 +132,47 @@ def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> 
     return changed
 
 
-def list_parts(flat: Mapping[str, Json]) -> Iterator[Json]:
-    """Yields the direct subschemas of a schema that is an object."""
+def list_parts(flat: Mapping[str, Json]) -> Iterator[tuple[int, Json]]:
+    """Yields the direct subschemas of a schema that is an object, each after the length of its JSON
+    pointer there, in characters; `~` and `/` in a key count once."""
     for keyword, value in flat.items():
+        length = len(keyword) + 1
         if keyword in MAPS and is_object(value):
-            yield from value.values()
+            for key, part in value.items():
+                yield length + len(key) + 1, part
         elif keyword in LISTS and is_list(value):
-            yield from value
+            for number, part in enumerate(value):
+                yield length + len(str(number)) + 1, part
         elif keyword in SINGLES:
-            yield value
+            yield length, value
 
 
-def count_subschemas(document: Json) -> int:
-    """Returns the number of schemas in a document, including itself and definitions without
-    references."""
-    count = 0
-    queue = [document]
+class DocumentSize(NamedTuple):
+    """How large a document is.
+
+    Args:
+        subschemas: the number of schemas in it, including itself and definitions without
+            references.
+        pointers: the characters of the JSON pointers of all their keywords.
+    """
+
+    subschemas: int
+    pointers: int
+
+
+def measure_document(document: Json) -> DocumentSize:
+    """Measures a document, without writing its pointers."""
+    subschemas = pointers = 0
+    queue = [(0, document)]
     while queue:
-        count += 1
-        schema = queue.pop()
-        if is_object(schema):
-            queue += list_parts(schema)
-    return count
+        length, schema = queue.pop()
+        subschemas += 1
+        if not is_object(schema):
+            continue
+        pointers += length * len(schema)
+        for step, part in list_parts(schema):
+            queue.append((length + step, part))
+    return DocumentSize(subschemas, pointers)
 
 
 def omit(schema: Mapping[str, Json], *keywords: str) -> dict[str, Json]:

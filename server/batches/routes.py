@@ -6,6 +6,7 @@ from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 from typing_extensions import TypedDict
 
@@ -13,7 +14,7 @@ from server.batches.batch import YEAR, BatchRequest, DescribedBatch
 from server.batches.batch_input import EMBEDDINGS
 from server.batches.batch_runner import BatchRunner
 from server.batches.file_store import DescribedFile, StoredFile
-from server.errors import HttpError
+from server.errors import UNSUPPORTED_ENCODING, HttpError
 from server.http.gate import find_key, make_too_large
 from server.http.openapi import describe_body, describe_errors, describe_text
 from server.http.reading import read_fields
@@ -22,11 +23,13 @@ from server.http.serving import find_key_owner, require_embeddings
 router = APIRouter()
 Json = dict[str, Any]
 FIND_ERRORS = describe_errors(400, 401, 404)
-ADD_ERRORS = describe_errors(400, 401, 404, 413, 503)
-START_ERRORS = ADD_ERRORS | describe_errors(415, 501, 504)
+ADD_ERRORS = describe_errors(400, 401, 404, 413, 415, 503)
+START_ERRORS = ADD_ERRORS | describe_errors(501, 504)
 MAX_FIELDS = 10  # of the form with a file
 MAX_FIELD_LENGTH = 4096  # bytes
 MAX_NAME_LENGTH = 255  # characters
+CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
+"""The encodings that the header of a form may name."""
 PIECE = 1 << 18  # bytes of a file that are copied at a time; others are answered in between
 FORM: Json = {
     "requestBody": {
@@ -84,6 +87,7 @@ def find_batches(request: Request) -> BatchRunner:
 async def create_file(request: Request) -> DescribedFile:
     """Takes a file: the requests of a batch, one JSON object a line."""
     settings = request.app.state.settings
+    _check_charset(request)
     async with request.form(
         max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_LENGTH
     ) as form:
@@ -106,6 +110,20 @@ async def create_file(request: Request) -> DescribedFile:
         )
     await find_batches(request).files.receive(stored)
     return stored.describe()
+
+
+def _check_charset(request: Request) -> None:
+    """Refuses a form whose texts are not UTF-8: its header may name any codec of Python, some of
+    which fail, or make texts that no reply can have.
+
+    Raises:
+        HttpError: the header names another encoding.
+    """
+    _, options = parse_options_header(request.headers.get("Content-Type"))
+    charset = options.get(b"charset", b"utf-8").decode("latin-1").lower()
+    if charset not in CHARSETS:
+        message = f"the form is in {charset[:100]!r}: send it in UTF-8"
+        raise HttpError(415, message, UNSUPPORTED_ENCODING)
 
 
 async def _read_content(file: UploadFile) -> bytearray:

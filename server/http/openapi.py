@@ -5,6 +5,7 @@ FastAPI cannot find either by itself, since paths read their bodies off the even
 may be streams.
 """
 
+import threading
 from collections.abc import Mapping
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -162,14 +163,20 @@ def list_requests() -> list[type[BaseModel]]:
 
 
 def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[str]) -> None:
-    """Adds schemas, and the ways to send an API key, to the OpenAPI document.
+    """Adds schemas, and the ways to send an API key, to the OpenAPI document. Any thread can then
+    ask for it.
 
     Args:
         open_paths: the paths that need no key.
     """
     make = app.openapi
+    lock = threading.Lock()
 
     def make_complete() -> Json:
+        with lock:
+            return make_once()
+
+    def make_once() -> Json:
         if app.openapi_schema is None:
             document = make()
             parts = document.setdefault("components", {})

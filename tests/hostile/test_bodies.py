@@ -14,12 +14,13 @@ from benchmarks.attacks.bodies import BODIES
 from benchmarks.attacks.echoes import ECHOES
 from benchmarks.attacks.fields import FIELDS
 from benchmarks.attacks.grammars import GRAMMARS
+from benchmarks.attacks.lengths import LENGTHS
 from benchmarks.attacks.ways import WAYS
 from benchmarks.processes.served import Served, serve
 
 HANG = 30  # seconds: a bound against hangs, no measure of speed; it was a minute and more
 MAX_MEGABYTES = 400
-TRIED = [attack for attack in (*BODIES, *WAYS, *ECHOES) if not attack.is_variant]
+TRIED = [attack for attack in (*BODIES, *WAYS, *ECHOES, *LENGTHS) if not attack.is_variant]
 SHORT = [attack for attack in (*FIELDS, *GRAMMARS) if not attack.is_variant]
 
 

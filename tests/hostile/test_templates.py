@@ -12,6 +12,7 @@ from tests.scripted_model import scripted
 from tests.templates import HERMES
 
 LOOP = "{% set l = range(100000)|list %}{% for i in l %}"
+HASHED = 2**61 - 1  # integers that differ by it have the same hash
 BIG = "{% set s = 'a' * 10000000 %}{% for i in range(100000) %}"
 
 
@@ -115,6 +116,18 @@ BOMBS = {
         "{% set x %}{% for a in range(99999) %}" + "a" * 100000 + "{% endfor %}{% endset %}"
     ),
     "a long template": "{{ a }}" * 100_000,
+    "a text, searched from its end": "{{ ('a' * 2000000).rfind('ab' ~ 'a' * 1000000) }}",
+    "a text, split from its end": "{{ ('a' * 2000000).rsplit('ab' ~ 'a' * 1000000) }}",
+    "a text, stripped": "{{ ('a' * 2000000).strip('b' * 1000000 ~ 'a') }}",
+    "a text, trimmed": "{{ ('a' * 2000000)|trim('b' * 1000000 ~ 'a') }}",
+    "a format whose names are open": "{{ ('%(' * 1000000) % {} }}",
+    "a set of integers of one hash": f"{{{{ range(0, {HASHED * 90000}, {HASHED})|unique|list }}}}",
+    "keys of one hash": (
+        "{% set d = {} %}{% for i in range(90000) %}"
+        f"{{{{ d.setdefault(i * {HASHED}, 1) }}}}{{% endfor %}}"
+    ),
+    "a text as the name of a host": "{{ ('\u00e9' * 900000).encode('punycode') }}",
+    "words of a title": "{{ ('ab ' * 4000000)|title }}",
 }
 RENDER = """
 import json, sys

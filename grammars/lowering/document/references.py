@@ -39,6 +39,9 @@ _DRAFT = {"$dynamicRef": "2020-12", "$recursiveRef": "2019-09"}
 _ROOT_ANCHOR = "$recursiveAnchor"  # the name by which `$recursiveRef` finds the root of a resource
 _DEFINITIONS = ("$defs", "definitions")
 _MAX_COPIES = 200  # of definitions, for different meanings of names
+_SHORT = 256
+"""Characters of a name that make a step: most names have fewer, and take none. Each part of a
+document has a URI and a pointer, which a long `$id` or key makes long for all parts inside it."""
 _COPIES = "the copies of its definitions, one for each target of its dynamic references"
 
 
@@ -183,7 +186,12 @@ class _Names:
         return self._alone and "$ref" in flat
 
     def collect(self, schema: Json, base: str, pointer: str) -> Json:
-        """Collects the names in a schema and its subschemas."""
+        """Collects the names in a schema and its subschemas.
+
+        Raises:
+            StepsError: the names are too long together.
+        """
+        spend(len(pointer) // _SHORT)
         self._schemas[pointer] = schema, base
         if isinstance(schema, bool):
             return schema
@@ -204,7 +212,7 @@ class _Names:
             self._collect_dynamic(_ROOT_ANCHOR, inner, pointer)
         for anchor in anchors:
             if isinstance(anchor, str) and anchor:
-                self.pointers.setdefault(f"{inner}#{anchor}", pointer)
+                self.pointers.setdefault(_join_fragment(inner, f"#{anchor}"), pointer)
         map_parts(flat, lambda part, step: self.collect(part, inner, pointer + step))
         return flat
 
@@ -358,8 +366,14 @@ def _measure(schema: Json) -> int:
 def _resolve(reference: str, base: str) -> str:
     """Returns the absolute URI of a reference in a schema with this base URI."""
     if reference.startswith("#"):
-        return base + reference
+        return _join_fragment(base, reference)
     return _join(base, reference)
+
+
+def _join_fragment(base: str, fragment: str) -> str:
+    """Returns the absolute URI with this fragment, which begins with a number sign."""
+    spend((len(base) + len(fragment)) // _SHORT)
+    return base + fragment
 
 
 def _write(pointer: str) -> str:
@@ -369,6 +383,7 @@ def _write(pointer: str) -> str:
 
 def _join(base: str, reference: str) -> str:
     """Returns the absolute URI; the reference itself if it is not a valid URI (`http://[`)."""
+    spend((len(base) + len(reference)) // _SHORT)
     try:
         return urljoin(base, reference)
     except ValueError:

@@ -1,25 +1,35 @@
-"""The size of a document: how many subschemas it may have."""
+"""The size of a document: how many subschemas it may have, and how long their pointers may be."""
 
 from typing import NoReturn
 
 from grammars.errors import SchemaError
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import count_subschemas
+from grammars.schema.subschemas import measure_document
 
 MAX_SUBSCHEMAS = 15_000
 """Subschemas of a document, without definitions that nothing refers to. jsonschema-rs reads all of
 them in one call, 2 to 4 us for each, during which all other threads wait."""
+MAX_POINTERS = 32_000_000
+"""Characters of the JSON pointers of all keywords of a document together. jsonschema-rs keeps all
+of them: a key of 900 kB around 3,000 other keys would take gigabytes."""
 
 
 def limit_size(document: Json) -> None:
-    """Refuses a document that has too many subschemas.
+    """Refuses a document that has too many subschemas, or too long names of keys around them.
 
     Raises:
-        SchemaError: it has too many.
+        SchemaError: it has.
     """
-    count = count_subschemas(document)
-    if count > MAX_SUBSCHEMAS:
-        refuse_size(f"{count:,} subschemas")
+    size = measure_document(document)
+    if size.subschemas > MAX_SUBSCHEMAS:
+        refuse_size(f"{size.subschemas:,} subschemas")
+    if size.pointers > MAX_POINTERS:
+        message = (
+            f"the JSON pointers of the schema have {size.pointers:,} characters together, "
+            f"the limit is {MAX_POINTERS:,}"
+        )
+        hint = "Shorten the names of keys and definitions that have others inside them"
+        raise SchemaError(message, where="", hint=hint)
 
 
 def refuse_size(subschemas: str) -> NoReturn:

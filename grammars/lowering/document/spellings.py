@@ -36,7 +36,8 @@ _BETWEEN_SLASHES = re.compile(r"/(\^.*\$)/([giu]*)", re.DOTALL)
 _NOT_IN_FRAGMENTS = re.compile("%(?![0-9A-Fa-f]{2})|[^-A-Za-z0-9._~!$&'()*+,;=:@/?%\ud800-\udfff]")
 """RFC 3986, section 3.5. Lone surrogates cannot be encoded, and are left to the validator."""
 _CLASSES = frozenset([r"\d", r"\D", r"\w", r"\W", r"\s", r"\S"])
-_PATTERN_PARTS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
+# A set that nothing closes goes on to the end: the search does not begin again at each bracket.
+_PATTERN_PARTS = re.compile(r"\\.|\[(?:\\.?|[^\]\\])*+(?:\]|\Z)", re.DOTALL)
 _SET_PARTS = re.compile(r"\\.|.", re.DOTALL)
 
 
@@ -235,7 +236,7 @@ def repair_pattern(flat: dict[str, Json], note: Note) -> None:
 def _escape_hyphens(part: str) -> str:
     """Escapes the hyphens right after or before a class if this part of a pattern is a set. A
     hyphen at the beginning or the end of a set needs no escape."""
-    if not part.startswith("["):
+    if not part.startswith("[") or part == "[":
         return part
     parts = _SET_PARTS.findall(part)
     first = 2 if parts[1] == "^" else 1

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from constrained.template.work_limits import MAX_CHARACTERS
 from constrained.tools.signature_text import describe_tool
 from server.errors import HttpError
 
@@ -43,7 +44,8 @@ def read_deferred(
     """Reads which tools of a request are deferred, and which of these were found.
 
     Raises:
-        HttpError: all tools are deferred, or a reference names no tool; with its JSON pointer.
+        HttpError: all tools are deferred, a reference names no tool, or the described tools are
+            longer than any prompt; with its JSON pointer.
     """
     by_name: dict[str, Mapping[str, Any]] = {}
     deferred: set[str] = set()
@@ -85,6 +87,8 @@ class _ReferenceReader:
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]]):
         self._tools = tools
+        self._texts: dict[str, str] = {}  # by the names of tools
+        self._length = 0  # characters of all texts
         self.found: dict[str, None] = {}
 
     def replace(self, message: Mapping[str, Any], where: str) -> Mapping[str, Any]:
@@ -116,6 +120,16 @@ class _ReferenceReader:
             message = f"there is no tool {name!r}: refer to one of the tools of the request"
             raise HttpError(400, message, "invalid_value", where=f"{where}/tool_name")
         self.found[name] = None
-        tool = self._tools[name]
-        described = describe_tool(name, tool.get("description"), tool.get("input_schema") or {})
-        return {"type": "text", "text": json.dumps(described, ensure_ascii=False)}
+        if name not in self._texts:
+            tool = self._tools[name]
+            described = describe_tool(name, tool.get("description"), tool.get("input_schema") or {})
+            self._texts[name] = json.dumps(described, ensure_ascii=False)
+        text = self._texts[name]
+        self._length += len(text)
+        if self._length > MAX_CHARACTERS:
+            message = (
+                f"the tools that are referred to up to here are described by {self._length:,} "
+                f"characters, the limit is {MAX_CHARACTERS:,}: refer to fewer"
+            )
+            raise HttpError(400, message, "too_large", where=where)
+        return {"type": "text", "text": text}

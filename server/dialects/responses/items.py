@@ -47,13 +47,30 @@ def read_input(given: str | Sequence[Json] | None, find: Find) -> list[Json]:
         return []
     if isinstance(given, str):
         return [_read_message({"role": "user", "content": given}, "/input")]
-    references = filter(_is_reference, given)
-    stored = find({_read_reference(item, "") for item in references})
+    stored = find(_read_references(given))
     items: list[Json] = []
     for number, item in enumerate(given):
         if not _is_unread(item):
             items.append(_read_item(item, f"/input/{number}", stored))
     return items
+
+
+def _read_references(given: Sequence[Json]) -> set[str]:
+    """Returns the ids of items that are given only by them.
+
+    Raises:
+        HttpError: an id is given twice: a few bytes could name a long item ten thousand times.
+    """
+    ids: set[str] = set()
+    for number, item in enumerate(given):
+        if not _is_reference(item):
+            continue
+        id = _read_reference(item, f"/input/{number}")
+        if id in ids:
+            message = f"the item {id!r} is referred to twice: leave one of them out"
+            raise HttpError(400, message, "invalid_value", where=f"/input/{number}/id")
+        ids.add(id)
+    return ids
 
 
 def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from grammars.long_json import write_pieces
+from server.errors import HttpError
 from server.http.json_pieces import read_in_pieces
 
 Json = dict[str, Any]
@@ -39,6 +40,8 @@ class StoredResponse:
 
 
 ITEM_BYTES = 300  # of the index entry of an item, besides its JSON
+READ_AT_ONCE = 4
+"""The part of the store, as 1 in so many, that one request may refer to in several responses."""
 
 
 def pack(value: Any) -> bytes:
@@ -89,6 +92,7 @@ class ResponseStore:
     def __init__(self, max_responses: int, max_bytes: int):
         self._max_responses = max_responses
         self._max_bytes = max_bytes
+        self._max_read = max_bytes // READ_AT_ONCE
         self._size = 0
         self._kept: OrderedDict[Key, _PackedResponse] = OrderedDict()
         self._items: dict[Key, dict[str, None]] = {}
@@ -167,7 +171,11 @@ class ResponseStore:
             return self._forget((owner, id))
 
     def find_items(self, owner: str, ids: Iterable[str]) -> Mapping[str, Json]:
-        """Returns the owner's stored items with these ids; of several with one id, the newest."""
+        """Returns the owner's stored items with these ids; of several with one id, the newest.
+
+        Raises:
+            HttpError: the responses that have them are too large together.
+        """
         wanted = dict[str, set[str]]()  # by the response that has them
         kept = list[_PackedResponse]()
         with self._lock:
@@ -175,6 +183,13 @@ class ResponseStore:
                 if copies := self._items.get((owner, id)):
                     wanted.setdefault(next(reversed(copies)), set()).add(id)
             kept += [self._kept[owner, response] for response in wanted]
+        size = sum(packed.size for packed in kept)
+        if len(kept) > 1 and size > self._max_read:
+            message = (
+                f"the items are in responses that have {size:,} bytes together, the limit is "
+                f"{self._max_read:,}: send items themselves, or use previous_response_id"
+            )
+            raise HttpError(400, message, "too_large", where="/input")
         found = dict[str, Json]()
         for packed, items in zip(kept, wanted.values(), strict=True):
             for item in packed.unpack().conversation:

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from constrained.terminal.output import has_colour, print_table, set_colour, show_progress
+from constrained.terminal.output import (
+    has_colour,
+    print_json,
+    print_table,
+    set_colour,
+    show_progress,
+)
 from tests.command_line import Run
 from tests.terminal import Terminal
 
@@ -31,6 +37,15 @@ def test_tables_are_aligned(capsys: pytest.CaptureFixture[str]):
 class FakeTerminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def test_json_at_a_terminal_has_no_control_characters(monkeypatch: pytest.MonkeyPatch):
+    terminal, pipe = FakeTerminal(), io.StringIO()
+    for out in (terminal, pipe):
+        monkeypatch.setattr(sys, "stdout", out)
+        print_json("\x1b\x9b日")
+    assert terminal.getvalue() == '"\\u001b\\u009b日"\n'
+    assert pipe.getvalue() == '"\\u001b\x9b日"\n'
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.tools.word_index import WordIndex, split_words
+from constrained.tools.word_index import MAX_CHARACTERS, WordIndex, split_words
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,15 @@ def test_words_of_a_name_count_more_and_equal_ones_keep_their_order() -> None:
     fields = [("ping", 2.0), ("weather", 1.0)]
     other = [("weather", 2.0), ("ping", 1.0)]
     assert WordIndex([fields, other, other]).rank("weather") == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 900_000, "aB" * 400_000, "\u05b0\u0591" * 400_000, "\ufdfa" * 400_000]
+)
+def test_of_a_long_text_the_beginning_counts(text: str) -> None:
+    """A word took the square of its length, and so did marks that are not in order."""
+    assert split_words(text) == split_words(text[:MAX_CHARACTERS])
+
+
+def test_marks_after_a_letter_are_few() -> None:
+    assert split_words("\u05d0" + "\u05b0" * 1_000) == ["\u05d0" + "\u05b0" * 30]

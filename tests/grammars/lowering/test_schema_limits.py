@@ -46,6 +46,51 @@ def checked(schema: Schema) -> list[tuple[str, str]]:
     return [(finding.pointer, finding.keyword) for finding in schema.report.checked]
 
 
+def _name_keys(count: int) -> dict[str, Any]:
+    return {"properties": {f"p{number}": {"type": "string"} for number in range(count)}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a" * 100_000: _name_keys(400)}},
+        {
+            "properties": {"x": {"$ref": f"#/$defs/{'a' * 100_000}"}},
+            "$defs": {"a" * 100_000: _name_keys(400)},
+        },
+    ],
+    ids=["a key", "a definition"],
+)
+def test_long_names_around_many_keys_are_refused(schema: Any) -> None:
+    with pytest.raises(SchemaError, match="JSON pointers of the schema have"):
+        lower({"type": "object", **schema})
+
+
+def test_a_long_name_without_others_is_allowed() -> None:
+    assert not lower({"type": "object", "properties": {"a" * 100_000: {}}}).report.checked
+
+
+@pytest.mark.parametrize("name", ["$anchor", "$id"])
+def test_long_ids_of_many_parts_are_refused(name: str) -> None:
+    uri = "http://x/" + "a/" * 10_000
+    references = {
+        f"p{n}": {"$ref": f"#a{n}" if name == "$anchor" else f"a{n}"} for n in range(1_000)
+    }
+    definitions = {f"d{number}": {name: f"a{number}"} for number in range(1_000)}
+    schema = {"$id": uri, "type": "object", "properties": references, "$defs": definitions}
+    with pytest.raises(SchemaError, match="too large"):
+        lower(schema)
+    lowered = lower({**schema, "$id": "http://x/a/"})
+    assert not lowered.report.ignored
+
+
+@pytest.mark.parametrize("end", ["", "\\"])
+def test_a_set_that_nothing_closes_is_searched_once(end: str) -> None:
+    """It took the square of its length, and other threads waited: for ever, at this length."""
+    with pytest.raises(SchemaError, match=r"pattern|regex"):
+        one({"type": "string", "pattern": "[" * 200_000 + end})
+
+
 def test_conjunctions_that_multiply_are_checked() -> None:
     either = [{"anyOf": [{"required": [f"a{i}"]}, {"required": [f"b{i}"]}]} for i in range(16)]
     schema = one(

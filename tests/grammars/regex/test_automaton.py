@@ -113,7 +113,11 @@ def test_the_syntax_of_rust(regex: str, good: str, bad: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "regex", ["(a", "a)", "[a", "*", "a{1,2", "^a", "(?=a)", r"\bx", r"\p{Greek}", "a\\", "[a-"]
+    "regex",
+    [
+        *("(a", "a)", "[a", "*", "a{1,2", "^a", "(?=a)", r"\bx", r"\p{Greek}", "a\\", "[a-"),
+        *("a{" + "9" * 5_000 + "}", r"\u{110000}", r"\x{FFFFFFFF}", r"\u{" + "F" * 5_000 + "}"),
+    ],
 )
 def test_what_cannot_be_read(regex: str) -> None:
     with pytest.raises(UnreadableError):

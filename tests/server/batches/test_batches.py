@@ -225,6 +225,9 @@ def test_forms_that_are_refused(server: httpx.Client) -> None:
         server.post("/v1/files", files={"a": ("", b"")}, data={"purpose": "batch", "file": "x"}),
         server.post("/v1/files", files=[("file", file), ("file", file)]),
         server.post("/v1/files", json={"purpose": "batch"}),
+        # Codecs of Python that fail, or decode to what no reply can have.
+        server.post("/v1/files", content=b"", headers=_name_charset("idna")),
+        server.post("/v1/files", content=b"", headers=_name_charset("unicode_escape")),
         server.post("/v1/files", content=b"x", headers={"content-type": "multipart/form-data"}),
         server.post(
             "/v1/files",
@@ -238,9 +241,15 @@ def test_forms_that_are_refused(server: httpx.Client) -> None:
         (400, "missing_file"),
         (400, "invalid_value"),
         (400, "invalid_value"),
+        (415, "unsupported_encoding"),
+        (415, "unsupported_encoding"),
         (400, "invalid_value"),
         (400, "invalid_value"),
     ]
+
+
+def _name_charset(charset: str) -> Json:
+    return {"content-type": f"multipart/form-data; boundary=a; charset={charset}"}
 
 
 def test_files_that_expire(api: openai.OpenAI) -> None:

@@ -56,6 +56,14 @@ def test_a_deferred_tool_is_called_once_it_was_found(painter: httpx.Client) -> N
     assert names_of(ask(painter, tools=[PING_TOOL, PAINT])) == ["paint"]
 
 
+def test_references_to_a_long_tool_are_not_written_without_end(painter: httpx.Client) -> None:
+    description = {"description": "a" * 1_000_000}
+    tools = [PING_TOOL, {**DEFERRED, **description}]
+    error = refuse(painter, tools=tools, messages=refer(*["paint"] * 20))
+    assert "described by 17," in error
+    assert "/messages/2/content/0/content/16" in error
+
+
 @pytest.mark.parametrize("kind", ["bm25", "regex"])
 def test_a_search_of_anthropics_own_is_carried_out(kind: str) -> None:
     name = f"tool_search_tool_{kind}"

@@ -306,6 +306,17 @@ def test_responses_are_forgotten_where_they_are_too_large_together() -> None:
     assert find("f") == ""
 
 
+def test_a_request_refers_to_a_part_of_the_store() -> None:
+    store = ResponseStore(10, 100)
+    for id in ("a", "b", "c"):
+        store.put(stored(id, size=12))
+    assert len(store.find_items("", ["a_out", "b_out"])) == 2
+    with pytest.raises(HttpError, match="36 bytes together, the limit is 25"):
+        store.find_items("", ["a_out", "b_out", "c_out"])
+    store.put(stored("d", size=60))
+    assert len(store.find_items("", ["d_out"])) == 1  # as with previous_response_id
+
+
 def test_they_are_kept_as_json() -> None:
     """Small values take ten times the memory of their JSON, whose bytes are counted."""
     store = ResponseStore(1, 100)

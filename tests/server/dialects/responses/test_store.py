@@ -64,6 +64,8 @@ def test_items_are_named_by_their_ids(plain: httpx.Client) -> None:
     assert named["usage"]["input_tokens"] == chained["usage"]["input_tokens"]
     error = refuse(plain, [{"type": "item_reference", "id": "msg_x"}], 404)
     assert error["param"] == "/input/0/id"
+    error = refuse(plain, [reference, {"role": "user", "content": "And?"}, reference])
+    assert error["param"] == "/input/2/id"
 
 
 def test_conversations_are_read_beside_the_event_loop(
