@@ -93,7 +93,7 @@ def move_cuts(chunks: list[str]) -> list[str]:
 class Vllm:
     """vLLM: `DelegatingParser`, as its chat completions use it."""
 
-    can = ("stream", "types")
+    can = ("stream", "content", "types")
 
     def __init__(self, name: str):
         from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
@@ -129,7 +129,7 @@ class Vllm:
 class Sglang:
     """SGLang: `FunctionCallParser`, as its chat completions use it."""
 
-    can = ("stream", "types")
+    can = ("stream", "content", "types")
 
     def __init__(self, name: str):
         skip("sglang", "sglang", "sglang.srt", "sglang.srt.entrypoints")
@@ -189,7 +189,7 @@ class Sglang:
 class Lmdeploy:
     """LMDeploy: `ResponseParser`, as its chat completions use it."""
 
-    can = ("stream", "types")
+    can = ("stream", "content", "types")
 
     def __init__(self, name: str):
         skip("lmdeploy", "lmdeploy", "lmdeploy.serve")
@@ -222,7 +222,7 @@ class VllmMlx:
     """vllm-mlx: `ToolParser.extract_tool_calls`. Its streams are put together in its server, out of
     reach of an adapter."""
 
-    can = ("types",)
+    can = ("content", "types")
 
     def __init__(self, name: str):
         skip("vllm-mlx", "vllm_mlx")
@@ -244,7 +244,7 @@ class VllmMlx:
 class Xinference:
     """Xinference: `ToolParser.extract_tool_calls`. Its streams are put together elsewhere."""
 
-    can = ("types",)
+    can = ("content", "types")
 
     def __init__(self, name: str):
         skip("xinference", "xinference", "xinference.model", "xinference.model.llm")

@@ -13,7 +13,7 @@ WORD = "woxam"
 def main(fault: str) -> None:
     for line in sys.stdin:
         request = json.loads(line)
-        told = {"can": [], "content": request.get("text")}
+        told = {"can": ["content"], "content": request.get("text")}
         if WORD in line:
             match fault:
                 case "hangs":
