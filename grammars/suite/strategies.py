@@ -274,7 +274,7 @@ _HABITS = (
     (r"\btrue\b", "True"),
     (r"\bnull\b", "None"),
     (r'"(\w+)": ', r"\1: "),
-    (r'\{"', r'{"id": "zorn", "'),
+    (r'\{"', r'{"id": "call_1", "'),
     (r'\{"', r'{"id": {"zorn": 1}, "'),
     (r'\{"', r'{"type": "function", "index": 0, "'),
     (r'\{"', r'{"type": "zorn", "'),
