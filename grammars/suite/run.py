@@ -33,7 +33,7 @@ except ImportError as e:
     raise ImportError(message) from e
 
 from grammars.suite.checks import CHECKS, Check
-from grammars.suite.parser_output import Reading
+from grammars.suite.parser_output import ParserRefusal, Reading
 from grammars.suite.reading import (
     ALL_CLAIMS,
     CheckedParser,
@@ -60,6 +60,7 @@ __all__ = [
     "Factory",
     "Failure",
     "ParserFailure",
+    "ParserRefusal",
     "PushParser",
     "Reading",
     "Written",
