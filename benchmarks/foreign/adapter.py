@@ -278,7 +278,9 @@ class Transformers:
 
         self._utils: Any = utils
         self._model = SimpleNamespace(config=SimpleNamespace(model_type=name))
-        self._tokenizer = SimpleNamespace(decode=lambda _: "<|im_start|>assistant\n")
+        anchor = utils.get_response_template(SimpleNamespace(), self._model)["start_anchor"]
+        prompt = anchor if isinstance(anchor, str) else anchor[0]
+        self._tokenizer = SimpleNamespace(decode=lambda _: prompt)
 
     def _make(self, tools: list[Any]) -> Any:
         return self._utils.build_response_parser(self._tokenizer, self._model, [], tools=tools)
