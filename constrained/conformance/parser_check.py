@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial, wraps
 
-from hypothesis.strategies import DataObject
-
 from constrained.conformance.fault_kind import FaultKind
 from constrained.conformance.finding import Json, SuiteFinding, write_pipe_line
 from constrained.conformance.parser_fault import BrokenAnswer, find_kinds, show
@@ -31,7 +29,7 @@ from grammars.suite.reading import (
     listen,
     read_whole,
 )
-from grammars.suite.run import find_failures, reject, settings
+from grammars.suite.run import DataObject, find_failures, reject, settings
 from grammars.turn import Tool
 from grammars.wire.format import Format
 

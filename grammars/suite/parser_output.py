@@ -93,27 +93,34 @@ def as_reading(value: object, events: list[Event]) -> Reading:
 
 
 def read_result(value: object) -> Reading:
-    """Converts what a parser returns for a whole text; a list is one of calls or of events."""
-    if isinstance(value, list | tuple):
-        items = cast(Sequence[object], value)
-        if not any(isinstance(item, _EVENTS) or _is_delta(item) for item in items):
-            return Reading(calls=[_read_call(item) for item in items])
-    return as_reading(value, [])
+    """Converts what a parser returns for a whole text; a list is one of calls or of events.
+
+    Raises:
+        TypeError: it is none of the forms that a parser may return.
+    """
+    if not isinstance(value, list | tuple):
+        return as_reading(value, [])
+    items = list(cast(Sequence[object], value))
+    if any(isinstance(item, _EVENTS) or _is_delta(item) for item in items):
+        return as_reading(items, [])
+    return Reading(calls=[_read_call(item) for item in items])
 
 
 def _read_call(call: object) -> tuple[str, Any]:
-    match call:
-        case ToolCall():
-            return call.name, call.arguments
-        case {"function": dict() as function}:
-            return _read_call(cast(object, function))
-        case {"name": str() as name, "arguments": arguments}:
-            return name, decode_arguments(arguments)
-        case (str() as name, arguments):
-            return name, decode_arguments(arguments)
-        case _:
-            message = "a call is a pair of name and arguments, or an object with both"
-            raise TypeError(f"{message}: {call!r:.100}")
+    if isinstance(call, ToolCall):
+        return call.name, call.arguments
+    if isinstance(call, dict):
+        members = cast(dict[str, object], call)
+        function = members.get("function")
+        if isinstance(function, dict):
+            members = cast(dict[str, object], function)
+        pair = [members[key] for key in ("name", "arguments") if key in members]
+    else:
+        pair = list(cast(Sequence[object], call)) if isinstance(call, list | tuple) else []
+    if len(pair) != 2 or not isinstance(pair[0], str):
+        message = "a call is a pair of name and arguments, or an object with both"
+        raise TypeError(f"{message}: {call!r:.100}")
+    return pair[0], decode_arguments(pair[1])
 
 
 def _is_delta(value: object) -> bool:
@@ -174,12 +181,13 @@ def read_delta(delta: Mapping[str, Any], where: str) -> list[Event]:
         events.append(ContentDelta(content))
     for i, call in enumerate(read_list(delta, "calls", where)):
         place = f"{where}/calls/{i}"
-        index = call.get("index") if isinstance(call, dict) else None
+        members: dict[str, Any] = cast(dict[str, Any], call) if isinstance(call, dict) else {}
+        index = members.get("index")
         if not isinstance(index, int):
             raise BrokenParser(f"{place} of the answer has no index")
-        if call.get("name") is not None:
-            events.append(CallOpened(index, read_name(call, place)))
-        if arguments := read_text(call, "arguments", place):
+        if members.get("name") is not None:
+            events.append(CallOpened(index, read_name(members, place)))
+        if arguments := read_text(members, "arguments", place):
             events.append(ArgumentsDelta(index, arguments))
     return events
 
@@ -234,7 +242,7 @@ def read_list(answer: Mapping[str, Any], key: str, where: str) -> list[Any]:
         return []
     if not isinstance(value, list):
         raise BrokenParser(f"{where}/{key} of the answer is not a list: {value!r:.100}")
-    return value
+    return cast(list[Any], value)
 
 
 def read_name(call: Mapping[str, Any], where: str) -> str:

@@ -57,6 +57,7 @@ from grammars.wire.format import Format
 __all__ = [
     "CHECKS",
     "Claims",
+    "DataObject",
     "Factory",
     "Failure",
     "ParserFailure",
