@@ -42,11 +42,15 @@ PARSERS = (
     ForeignParser("lmdeploy", "qwen3", "hermes"),
     ForeignParser("vllm-mlx", "hermes", "hermes"),
     ForeignParser("xinference", "qwen", "hermes"),
+    ForeignParser("transformers", "qwen3", "hermes"),
+    ForeignParser("qwen-agent", "nous", "hermes"),
     ForeignParser("vllm", "qwen3_coder", "qwen3_coder"),
     ForeignParser("sglang", "qwen3_coder", "qwen3_coder"),
     ForeignParser("lmdeploy", "qwen3coder", "qwen3_coder"),
     ForeignParser("vllm-mlx", "qwen3_coder", "qwen3_coder"),
     ForeignParser("xinference", "qwen", "qwen3_coder"),
+    ForeignParser("transformers", "qwen3_5", "qwen3_coder"),
+    ForeignParser("transformers", "gemma4", "gemma4"),
 )
 
 

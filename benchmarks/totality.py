@@ -25,7 +25,8 @@ from pathlib import Path
 from benchmarks.inputs.texts import TOOLS, Input, cut, make_input, make_rendering
 from grammars.formats import FORMATS
 from grammars.parse.parser import Parser, collect
-from grammars.suite.reading import as_reading, find_lost
+from grammars.suite.parser_output import as_reading
+from grammars.suite.reading import find_lost
 from grammars.turn import Event, Turn
 from grammars.wire.format import Format
 

@@ -93,7 +93,7 @@ def move_cuts(chunks: list[str]) -> list[str]:
 class Vllm:
     """vLLM: `DelegatingParser`, as its chat completions use it."""
 
-    can = ("stream", "types")
+    can = ("stream", "content", "types")
 
     def __init__(self, name: str):
         from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
@@ -129,7 +129,7 @@ class Vllm:
 class Sglang:
     """SGLang: `FunctionCallParser`, as its chat completions use it."""
 
-    can = ("stream", "types")
+    can = ("stream", "content", "types")
 
     def __init__(self, name: str):
         skip("sglang", "sglang", "sglang.srt", "sglang.srt.entrypoints")
@@ -189,7 +189,7 @@ class Sglang:
 class Lmdeploy:
     """LMDeploy: `ResponseParser`, as its chat completions use it."""
 
-    can = ("stream", "types")
+    can = ("stream", "content", "types")
 
     def __init__(self, name: str):
         skip("lmdeploy", "lmdeploy", "lmdeploy.serve")
@@ -222,7 +222,7 @@ class VllmMlx:
     """vllm-mlx: `ToolParser.extract_tool_calls`. Its streams are put together in its server, out of
     reach of an adapter."""
 
-    can = ("types",)
+    can = ("content", "types")
 
     def __init__(self, name: str):
         skip("vllm-mlx", "vllm_mlx")
@@ -244,7 +244,7 @@ class VllmMlx:
 class Xinference:
     """Xinference: `ToolParser.extract_tool_calls`. Its streams are put together elsewhere."""
 
-    can = ("types",)
+    can = ("content", "types")
 
     def __init__(self, name: str):
         skip("xinference", "xinference", "xinference.model", "xinference.model.llm")
@@ -267,12 +267,89 @@ class Xinference:
         raise NotImplementedError
 
 
+class Transformers:
+    """Transformers: `ResponseParser`, as `transformers serve` uses it for models that bring no
+    template of their own. The name is a type of model."""
+
+    can = ("stream", "content", "reasoning", "types")
+
+    def __init__(self, name: str):
+        from transformers.cli.serving import utils
+
+        self._utils: Any = utils
+        self._model = SimpleNamespace(config=SimpleNamespace(model_type=name))
+        anchor = utils.get_response_template(SimpleNamespace(), self._model)["start_anchor"]
+        prompt = anchor if isinstance(anchor, str) else anchor[0]
+        self._tokenizer = SimpleNamespace(decode=lambda _: prompt)
+
+    def _make(self, tools: list[Any]) -> Any:
+        return self._utils.build_response_parser(self._tokenizer, self._model, [], tools=tools)
+
+    def read(self, tools: list[Any], text: str) -> dict[str, Any]:
+        """Returns the answer for a whole text."""
+        parser = self._make(tools)
+        parser.feed(text)
+        message, _ = parser.finalize()
+        calls = [call["function"] for call in message.get("tool_calls") or ()]
+        found = [(call["name"], call["arguments"]) for call in calls]
+        shown = answer(message.get("content", ""), found)
+        return shown | {"reasoning": message.get("reasoning_content")}
+
+    def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
+        """Yields the deltas for chunks."""
+        parser = self._make(tools)
+        steps = [parser.initial_events, *map(parser.feed, chunks)]
+        _, last = parser.finalize()
+        count = 0
+        for events in (*steps, last):
+            for item in self._utils.response_events_to_chunks(events):
+                if isinstance(item, self._utils.ToolCall):
+                    call = {"index": count, "name": item.name, "arguments": item.arguments}
+                    count += 1
+                    yield {"calls": [call]}
+                elif isinstance(item, self._utils.ReasoningText):
+                    yield {"reasoning": str(item)}
+                else:
+                    yield {"content": item}
+
+
+class QwenAgent:
+    """Qwen-Agent: the messages that its models return. Its streams are growing messages, and no
+    deltas."""
+
+    can = ("content", "types")
+
+    def __init__(self, name: str):
+        skip("qwen-agent", "qwen_agent", "qwen_agent.llm")
+        from qwen_agent.llm.fncall_prompts.nous_fncall_prompt import NousFnCallPrompt
+        from qwen_agent.llm.schema import ContentItem, Message
+
+        if name != "nous":
+            raise ValueError(f"Qwen-Agent: {name}")
+        self._parser: Any = NousFnCallPrompt()
+        self._message, self._item = Message, ContentItem
+
+    def read(self, tools: list[Any], text: str) -> dict[str, Any]:
+        """Returns the answer for a whole text."""
+        message = self._message(role="assistant", content=[self._item(text=text)])
+        found = self._parser.postprocess_fncall_messages([message])
+        content = "".join(item.text or "" for one in found for item in one.content or ())
+        calls = [one.function_call for one in found if one.function_call]
+        return answer(content, [(call.name, call.arguments) for call in calls])
+
+    def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
+        """Yields None: see above."""
+        raise NotImplementedError
+
+
 ADAPTERS: dict[str, Callable[[str], Adapter]] = {
     "vllm": Vllm,
     "sglang": Sglang,
     "lmdeploy": Lmdeploy,
     "vllm-mlx": VllmMlx,
     "xinference": Xinference,
+    "transformers": Transformers,
+    "qwen-agent": QwenAgent,
 }
 
 

@@ -7,7 +7,7 @@ from constrained.conformance.finding import Json, make_id
 from constrained.conformance.parser_protocol import write_tools
 from constrained.conformance.rows import CorpusRow, write_expected
 from grammars.suite.cases import draw_cases
-from grammars.suite.reading import as_reading
+from grammars.suite.parser_output import as_reading
 from grammars.wire.format import Format
 
 CASE_VERSION = 1

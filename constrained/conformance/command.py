@@ -92,6 +92,7 @@ def _check_parser(options: argparse.Namespace) -> int:
             options.cmd,
             format,
             rows=list(_read_rows(options.rows)),
+            known=known,
             examples=options.examples,
             seed=options.seed,
             timeout=options.timeout,

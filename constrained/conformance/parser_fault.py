@@ -5,12 +5,11 @@ from typing import Any, cast
 
 from constrained.conformance.fault_kind import FaultKind, compare_calls
 from constrained.conformance.finding import Json
+from grammars.suite.parser_output import BrokenParser, Reading
 from grammars.suite.reading import (
     WORDS,
-    BrokenParser,
     Claims,
     ParserFailure,
-    Reading,
     are_same_calls,
     is_same,
 )

@@ -7,6 +7,7 @@ the request, and the process is started again.
 import asyncio
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -20,13 +21,14 @@ from typing import Any
 from constrained.conformance.fault_kind import FaultKind
 from constrained.conformance.parser_fault import BrokenAnswer
 from constrained.errors import RequestError
-from grammars.suite.reading import BrokenParser
+from grammars.suite.parser_output import BrokenParser
 
 START_TIMEOUT = 60
 """Seconds in which a process has to answer its first line: it may import much."""
 _MAX_BYTES = 16 * 2**20  # of a line
 _MAX_SHOWN = 200  # characters of a wrong answer that are shown
 _PATIENCE = 2  # seconds for a process to end after its pipe is closed
+_ERROR = re.compile(r"error|panic|exception", re.IGNORECASE)
 _CAN_GROUP = sys.platform != "win32"
 
 Json = Mapping[str, Any]
@@ -55,6 +57,7 @@ class ParserProcess:
         self._timeout = timeout
         self._runner = asyncio.Runner()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
+        self._errors_before = 0  # bytes of processes that have ended
         self._process: asyncio.subprocess.Process | None = None
         self.lost = 0.0
         """The seconds spent on waiting for missing answers, and on restarting the process."""
@@ -121,6 +124,7 @@ class ParserProcess:
             raise
 
     async def _spawn(self) -> asyncio.subprocess.Process:
+        self._errors_before = self._errors.seek(0, os.SEEK_END)
         return await asyncio.create_subprocess_exec(
             *self._arguments,
             stdin=asyncio.subprocess.PIPE,
@@ -157,18 +161,18 @@ class ParserProcess:
         except TimeoutError:
             return "it closed its stdout"
         text = f"the process ended with exit code {code}"
-        last = self._read_last_error()
-        return f"{text}: {last}" if last else text
+        error = self._read_last_error()
+        return f"{text}: {error}" if error else text
 
     def _read_last_error(self) -> str:
-        """Returns the last line on stderr, which most languages end with what went wrong."""
+        """Returns the last line on stderr that names an error; if there is none, the last line.
+        Node.js writes its version after it, Rust a note, Go the stack."""
         size = self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(0, size - 4096))
+        self._errors.seek(max(self._errors_before, size - 4096))
         lines = self._errors.read().decode("utf-8", "replace").split("\n")
-        for line in reversed(lines):
-            if line.strip():
-                return line.strip()[:_MAX_SHOWN]
-        return ""
+        written = [line.strip() for line in lines if line.strip()]
+        errors = [line for line in written if _ERROR.search(line)]
+        return (errors or written or [""])[-1][:_MAX_SHOWN]
 
     async def _stop(self) -> None:
         process, self._process = self._process, None

@@ -7,13 +7,20 @@ from typing import Any
 
 from constrained.errors import RequestError
 from constrained.tools.shapes import as_openai
-from grammars.suite.reading import BrokenParser, Claims, ParserRefusal, Reading, Streamed
+from grammars.suite.parser_output import (
+    BrokenParser,
+    ParserRefusal,
+    Reading,
+    Streamed,
+    add_up,
+    read_delta,
+    read_list,
+    read_name,
+    read_text,
+)
+from grammars.suite.reading import Claims
 from grammars.turn import (
-    ArgumentsDelta,
-    CallOpened,
-    ContentDelta,
     Event,
-    ReasoningDelta,
     Tool,
     decode_arguments,
 )
@@ -22,10 +29,11 @@ VERSION = 1
 STREAM = "stream"
 ABILITIES: Mapping[str, str] = {
     STREAM: "reads chunks, and answers with deltas",
+    "content": "returns the text outside of the calls",
     "reasoning": "separates blocks of reasoning from content",
     "types": "uses the types of the schema to read arguments",
     "space": "leaves out the white space that the format writes around content",
-    "damage": "loses nothing if a text is damaged or cut short",
+    "damage": "loses nothing if a text is damaged or cut short; needs content",
 }
 """The abilities that a parser may claim, and what they mean."""
 
@@ -56,7 +64,7 @@ def read_abilities(greeting: Json) -> ParserAbilities:
     """Reads the abilities from a parser's answer to the first line.
 
     Raises:
-        RequestError: it lists no abilities, or an unknown one.
+        RequestError: it lists no abilities, an unknown one, or one without another that it needs.
     """
     abilities = greeting.get("can")
     hint = f"It is a list of: {', '.join(ABILITIES)}"
@@ -67,6 +75,9 @@ def read_abilities(greeting: Json) -> ParserAbilities:
         if name not in ABILITIES:
             message = f"the parser claims an unknown ability: {name!r}"
             raise RequestError(message, where=f"/can/{i}", hint=hint)
+    if "damage" in abilities and "content" not in abilities:
+        message = "a parser that claims damage has to claim content, too"
+        raise RequestError(message, where="/can", hint=hint)
     # Languages with one type of numbers cannot distinguish 1.0 and 1.
     claims = {name: name in abilities for name in ABILITIES if name != STREAM}
     names = tuple(name for name in ABILITIES if name in abilities)
@@ -97,16 +108,16 @@ def read_reading(answer: Json) -> Reading:
     """
     _check_error(answer)
     calls: list[tuple[str, Any]] = []
-    for i, call in enumerate(_read_list(answer, "calls", "")):
+    for i, call in enumerate(read_list(answer, "calls", "")):
         where = f"/calls/{i}"
         if not isinstance(call, dict):
             raise BrokenParser(f"{where} of the answer is not an object")
         if "arguments" not in call:
             raise BrokenParser(f"{where} of the answer has no arguments")
-        calls.append((_read_name(call, where), decode_arguments(call["arguments"])))
+        calls.append((read_name(call, where), decode_arguments(call["arguments"])))
     return Reading(
-        content=_read_text(answer, "content", ""),
-        reasoning=_read_text(answer, "reasoning", ""),
+        content=read_text(answer, "content", ""),
+        reasoning=read_text(answer, "reasoning", ""),
         calls=calls,
     )
 
@@ -122,77 +133,14 @@ def read_stream(answer: Json) -> Streamed:
     if "deltas" not in answer:
         raise BrokenParser("the answer to chunks has no deltas")
     events: list[Event] = []
-    for i, delta in enumerate(_read_list(answer, "deltas", "")):
+    for i, delta in enumerate(read_list(answer, "deltas", "")):
         if not isinstance(delta, dict):
             raise BrokenParser(f"/deltas/{i} of the answer is not an object")
-        events += _read_delta(delta, f"/deltas/{i}")
-    return Streamed(_add_up(events), events)
-
-
-def _read_delta(delta: Json, where: str) -> list[Event]:
-    events: list[Event] = []
-    if reasoning := _read_text(delta, "reasoning", where):
-        events.append(ReasoningDelta(reasoning))
-    if content := _read_text(delta, "content", where):
-        events.append(ContentDelta(content))
-    for i, call in enumerate(_read_list(delta, "calls", where)):
-        place = f"{where}/calls/{i}"
-        index = call.get("index") if isinstance(call, dict) else None
-        if not isinstance(index, int):
-            raise BrokenParser(f"{place} of the answer has no index")
-        if call.get("name") is not None:
-            events.append(CallOpened(index, _read_name(call, place)))
-        if arguments := _read_text(call, "arguments", place):
-            events.append(ArgumentsDelta(index, arguments))
-    return events
-
-
-def _add_up(events: Sequence[Event]) -> Reading:
-    content = reasoning = ""
-    names: dict[int, str] = {}
-    arguments: dict[int, str] = {}
-    for event in events:
-        match event:
-            case ContentDelta(text):
-                content += text
-            case ReasoningDelta(text):
-                reasoning += text
-            case CallOpened(index, name):
-                names[index] = names.get(index, "") + name
-            case ArgumentsDelta(index, text):
-                arguments[index] = arguments.get(index, "") + text
-            case _:
-                raise AssertionError(f"no delta: {event}")
-    calls = [(name, decode_arguments(arguments.get(i, ""))) for i, name in names.items()]
-    return Reading(content, reasoning, calls=calls)
+        events += read_delta(delta, f"/deltas/{i}")
+    return Streamed(add_up(events), events)
 
 
 def _check_error(answer: Json) -> None:
     error = answer.get("error")
     if error is not None:
         raise ParserRefusal(f"it answers with an error: {str(error)[:200]}")
-
-
-def _read_text(answer: Json, key: str, where: str) -> str:
-    value = answer.get(key)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise BrokenParser(f"{where}/{key} of the answer is not text: {value!r:.100}")
-    return value
-
-
-def _read_list(answer: Json, key: str, where: str) -> list[Any]:
-    value = answer.get(key)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise BrokenParser(f"{where}/{key} of the answer is not a list: {value!r:.100}")
-    return value
-
-
-def _read_name(call: Json, where: str) -> str:
-    name = call.get("name")
-    if not isinstance(name, str):
-        raise BrokenParser(f"{where}/name of the answer is not text: {name!r:.100}")
-    return name

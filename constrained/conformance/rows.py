@@ -13,7 +13,8 @@ from typing import Any
 from constrained.replay.check import check_rows, read_rows
 from constrained.tools.shapes import read_tools
 from grammars.errors import Error
-from grammars.suite.reading import Claims, Reading
+from grammars.suite.parser_output import Reading
+from grammars.suite.reading import Claims
 from grammars.turn import Tool
 
 _FIELDS = {"content": "content", "reasoning_content": "reasoning", "tool_calls": "calls"}

@@ -7,7 +7,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   const request = JSON.parse(line);
   const answer = { id: request.id };
   if (request.hello) {
-    answer.can = [];
+    answer.can = ["content"];
   } else {
     answer.content = request.text.replace(CALL, "");
     answer.calls = [...request.text.matchAll(CALL)].map((call) => JSON.parse(call[1]));

@@ -10,7 +10,7 @@ for line in sys.stdin:
     request = json.loads(line)
     answer = {"id": request["id"]}
     if "hello" in request:
-        answer["can"] = []
+        answer["can"] = ["content"]
     else:
         answer["content"] = CALL.sub("", request["text"])
         answer["calls"] = [json.loads(call) for call in CALL.findall(request["text"])]

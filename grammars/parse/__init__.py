@@ -3,6 +3,6 @@
 Needs `spelling`, `wire`, `schema`. Start with `parser`, then `calls`.
 """
 
-from grammars.parse.parser import Parser, collect
+from grammars.parse.parser import Parser, collect, parse
 
-__all__ = ["Parser", "collect"]
+__all__ = ["Parser", "collect", "parse"]

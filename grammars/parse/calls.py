@@ -44,9 +44,8 @@ from grammars.wire.format import (
 )
 from grammars.wire.variants import Handle
 
-# In recovery: other keys for the arguments, and keys that may stand beside them.
+# In recovery: other keys for the arguments.
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
-_OTHER_KEYS = ("id", "type", "index")
 
 # Holes that end at white space, so white space before them is skipped.
 _WORDS = (Name, CallId, CallIndex)
@@ -256,8 +255,10 @@ class CallReader:
             raise NotACallError
         parts.name = name or parts.name
         parts.arguments = cast(dict[str, Json], arguments)
-        if not isinstance(node, JsonCall) or node.id is None or id is None:
+        if not isinstance(node, JsonCall) or id is None:
             return
+        if not isinstance(id, str | int):
+            raise NotACallError
         if isinstance(node.id, CallIndex):
             parts.counter, parts.index = node.id, str(id)
         else:
@@ -286,19 +287,19 @@ class CallReader:
         """Finds the arguments in a JSON call. Models may also rename them, leave them out, or
         encode them twice."""
         keys = (node.arguments_key,)
-        others = (node.name_key, node.id_key)
         if self._recover:
-            keys += _ARGUMENT_KEYS
-            others += _OTHER_KEYS
-        if any(key not in keys + others for key in value):
-            raise NotACallError  # other keys would be lost
+            keys = tuple(dict.fromkeys((*keys, *_ARGUMENT_KEYS)))
+        given = [key for key in value if key in keys]
+        others = [key for key in value if key not in (node.name_key, node.id_key, *keys)]
+        is_known = self._recover and all(_says_nothing(key, value[key]) for key in others)
+        if len(given) > 1 or (others and not is_known):
+            raise NotACallError  # they would be lost
         if not self._recover:
             return value.get(node.arguments_key)
-        for key in keys:
-            if key in value:
-                arguments = value[key]
-                return read_json(arguments) if isinstance(arguments, str) else arguments
-        return {}
+        if not given:
+            return {}
+        arguments = value[given[0]]
+        return read_json(arguments) if isinstance(arguments, str) else arguments
 
     def _read_tagged(self, tags: TaggedArguments, parts: _CallParts) -> Steps[None]:
         """Reads all arguments between tags; of a repeated one, the first that is not empty."""
@@ -472,6 +473,18 @@ def find_ways(format: Format, *, recover: bool) -> Sequence[Sequence[CallNode]]:
     if not recover:
         return (format.call,)
     return (format.call, *format.variants) if format.headers is None else ()
+
+
+def _says_nothing(key: str, value: Json) -> bool:
+    """Returns whether a member of a JSON call is one that some models copy from OpenAI's form, and
+    that is the same in each call."""
+    match key:
+        case "type":
+            return value == "function"
+        case "index":
+            return isinstance(value, int)
+        case _:
+            return False
 
 
 def _find_stops(nodes: Sequence[CallNode]) -> str:

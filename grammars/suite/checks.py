@@ -8,13 +8,12 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 
+from grammars.suite.parser_output import Reading, as_reading
 from grammars.suite.reading import (
     CheckedParser,
     ParserFailure,
-    Reading,
     WholeParser,
     are_same_calls,
-    as_reading,
     find_lost,
     is_push,
     is_same,
@@ -25,6 +24,7 @@ from grammars.suite.strategies import (
     TEXTS,
     Written,
     chunkings,
+    habits,
     mutations,
     tools,
     truncations,
@@ -99,9 +99,9 @@ def same_in_every_cut(subject: CheckedParser, data: DataObject) -> None:
         return
     check = "same_in_every_cut"
     written = data.draw(written_turns(subject, tags=subject.claims.damage))
-    text = written.text
+    text, texts = written.text, subject.format.texts
     if subject.claims.damage:
-        text = data.draw(st.just(text) | mutations(text, subject.format.texts))
+        text = data.draw(st.just(text) | mutations(text, texts) | habits(text, texts))
     pieces = data.draw(chunkings(text))
     wanted, _ = listen(subject.factory, written.tools, [text], check=check)
     got, _ = listen(subject.factory, written.tools, pieces, check=check)
@@ -148,7 +148,8 @@ def survives_edits(subject: CheckedParser, data: DataObject) -> None:
     """A damaged text is read; nothing is lost, and nothing is reported twice."""
     check = "survives_edits"
     written = data.draw(written_turns(subject, tags=subject.claims.damage))
-    text = data.draw(mutations(written.text, subject.format.texts))
+    texts = subject.format.texts
+    text = data.draw(mutations(written.text, texts) | habits(written.text, texts))
     got = _read_damaged(subject, written.tools, text, check=check)
     if got is None or not subject.claims.damage:
         return

@@ -1,4 +1,4 @@
-"""The result of any parser, and how results are compared with each other and with a text."""
+"""How parsers are asked, and how their results are compared with each other and with a text."""
 
 import json
 import re
@@ -10,18 +10,18 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from hypothesis.errors import HypothesisException
 
-from grammars.parse.parser import collect
 from grammars.schema.nodes import Json
+from grammars.suite.parser_output import (
+    BrokenParser,
+    ParserRefusal,
+    Reading,
+    as_events,
+    as_reading,
+    read_result,
+)
 from grammars.turn import (
-    ArgumentsDelta,
-    CallCut,
-    CallOpened,
-    CallRead,
-    ContentDelta,
     Event,
-    ReasoningDelta,
     Tool,
-    Turn,
     decode_arguments,
 )
 from grammars.wire.format import Format
@@ -33,32 +33,6 @@ begins with a letter that a backslash before it could turn into a JSON escape.""
 KEYS = ("city", "days", "unit", "note", "lines", "options")
 """The keys of all objects in calls of the suite."""
 
-_EVENTS = (ReasoningDelta, ContentDelta, CallOpened, ArgumentsDelta, CallRead, CallCut)
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a parser has read.
-
-    Args:
-        content, reasoning: the text of each.
-        calls: the name and the arguments of each call; arguments that are not valid JSON are text.
-        unfinished: the text of a call that was cut short, if the parser separates it from content.
-    """
-
-    content: str = ""
-    reasoning: str = ""
-    calls: Sequence[tuple[str, Any]] = ()
-    unfinished: str = ""
-
-    @property
-    def texts(self) -> Iterable[str]:
-        """All texts in it."""
-        yield from (self.content, self.reasoning, self.unfinished)
-        for name, arguments in self.calls:
-            yield name
-            yield from _find_texts(arguments)
-
 
 @dataclass(frozen=True)
 class Claims:
@@ -68,9 +42,13 @@ class Claims:
         reasoning: it separates reasoning blocks from content.
         types: it reads arguments by the types of the schema; without this, 5 and "5" are the same.
         space: it removes the white space that a format writes around content.
-        damage: it loses nothing of text that is damaged or cut short.
+        damage: it loses nothing of text that is damaged or cut short. Needs `content`.
         exact: it distinguishes 1.0 from 1; and it knows which type raw text has if two are
             possible.
+        content: it returns the text outside of the calls.
+
+    Raises:
+        ValueError: `damage` without `content`.
     """
 
     reasoning: bool = True
@@ -78,30 +56,14 @@ class Claims:
     space: bool = True
     damage: bool = True
     exact: bool = True
+    content: bool = True
+
+    def __post_init__(self) -> None:
+        if self.damage and not self.content:
+            raise ValueError("a parser that claims damage has to claim content, too")
 
 
 ALL_CLAIMS = Claims()
-
-
-@dataclass(frozen=True)
-class Streamed:
-    """Everything that a parser has reported in pieces, if it returns that at the end.
-
-    Args:
-        reading: what the pieces add up to.
-        events: the pieces, in order.
-    """
-
-    reading: Reading
-    events: Sequence[Event]
-
-
-class ParserRefusal(Exception):  # noqa: N818  an answer of a parser, and no error of ours
-    """The parser refuses a text, because it cannot read it."""
-
-
-class BrokenParser(Exception):  # noqa: N818  as above
-    """The parser gives no answer, or an invalid one."""
 
 
 @runtime_checkable
@@ -122,9 +84,12 @@ class WholeParser(PushParser, Protocol):
 
 Factory: TypeAlias = Callable[[Sequence[Tool]], PushParser | Callable[[str], object]]
 """Makes a parser for the offered tools (`tool.name`, `tool.schema.source`): a function of the whole
-text, or an object with `feed` and `close`, and `read` if it reads whole texts in another way. The
-function, `read` and `close` return a `Reading`, a `Turn` or the remaining events; `feed` returns
-events of `grammars.turn`, or nothing. `close` may return everything at once, as `Streamed`."""
+text, or an object with `feed` and `close`, and `read` if it reads whole texts in another way.
+
+The function and `read` return a `Reading`, a `Turn`, or a list of calls. `feed` returns what the
+text adds: deltas (objects with `content`, `reasoning` and `calls`, as behind a pipe), events of
+`grammars.turn`, or nothing. `close` returns the remaining deltas or events, or the whole result: a
+`Reading` or a `Turn`, or everything at once as `Streamed`."""
 
 
 @dataclass(frozen=True)
@@ -198,11 +163,9 @@ def listen(
         parser = factory(tools)
         if isinstance(parser, PushParser):
             for piece in pieces:
-                events += _as_events(parser.feed(piece)) or []
-            end = parser.close()
-        else:
-            end = parser("".join(pieces))
-        return as_reading(end, events), events
+                events += as_events(parser.feed(piece))
+            return as_reading(parser.close(), events), events
+        return read_result(parser("".join(pieces))), events
 
 
 def read_whole(factory: Factory, tools: Sequence[Tool], text: str, *, check: str) -> Reading:
@@ -214,9 +177,9 @@ def read_whole(factory: Factory, tools: Sequence[Tool], text: str, *, check: str
     with _failures(check, tools, [text], in_pieces=False):
         parser = factory(tools)
         if isinstance(parser, WholeParser):
-            return as_reading(parser.read(text), [])
+            return read_result(parser.read(text))
         if not isinstance(parser, PushParser):
-            return as_reading(parser(text), [])
+            return read_result(parser(text))
     return listen(factory, tools, [text], check=check)[0]
 
 
@@ -243,36 +206,11 @@ def is_push(factory: Factory) -> bool:
     return isinstance(factory(()), PushParser)
 
 
-def as_reading(value: object, events: list[Event]) -> Reading:
-    """Converts the final value of a parser to a reading; adds its events to `events`."""
-    if isinstance(value, Reading):
-        calls = [(name, decode_arguments(arguments)) for name, arguments in value.calls]
-        return replace(value, calls=calls)
-    if isinstance(value, Streamed):
-        events += value.events
-        return as_reading(value.reading, events)
-    if isinstance(value, Turn):
-        calls = [(call.name, call.arguments) for call in value.calls]
-        return Reading(value.content, value.reasoning, calls=calls, unfinished=value.unfinished)
-    rest = _as_events(value)
-    if rest is None:
-        raise TypeError(f"neither a Reading nor a Turn nor events: {value!r}")
-    events += rest
-    return as_reading(collect(events), [])
-
-
-def _as_events(value: object) -> list[Event] | None:
-    if not isinstance(value, list):
-        return None
-    for event in cast(list[object], value):
-        if not isinstance(event, _EVENTS):
-            return None
-    return cast(list[Event], value)
-
-
 def is_same(a: Reading, b: Reading, claims: Claims = ALL_CLAIMS) -> bool:
     """Returns whether two readings are equal as far as the parser's claims go. In JSON, 1, 1.0 and
     true are different."""
+    if not claims.content:
+        a, b = replace(a, content=""), replace(b, content="")
     if not claims.space:
         a = replace(a, content=a.content.strip(), reasoning=a.reasoning.strip())
         b = replace(b, content=b.content.strip(), reasoning=b.reasoning.strip())
@@ -371,18 +309,3 @@ def _may_repeat(text: str, reading: Reading) -> bool:
         if 0 < holders < text.count(key):
             return True
     return False
-
-
-def _find_texts(value: Json) -> Iterable[str]:
-    match value:
-        case str():
-            yield value
-        case list():
-            for item in cast(list[Json], value):
-                yield from _find_texts(item)
-        case dict():
-            for key, item in cast(dict[str, Json], value).items():
-                yield key
-                yield from _find_texts(item)
-        case _:  # other values have no text
-            pass

@@ -9,7 +9,7 @@ and damages the texts; `assert_parser` checks properties that every parser must 
     def make_parser(tools):
         def parse(text):
             content, calls = my_parser(text, [tool.schema.source for tool in tools])
-            return Reading(content=content, calls=[(c.name, c.arguments) for c in calls])
+            return Reading(content=content, calls=calls)
         return parse
 
     def test_my_parser():
@@ -33,6 +33,7 @@ except ImportError as e:
     raise ImportError(message) from e
 
 from grammars.suite.checks import CHECKS, Check
+from grammars.suite.parser_output import ParserRefusal, Reading
 from grammars.suite.reading import (
     ALL_CLAIMS,
     CheckedParser,
@@ -40,7 +41,6 @@ from grammars.suite.reading import (
     Factory,
     ParserFailure,
     PushParser,
-    Reading,
 )
 from grammars.suite.strategies import (
     Written,
@@ -55,10 +55,13 @@ from grammars.suite.strategies import (
 from grammars.wire.format import Format
 
 __all__ = [
+    "CHECKS",
     "Claims",
+    "DataObject",
     "Factory",
     "Failure",
     "ParserFailure",
+    "ParserRefusal",
     "PushParser",
     "Reading",
     "Written",
@@ -104,6 +107,7 @@ def assert_parser(
     *,
     claims: Claims = ALL_CLAIMS,
     settings: settings | None = None,
+    checks: Sequence[Check] = CHECKS,
 ) -> None:
     """Checks a parser of texts in this format.
 
@@ -116,12 +120,13 @@ def assert_parser(
         format: the wire format.
         claims: what the parser claims to do; by default, all of it.
         settings: of Hypothesis, for each check; 100 examples by default.
+        checks: the checks to make; by default, all of them.
 
     Raises:
         ParserFailure: the first check that fails, an AssertionError.
     """
     subject = CheckedParser(factory, format, claims)
-    for check in CHECKS:
+    for check in checks:
         _run(check, subject, chosen=settings or DEFAULT)
 
 

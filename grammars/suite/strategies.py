@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -260,4 +261,53 @@ def mutations(draw: DrawFn, text: str, pieces: Sequence[str] = ()) -> str:
                 text = text[:end] + text[start:end] + text[end:]
             case _:
                 text = text[:start] + draw(st.sampled_from(added)) + text[start:]
+    return text
+
+
+_HABITS = (
+    (r"(?s)\A(.*)\Z", r"```json\n\1\n```"),  # a fence of Markdown around everything
+    (r"(?s)(\{.*\})", r"```json\n\1\n```"),  # and around the JSON alone
+    (r"(?s)(\{.*\})", r"[\1]"),
+    (r'"', "'"),
+    (r"\}", ",}"),
+    (r"\]", ",]"),
+    (r"\btrue\b", "True"),
+    (r"\bnull\b", "None"),
+    (r'"(\w+)": ', r"\1: "),
+    (r'\{"', r'{"id": "call_1", "'),
+    (r'\{"', r'{"id": {"zorn": 1}, "'),
+    (r'\{"', r'{"type": "function", "index": 0, "'),
+    (r'\{"', r'{"type": "zorn", "'),
+    (r'\{"', r'{"reason": "kvelp", "'),
+    (r'\{"', r'{ /* kvelp */ "'),
+    (r'"arguments"', '"parameters"'),
+    (r'"(arguments|parameters)"', r'"args": {"note": "zorn"}, "\1"'),
+    (r'("arguments": ?)\{', r'\1"kvelp", "others": {'),
+    (r"\n", ""),
+    (r"\n", "\n\n    "),
+    (r"\n", "\r\n"),
+    (r" ", "\u00a0"),
+    (r"(?s)\A(.*)\Z", r"kvelp \1 jinqa"),
+    (r"(?s)\A(.*)\Z", r"<think>\nkvelp \1\n</think>\njinqa"),
+    (r"(?s)\A(.*)\Z", r"\1<|im_end|>"),
+    (r"(?s).\Z", "\ufffd"),  # half a character at the end
+    (r"(?s).\Z", "\udce2"),
+)
+"""What models without a mask make of a call: an expression, and what they write instead of it."""
+
+
+@st.composite
+def habits(draw: DrawFn, text: str, tags: Sequence[str] = ()) -> str:
+    """Writes the text as models without a mask often do: with a fence, other quotes, other keys,
+    without an opener or with two, and so on; one or two of these, in one place or in all.
+
+    Args:
+        tags: the tags of the format.
+    """
+    for _ in range(draw(st.integers(1, 2))):
+        choices = [*_HABITS]
+        for tag in tags:
+            choices += [(re.escape(tag), ""), (re.escape(tag), r"\g<0>\g<0>")]
+        pattern, written = draw(st.sampled_from(choices))
+        text = re.sub(pattern, written, text, count=draw(st.sampled_from([0, 1])))
     return text

@@ -20,6 +20,7 @@ def test_the_failure_stays_mended(row: Mapping[str, Any], markers: str) -> None:
 
 def test_all_rows_are_read() -> None:
     assert len(ROWS) == len(list(read_packaged_rows())) > 70
+    assert len({row["id"] for row in ROWS}) == len(ROWS)
 
 
 def _shorten(value: Any) -> Any:

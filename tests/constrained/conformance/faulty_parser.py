@@ -7,19 +7,21 @@ import json
 import sys
 import time
 
-WORD = "woxam"
+WORD, OTHER_WORD = "woxam", "zorn"
 
 
 def main(fault: str) -> None:
     for line in sys.stdin:
         request = json.loads(line)
-        told = {"can": [], "content": request.get("text")}
+        told = {"can": ["content"], "content": request.get("text")}
         if WORD in line:
             match fault:
                 case "hangs":
                     time.sleep(60)
-                case "dies":
+                case "dies" | "dies or says no":
                     sys.exit("no more of this")
+                case "dies in Node.js":
+                    sys.exit("at line 1\nSyntaxError: no more of this\n    at read\n\nNode.js v20")
                 case "chatters":
                     print("reading ...", flush=True)
                 case "another id":
@@ -28,6 +30,8 @@ def main(fault: str) -> None:
                     told = {"calls": [{"name": 5}]}
                 case "says no":
                     told = {"error": "not today"}
+        elif OTHER_WORD in line and fault == "dies or says no":
+            told = {"error": "not today"}
         print(json.dumps({"id": request["id"], **told}), flush=True)
 
 

@@ -60,6 +60,7 @@ def test_our_parser_passes_with_all_that_can_be_claimed() -> None:
     [
         ("hangs", "no answer", "no answer within 0.2 s"),
         ("dies", "crash", "the process ended with exit code 1: no more of this"),
+        ("dies in Node.js", "crash", "the process ended with exit code 1: SyntaxError: no more"),
         ("chatters", "form of the answer", "the answer is not JSON: 'reading ...'"),
         ("another id", "form of the answer", "the answer has the id 0 instead of "),
         ("another form", "form of the answer", "/calls/0 of the answer has no arguments"),
@@ -79,6 +80,22 @@ def test_the_line_of_a_finding_works_without_us() -> None:
     result = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert "no more of this" in result.stderr
+
+
+def test_a_known_finding_hides_no_fault_of_another_kind() -> None:
+    line, checks = faulty("dies or says no"), [invents_nothing]
+    (first,) = check_parser(line, HERMES, checks=checks, examples=20, timeout=60).findings
+    report = check_parser(
+        line, HERMES, checks=checks, known=[first.id], examples=20, timeout=60, max_lost=60
+    )
+    assert report.findings[0].id == first.id
+    kinds = {kind for finding in report.findings for kind in finding.kinds}
+    assert kinds == {FaultKind.CRASH, FaultKind.REFUSAL}
+
+
+def test_damage_cannot_be_claimed_without_content() -> None:
+    with pytest.raises(RequestError, match="claims damage has to claim content"):
+        check_parser(command("none", "damage"), HERMES, examples=1)
 
 
 def test_a_call_that_a_stream_tells_twice_is_found() -> None:
@@ -125,7 +142,7 @@ def test_the_parsers_of_the_documentation_answer(language: str) -> None:
         program = [find_node(), str(PARSERS / "hermes.mjs")]
     report = check_parser(shlex.join(program), HERMES, checks=[reads_back], examples=10)
     assert report.findings == []
-    assert report.abilities.names == ()
+    assert report.abilities.names == ("content",)
 
 
 def test_the_command_prints_findings_and_tells_by_its_code(run: Run, tmp_path: Path) -> None:

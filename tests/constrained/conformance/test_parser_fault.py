@@ -3,7 +3,8 @@
 import pytest
 
 from constrained.conformance.parser_fault import find_kinds
-from grammars.suite.reading import Claims, ParserFailure, Reading
+from grammars.suite.parser_output import Reading
+from grammars.suite.reading import Claims, ParserFailure
 from grammars.turn import ContentDelta
 
 LOOSE = Claims(types=False, space=False)

@@ -1,0 +1,114 @@
+"""What the page on testing parsers shows: its example fails where it says, and what it installs is
+enough."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from grammars.formats import HERMES
+from grammars.suite import CHECKS, Claims, Reading, find_failures
+from grammars.suite.parser_output import as_reading, read_result
+from grammars.turn import Tool, ToolCall
+from tests.snippets import ROOT, read_snippets
+
+PAGE = (ROOT / "docs/testing-parsers.md").read_text("utf-8")
+FEW = settings(max_examples=20, derandomize=True, database=None)
+
+
+@pytest.fixture(scope="module")
+def example() -> dict[str, Any]:
+    (code,) = [one.code for one in read_snippets(PAGE) if one.language == "python"]
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return names
+
+
+def test_the_example_fails_only_where_it_says(example: dict[str, Any]) -> None:
+    found = find_failures(
+        example["make_parser"], HERMES, claims=example["CLAIMS"], settings=FEW, seed=1
+    )
+    assert {failure.check for failure in found} == set(example["KNOWN"])
+    assert "</tool_call>" in found[0].text
+
+
+class Streaming:
+    """The parser of the example, with deltas as the page describes them."""
+
+    def __init__(self, tools: Sequence[Tool], *, spoils: str, example: dict[str, Any]):
+        self._tools, self._spoils, self._example = tools, spoils, example
+        self._text = ""
+
+    def feed(self, text: str) -> list[dict[str, Any]]:
+        self._text += text
+        return []
+
+    def close(self) -> list[dict[str, Any]]:
+        deltas: list[dict[str, Any]] = []
+        for index, call in enumerate(self._example["parse"](self._text, self._tools)):
+            name, arguments = call
+            text = json.dumps(arguments) + self._spoils
+            deltas.append({"calls": [{"index": index, "name": name}]})
+            deltas.append({"calls": [{"index": index, "arguments": text}]})
+        return deltas
+
+
+@pytest.mark.parametrize(("spoils", "fails"), [("", set()), ("}", {"reads_back"})])
+def test_deltas_add_up_to_calls(example: dict[str, Any], spoils: str, fails: set[str]) -> None:
+    checks = [check for check in CHECKS if check.__name__ in ("reads_back", "streams_append")]
+    found = find_failures(
+        lambda tools: Streaming(tools, spoils=spoils, example=example),
+        HERMES,
+        claims=example["CLAIMS"],
+        settings=FEW,
+        checks=checks,
+    )
+    assert {failure.check for failure in found} >= fails
+    assert bool(found) == bool(fails)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("f", {"a": 1}),
+        ["f", '{"a": 1}'],
+        {"name": "f", "arguments": {"a": 1}},
+        {"type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}},
+        ToolCall("f", {"a": 1}),
+    ],
+)
+def test_calls_may_have_any_common_form(call: Any) -> None:
+    assert as_reading(Reading(calls=[call]), []).calls == [("f", {"a": 1})]
+    assert read_result([call]).calls == [("f", {"a": 1})]
+
+
+@pytest.mark.parametrize("call", [{"name": "f"}, {"name": "f", "args": {}}, "f", 5, ("f",)])
+def test_what_is_no_call_is_an_error_that_shows_it(call: Any) -> None:
+    with pytest.raises(TypeError, match=f"pair of name and arguments.*{re.escape(repr(call))}"):
+        read_result([call])
+
+
+def test_claims_of_damage_need_content() -> None:
+    with pytest.raises(ValueError, match="has to claim content"):
+        Claims(content=False)
+
+
+def test_what_the_page_installs_is_all_but_llama_cpp() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = {dependency.partition(">")[0] for dependency in project["dependencies"]}
+    line = next(line for line in PAGE.splitlines() if line.startswith("pip install hypothesis"))
+    assert set(line.split()[2:]) == needed - {"llama-cpp-python", "huggingface-hub"} | {
+        "hypothesis"
+    }
+    code = (
+        "import sys\n"
+        "for name in ('llama_cpp', 'huggingface_hub'): sys.modules[name] = None\n"
+        "import constrained.conformance.parser_check, constrained.conformance.case_export\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
