@@ -407,7 +407,9 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
     loose = find_loose(prefix, suffix, *(p.text for p in pieces if p.kind == "text"))
     begins_with_object = prefix.startswith("{") or (pieces[0].kind == "call" and not prefix)
     opens = not sample.layout.opening and not begins_with_object
-    nodes: list[Node] = list(make_nodes(prefix, loose, opens=opens))
+    nodes: list[Node] = list(
+        make_nodes(prefix, loose, opens=opens, opens_part=sample.layout.opens_part)
+    )
     for piece in pieces:
         if piece.kind == "text":
             nodes += make_nodes(piece.text, loose)

@@ -16,7 +16,14 @@ from typing import Any
 
 from grammars.errors import Error
 from grammars.infer.probes import TEXT, USER, Render, make_tool, show_call
-from grammars.infer.text import TAG, common_prefix, find_tag, fold_marks, leading_space
+from grammars.infer.text import (
+    TAG,
+    common_prefix,
+    find_tag,
+    fold_marks,
+    leading_space,
+    match_opener,
+)
 from grammars.schema.nodes import Json
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import Start, State, ToolCall
@@ -70,12 +77,13 @@ _OPENED: tuple[tuple[str, str], ...] = (
 )
 # What a prompt may close at once, too; open it would be the header of a turn (`<|turn>model`).
 _CLOSED = (*_OPENED, (r"<\|(\w+)>\w+", r"<\1|>"))  # <|channel>thought, <channel|>
-# `/think`; ` to=self<|message|>`; `<|channel|>analysis<|message|>`; `thoughts<|message|>`
-_HEADER_NAME = re.compile(rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})?\w+{_TAG}\s*")
+# `/think`; ` to=self<|message|>`; `<|channel|>analysis<|message|>`; `thoughts<|message|>`;
+# `thought"}<|body|>` after `{"kind": "`
+_HEADER_NAME = re.compile(
+    rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})?\w+[\"')\]}}]*{_TAG}\s*"
+)
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_WITH_ATTRIBUTES = r"<\w[\w:.-]*(?:\s+[\w:.-]+=[^\s<>]+)+>"  # <think effort="high">
-_LEVELS = "none|minimal|low|medium|high|xhigh|max|auto|on|off|true|false"
-_LEVEL = rf"(?<==)[\"']?(?i:\d+(?:\.\d+)?|{_LEVELS})[\"']?(?=[\s>\]])"  # of effort, in a tag
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
 
 _WORD = re.compile(r"[^\W\d_]{3,}|[^\W\d_\x00-\x7f]{2,}")  # 思考 is one, too
@@ -462,10 +470,7 @@ def find_opener(prompt: str, block: Reasoning) -> Marker:
     """Returns the opener of a block as a prompt writes it. A number or a level of effort may be
     another one than in the block: `<think effort="low">`, `<think budget="512">`. Other values tell
     thoughts from answers: `<msg kind="thought">`."""
-    fixed = re.split(_LEVEL, block.opener.text)
-    if len(fixed) == 1 or not re.fullmatch(r"<[^<>]+>|\[[^\[\]]+\]", block.opener.text):
-        return block.opener
-    written = re.findall(_LEVEL.join(map(re.escape, fixed)), prompt)
+    written = [found[0] for found in match_opener(block.opener.text).finditer(prompt)]
     return Marker(written[-1]) if written else block.opener
 
 

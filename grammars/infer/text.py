@@ -37,6 +37,26 @@ _OPENERS = (
     r"[^\w\s\"'{}]{1,4}[^\W\d_]\w+[^\w\s\"'{}]{1,4}",
 )
 
+# Words and all up to a tag: `call to=`, `call", "tool": "`.
+_WORDS = re.compile(r"[^\W\d_]\w{2,}[^<>\n]+")
+
+_EFFORTS = "none|minimal|low|medium|high|xhigh|max|auto|on|off|true|false"
+# The effort or the budget of a thought, in the tag that opens it: `<think effort="low">`,
+# `<budget:512>`, `<|think_low|>`. After a low line, a number is more likely a part of a name.
+_LEVEL = (
+    rf"(?:(?<=[=:])[\"']?(?i:\d+(?:\.\d+)?|{_EFFORTS})[\"']?|(?<=[_-])(?i:{_EFFORTS}))"
+    r"(?=[\s>\]|])"
+)
+
+
+def match_opener(opener: str) -> re.Pattern[str]:
+    """Returns a pattern for what opens a block. In a tag, a level of effort or a number may be
+    another one."""
+    fixed = re.split(_LEVEL, opener)
+    if len(fixed) == 1 or not re.fullmatch(r"<[^<>]+>|\[[^\[\]]+\]", opener):
+        return re.compile(re.escape(opener))
+    return re.compile(_LEVEL.join(map(re.escape, fixed)))
+
 
 def fold_marks(text: str) -> str:
     """Returns the text with a letter in place of each mark that belongs to a letter, as the vowels
@@ -111,20 +131,24 @@ def merge_literals(nodes: Iterable[N]) -> tuple[N | Literal, ...]:
     return tuple(merged)
 
 
-def make_nodes(text: str, loose: Iterable[str] = (), *, opens: bool = False) -> tuple[Fixed, ...]:
+def make_nodes(
+    text: str, loose: Iterable[str] = (), *, opens: bool = False, opens_part: bool = False
+) -> tuple[Fixed, ...]:
     """Makes nodes of fixed text: tags become markers, everything else becomes literals.
 
     Args:
         text: fixed text.
         loose: names of tags whose closers are literal.
         opens: a call begins with this text, so its first node is a marker.
+        opens_part: this text follows the header of a message, and what is no call has another text
+            there: any words are a marker.
 
     Raises:
         DetectError: nothing in front could be a marker.
     """
     nodes: list[Fixed] = []
     if opens and not re.match(TAG, text):
-        opener = _read_opener(text)
+        opener = _read_opener(text, opens_part=opens_part)
         nodes.append(Marker(opener))
         text = text.removeprefix(opener)
     closers = {f"</{name}>" for name in loose}
@@ -137,8 +161,10 @@ def make_nodes(text: str, loose: Iterable[str] = (), *, opens: bool = False) -> 
     return merge_literals(nodes)
 
 
-def _read_opener(text: str) -> str:
+def _read_opener(text: str, *, opens_part: bool) -> str:
     for pattern in _OPENERS:
         if opener := re.match(pattern, fold_marks(text)):
             return text[: opener.end()]
+    if opens_part and (opener := _WORDS.match(fold_marks(text))):
+        return text[: opener.end()]
     raise DetectError(f"no tag opens a call: it begins with {text[:20]!r}")

@@ -30,6 +30,8 @@ class CallLayout:
         rest: the text after the last call: the text that closes the calls, and the end of the turn.
         lead: the beginning of the first call, which the generation prompt has written.
         several: the texts around two calls, if they are others than those around one.
+        opens_part: a call begins right after the header of a message that all parts of a turn have,
+            and content there begins with a text of its own.
     """
 
     rest: str
@@ -39,12 +41,18 @@ class CallLayout:
     between: str = ""
     lead: str = ""
     several: "CallLayout | None" = None
+    opens_part: bool = False
 
-    def without_lead(self) -> "CallLayout":
+    def without_lead(self, *, opens_part: bool) -> "CallLayout":
         """Returns the layout with the text of the generation prompt between two calls instead of in
         a call."""
-        prefix = self.prefix.removeprefix(self.lead)
-        return replace(self, prefix=prefix, between=self.between + self.lead, lead="")
+        return replace(
+            self,
+            prefix=self.prefix.removeprefix(self.lead),
+            between=self.between + self.lead,
+            lead="",
+            opens_part=opens_part,
+        )
 
 
 def find_layout(
