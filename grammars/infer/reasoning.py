@@ -78,9 +78,9 @@ _OPENED: tuple[tuple[str, str], ...] = (
 # What a prompt may close at once, too; open it would be the header of a turn (`<|turn>model`).
 _CLOSED = (*_OPENED, (r"<\|(\w+)>\w+", r"<\1|>"))  # <|channel>thought, <channel|>
 # `/think`; ` to=self<|message|>`; `<|channel|>analysis<|message|>`; `thoughts<|message|>`;
-# `thought"}<|body|>` after `{"kind": "`
+# `thought"}<|body|>` after `{"kind": "`; `<|mode:think|>`
 _HEADER_NAME = re.compile(
-    rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})?\w+[\"')\]}}]*{_TAG}\s*"
+    rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})?\w+[\"')\]}}]*{_TAG}\s*|{_TAG}\s*"
 )
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_WITH_ATTRIBUTES = r"<\w[\w:.-]*(?:\s+[\w:.-]+=[^\s<>]+)+>"  # <think effort="high">
@@ -101,8 +101,9 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
     separate message, its closer includes the common beginning of the next message's header.
     """
     template = _Template(render_chat)
+    prompt = template.find_prompt()
     for kwargs, messages in itertools.product(({}, _ON), _messages()):
-        found = {place: _read_block(place) for place in template.find_places(messages, kwargs)}
+        found = {place: _read_block(place, prompt) for place in template.find_places(messages, kwargs)}
         blocks = [block for block in found.values() if block is not None]
         if any(block is not None and place.is_late for place, block in found.items()):
             return template.find_opened()  # a thought after text or calls is no block of a format
@@ -176,6 +177,11 @@ class _Template:
         except Error:
             return ""
 
+    def find_prompt(self) -> str:
+        """Returns the generation prompt without white space at its end."""
+        opened, plain = (self.render(opening=on) for on in (True, False))
+        return find_prompt(opened, plain).rstrip()
+
     def find_thoughts(self) -> Iterator[_Surroundings]:
         """Yields the text around a thought, for every way to pass one that the template reads."""
         for kwargs, messages in itertools.product(({}, _ON), _messages()):
@@ -218,8 +224,7 @@ class _Template:
     def find_continued(self) -> Reasoning | None:
         """Finds a block that continues the header of the prompt and ends with that header again.
         HyperCLOVAX writes `assistant/think`."""
-        opened, plain = (self.render(opening=on) for on in (True, False))
-        prompt = find_prompt(opened, plain).rstrip()
+        prompt = self.find_prompt()
         for surroundings in self.find_thoughts() if prompt else ():
             name = surroundings.head.rpartition(prompt)[2]
             end, found, _ = surroundings.tail.partition(prompt)
@@ -277,8 +282,9 @@ def _mention(prompts: Iterable[str], block: Reasoning) -> bool:
     return False
 
 
-def _read_block(surroundings: _Surroundings) -> Reasoning | None:
-    """Returns the block around a thought; None if the texts around it are no block."""
+def _read_block(surroundings: _Surroundings, prompt: str) -> Reasoning | None:
+    """Returns the block around a thought; None if the texts around it are no block, or if it is a
+    message of its own, after which the generation prompt follows again."""
     head, tail = surroundings.head.rstrip(), surroundings.tail.lstrip()
     opening = re.search(f"{_TAGS_AND_WORD}$", head)
     closing = re.match(_TAGS_AND_WORD, tail)
@@ -289,6 +295,8 @@ def _read_block(surroundings: _Surroundings) -> Reasoning | None:
     if opening and any(header.endswith(opening[0]) for header in surroundings.headers):
         opening = _find_named_opener(surroundings)
     if not (opening and closing):
+        return None
+    if prompt.strip() and tail[closing.end() :].lstrip().startswith(prompt.strip()):
         return None
     return Reasoning(
         Marker(opening[0]),

@@ -72,9 +72,12 @@ def find_layout(
         return CallLayout(after, prefix=head)
     prefix = common_suffix(header + head, amid).lstrip()
     lead = ""
-    if len(prefix) > len(head):  # Functionary 3.2: the prompt ends with `>>>`
+    if len(prefix) > len(head):
         lead = prefix[: len(prefix) - len(head)]
-        head = prefix
+        if _begins_part(lead, header):  # Functionary 3.2: the prompt ends with `>>>`
+            head = prefix
+        else:  # `(call)` ends with a sign that `(assistant)` ends with, too
+            prefix, lead = head, ""
     suffix = common_prefix(amid, after).rstrip()
     if len(prefix) + len(suffix) > len(amid):
         suffix = suffix[: len(amid) - len(prefix)].rstrip()
@@ -88,6 +91,14 @@ def find_layout(
         between=amid[len(suffix) : len(amid) - len(prefix)],
         lead=lead,
     )
+
+
+def _begins_part(lead: str, header: str) -> bool:
+    """Returns whether the text at the end of a header is not the end of a word between signs, or of
+    another text: nothing precedes it, or a line break, or a tag."""
+    before = header.removesuffix(lead)
+    tags = find_tags(before)
+    return not before or before.endswith("\n") or bool(tags and before.endswith(tags[-1]))
 
 
 def _drop_numbers(text: str) -> str:
