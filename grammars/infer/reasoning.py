@@ -103,14 +103,15 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
     template = _Template(render_chat)
     prompt = template.find_prompt()
     for kwargs, messages in itertools.product(({}, _ON), _messages()):
-        found = {place: _read_block(place, prompt) for place in template.find_places(messages, kwargs)}
+        places = list(template.find_places(messages, kwargs))
+        found = {place: _read_block(place, prompt) for place in places}
         blocks = [block for block in found.values() if block is not None]
         if any(block is not None and place.is_late for place, block in found.items()):
             return template.find_opened()  # a thought after text or calls is no block of a format
         if len({block.closer for block in blocks}) > 1:
             return None  # only the next text closes it, which no format can describe
         if blocks:
-            return blocks[0]
+            return replace(blocks[0], empty=template.find_empty(blocks[0], kwargs))
     return (
         template.find_continued()
         or template.find_worded()
@@ -203,6 +204,15 @@ class _Template:
             plain = self.render({"role": "assistant", "content": TEXT}, **kwargs)
             of_user, of_assistant = plain.partition(USER)[0], plain.partition(TEXT)[0]
             yield _Surroundings(head, tail, headers=(of_user.rstrip(), of_assistant.rstrip()))
+
+    def find_empty(self, block: Reasoning, kwargs: Mapping[str, Any]) -> str:
+        """Returns the empty block in front of an answer without a thought, if its opener is another
+        one than that of the block; else ""."""
+        text = self.render({"role": "assistant", "content": TEXT}, **kwargs).rpartition(USER)[2]
+        opener = match_opener(block.opener.text).pattern
+        written = re.search(rf"{opener}\s*{re.escape(block.closer.text)}", text)
+        is_other = written is not None and not written[0].startswith(block.opener.text)
+        return written[0] if written and is_other else ""
 
     def find_worded(self) -> Reasoning | None:
         """Finds a block at the beginning of a turn that a word opens, such as `Thought: ` up to the

@@ -19,7 +19,8 @@ _NUMBER = re.compile(r"[0-9]+|.", re.DOTALL)
 # (Command R+), long enough to stand for itself; words up to a colon, `FUNCTION CALL:`, or that
 # fill a line, `BEGIN CALLS`, or both in a heading, `### Tool call:`; a tag with attributes,
 # `<code lang="ts">`, or up to the name, `<code lang="ts" fn="`, `<|assistant to=tool/`; `[CALL `,
-# `[CALL id=`, `[[CALL `; the recipient of a message, `to=functions.`; a run
+# `[CALL id=`, `[[CALL `; the recipient of a message, `to=functions.`, or a variable that is set,
+# `export TOOL=`; a word after a symbol beyond ASCII, which text parts from words, `▁Tool `; a run
 # such as `>>>` (Functionary 3.2), with the word after it, for "```" opens other text as well; a
 # word between signs, `[[call]]`. A word that but a blank or a sign of prose closes, `Call` or
 # `tool(`, could stand in any answer.
@@ -32,7 +33,8 @@ _OPENERS = (
     r"#{1,6} [^\W\d_]\w{2,}(?: \w+)*(?:\s?[:：]|\n)",
     r"<\W?\w{2,}(?:\s+[\w-]+=(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+))*\s+[\w-]+=[\"']?(?:[\w-]+[./:])*$",
     r"\[[A-Z][A-Z_]{2,}[ :=][\"']?$|\[\w+ [\w-]+=[\"']?$|(?:\[\[|<<)\w{3,}[ :=]$",
-    r"[^\W\d_]\w+=(?:\w+[.:/])?$",
+    r"(?:[^\W\d_]\w{2,} ){0,2}[^\W\d_]\w+=(?:\w+[.:/])?$",
+    r"[\u2190-\u2bff\ue000-\uf8ff]+[^\W\d_]\w{2,}[ :=]",
     r"([^\w\s\"'{}\[\]()])\1{2,}\w*",
     r"[^\w\s\"'{}]{1,4}[^\W\d_]\w+[^\w\s\"'{}]{1,4}",
 )

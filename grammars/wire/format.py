@@ -106,6 +106,8 @@ class Reasoning:
         pad_close: white space before the closer.
         after: white space after the closer.
         starts_closed: a turn without reasoning may begin with the closer.
+        empty: the block with which a turn without reasoning may begin, if its opener is another one
+            than that of a thought: `<think effort="none"></think>`; "": there is none.
         next_opener: the end of the closer, if that is the beginning of the next message.
     """
 
@@ -115,12 +117,18 @@ class Reasoning:
     pad_close: str = ""
     after: str = ""
     starts_closed: bool = False
+    empty: str = ""
     next_opener: str = ""
 
     @property
     def markers(self) -> tuple[str, ...]:
         """The texts of opener and closer, as far as these are markers."""
         return tuple(node.text for node in (self.opener, self.closer) if isinstance(node, Marker))
+
+    @property
+    def skipped(self) -> str:
+        """The text with which a turn without reasoning may begin; "" if there is none."""
+        return self.closer.text if self.starts_closed else self.empty
 
     @property
     def shown(self) -> tuple[str, str]:
