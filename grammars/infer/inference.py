@@ -252,7 +252,10 @@ class _TemplateReader:
         the prompt has already written all of the header that every message of the role has. Else
         None."""
         header, prompt = layout.lead.rstrip(), self.chat.ask(opening=True) or ""
-        names_role = header == self.chat.prompted and _OPEN_HEADER.search(header) is not None
+        block = self.chat.reasoning
+        is_repeated = block is not None and block.next_opener == header
+        is_open = is_repeated or _OPEN_HEADER.search(header) is not None
+        names_role = header == self.chat.prompted and is_open
         is_own = bool(layout.prefix.removeprefix(layout.lead))
         is_gap = names_role and prompt.endswith(header) and is_own
         return layout.lead[len(header) :] if is_gap else None
