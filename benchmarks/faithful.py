@@ -318,7 +318,7 @@ class Bench:
                 faults.append(Fault("refused", trial.kind, text, f"{choice}: behind {taken!r}"))
         if difference := _compare(read, meant):
             faults.append(Fault("misread", trial.kind, text, difference))
-        if _condense(own, turn) != _condense(text, turn):
+        if _condense(own, turn) != _condense(_drop_empty_block(text, turn), turn):
             faults.append(Fault("respelled", trial.kind, text, repr(own)))
         return faults
 
@@ -362,6 +362,13 @@ def _end_after_content(text: str, meant: Turn, ends: Sequence[str]) -> str | Non
     if not places or min(places) > min(names, default=len(after)):
         return None
     return before + found + after[: min(places)]
+
+
+def _drop_empty_block(text: str, turn: CompiledTurn) -> str:
+    """Returns a turn without the empty block that it may begin with, which the renderer leaves
+    out."""
+    block = turn.format.reasoning
+    return text if block is None else text.lstrip().removeprefix(block.empty)
 
 
 def _render(meant: Turn, turn: CompiledTurn, *, default: str) -> str | None:

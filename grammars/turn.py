@@ -331,8 +331,8 @@ def find_reasoning_start(
     | open   | forbidden | the closer                                        |
     | open   | others    | the text of the block                             |
     | closed | any       | perhaps the closer once more                      |
-    | plain  | forbidden | perhaps the closer, if the format `starts_closed` |
-    | plain  | optional  | perhaps the opener, or that closer                |
+    | plain  | forbidden | perhaps what is `skipped`: a closer or a block    |
+    | plain  | optional  | perhaps the opener, or that                       |
     | plain  | required  | the opener                                        |
 
     Neither comes where the prompt has begun what follows (`lead`), and no lone closer in front of
@@ -354,7 +354,7 @@ def find_reasoning_start(
     return ReasoningStart(
         may_open=think is not Think.FORBIDDEN,
         must_open=is_required,
-        may_close=block.starts_closed and not has_answer and not is_required,
+        may_close=bool(block.skipped) and not has_answer and not is_required,
     )
 
 

@@ -161,16 +161,17 @@ class KeywordRules:
             name: the name of the tool.
         """
         texts, words = [""], list[Expression]()
-        for node in nodes[: nodes.index(Name())]:
+        for node in nodes[: nodes.index(self.hole)]:
             match node:
                 case FormatLiteral(text) | Marker(text):
                     texts[-1] += text
+                case Name():
+                    texts[-1] += name
                 case CallId() | CallIndex():
                     words.append(self.builder.terminal(Pattern(node.pattern), "ID"))
                     texts.append("")
                 case _:
-                    raise TypeError("arguments come after the name")
-        texts[-1] += name + self.enclosing.opener
+                    raise TypeError("a call in Python has one hole for arguments")
         rest: list[Expression] = []
         for word, text in zip(words, texts[1:], strict=True):
             rest += [word, self.builder.fixed(text)]

@@ -160,8 +160,8 @@ class _TurnRules:
         """Returns the reasoning block, if the prompt has written none of it."""
         think, lead = self._policy.think, self._state.lead
         closed: Expression | None = None  # the turn without reasoning
-        if block.starts_closed and not lead and self._policy.answer is None:
-            closed = optional(self._calls.spaced(block.closer.text))
+        if block.skipped and not lead and self._policy.answer is None:
+            closed = optional(self._calls.spaced(block.skipped))
         if lead or think is Think.FORBIDDEN:
             return self._pad(self._state.pad) if closed is None else closed
         text = self._reasoning_text(block)

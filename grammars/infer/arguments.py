@@ -223,7 +223,10 @@ class _Values:
     def _cut_value(self, bracket: str, value: Json) -> tuple[str, str]:
         """Returns the text between the key and a list or an object, and the spelling of that;
         brackets of the former may stand in front of the value: `{key}{{"a": 1}}`."""
-        text = self.write(value) or ""
+        text = self.write(value)
+        if text is None:
+            call = self.write_call({KEYS[0]: value})
+            raise DetectError(f"the text in front of an argument depends on its value: {call!r}")
         for place in re.finditer(re.escape(bracket), text):
             spelled = text[place.start() :]
             if find_style((value, spelled)) is not None:

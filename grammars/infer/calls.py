@@ -10,7 +10,12 @@ from typing import Literal as OneOf
 
 from grammars.errors import DetectError, RenderError, ToolError
 from grammars.infer.arguments import Tagged, infer_tagged
-from grammars.infer.keyword_arguments import PART_OF_VALUE, KeywordCall, infer_keyword_arguments
+from grammars.infer.keyword_arguments import (
+    PART_OF_VALUE,
+    KeywordCall,
+    UnknownValuesError,
+    infer_keyword_arguments,
+)
 from grammars.infer.probes import (
     AGAIN,
     KEYS,
@@ -407,7 +412,9 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
     loose = find_loose(prefix, suffix, *(p.text for p in pieces if p.kind == "text"))
     begins_with_object = prefix.startswith("{") or (pieces[0].kind == "call" and not prefix)
     opens = not sample.layout.opening and not begins_with_object
-    nodes: list[Node] = list(make_nodes(prefix, loose, opens=opens))
+    nodes: list[Node] = list(
+        make_nodes(prefix, loose, opens=opens, opens_part=sample.layout.opens_part)
+    )
     for piece in pieces:
         if piece.kind == "text":
             nodes += make_nodes(piece.text, loose)
@@ -568,7 +575,13 @@ def _read_written_out(sample: CallSample, gap: int, end: str) -> Tagged | Keywor
         (call,) = sample.chat.calls(arguments)
         return frame.cut(sample.chat, call)
 
-    keywords = infer_keyword_arguments(write_call)
+    try:
+        keywords = infer_keyword_arguments(write_call)
+    except UnknownValuesError as unknown:
+        try:
+            return infer_tagged(write_call, end)
+        except DetectError:
+            raise unknown from None
     if keywords is None:
         return infer_tagged(write_call, end)
     if not (keywords.hole.last or keywords.rest):

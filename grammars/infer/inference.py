@@ -78,6 +78,9 @@ from grammars.wire.format import (
 
 _WORD = re.compile(r"\w{3}")
 _NOT_IN_HEADERS = re.compile(r"""["'{}\[\]]""")
+# A header that goes on with a word of each part: `<|start|>assistant`, `<|msg|>assistant/`,
+# `{"role": "assistant", "kind": "`. In the middle of a tag, the whole tag is the marker.
+_OPEN_HEADER = re.compile(r"(?:^|>)[^<>]*\w[^\w\n<>\[\]]*$")
 _LIST_MEMBER = re.compile(r"""\{\s*(?:"[^"\\]+"\s*:\s*"[^"\\]*"\s*,\s*)*"[^"\\]+"\s*:\s*\[""")
 
 
@@ -202,7 +205,7 @@ class _TemplateReader:
         plain = read_content(chat)
         gap = self._find_gap(layout)
         if layout.lead and (gap is not None or plain.opener == layout.lead):
-            layout = layout.without_lead()
+            layout = layout.without_lead(opens_part=gap is not None and bool(plain.opener))
             chat, plain = self.chat, read_content(self.chat)
         call, _ = self._calls
         first = layout.opening + layout.prefix + calls.one[calls.only.start : calls.only.end]
@@ -262,7 +265,10 @@ class _TemplateReader:
         the prompt has already written all of the header that every message of the role has. Else
         None."""
         header, prompt = layout.lead.rstrip(), self.chat.ask(opening=True) or ""
-        names_role = header == self.chat.prompted and header[-1:].isalnum()
+        block = self.chat.reasoning
+        is_repeated = block is not None and block.next_opener == header
+        is_open = is_repeated or _OPEN_HEADER.search(header) is not None
+        names_role = header == self.chat.prompted and is_open
         is_own = bool(layout.prefix.removeprefix(layout.lead))
         is_gap = names_role and prompt.endswith(header) and is_own
         return layout.lead[len(header) :] if is_gap else None

@@ -28,6 +28,10 @@ _TEXTS = (VALUES[0], _HARD, "ü\n")
 _WORDS: tuple[Json, ...] = (True, False, None)
 
 
+class UnknownValuesError(DetectError):
+    """The arguments may be a list whose values are spelled in an unknown way, or something else."""
+
+
 @dataclass(frozen=True)
 class KeywordCall:
     """The arguments, the fixed text in front of them, and the rest of the call."""
@@ -44,6 +48,7 @@ def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
         write_call: writes a call with given arguments.
 
     Raises:
+        UnknownValuesError: see there.
         DetectError: it looks like Python, but its values are spelled in an unknown way.
     """
     one = _CALL.fullmatch(write_call({KEYS[0]: VALUES[0]}))
@@ -68,10 +73,10 @@ def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
     is_usual = bool(_ITEM.fullmatch(item) and _AFTER_KEY.fullmatch(after_key))
     try:
         spelled = _read_values(spell_argument)
-    except DetectError:
+    except DetectError as error:
         if is_usual:
             raise
-        return None
+        raise UnknownValuesError(error.message) from error
     is_raw = spell_argument(_HARD) == quote + _HARD + quote
     if is_raw and not is_usual:
         return None  # such a quote is only a part of the text around raw text

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from grammars.errors import DetectError, Error
-from grammars.infer.text import common_prefix, common_suffix, skip_words
+from grammars.infer.text import common_prefix, common_suffix, match_opener, skip_words
 from grammars.schema.nodes import Json
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Reasoning, count_common
@@ -236,10 +236,10 @@ class ProbedTemplate:
         block = self.reasoning
         if block:
             body = body.lstrip()
-            if body.startswith(block.opener.text):
+            if opened := match_opener(block.opener.text).match(body):
                 thought, closed, rest = body.partition(block.closer.text)
                 # One template opens the block in front of content, and never closes it.
-                body = rest if closed else thought.removeprefix(block.opener.text)
+                body = rest if closed else thought[opened.end() :]
             elif self.header.rstrip().endswith(block.opener.text):
                 thought, closed, rest = body.partition(block.closer.text)
                 body = rest if closed else thought

@@ -16,7 +16,14 @@ from typing import Any
 
 from grammars.errors import Error
 from grammars.infer.probes import TEXT, USER, Render, make_tool, show_call
-from grammars.infer.text import TAG, common_prefix, find_tag, fold_marks, leading_space
+from grammars.infer.text import (
+    TAG,
+    common_prefix,
+    find_tag,
+    fold_marks,
+    leading_space,
+    match_opener,
+)
 from grammars.schema.nodes import Json
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import Start, State, ToolCall
@@ -70,12 +77,13 @@ _OPENED: tuple[tuple[str, str], ...] = (
 )
 # What a prompt may close at once, too; open it would be the header of a turn (`<|turn>model`).
 _CLOSED = (*_OPENED, (r"<\|(\w+)>\w+", r"<\1|>"))  # <|channel>thought, <channel|>
-# `/think`; ` to=self<|message|>`; `<|channel|>analysis<|message|>`; `thoughts<|message|>`
-_HEADER_NAME = re.compile(rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})?\w+{_TAG}\s*")
+# `/think`; ` to=self<|message|>`; `<|channel|>analysis<|message|>`; `thoughts<|message|>`;
+# `thought"}<|body|>` after `{"kind": "`; `<|mode:think|>`
+_HEADER_NAME = re.compile(
+    rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})?\w+[\"')\]}}]*{_TAG}\s*|{_TAG}\s*"
+)
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_WITH_ATTRIBUTES = r"<\w[\w:.-]*(?:\s+[\w:.-]+=[^\s<>]+)+>"  # <think effort="high">
-_LEVELS = "none|minimal|low|medium|high|xhigh|max|auto|on|off|true|false"
-_LEVEL = rf"(?<==)[\"']?(?i:\d+(?:\.\d+)?|{_LEVELS})[\"']?(?=[\s>\]])"  # of effort, in a tag
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
 
 _WORD = re.compile(r"[^\W\d_]{3,}|[^\W\d_\x00-\x7f]{2,}")  # 思考 is one, too
@@ -93,15 +101,17 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
     separate message, its closer includes the common beginning of the next message's header.
     """
     template = _Template(render_chat)
+    prompt = template.find_prompt()
     for kwargs, messages in itertools.product(({}, _ON), _messages()):
-        found = {place: _read_block(place) for place in template.find_places(messages, kwargs)}
+        places = list(template.find_places(messages, kwargs))
+        found = {place: _read_block(place, prompt) for place in places}
         blocks = [block for block in found.values() if block is not None]
         if any(block is not None and place.is_late for place, block in found.items()):
             return template.find_opened()  # a thought after text or calls is no block of a format
         if len({block.closer for block in blocks}) > 1:
             return None  # only the next text closes it, which no format can describe
         if blocks:
-            return blocks[0]
+            return replace(blocks[0], empty=template.find_empty(blocks[0], kwargs))
     return (
         template.find_continued()
         or template.find_worded()
@@ -168,6 +178,11 @@ class _Template:
         except Error:
             return ""
 
+    def find_prompt(self) -> str:
+        """Returns the generation prompt without white space at its end."""
+        opened, plain = (self.render(opening=on) for on in (True, False))
+        return find_prompt(opened, plain).rstrip()
+
     def find_thoughts(self) -> Iterator[_Surroundings]:
         """Yields the text around a thought, for every way to pass one that the template reads."""
         for kwargs, messages in itertools.product(({}, _ON), _messages()):
@@ -190,6 +205,15 @@ class _Template:
             of_user, of_assistant = plain.partition(USER)[0], plain.partition(TEXT)[0]
             yield _Surroundings(head, tail, headers=(of_user.rstrip(), of_assistant.rstrip()))
 
+    def find_empty(self, block: Reasoning, kwargs: Mapping[str, Any]) -> str:
+        """Returns the empty block in front of an answer without a thought, if its opener is another
+        one than that of the block; else ""."""
+        text = self.render({"role": "assistant", "content": TEXT}, **kwargs).rpartition(USER)[2]
+        opener = match_opener(block.opener.text).pattern
+        written = re.search(rf"{opener}\s*{re.escape(block.closer.text)}", text)
+        is_other = written is not None and not written[0].startswith(block.opener.text)
+        return written[0] if written and is_other else ""
+
     def find_worded(self) -> Reasoning | None:
         """Finds a block at the beginning of a turn that a word opens, such as `Thought: ` up to the
         end of the line.
@@ -210,8 +234,7 @@ class _Template:
     def find_continued(self) -> Reasoning | None:
         """Finds a block that continues the header of the prompt and ends with that header again.
         HyperCLOVAX writes `assistant/think`."""
-        opened, plain = (self.render(opening=on) for on in (True, False))
-        prompt = find_prompt(opened, plain).rstrip()
+        prompt = self.find_prompt()
         for surroundings in self.find_thoughts() if prompt else ():
             name = surroundings.head.rpartition(prompt)[2]
             end, found, _ = surroundings.tail.partition(prompt)
@@ -269,8 +292,9 @@ def _mention(prompts: Iterable[str], block: Reasoning) -> bool:
     return False
 
 
-def _read_block(surroundings: _Surroundings) -> Reasoning | None:
-    """Returns the block around a thought; None if the texts around it are no block."""
+def _read_block(surroundings: _Surroundings, prompt: str) -> Reasoning | None:
+    """Returns the block around a thought; None if the texts around it are no block, or if it is a
+    message of its own, after which the generation prompt follows again."""
     head, tail = surroundings.head.rstrip(), surroundings.tail.lstrip()
     opening = re.search(f"{_TAGS_AND_WORD}$", head)
     closing = re.match(_TAGS_AND_WORD, tail)
@@ -281,6 +305,8 @@ def _read_block(surroundings: _Surroundings) -> Reasoning | None:
     if opening and any(header.endswith(opening[0]) for header in surroundings.headers):
         opening = _find_named_opener(surroundings)
     if not (opening and closing):
+        return None
+    if prompt.strip() and tail[closing.end() :].lstrip().startswith(prompt.strip()):
         return None
     return Reasoning(
         Marker(opening[0]),
@@ -466,10 +492,7 @@ def find_opener(prompt: str, block: Reasoning) -> Marker:
     """Returns the opener of a block as a prompt writes it. A number or a level of effort may be
     another one than in the block: `<think effort="low">`, `<think budget="512">`. Other values tell
     thoughts from answers: `<msg kind="thought">`."""
-    fixed = re.split(_LEVEL, block.opener.text)
-    if len(fixed) == 1 or not re.fullmatch(r"<[^<>]+>|\[[^\[\]]+\]", block.opener.text):
-        return block.opener
-    written = re.findall(_LEVEL.join(map(re.escape, fixed)), prompt)
+    written = [found[0] for found in match_opener(block.opener.text).finditer(prompt)]
     return Marker(written[-1]) if written else block.opener
 
 

@@ -19,7 +19,8 @@ _NUMBER = re.compile(r"[0-9]+|.", re.DOTALL)
 # (Command R+), long enough to stand for itself; words up to a colon, `FUNCTION CALL:`, or that
 # fill a line, `BEGIN CALLS`, or both in a heading, `### Tool call:`; a tag with attributes,
 # `<code lang="ts">`, or up to the name, `<code lang="ts" fn="`, `<|assistant to=tool/`; `[CALL `,
-# `[CALL id=`, `[[CALL `; the recipient of a message, `to=functions.`; a run
+# `[CALL id=`, `[[CALL `; the recipient of a message, `to=functions.`, or a variable that is set,
+# `export TOOL=`; a word after a symbol beyond ASCII, which text parts from words, `▁Tool `; a run
 # such as `>>>` (Functionary 3.2), with the word after it, for "```" opens other text as well; a
 # word between signs, `[[call]]`. A word that but a blank or a sign of prose closes, `Call` or
 # `tool(`, could stand in any answer.
@@ -32,10 +33,31 @@ _OPENERS = (
     r"#{1,6} [^\W\d_]\w{2,}(?: \w+)*(?:\s?[:：]|\n)",
     r"<\W?\w{2,}(?:\s+[\w-]+=(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+))*\s+[\w-]+=[\"']?(?:[\w-]+[./:])*$",
     r"\[[A-Z][A-Z_]{2,}[ :=][\"']?$|\[\w+ [\w-]+=[\"']?$|(?:\[\[|<<)\w{3,}[ :=]$",
-    r"[^\W\d_]\w+=(?:\w+[.:/])?$",
+    r"(?:[^\W\d_]\w{2,} ){0,2}[^\W\d_]\w+=(?:\w+[.:/])?$",
+    r"[\u2190-\u2bff\ue000-\uf8ff]+[^\W\d_]\w{2,}[ :=]",
     r"([^\w\s\"'{}\[\]()])\1{2,}\w*",
     r"[^\w\s\"'{}]{1,4}[^\W\d_]\w+[^\w\s\"'{}]{1,4}",
 )
+
+# Words and all up to a tag: `call to=`, `call", "tool": "`.
+_WORDS = re.compile(r"[^\W\d_]\w{2,}[^<>\n]+")
+
+_EFFORTS = "none|minimal|low|medium|high|xhigh|max|auto|on|off|true|false"
+# The effort or the budget of a thought, in the tag that opens it: `<think effort="low">`,
+# `<budget:512>`, `<|think_low|>`. After a low line, a number is more likely a part of a name.
+_LEVEL = (
+    rf"(?:(?<=[=:])[\"']?(?i:\d+(?:\.\d+)?|{_EFFORTS})[\"']?|(?<=[_-])(?i:{_EFFORTS}))"
+    r"(?=[\s>\]|])"
+)
+
+
+def match_opener(opener: str) -> re.Pattern[str]:
+    """Returns a pattern for what opens a block. In a tag, a level of effort or a number may be
+    another one."""
+    fixed = re.split(_LEVEL, opener)
+    if len(fixed) == 1 or not re.fullmatch(r"<[^<>]+>|\[[^\[\]]+\]", opener):
+        return re.compile(re.escape(opener))
+    return re.compile(_LEVEL.join(map(re.escape, fixed)))
 
 
 def fold_marks(text: str) -> str:
@@ -123,20 +145,24 @@ def merge_literals(nodes: Iterable[N]) -> tuple[N | Literal, ...]:
     return tuple(merged)
 
 
-def make_nodes(text: str, loose: Iterable[str] = (), *, opens: bool = False) -> tuple[Fixed, ...]:
+def make_nodes(
+    text: str, loose: Iterable[str] = (), *, opens: bool = False, opens_part: bool = False
+) -> tuple[Fixed, ...]:
     """Makes nodes of fixed text: tags become markers, everything else becomes literals.
 
     Args:
         text: fixed text.
         loose: names of tags whose closers are literal.
         opens: a call begins with this text, so its first node is a marker.
+        opens_part: this text follows the header of a message, and what is no call has another text
+            there: any words are a marker.
 
     Raises:
         DetectError: nothing in front could be a marker.
     """
     nodes: list[Fixed] = []
     if opens and not re.match(TAG, text):
-        opener = _read_opener(text)
+        opener = _read_opener(text, opens_part=opens_part)
         nodes.append(Marker(opener))
         text = text.removeprefix(opener)
     closers = {f"</{name}>" for name in loose}
@@ -149,8 +175,10 @@ def make_nodes(text: str, loose: Iterable[str] = (), *, opens: bool = False) -> 
     return merge_literals(nodes)
 
 
-def _read_opener(text: str) -> str:
+def _read_opener(text: str, *, opens_part: bool) -> str:
     for pattern in _OPENERS:
         if opener := re.match(pattern, fold_marks(text)):
             return text[: opener.end()]
+    if opens_part and (opener := _WORDS.match(fold_marks(text))):
+        return text[: opener.end()]
     raise DetectError(f"no tag opens a call: it begins with {text[:20]!r}")

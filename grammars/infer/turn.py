@@ -30,6 +30,8 @@ class CallLayout:
         rest: the text after the last call: the text that closes the calls, and the end of the turn.
         lead: the beginning of the first call, which the generation prompt has written.
         several: the texts around two calls, if they are others than those around one.
+        opens_part: a call begins right after the header of a message that all parts of a turn have,
+            and content there begins with a text of its own.
     """
 
     rest: str
@@ -39,12 +41,18 @@ class CallLayout:
     between: str = ""
     lead: str = ""
     several: "CallLayout | None" = None
+    opens_part: bool = False
 
-    def without_lead(self) -> "CallLayout":
+    def without_lead(self, *, opens_part: bool) -> "CallLayout":
         """Returns the layout with the text of the generation prompt between two calls instead of in
         a call."""
-        prefix = self.prefix.removeprefix(self.lead)
-        return replace(self, prefix=prefix, between=self.between + self.lead, lead="")
+        return replace(
+            self,
+            prefix=self.prefix.removeprefix(self.lead),
+            between=self.between + self.lead,
+            lead="",
+            opens_part=opens_part,
+        )
 
 
 def find_layout(
@@ -64,9 +72,12 @@ def find_layout(
         return CallLayout(after, prefix=head)
     prefix = common_suffix(header + head, amid).lstrip()
     lead = ""
-    if len(prefix) > len(head):  # Functionary 3.2: the prompt ends with `>>>`
+    if len(prefix) > len(head):
         lead = prefix[: len(prefix) - len(head)]
-        head = prefix
+        if _begins_part(lead, header):  # Functionary 3.2: the prompt ends with `>>>`
+            head = prefix
+        else:  # `(call)` ends with a sign that `(assistant)` ends with, too
+            prefix, lead = head, ""
     suffix = common_prefix(amid, after).rstrip()
     if len(prefix) + len(suffix) > len(amid):
         suffix = suffix[: len(amid) - len(prefix)].rstrip()
@@ -80,6 +91,14 @@ def find_layout(
         between=amid[len(suffix) : len(amid) - len(prefix)],
         lead=lead,
     )
+
+
+def _begins_part(lead: str, header: str) -> bool:
+    """Returns whether the text at the end of a header is not the end of a word between signs, or of
+    another text: nothing precedes it, or a line break, or a tag."""
+    before = header.removesuffix(lead)
+    tags = find_tags(before)
+    return not before or before.endswith("\n") or bool(tags and before.endswith(tags[-1]))
 
 
 def _drop_numbers(text: str) -> str:

@@ -240,7 +240,7 @@ def find_slip(format: Format, prompt: str) -> str:
         _find_repeated_opener(format)
         or _find_unopened_call(format)
         or _find_unpaired_tag(text, format, prompt)
-        or _find_missing_sign(text)
+        or _find_missing_sign(format.header + text)  # the header may have opened a quote
     )
 
 

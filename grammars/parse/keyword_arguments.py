@@ -132,7 +132,8 @@ class KeywordArgumentsReader:
         text = ""
         end = self._hole.last + self._closer
         sign = end.lstrip()[:1]
-        if sign in tuple("-+."):  # numbers contain these: the end needs the space before its sign
+        # Numbers and words contain these: the end is the space before.
+        if sign.isalnum() or sign in tuple("-+._"):
             sign = end[:1]
         ends = ",)\n" + self._hole.item[:1] + self._hole.last[:1] + sign
         while (character := (yield from self._next())) not in ends:

@@ -108,6 +108,8 @@ class Reasoning:
         pad_close: white space before the closer.
         after: white space after the closer.
         starts_closed: a turn without reasoning may begin with the closer.
+        empty: the block with which a turn without reasoning may begin, if its opener is another one
+            than that of a thought: `<think effort="none"></think>`; "": there is none.
         next_opener: the end of the closer, if that is the beginning of the next message.
     """
 
@@ -117,12 +119,18 @@ class Reasoning:
     pad_close: str = ""
     after: str = ""
     starts_closed: bool = False
+    empty: str = ""
     next_opener: str = ""
 
     @property
     def markers(self) -> tuple[str, ...]:
         """The texts of opener and closer, as far as these are markers."""
         return tuple(node.text for node in (self.opener, self.closer) if isinstance(node, Marker))
+
+    @property
+    def skipped(self) -> str:
+        """The text with which a turn without reasoning may begin; "" if there is none."""
+        return self.closer.text if self.starts_closed else self.empty
 
     @property
     def shown(self) -> tuple[str, str]:
@@ -251,14 +259,16 @@ class Format:
                 message = "what ends the arguments could begin another one: none of )]}[<> is there"
                 raise TypeError(f"format {self.name}: {message}")
             if self._has_words_amid(node):
-                message = "an id stands before the name of a call in Python without raw strings"
+                message = "an id stands before the arguments of a call in Python with a marker"
                 raise TypeError(f"format {self.name}: {message}")
 
     def _has_words_amid(self, hole: KeywordArguments) -> bool:
         """Returns whether ids or numbers stand where they hide the end of a raw string, or of the
-        call."""
+        call, or the name that opens a list of calls."""
         places = [i for i, node in enumerate(self.call) if isinstance(node, CallId | CallIndex)]
-        return bool(places) and (bool(hole.quote) or places[-1] > self.call.index(Name()))
+        hides_name = self.bare is not None and places and places[-1] > self.call.index(Name())
+        hides_end = bool(places) and places[-1] > self.call.index(hole)
+        return bool(places and hole.quote) or hides_end or bool(hides_name)
 
     def _check_several(self, several: Several) -> None:
         if not several.opening or not isinstance(several.opening[0], Marker):

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.faithful import TOOLS, Bench, list_trials
 from benchmarks.inputs.rendered import find_start
 from constrained.job import Job
+from constrained.tools.shapes import read_tools
 from grammars.errors import RenderError, ToolError
 from grammars.infer.detect import Origin
 from grammars.infer.reasoning import find_opener
@@ -121,6 +122,16 @@ def check_turns(name: str, origin: Origin) -> None:
         "bracket_heads",  # or after a word in capitals
         "type_then_recipient",
         "cut_at_thought",  # history is split at a tag, also in arguments
+        "message_per_call",  # parts of a turn that each repeat its header, thoughts too
+        "recipient_blob",
+        "header_json",  # or a header in JSON, which the prompt leaves open
+        "thought_message",  # or a whole header
+        "empty_effort",  # an empty block where there is no thought
+        "japanese_marks",  # headers and calls that the same sign closes
+        "yaml_steps",  # an id between the name and the arguments
+        "export_lines",  # a word that ends the call
+        "uuid_heads",  # a word after a symbol
+        "event_lines",  # a line of JSON for each part
     ],
 )
 def test_what_a_template_writes_is_enforced(name: str) -> None:
@@ -153,6 +164,8 @@ def test_what_a_prompt_states_is_enforced(name: str) -> None:
         ("typed_elements", "is written in an unknown way"),
         ("word_call", "no tag opens a call: it begins with 'Call '"),
         ("id_twice", "the id of a call is written twice, and no grammar can compare the two"),
+        ("type_before_key", "the text in front of an argument depends on its value"),
+        ("scheme_values", "values are written in an unknown way: '(list 1 "),
         ("s_expression", "no tag opens a call: it begins with '(call '"),  # as an answer may
     ],
 )
@@ -185,11 +198,33 @@ def test_a_block_that_prompts_close_at_once_is_a_thought() -> None:
 
 
 @pytest.mark.parametrize(
-    ("effort", "start"), [("none", Start.CLOSED), ("low", Start.OPEN), ("high", Start.OPEN)]
+    ("name", "effort", "start"),
+    [
+        ("thought_budget", "none", Start.CLOSED),
+        ("thought_budget", "low", Start.OPEN),
+        ("thought_budget", "high", Start.OPEN),
+        ("effort_marker", "off", Start.CLOSED),
+        ("effort_marker", "low", Start.OPEN),
+        ("effort_marker", "max", Start.OPEN),
+    ],
 )
-def test_a_prompt_may_open_a_thought_with_any_value(effort: str, start: Start) -> None:
-    teaching = open_bench("thought_budget").teaching
+def test_a_prompt_may_open_a_thought_with_any_value(name: str, effort: str, start: Start) -> None:
+    teaching = open_bench(name).teaching
     assert find_start(teaching, reasoning_effort=effort) == State(start)
+
+
+def test_a_turn_without_a_thought_may_begin_with_an_empty_block() -> None:
+    format = open_bench("empty_effort").teaching.format
+    read = parse("<budget:0></budget><text>It is so.</text>", format)
+    assert (read.reasoning, read.content) == ("", "It is so.")
+
+
+def test_a_word_that_ends_a_call_is_in_no_value() -> None:
+    format = open_bench("export_lines").teaching.format
+    calls = (ToolCall("compute", {"count": 1, "exact": True}),)
+    text = render(Turn(calls=calls), format)
+    assert text.endswith("ARG_exact=true\nrun")  # `true` has the first letter of `run`
+    assert parse(text, format, read_tools(TOOLS)).calls == calls
 
 
 def test_only_a_level_may_differ_in_the_tag_of_a_thought() -> None:
@@ -197,6 +232,8 @@ def test_only_a_level_may_differ_in_the_tag_of_a_thought() -> None:
     assert find_opener('<think effort="HIGH" budget=512>', level).text.endswith("512>")
     assert find_opener('<think effort="mine" budget=512>', level) == level.opener
     assert find_opener("", level) == level.opener
+    word = Reasoning(Marker("<|think_low|>"), Marker("<|think_end|>"))
+    assert find_opener("<|think_9|><|think_max|>", word).text == "<|think_max|>"
     kind = Reasoning(Marker('<msg kind="thought">'), Marker("</msg>"))
     assert find_opener('<msg kind="reply">', kind) == kind.opener
 
