@@ -71,7 +71,7 @@ class Reply:
         unsure_calls: calls that a run has taken back because the model was not sure of them; see
             `unsure` of `Model.run`.
         ended_values: values that repeated themselves and were ended.
-        remote: the engine that drew the tokens and what it cannot do; None: the local one.
+        remote: the engine that sampled the tokens and what it cannot do; None: the local one.
         resumed: numbers of tokens after which another process continued the turn, because the one
             before had ended.
         call_probability: how likely the model found a call, from 0 to 1, at the place of the first

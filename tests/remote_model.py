@@ -1,4 +1,4 @@
-"""A model whose tokens are drawn elsewhere: a stand-in of an engine, over HTTP, in this process."""
+"""A model whose tokens are sampled elsewhere: by the stand-in of an engine, over HTTP."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from tests.constrained.remote.stand_ins import make_stand_in, serving
 
 
 @contextmanager
-def drawn_elsewhere(
+def sampled_elsewhere(
     load: Callable[[], Model],
     *,
     faults: Faults | None = None,

@@ -79,14 +79,14 @@ class DecodeOptions:
 
     Args:
         max_tokens: the maximum number of generated tokens.
-        sampling: the options of drawing tokens.
+        sampling: the options of sampling.
         stops: stop texts; the content and the turn end before the first of them.
         logprobs: note the log probability of each token and of this many most likely tokens. The
             model is then evaluated at each token, forced ones included. None: note nothing.
         force: take fast-forward tokens (those that the grammar forces) without the model.
         draft: speculative decoding: decode tokens that are likely to come together.
         progress: send `ProgressMade` while the prompt is read, and before the events of each token.
-        ignore_eos: draw no end token unless nothing else is allowed.
+        ignore_eos: sample no end token unless nothing else is allowed.
         trace: note what decided each token, and this many most likely tokens; None: no trace.
         written: the first tokens of the turn, if another process has generated them before it
             ended. The turn continues after them; their events are not sent again.
@@ -157,7 +157,7 @@ class Request:
 
 @dataclass(frozen=True)
 class RemoteNote:
-    """The remote engine that has drawn the tokens.
+    """The remote engine that has sampled the tokens.
 
     Args:
         engine: its kind and address.
@@ -240,7 +240,7 @@ class Generation:
         logprobs: one for each token, if requested; if a stop text was found, those that were sent.
         barred_calls: excluded calls that the turn began; it went back and continued without them.
         ended_values: the values that repeated themselves, and were ended.
-        remote: the remote engine; None: the tokens were drawn here.
+        remote: the remote engine; None: the tokens were sampled here.
         resumed: the numbers of tokens at which another process continued the turn, because the
             one before had ended.
         timings: in seconds; ignored when generations are compared.

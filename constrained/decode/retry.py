@@ -19,7 +19,7 @@ class RetryBan:
     """Prevents that a turn repeats a discarded text, at the first position with a choice.
 
     At this position, all tokens that continue the discarded text are forbidden, however it was cut
-    into tokens; blanks and quotes do not count as a difference. The sampler draws among the other
+    into tokens; blanks and quotes do not count as a difference. The sampler chooses among the other
     tokens, so greedy turns change, too, and the same seed gives the same result.
 
     Args:

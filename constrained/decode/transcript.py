@@ -35,7 +35,7 @@ class TokenOrigin:
     """Where tokens of a turn come from.
 
     Args:
-        is_drawn: the sampler has drawn them.
+        is_sampled: the sampler has chosen them.
         counts: they count as reasoning tokens inside a reasoning block.
         source: what decided about them.
         is_new: their events have not been sent yet.
@@ -45,7 +45,7 @@ class TokenOrigin:
             evaluated here.
     """
 
-    is_drawn: bool = False
+    is_sampled: bool = False
     counts: bool = True
     source: TokenSource = TokenSource.FORCED
     is_new: bool = True
@@ -53,7 +53,7 @@ class TokenOrigin:
     observation: Observation | None = None
 
 
-DRAWN = TokenOrigin(is_drawn=True, source=TokenSource.DRAWN)
+SAMPLED = TokenOrigin(is_sampled=True, source=TokenSource.DRAWN)
 FORCED = TokenOrigin()
 ONLY = TokenOrigin(source=TokenSource.ONLY)
 INSERTED = TokenOrigin(counts=False, source=TokenSource.INSERTED)
@@ -199,13 +199,13 @@ class Transcript:
     def write(self, token: int, origin: TokenOrigin = FORCED) -> Sequence[StreamEvent]:
         """Appends a token; returns the events that may be sent."""
         data = self._vocabulary.tokens[token]
-        drawn = None
+        event = None
         if self._request.options.logprobs is not None:
-            drawn = describe_token(token, data, origin.scores, count=self._request.options.logprobs)
-        return self._append(token, data, counts=origin.counts, drawn=drawn)
+            event = describe_token(token, data, origin.scores, count=self._request.options.logprobs)
+        return self._append(token, data, counts=origin.counts, event=event)
 
     def _append(
-        self, token: int, data: bytes, *, counts: bool, drawn: TokenDrawn | None
+        self, token: int, data: bytes, *, counts: bool, event: TokenDrawn | None
     ) -> Sequence[StreamEvent]:
         position = len(self.tokens)
         start = self._ends[-1] if self._ends else self._prefix_length
@@ -226,9 +226,9 @@ class Transcript:
         has_closed = was_reasoning and not self.is_reasoning
         if has_closed or any(isinstance(one, ReasoningDelta | ContentDelta) for one in events):
             self.text_end = len(self.tokens)
-        if drawn is not None:
-            self.logprobs.append(drawn)
-            events = [drawn, *events]
+        if event is not None:
+            self.logprobs.append(event)
+            events = [event, *events]
         return self._filter(events, position)
 
     def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
@@ -285,8 +285,8 @@ class Transcript:
         head = Transcript(self._request, self._vocabulary)
         for position, token in enumerate(self.tokens[:count]):
             data = self._vocabulary.tokens[token]
-            drawn = self.logprobs[position] if self.logprobs else None
-            head._append(token, data, counts=self._counts[position], drawn=drawn)
+            event = self.logprobs[position] if self.logprobs else None
+            head._append(token, data, counts=self._counts[position], event=event)
         return head
 
     def _filter(self, events: Sequence[StreamEvent], position: int) -> Sequence[StreamEvent]:

@@ -21,10 +21,10 @@ from constrained.decode.sequence_input import SequenceInput
 from constrained.decode.token_healing import TokenHealing
 from constrained.decode.token_trace import Position
 from constrained.decode.transcript import (
-    DRAWN,
     FORCED,
     INSERTED,
     ONLY,
+    SAMPLED,
     WRITTEN,
     TokenOrigin,
 )
@@ -157,7 +157,7 @@ class TurnDecoder(TurnWriter):
             costs: of verifying it.
         """
         state = self._state
-        # One more token is drawn after the draft.
+        # One more token is sampled after the draft.
         max_tokens = min(max_tokens, state.limit - state.count - 1)
         if self._speculation is None or max_tokens < 1:
             return NO_DRAFT
@@ -265,10 +265,10 @@ class TurnDecoder(TurnWriter):
         if token is None:
             assert self._state.sampler is not None
             token = self._state.sampler.sample(rows.first + row)
-            origin = DRAWN
+            origin = SAMPLED
         if scores is not None or observation is not None:
             origin = replace(origin, scores=scores, observation=observation)
-        self._take_drawn(token, origin)
+        self._take_sampled(token, origin)
 
     def _take_obvious(self, rows: DecodedRows, row: int) -> bool:
         """Takes the next token if no mask is needed for it: the only token that the grammar allows,
@@ -276,7 +276,7 @@ class TurnDecoder(TurnWriter):
         state = self._state
         only = None if state.matcher is None else state.matcher.find_only()
         if only is not None:  # parts never forbid the only allowed token
-            self._take_drawn(only, ONLY)
+            self._take_sampled(only, ONLY)
             return True
         if not self._is_greedy:
             return False
@@ -288,7 +288,7 @@ class TurnDecoder(TurnWriter):
             return False
         assert state.sampler is not None
         state.sampler.accept(best)
-        self._take_drawn(best, DRAWN)
+        self._take_sampled(best, SAMPLED)
         return True
 
     def _find_best(self, rows: DecodedRows, row: int) -> int | None:
@@ -299,7 +299,7 @@ class TurnDecoder(TurnWriter):
         matcher = self._state.matcher
         return best if matcher is None or matcher.allows(best) else None
 
-    def _take_drawn(self, token: int, origin: TokenOrigin) -> None:
+    def _take_sampled(self, token: int, origin: TokenOrigin) -> None:
         if token in self._ends:
             self._take_end(token, origin)
         elif self._take([token], origin):

@@ -9,7 +9,7 @@ import pytest
 
 from constrained.decode.filters.events import ProgressMade
 from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Request, Timings
-from constrained.engine.drawing import RowSampler
+from constrained.engine.numpy_sampler import RowSampler
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_logits
 from constrained.errors import RequestError

@@ -104,8 +104,8 @@ class OtherWeights:
         self._sampler = sampler
 
     async def open(self, request: SampleRequest) -> AsyncGenerator[Sampled, None]:
-        async with aclosing(self._sampler.open(request)) as drawn:
-            async for sampled in drawn:
+        async with aclosing(self._sampler.open(request)) as answer:
+            async for sampled in answer:
                 if isinstance(sampled, SampledToken):
                     top = {token: value - 1 for token, value in sampled.top.items()}
                     sampled = replace(sampled, top=top)
