@@ -202,7 +202,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         finish_reason=_explain_end(generation.finish, calls),
         usage=generation.usage,
         unfinished=read.unfinished,
-        text=turn.prefix.strip(generation.text),
+        text=turn.prefill.strip(generation.text),
         parsed=_parse(read, generation, turn),
         refused=turn.refused,
         stop_sequence=generation.stopped,
@@ -351,4 +351,4 @@ def _parse(read: Turn, generation: Generation, turn: CompiledTurn) -> Json:
     is_whole = ends and generation.stopped is None
     if not isinstance(turn.policy.answer, JsonAnswer) or read.calls or not is_whole:
         return None
-    return read_answer(turn.policy.answer, turn.prefix.prefill.content + read.content)
+    return read_answer(turn.policy.answer, turn.prefill.message.content + read.content)

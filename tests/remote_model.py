@@ -9,9 +9,9 @@ from constrained.remote.address import EngineKind, read_address
 from constrained.remote.engines.http_client import STALL_SECONDS, HttpClient
 from constrained.remote.engines.llama_server import LlamaServerSampler, read_facts
 from constrained.remote.event_loop import EventLoopThread
-from constrained.remote.local_sampler import LocalSampler
 from constrained.remote.remote_engine import RemoteEngine
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
+from tests.constrained.remote.local_sampler import LocalSampler
 from tests.constrained.remote.stand_in_parts import Seen
 from tests.constrained.remote.stand_ins import make_stand_in, serving
 

@@ -121,8 +121,8 @@ class Retry(TurnPart):
         text = bytes(state.transcript.data)
         if not state.rewind(count):
             return False
-        prefix = state.request.turn.prefix.rest  # the turn keeps it
-        start = max(len(state.transcript.data), len(prefix))
+        prefill = state.request.turn.prefill.rest  # the turn keeps it
+        start = max(len(state.transcript.data), len(prefill))
         self._ban = RetryBan(text, start, state.vocabulary, must_go_on=must_go_on)
         return True
 

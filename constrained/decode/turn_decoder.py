@@ -93,8 +93,8 @@ class TurnDecoder(TurnWriter):
         # The grammar has precedence over a ban. The sampler does not know these bans.
         self._ignored_ends = list(self._ends) if request.options.ignore_eos else []
         self._banned = [*request.options.sampling.banned, *self._ignored_ends]
-        if request.turn.prefix.rest or request.turn.prefix.marker_suffixes:
-            self._healing = TokenHealing(request.turn.prefix, state.vocabulary)
+        if request.turn.prefill.rest or request.turn.prefill.marker_suffixes:
+            self._healing = TokenHealing(request.turn.prefill, state.vocabulary)
         if request.turn.make_endless_values is not None and request.turn.matcher is not None:
             self._endless = request.turn.make_endless_values()
         self._openings = None

@@ -255,7 +255,7 @@ class TurnWriter:
             state.close(is_whole=True)
         state.send_progress()  # the last tokens may have had no events
         transcript = state.transcript
-        given = self._request.turn.prefix.reasoning_tokens
+        given = self._request.turn.prefill.reasoning_tokens
         usage = Usage(
             prompt_tokens=len(state.input.prompt),
             completion_tokens=self.generated,

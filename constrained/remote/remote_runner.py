@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.deadline import Clock, Deadline
-from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.request import Finish, Generation, Request, Usage
+from constrained.decode.written_prefill import WrittenPrefill
 from constrained.engine.options import MAX_WAITING
 from constrained.errors import BusyError, ModelError, RemoteError, RequestError
 from constrained.metrics import Amount, Metrics
@@ -310,7 +310,7 @@ def check_request(request: Request, engine: str) -> None:
     turn, options = request.turn, request.options
     is_free = turn.matcher is None
     refused = (
-        (turn.prefix != AssistantPrefix(), "/prefill", "cannot continue a text of the client"),
+        (turn.prefill != WrittenPrefill(), "/prefill", "cannot continue a text of the client"),
         (options.trace is not None, "/trace", "does not report what decides its tokens"),
         (options.ignore_eos and not is_free, "/ignore_eos", "ends where the grammar lets it"),
     )

@@ -19,9 +19,9 @@ from constrained.model.model import Model
 from constrained.remote import identity, remote_runner
 from constrained.remote.address import EngineKind
 from constrained.remote.engines.http_client import _read_seconds
-from constrained.remote.local_sampler import LocalSampler
 from constrained.remote.sampler import Sampled, SampledToken, SampleRequest
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
+from tests.constrained.remote.local_sampler import LocalSampler
 from tests.constrained.remote.replies import ask
 from tests.constrained.remote.stand_in_parts import Seen, StandInFacts
 from tests.constrained.remote.stand_ins import make_stand_in, serving

@@ -24,8 +24,8 @@ from constrained.errors import (
 )
 from constrained.model.model import Model
 from constrained.remote.address import EngineKind
-from constrained.remote.local_sampler import LocalSampler
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
+from tests.constrained.remote.local_sampler import LocalSampler
 from tests.constrained.remote.replies import CITIES, FAULTS, GREEDY, WEATHER, ask, ask_through
 from tests.constrained.remote.stand_in_parts import Seen, StandInFacts
 from tests.constrained.remote.stand_ins import make_stand_in, serving
