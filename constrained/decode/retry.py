@@ -29,9 +29,7 @@ class RetryBan:
         must_go_on: the end of the turn is forbidden at this position, too.
     """
 
-    def __init__(
-        self, text: bytes, start: int, vocabulary: Vocabulary, *, must_go_on: bool = False
-    ):
+    def __init__(self, text: bytes, start: int, vocabulary: Vocabulary, *, must_go_on: bool):
         self._must_go_on = must_go_on
         self._text = _squeeze(text[start:])
         self._start = start

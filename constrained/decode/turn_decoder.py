@@ -5,7 +5,6 @@ healing, the reasoning budget, retries, the end of endless values, the completio
 speculation.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -76,8 +75,8 @@ class TurnDecoder(TurnWriter):
         match: PrefixMatch,
         request: Request,
         *,
-        draft_model: DraftModel | None = None,
-        clock: Clock = time.monotonic,
+        draft_model: DraftModel | None,
+        clock: Clock,
     ):
         engine = sequences.engine
         self.input = SequenceInput(sequences, match, request.turn.prompt)

@@ -3,7 +3,6 @@
 import asyncio
 import secrets
 import threading
-import time
 from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -12,7 +11,6 @@ from typing import Any
 from constrained.deadline import Clock, Deadline
 from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.written_prefill import WrittenPrefill
-from constrained.engine.options import MAX_WAITING
 from constrained.errors import BusyError, ModelError, RemoteError, RequestError
 from constrained.metrics import Amount, Metrics
 from constrained.remote.circuit_breaker import CircuitBreaker
@@ -76,9 +74,9 @@ class RemoteRunner:
         sampler: TokenSampler,
         loop: EventLoopThread,
         *,
-        identity: EngineIdentity[Any] | None = None,
-        clock: Clock = time.monotonic,
-        max_waiting: int = MAX_WAITING,
+        identity: EngineIdentity[Any] | None,
+        clock: Clock,
+        max_waiting: int,
     ):
         self._sampler = sampler
         self._loop = loop
