@@ -36,7 +36,6 @@ from constrained.errors import Error, GrammarError
 from constrained.job import Job
 from constrained.model.loading import load
 from constrained.model.model import Model
-from constrained.schedule.generation import generate
 from constrained.template.chat_template import ChatTemplate
 from examples.first_call import TOOLS
 from examples.random_model import (
@@ -44,6 +43,7 @@ from examples.random_model import (
 )
 from grammars.render import render
 from grammars.turn import ToolCall, Turn
+from tests.generation import generate
 
 GREEDY = Sampling(temperature=0)
 MAIL = {

@@ -31,7 +31,6 @@ from constrained.job import Job
 from constrained.mask import Matcher
 from constrained.model.loading import load
 from constrained.model.model import Model
-from constrained.schedule.generation import generate
 from constrained.template.chat_template import ChatTemplate
 from examples.first_call import QUESTION, TOOLS
 from examples.random_model import (
@@ -45,6 +44,7 @@ from examples.random_model import (
     write_model,
 )
 from grammars.turn import KeyOrder
+from tests.generation import generate
 
 NOTE = (
     "Take the red umbrella and the warm coat; the ferry leaves at half past seven from the old "

@@ -8,7 +8,7 @@ it less), in microseconds for one token of one turn:
 
 - mask: llguidance computes which tokens may come;
 - apply: the others are forbidden in the logits, where the most likely token is not allowed;
-- sample: a token is drawn;
+- sample: a token is sampled;
 - commit: llguidance takes it, and gives the tokens that it forces;
 - parts: the rules besides the grammar (reserve of an ending, endless values, budgets);
 - parse: the token becomes text and events;
@@ -30,7 +30,7 @@ from constrained.decode.endless_values import EndlessValues
 from constrained.decode.turn_decoder import TurnDecoder
 from constrained.decode.turn_part import TurnPart
 from constrained.decode.turn_state import TurnState
-from constrained.engine.drawing import RowSampler
+from constrained.engine.numpy_sampler import RowSampler
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.job import Job

@@ -25,8 +25,8 @@ from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.model.loading import load
 from constrained.model.model import Model
-from constrained.schedule.generation import generate
 from grammars.turn import KeyOrder
+from tests.generation import generate
 
 CITIES = ("Paris", "London", "Berlin", "Madrid", "Rome", "Vienna", "Oslo", "Athens")
 CALL = (

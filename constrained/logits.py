@@ -55,7 +55,7 @@ class ReportedScores:
     """The log probabilities of a few tokens, as a remote engine has reported them.
 
     Args:
-        logprobs: by token id; of the most likely tokens, and of the one that was drawn.
+        logprobs: by token id; of the most likely tokens, and of the one that was sampled.
         likely: the ids of the most likely ones.
     """
 

@@ -71,7 +71,7 @@ class Reply:
         unsure_calls: calls that a run has taken back because the model was not sure of them; see
             `unsure` of `Model.run`.
         ended_values: values that repeated themselves and were ended.
-        remote: the engine that drew the tokens and what it cannot do; None: the local one.
+        remote: the engine that sampled the tokens and what it cannot do; None: the local one.
         resumed: numbers of tokens after which another process continued the turn, because the one
             before had ended.
         call_probability: how likely the model found a call, from 0 to 1, at the place of the first
@@ -202,7 +202,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         finish_reason=_explain_end(generation.finish, calls),
         usage=generation.usage,
         unfinished=read.unfinished,
-        text=turn.prefix.strip(generation.text),
+        text=turn.prefill.strip(generation.text),
         parsed=_parse(read, generation, turn),
         refused=turn.refused,
         stop_sequence=generation.stopped,
@@ -351,4 +351,4 @@ def _parse(read: Turn, generation: Generation, turn: CompiledTurn) -> Json:
     is_whole = ends and generation.stopped is None
     if not isinstance(turn.policy.answer, JsonAnswer) or read.calls or not is_whole:
         return None
-    return read_answer(turn.policy.answer, turn.prefix.prefill.content + read.content)
+    return read_answer(turn.policy.answer, turn.prefill.message.content + read.content)

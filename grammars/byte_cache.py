@@ -245,9 +245,7 @@ class CachedFunction(Protocol[P, R]):
 _SHARED: list[tuple[str, ByteCache[Any]]] = []
 
 
-def share_cache(
-    name: str, max_bytes: int, weigh: Callable[[Any], int] | None = None
-) -> "ByteCache[Any]":
+def share_cache(name: str, max_bytes: int, weigh: Callable[[Any], int] | None) -> "ByteCache[Any]":
     """Returns a cache of the whole process, which `measure_shared` includes; see `keep_results`."""
     cache: ByteCache[Any] = ByteCache(max_bytes, weigh)
     _SHARED.append((name, cache))

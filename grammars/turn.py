@@ -306,15 +306,15 @@ class ReasoningStart:
         closes_at_once: its closer comes next, without any text.
         may_open: the opener may come.
         must_open: it has to.
-        may_close: the closer may come though no block is open. Some models write it once more
-            after a prompt that has closed the block, or in place of a block.
+        instead: what may come instead of a block; "": nothing. Some models write the closer once
+            more after a prompt that has closed the block, or a lone closer or an empty block.
     """
 
     is_open: bool = False
     closes_at_once: bool = False
     may_open: bool = False
     must_open: bool = False
-    may_close: bool = False
+    instead: str = ""
 
 
 def find_reasoning_start(
@@ -349,12 +349,12 @@ def find_reasoning_start(
     if block is None or state.lead:
         return ReasoningStart()
     if state.start is Start.CLOSED:
-        return ReasoningStart(may_close=not has_answer)
+        return ReasoningStart(instead="" if has_answer else block.closer.text)
     is_required = think is Think.REQUIRED
     return ReasoningStart(
         may_open=think is not Think.FORBIDDEN,
         must_open=is_required,
-        may_close=bool(block.skipped) and not has_answer and not is_required,
+        instead="" if has_answer or is_required else block.skipped,
     )
 
 

@@ -1,4 +1,4 @@
-"""A model whose tokens are drawn elsewhere: a stand-in of an engine, over HTTP, in this process."""
+"""A model whose tokens are sampled elsewhere: by the stand-in of an engine, over HTTP."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -9,15 +9,15 @@ from constrained.remote.address import EngineKind, read_address
 from constrained.remote.engines.http_client import STALL_SECONDS, HttpClient
 from constrained.remote.engines.llama_server import LlamaServerSampler, read_facts
 from constrained.remote.event_loop import EventLoopThread
-from constrained.remote.local_sampler import LocalSampler
 from constrained.remote.remote_engine import RemoteEngine
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
+from tests.constrained.remote.local_sampler import LocalSampler
 from tests.constrained.remote.stand_in_parts import Seen
 from tests.constrained.remote.stand_ins import make_stand_in, serving
 
 
 @contextmanager
-def drawn_elsewhere(
+def sampled_elsewhere(
     load: Callable[[], Model],
     *,
     faults: Faults | None = None,

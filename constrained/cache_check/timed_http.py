@@ -72,7 +72,7 @@ class _ReplyTimer:
 
 
 def send_in_time(
-    client: httpx.Client, url: str, body: Mapping[str, Any] | None = None, *, seconds: float
+    client: httpx.Client, url: str, body: Mapping[str, Any] | None, *, seconds: float
 ) -> ReceivedReply:
     """Sends a request (a POST with a JSON body, or a GET) and returns the reply.
 

@@ -169,7 +169,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options that name a model and its prompt."""
     add = parser.add_argument_group("model").add_argument
     help = (
-        "GGUF file, or demo or smollm2, or the address of an engine that draws the tokens: "
+        "GGUF file, or demo or smollm2, or the address of an engine that samples the tokens: "
         "llama-server://HOST:PORT, vllm://HOST:PORT, sglang://HOST:PORT (LLAMA_ARG_MODEL); "
         "default: demo, at temperature 0"
     )
@@ -327,7 +327,7 @@ def read_max_tokens(text: str) -> int | None:
 
 
 def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | None = 1024) -> None:
-    """Declares how tokens are drawn.
+    """Declares how tokens are sampled.
 
     Args:
         parser: of the command.

@@ -7,12 +7,12 @@ from functools import cached_property
 from math import ceil
 
 from constrained.cache_scope import CacheScope
-from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.endless_values import EndlessValues
 from constrained.decode.filters.checked_values import CheckedSchemas
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.request import DecodeInput
+from constrained.decode.written_prefill import WrittenPrefill
 from constrained.errors import RequestError
 from constrained.job import MAX_REPEATED, NO_LIMITS, CallLimits
 from constrained.mask import Matcher
@@ -51,7 +51,7 @@ class CompiledTurn:
 
     Args:
         prompt: the prompt of the conversation.
-        prefix: the assistant prefill, which comes after the prompt.
+        prefill: the assistant prefill, which comes after the prompt.
         format: the wire format of the turn.
         tools: the tools that may be called.
         policy: which calls, reasoning and answer are allowed.
@@ -59,7 +59,7 @@ class CompiledTurn:
             the prefill has content.
         completer: finds the shortest ending of a turn, and holds the grammar; None: the turn is
             free text.
-        matcher: of the grammar, after the tokens of the prefix; None: the turn is free text.
+        matcher: of the grammar, after the tokens of the prefill; None: the turn is free text.
         budget: limits the reasoning; None: no limit.
         vocabulary: of the model.
         markers: the token ids of the format's markers that are one token, by their text.
@@ -89,12 +89,12 @@ class CompiledTurn:
     call_ids: frozenset[str] = frozenset()
     text_ends: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
-    prefix: AssistantPrefix = field(default_factory=AssistantPrefix)
+    prefill: WrittenPrefill = field(default_factory=WrittenPrefill)
 
     @cached_property
     def tokens(self) -> tuple[int, ...]:
-        """The token ids that the model reads before it generates: the prompt and the prefix."""
-        return self.prompt.tokens + self.prefix.tokens
+        """The token ids that the model reads before it generates: the prompt and the prefill."""
+        return self.prompt.tokens + self.prefill.tokens
 
     def make_input(self) -> DecodeInput:
         """Returns the input for decoding this turn once, with a new matcher."""
@@ -103,7 +103,7 @@ class CompiledTurn:
         return DecodeInput(
             prompt=self.tokens,
             breakpoints=self.prompt.breakpoints,
-            prefix=self.prefix,
+            prefill=self.prefill,
             matcher=self.matcher.fork() if self.matcher else None,
             grammar=None if self.completer is None else self.completer.grammar,
             make_parser=self.make_parser,

@@ -14,11 +14,11 @@ from typing import Any
 
 from constrained.assistant_prefill import AssistantPrefill, read_prefill
 from constrained.cache_scope import name_scope
-from constrained.compile.assistant_prefill import add_prefill, narrow_policy, narrow_state
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.detached_turn import DetachedTurn, TurnConstraints
 from constrained.compile.grammar_cache import GrammarSource
 from constrained.compile.grammar_compiler import GrammarCompiler, RefusedToolError
+from constrained.compile.prefilled_turn import add_prefill, narrow_policy, narrow_state
 from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.selection import end_turns, select_format
@@ -254,14 +254,14 @@ class Compiler:
             constraints: its tools and its grammar.
 
         Raises:
-            GrammarError: llguidance refuses the grammar, or the tokens of the prefix.
+            GrammarError: llguidance refuses the grammar, or the tokens of the prefill.
         """
         completer, matcher = None, None
         if constraints.grammar is not None:
             completer, matcher = self._grammars.compile_built(
                 constraints.grammar, turn.policy.answer, turn.scope
             )
-            for token in turn.prefix.tokens[turn.prefix.outside :]:
+            for token in turn.prefill.tokens[turn.prefill.outside :]:
                 matcher.commit(token)
         return CompiledTurn(
             prompt=turn.prompt,
@@ -280,7 +280,7 @@ class Compiler:
             max_repetition=turn.max_repetition,
             call_ids=turn.call_ids,
             text_ends=turn.text_ends,
-            prefix=turn.prefix,
+            prefill=turn.prefill,
         )
 
     def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
@@ -292,9 +292,9 @@ class Compiler:
             tokens: the generated token ids, without the end of the turn.
             message: the generated message, in OpenAI form, with arguments as objects.
         """
-        prefix = turn.prefix
-        full_message = prefix.prefill.join(message)
-        self.prompts.keep(turn.prompt, (*prefix.tokens, *tokens), full_message)
+        prefill = turn.prefill
+        full_message = prefill.message.join(message)
+        self.prompts.keep(turn.prompt, (*prefill.tokens, *tokens), full_message)
 
     def _compile_offer(self, job: Job, offer: Offer, prefill: AssistantPrefill) -> CompiledTurn:
         """Compiles the turn with these tools.

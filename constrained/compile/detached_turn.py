@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from constrained.cache_scope import CacheScope
 from constrained.compile.compiled_turn import CompiledTurn
-from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.reasoning_budget import ReasoningBudget
+from constrained.decode.written_prefill import WrittenPrefill
 from constrained.job import CallLimits
 from constrained.prompt.prompts import ComposedPrompt, Reuse
 from constrained.template.special_tokens import Prompt
@@ -59,7 +59,7 @@ class DetachedTurn:
     max_repetition: int | None
     call_ids: frozenset[str]
     text_ends: tuple[str, ...]
-    prefix: AssistantPrefix
+    prefill: WrittenPrefill
     constraints: PackedConstraints
 
 
@@ -86,7 +86,7 @@ class TurnPacker:
             max_repetition=turn.max_repetition,
             call_ids=turn.call_ids,
             text_ends=turn.text_ends,
-            prefix=turn.prefix,
+            prefill=turn.prefill,
             constraints=self._pack(turn),
         )
 

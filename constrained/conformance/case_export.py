@@ -15,7 +15,7 @@ CASE_VERSION = 1
 
 
 def export_cases(
-    format: Format, *, rows: Iterable[CorpusRow] = (), examples: int, seed: int
+    format: Format, *, rows: Iterable[CorpusRow], examples: int, seed: int
 ) -> Iterator[Json]:
     """Yields cases: generated turns, then recorded ones.
 

@@ -82,7 +82,7 @@ class ChatServer:
         RequestError: the URL is not an HTTP URL, or the server does not list its models.
     """
 
-    def __init__(self, url: str, *, api_key: str = "", model: str = ""):
+    def __init__(self, url: str, *, api_key: str, model: str):
         base = read_base_url(url)
         self.url = f"{base}/v1/chat/completions"
         # A connection each: a server may close one that is kept just when it is used again.

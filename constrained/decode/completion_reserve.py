@@ -60,7 +60,7 @@ class CompletionReserve(TurnPart):
         *,
         markers: Mapping[str, int],
         stride: int,
-        longest_rest: int | None = None,
+        longest_rest: int | None,
         limit: int,
     ):
         self._complete = complete

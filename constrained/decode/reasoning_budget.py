@@ -94,7 +94,7 @@ def make_budget(
     block: Reasoning,
     vocabulary: Vocabulary,
     markers: Mapping[str, int],
-    sentence: str = "",
+    sentence: str,
 ) -> ReasoningBudget:
     """Makes the budget of a request.
 

@@ -7,13 +7,13 @@ from secrets import token_hex
 
 from constrained.cache_scope import COMMON, CacheScope
 from constrained.deadline import Deadline, Timings
-from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.endless_values import EndedValue, EndlessValues
 from constrained.decode.filters.checked_values import CheckedSchemas
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.token_trace import TracedToken
+from constrained.decode.written_prefill import WrittenPrefill
 from constrained.engine.protocol import Sampling
 from constrained.job import NO_LIMITS, CallLimits
 from constrained.logits import TokenDrawn
@@ -34,7 +34,7 @@ class DecodeInput:
     The `make_` and `build_` fields are functions: each decoding of the turn needs a new object.
 
     Args:
-        prompt: token ids, including those of the prefix.
+        prompt: token ids, including those of the prefill.
         make_parser: makes a parser of the turn's text.
         matcher: enforces the grammar of the turn, from its first token; None: free text.
         grammar: the same grammar, for a remote engine that enforces it, too.
@@ -50,7 +50,7 @@ class DecodeInput:
         answer: the schema of the content, if it is one JSON value; None: it is not. Its numbers are
             written as the schema means them.
         call_limits: how many calls the turn may have, and how often the same one.
-        prefix: the assistant prefill; the matcher is after its tokens.
+        prefill: the assistant prefill; the matcher is after its tokens.
         breakpoints: positions in the prompt whose KV cache is kept longest.
         openings: the texts that a call begins with; (): the turn has no calls.
         scope: the cache scope of the prompt.
@@ -67,7 +67,7 @@ class DecodeInput:
     checked_schemas: CheckedSchemas = field(default_factory=CheckedSchemas)
     answer: Schema | None = None
     call_limits: CallLimits = NO_LIMITS
-    prefix: AssistantPrefix = field(default_factory=AssistantPrefix)
+    prefill: WrittenPrefill = field(default_factory=WrittenPrefill)
     breakpoints: CacheBreakpoints = NO_BREAKPOINTS
     openings: tuple[str, ...] = ()
     scope: CacheScope = COMMON
@@ -79,14 +79,14 @@ class DecodeOptions:
 
     Args:
         max_tokens: the maximum number of generated tokens.
-        sampling: the options of drawing tokens.
+        sampling: the options of sampling.
         stops: stop texts; the content and the turn end before the first of them.
         logprobs: note the log probability of each token and of this many most likely tokens. The
             model is then evaluated at each token, forced ones included. None: note nothing.
         force: take fast-forward tokens (those that the grammar forces) without the model.
         draft: speculative decoding: decode tokens that are likely to come together.
         progress: send `ProgressMade` while the prompt is read, and before the events of each token.
-        ignore_eos: draw no end token unless nothing else is allowed.
+        ignore_eos: sample no end token unless nothing else is allowed.
         trace: note what decided each token, and this many most likely tokens; None: no trace.
         written: the first tokens of the turn, if another process has generated them before it
             ended. The turn continues after them; their events are not sent again.
@@ -157,7 +157,7 @@ class Request:
 
 @dataclass(frozen=True)
 class RemoteNote:
-    """The remote engine that has drawn the tokens.
+    """The remote engine that has sampled the tokens.
 
     Args:
         engine: its kind and address.
@@ -240,7 +240,7 @@ class Generation:
         logprobs: one for each token, if requested; if a stop text was found, those that were sent.
         barred_calls: excluded calls that the turn began; it went back and continued without them.
         ended_values: the values that repeated themselves, and were ended.
-        remote: the remote engine; None: the tokens were drawn here.
+        remote: the remote engine; None: the tokens were sampled here.
         resumed: the numbers of tokens at which another process continued the turn, because the
             one before had ended.
         timings: in seconds; ignored when generations are compared.

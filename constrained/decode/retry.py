@@ -19,7 +19,7 @@ class RetryBan:
     """Prevents that a turn repeats a discarded text, at the first position with a choice.
 
     At this position, all tokens that continue the discarded text are forbidden, however it was cut
-    into tokens; blanks and quotes do not count as a difference. The sampler draws among the other
+    into tokens; blanks and quotes do not count as a difference. The sampler chooses among the other
     tokens, so greedy turns change, too, and the same seed gives the same result.
 
     Args:
@@ -29,9 +29,7 @@ class RetryBan:
         must_go_on: the end of the turn is forbidden at this position, too.
     """
 
-    def __init__(
-        self, text: bytes, start: int, vocabulary: Vocabulary, *, must_go_on: bool = False
-    ):
+    def __init__(self, text: bytes, start: int, vocabulary: Vocabulary, *, must_go_on: bool):
         self._must_go_on = must_go_on
         self._text = _squeeze(text[start:])
         self._start = start
@@ -121,8 +119,8 @@ class Retry(TurnPart):
         text = bytes(state.transcript.data)
         if not state.rewind(count):
             return False
-        prefix = state.request.turn.prefix.rest  # the turn keeps it
-        start = max(len(state.transcript.data), len(prefix))
+        prefill = state.request.turn.prefill.rest  # the turn keeps it
+        start = max(len(state.transcript.data), len(prefill))
         self._ban = RetryBan(text, start, state.vocabulary, must_go_on=must_go_on)
         return True
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.turn_part import TurnPart, TurnView
+from constrained.decode.written_prefill import WrittenPrefill
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -22,15 +22,15 @@ class TokenHealing(TurnPart):
     """Makes a turn begin with a text. Stateless, since the turn may go back.
 
     Args:
-        prefix: the text that the turn begins with, and texts that may not follow it.
+        prefill: the text that the turn begins with, and texts that may not follow it.
         vocabulary: of the model.
     """
 
     name = "token healing"
 
-    def __init__(self, prefix: AssistantPrefix, vocabulary: Vocabulary):
-        self._text = prefix.rest
-        self._markers = [(prefix.healed + suffix).encode() for suffix in prefix.marker_suffixes]
+    def __init__(self, prefill: WrittenPrefill, vocabulary: Vocabulary):
+        self._text = prefill.rest
+        self._markers = [(prefill.healed + suffix).encode() for suffix in prefill.marker_suffixes]
         self._vocabulary = vocabulary
 
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:

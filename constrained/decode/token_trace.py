@@ -39,7 +39,7 @@ class Alternative:
         token: its id.
         text: the bytes that it spells.
         probability: before the mask.
-        is_allowed: it could have been drawn.
+        is_allowed: it could have been sampled.
     """
 
     token: int
@@ -53,7 +53,7 @@ class Observation:
     """What the trace notes of one position.
 
     Args:
-        allowed: how many tokens could have been drawn.
+        allowed: how many tokens could have been sampled.
         mass: their probability before the mask, from 0 to 1.
         logits: of the model, before the mask.
         log_total: the logarithm of the sum of their exponentials.
@@ -92,7 +92,7 @@ class TracedToken:
         is_end: it ends the turn, and is not part of its text.
         is_discarded: the turn went back to before this token.
         steered_by: the rules besides the grammar that forbade a token here.
-        allowed: how many tokens could have been drawn; None: not known.
+        allowed: how many tokens could have been sampled; None: not known.
         probability: of the token, before the mask; None: the model was not evaluated.
         masked_probability: of the token among the allowed ones, at temperature 1.
         alternatives: the most likely tokens here, before the mask, best first.

@@ -5,7 +5,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from constrained.decode.assistant_prefix import PrefixFilter
 from constrained.decode.filters.call_limits import CallLimiter
 from constrained.decode.filters.checked_values import EventBuffer, Fault
 from constrained.decode.filters.events import StreamEvent, find_events
@@ -13,6 +12,7 @@ from constrained.decode.filters.stop_texts import StopFilter
 from constrained.decode.request import Request
 from constrained.decode.token_trace import Observation, TokenSource
 from constrained.decode.turn_part import TurnProgress
+from constrained.decode.written_prefill import PrefillFilter
 from constrained.job import NO_LIMITS
 from constrained.logits import TokenDrawn, TokenScores, describe_token
 from constrained.mask import Matcher
@@ -35,7 +35,7 @@ class TokenOrigin:
     """Where tokens of a turn come from.
 
     Args:
-        is_drawn: the sampler has drawn them.
+        is_sampled: the sampler has chosen them.
         counts: they count as reasoning tokens inside a reasoning block.
         source: what decided about them.
         is_new: their events have not been sent yet.
@@ -45,7 +45,7 @@ class TokenOrigin:
             evaluated here.
     """
 
-    is_drawn: bool = False
+    is_sampled: bool = False
     counts: bool = True
     source: TokenSource = TokenSource.FORCED
     is_new: bool = True
@@ -53,7 +53,7 @@ class TokenOrigin:
     observation: Observation | None = None
 
 
-DRAWN = TokenOrigin(is_drawn=True, source=TokenSource.DRAWN)
+SAMPLED = TokenOrigin(is_sampled=True, source=TokenSource.DRAWN)
 FORCED = TokenOrigin()
 ONLY = TokenOrigin(source=TokenSource.ONLY)
 INSERTED = TokenOrigin(counts=False, source=TokenSource.INSERTED)
@@ -64,10 +64,10 @@ class Transcript:
     """One turn while it is written. Its first tokens can be read again from the start (`cut`).
 
     Events pass four filters before they are sent. A checked value waits until it is complete. A
-    call that the turn has often enough waits until it differs. The text of the assistant prefix is
+    call that the turn has often enough waits until it differs. The text of the assistant prefill is
     removed. Nothing passes after a stop text.
 
-    The prefix of the request is read first. Only `reasoning_tokens` counts it.
+    The prefill of the request is read first. Only `reasoning_tokens` counts it.
 
     Attributes:
         tokens: the token ids that were written.
@@ -81,38 +81,38 @@ class Transcript:
 
     def __init__(self, request: Request, vocabulary: Vocabulary):
         self._request = request
-        self._prefix = request.turn.prefix
+        self._prefill = request.turn.prefill
         self._vocabulary = vocabulary
         self._parser = request.turn.make_parser()
         # Tokens may end inside a UTF-8 character; the parser reads whole ones.
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        # In a prefix, the client's own numbers stay as they are.
-        answer = None if self._prefix.text else request.turn.answer
+        # In a prefill, the client's own numbers stay as they are.
+        answer = None if self._prefill.text else request.turn.answer
         self._numbers = None if answer is None else AnswerNumbers(answer)
         self._checks = EventBuffer(request.turn.checked_schemas)
         self._limiter = CallLimiter(request.turn.call_limits)
         self._stops = StopFilter(request.options.stops)
-        # Checked values are sent late, so the two streams meet the prefix at different times.
-        self._read_filter = PrefixFilter(self._prefix)
-        self._sent_filter = PrefixFilter(self._prefix)
+        # Checked values are sent late, so the two streams meet the prefill at different times.
+        self._read_filter = PrefillFilter(self._prefill)
+        self._sent_filter = PrefillFilter(self._prefill)
         self._sent: list[StreamEvent] = []
         self._counts: list[bool] = []  # for each token: it counts as reasoning, if it is
-        self._prefix_length = len(self._prefix.text)  # characters
-        self._ends: list[int] = []  # characters of the prefix and the first n tokens
-        self._healed = len(self._prefix.rest)  # bytes
+        self._prefill_length = len(self._prefill.text)  # characters
+        self._ends: list[int] = []  # characters of the prefill and the first n tokens
+        self._healed = len(self._prefill.rest)  # bytes
         self._is_closed = False
         self.tokens: list[int] = []
         self.data = bytearray()
         self.events: list[Event] = []
         self.logprobs: list[TokenDrawn] = []
-        self.reasoning_tokens = self._prefix.reasoning_tokens
+        self.reasoning_tokens = self._prefill.reasoning_tokens
         self.text_end = 0
-        if self._prefix.text:  # it stands in front of the first token
-            self._filter(self._parser.feed(self._prefix.text), -1)
+        if self._prefill.text:  # it stands in front of the first token
+            self._filter(self._parser.feed(self._prefill.text), -1)
 
     @property
     def is_healing(self) -> bool:
-        """True while the next tokens have to spell text of the assistant prefix (token healing)."""
+        """True while the next tokens have to spell text of the prefill (token healing)."""
         return len(self.data) < self._healed
 
     @property
@@ -130,7 +130,7 @@ class Transcript:
         """The position of the first token of the latest call or answer. If the call begins inside a
         token, its first token is the next one."""
         start = self._parser.output_start
-        return 0 if start <= self._prefix_length else bisect_left(self._ends, start) + 1
+        return 0 if start <= self._prefill_length else bisect_left(self._ends, start) + 1
 
     def find_after_text(self) -> bytes:
         """The bytes after the last reasoning or content."""
@@ -199,16 +199,16 @@ class Transcript:
     def write(self, token: int, origin: TokenOrigin = FORCED) -> Sequence[StreamEvent]:
         """Appends a token; returns the events that may be sent."""
         data = self._vocabulary.tokens[token]
-        drawn = None
+        event = None
         if self._request.options.logprobs is not None:
-            drawn = describe_token(token, data, origin.scores, count=self._request.options.logprobs)
-        return self._append(token, data, counts=origin.counts, drawn=drawn)
+            event = describe_token(token, data, origin.scores, count=self._request.options.logprobs)
+        return self._append(token, data, counts=origin.counts, event=event)
 
     def _append(
-        self, token: int, data: bytes, *, counts: bool, drawn: TokenDrawn | None
+        self, token: int, data: bytes, *, counts: bool, event: TokenDrawn | None
     ) -> Sequence[StreamEvent]:
         position = len(self.tokens)
-        start = self._ends[-1] if self._ends else self._prefix_length
+        start = self._ends[-1] if self._ends else self._prefill_length
         text = self._decoder.decode(data)
         self.tokens.append(token)
         self._counts.append(counts)
@@ -226,9 +226,9 @@ class Transcript:
         has_closed = was_reasoning and not self.is_reasoning
         if has_closed or any(isinstance(one, ReasoningDelta | ContentDelta) for one in events):
             self.text_end = len(self.tokens)
-        if drawn is not None:
-            self.logprobs.append(drawn)
-            events = [drawn, *events]
+        if event is not None:
+            self.logprobs.append(event)
+            events = [event, *events]
         return self._filter(events, position)
 
     def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
@@ -241,8 +241,8 @@ class Transcript:
             return ()
         self._is_closed = True
         rest = self._decoder.decode(b"", final=True)
-        _, unspelled = self._prefix.after(self.data)
-        if unspelled:  # half a character of the prefix, which the client has given
+        _, unspelled = self._prefill.after(self.data)
+        if unspelled:  # half a character of the prefill, which the client has given
             rest = ""
         events: list[Event] = []
         if rest:
@@ -260,7 +260,7 @@ class Transcript:
     def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
         """The progress of the turn after these further tokens, which the matcher has committed."""
         data = self.data + self._vocabulary.text(tokens)
-        text, rest = self._prefix.after(data)
+        text, rest = self._prefill.after(data)
         return TurnProgress(matcher, len(self.tokens) + len(tokens), text, rest=rest)
 
     def cut_after_call(self, index: int) -> tuple["Transcript", bytes]:
@@ -276,7 +276,7 @@ class Transcript:
             count += 1
         head = self.cut(count)
         head._limiter = CallLimiter(NO_LIMITS)  # only the ending of the turn follows
-        start = head._ends[-1] if head._ends else self._prefix_length
+        start = head._ends[-1] if head._ends else self._prefill_length
         after = self.data[len(head.data) :].decode("utf-8", "replace")
         return head, after[: end - start].encode()
 
@@ -285,8 +285,8 @@ class Transcript:
         head = Transcript(self._request, self._vocabulary)
         for position, token in enumerate(self.tokens[:count]):
             data = self._vocabulary.tokens[token]
-            drawn = self.logprobs[position] if self.logprobs else None
-            head._append(token, data, counts=self._counts[position], drawn=drawn)
+            event = self.logprobs[position] if self.logprobs else None
+            head._append(token, data, counts=self._counts[position], event=event)
         return head
 
     def _filter(self, events: Sequence[StreamEvent], position: int) -> Sequence[StreamEvent]:

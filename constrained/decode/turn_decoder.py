@@ -5,7 +5,6 @@ healing, the reasoning budget, retries, the end of endless values, the completio
 speculation.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -21,10 +20,10 @@ from constrained.decode.sequence_input import SequenceInput
 from constrained.decode.token_healing import TokenHealing
 from constrained.decode.token_trace import Position
 from constrained.decode.transcript import (
-    DRAWN,
     FORCED,
     INSERTED,
     ONLY,
+    SAMPLED,
     WRITTEN,
     TokenOrigin,
 )
@@ -76,8 +75,8 @@ class TurnDecoder(TurnWriter):
         match: PrefixMatch,
         request: Request,
         *,
-        draft_model: DraftModel | None = None,
-        clock: Clock = time.monotonic,
+        draft_model: DraftModel | None,
+        clock: Clock,
     ):
         engine = sequences.engine
         self.input = SequenceInput(sequences, match, request.turn.prompt)
@@ -93,8 +92,8 @@ class TurnDecoder(TurnWriter):
         # The grammar has precedence over a ban. The sampler does not know these bans.
         self._ignored_ends = list(self._ends) if request.options.ignore_eos else []
         self._banned = [*request.options.sampling.banned, *self._ignored_ends]
-        if request.turn.prefix.rest or request.turn.prefix.marker_suffixes:
-            self._healing = TokenHealing(request.turn.prefix, state.vocabulary)
+        if request.turn.prefill.rest or request.turn.prefill.marker_suffixes:
+            self._healing = TokenHealing(request.turn.prefill, state.vocabulary)
         if request.turn.make_endless_values is not None and request.turn.matcher is not None:
             self._endless = request.turn.make_endless_values()
         self._openings = None
@@ -157,7 +156,7 @@ class TurnDecoder(TurnWriter):
             costs: of verifying it.
         """
         state = self._state
-        # One more token is drawn after the draft.
+        # One more token is sampled after the draft.
         max_tokens = min(max_tokens, state.limit - state.count - 1)
         if self._speculation is None or max_tokens < 1:
             return NO_DRAFT
@@ -265,10 +264,10 @@ class TurnDecoder(TurnWriter):
         if token is None:
             assert self._state.sampler is not None
             token = self._state.sampler.sample(rows.first + row)
-            origin = DRAWN
+            origin = SAMPLED
         if scores is not None or observation is not None:
             origin = replace(origin, scores=scores, observation=observation)
-        self._take_drawn(token, origin)
+        self._take_sampled(token, origin)
 
     def _take_obvious(self, rows: DecodedRows, row: int) -> bool:
         """Takes the next token if no mask is needed for it: the only token that the grammar allows,
@@ -276,7 +275,7 @@ class TurnDecoder(TurnWriter):
         state = self._state
         only = None if state.matcher is None else state.matcher.find_only()
         if only is not None:  # parts never forbid the only allowed token
-            self._take_drawn(only, ONLY)
+            self._take_sampled(only, ONLY)
             return True
         if not self._is_greedy:
             return False
@@ -288,7 +287,7 @@ class TurnDecoder(TurnWriter):
             return False
         assert state.sampler is not None
         state.sampler.accept(best)
-        self._take_drawn(best, DRAWN)
+        self._take_sampled(best, SAMPLED)
         return True
 
     def _find_best(self, rows: DecodedRows, row: int) -> int | None:
@@ -299,7 +298,7 @@ class TurnDecoder(TurnWriter):
         matcher = self._state.matcher
         return best if matcher is None or matcher.allows(best) else None
 
-    def _take_drawn(self, token: int, origin: TokenOrigin) -> None:
+    def _take_sampled(self, token: int, origin: TokenOrigin) -> None:
         if token in self._ends:
             self._take_end(token, origin)
         elif self._take([token], origin):

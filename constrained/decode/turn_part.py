@@ -2,7 +2,7 @@
 
 The decoder calls these hooks of all parts, at these places of its loop:
 
-    steer          after the mask is applied, before the sampler draws
+    steer          after the mask is applied, before the sampler samples
     before_commit  after tokens are chosen, before the matcher commits them
     after_commit   after the matcher has committed them, before the turn takes them
     after_take     after the turn has taken a token; its text may not be written yet
@@ -141,7 +141,7 @@ class TurnPart:
 
         Args:
             token: the one that was taken.
-            is_forced: it was not drawn.
+            is_forced: it was not sampled.
             is_computed: it was drafted, so the KV cache already has it.
         """
 

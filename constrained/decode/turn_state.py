@@ -73,7 +73,7 @@ class TurnState:
         request: the request for this turn.
         vocabulary: of the model.
         context_length: of one sequence, in tokens.
-        make_sampler: makes the sampler; returns None if another process draws the tokens.
+        make_sampler: makes the sampler; returns None if another process samples the tokens.
         clock: for the timings of the turn.
 
     Attributes:
@@ -170,8 +170,8 @@ class TurnState:
 
     def take(self, token: int, origin: TokenOrigin) -> bool:
         """Adds a token, whose text is written later; returns True if the KV cache has it."""
-        # llama.cpp's sampler accepts by itself the tokens that it draws.
-        if not origin.is_drawn and self.sampler is not None:
+        # llama.cpp's sampler accepts by itself the tokens that it samples.
+        if not origin.is_sampled and self.sampler is not None:
             self.sampler.accept(token)
         is_computed = self.input.append(token)
         self._unwritten.append(_TakenToken(token, origin, is_computed))

@@ -1,6 +1,6 @@
 """Takes the tokens of a turn: commits them, writes their text, and finds the end of the turn.
 
-It does not matter where the tokens come from: `TurnDecoder` draws them from logits, `RemoteTurn`
+It does not matter where the tokens come from: `TurnDecoder` samples them from logits, `RemoteTurn`
 gets them over the network.
 """
 
@@ -120,7 +120,7 @@ class TurnWriter:
         for token in tokens:
             is_computed = state.take(token, origin)
             for after_take in self._parts.after_take:
-                after_take(token, is_forced=not origin.is_drawn, is_computed=is_computed)
+                after_take(token, is_forced=not origin.is_sampled, is_computed=is_computed)
             is_deferred = self._defers and state.finish is None
             if not is_deferred and not self._settle():
                 return False
@@ -255,7 +255,7 @@ class TurnWriter:
             state.close(is_whole=True)
         state.send_progress()  # the last tokens may have had no events
         transcript = state.transcript
-        given = self._request.turn.prefix.reasoning_tokens
+        given = self._request.turn.prefill.reasoning_tokens
         usage = Usage(
             prompt_tokens=len(state.input.prompt),
             completion_tokens=self.generated,

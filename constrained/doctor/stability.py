@@ -179,7 +179,7 @@ class Walker:
         except TemplateError:
             return False
 
-    def measure_kept(self, walk: Walk, recall: Recall = Recall.AUTO) -> float:
+    def measure_kept(self, walk: Walk, recall: Recall) -> float:
         """Returns the fraction of the tokens that this project reuses: its turn cache puts the
         tokens of earlier turns into the next prompt, instead of what the template would write.
 

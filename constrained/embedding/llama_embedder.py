@@ -57,7 +57,7 @@ class Embedder:
         pooling: Pooling | None,
         options: EngineOptions,
         max_batch_texts: int,
-        progress: Callable[[float], None] | None = None,
+        progress: Callable[[float], None] | None,
     ):
         path = Path(path)
         check_gguf(path)

@@ -48,7 +48,7 @@ def write_state(
     *,
     length: int,
     state: bytes,
-    flags: int = WHOLE,
+    flags: int,
 ) -> None:
     """Restores the state of a sequence.
 

@@ -19,7 +19,6 @@ from constrained.engine.batch import (
     fill_gaps,
     sort_chunks,
 )
-from constrained.engine.drawing import RowSampler, find_candidates
 from constrained.engine.host import available_memory, check_gguf
 from constrained.engine.llama_files import (
     CONTEXT_MEMORY,
@@ -49,6 +48,7 @@ from constrained.engine.llama_state import (
     state_size,
     write_state,
 )
+from constrained.engine.numpy_sampler import RowSampler, find_candidates
 from constrained.engine.options import LoadOptions, read_options
 from constrained.engine.probe import probe_file
 from constrained.engine.protocol import MAX_DRAFTED, Chunk, Sampling
@@ -215,7 +215,7 @@ class ChainSampler:
 
     Args:
         sampling: the options of the request.
-        draw: takes a chain and the index of a row of logits; samples a token.
+        sample_row: takes a chain and the index of a row of logits; samples a token.
         row: takes the index of a row; returns its logits.
         n_vocab: the number of tokens of the vocabulary.
         context_length: in tokens.
@@ -227,7 +227,7 @@ class ChainSampler:
     def __init__(
         self,
         sampling: Sampling,
-        draw: Callable[[Any, int], int],
+        sample_row: Callable[[Any, int], int],
         row: Callable[[int], np.ndarray],
         *,
         n_vocab: int,
@@ -236,7 +236,7 @@ class ChainSampler:
         sampling.check_tokens(n_vocab)
         chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
         self._chain = chain
-        self._draw = draw
+        self._sample_row = sample_row
         self._row = row
         # If top k is the first stage, only the k most likely tokens are needed.
         is_plain = not (sampling.is_greedy or sampling.biases or sampling.has_penalties)
@@ -245,7 +245,11 @@ class ChainSampler:
         self._free = weakref.finalize(self, llama_cpp.llama_sampler_free, chain)
         self._last = sampling.count_last(context_length)
         self._penalties = _make_penalties(sampling, n_vocab, self._last)
-        stages = [_make_bias(sampling, n_vocab), self._penalties, *_make_draw(sampling, n_vocab)]
+        stages = [
+            _make_bias(sampling, n_vocab),
+            self._penalties,
+            *_make_choice(sampling, n_vocab),
+        ]
         for stage in stages:
             if stage is not None:
                 llama_cpp.llama_sampler_chain_add(chain, stage)
@@ -256,10 +260,10 @@ class ChainSampler:
             row = self._row(slot)
             candidates = find_candidates(row, self._top_k)
             if candidates is not None:
-                return self._draw_from(candidates, row[candidates])
-        return self._draw(self._chain, slot)  # llama.cpp accepts a token when it draws it
+                return self._sample_from(candidates, row[candidates])
+        return self._sample_row(self._chain, slot)  # llama.cpp accepts a token when it samples it
 
-    def _draw_from(self, tokens: np.ndarray, logits: np.ndarray) -> int:
+    def _sample_from(self, tokens: np.ndarray, logits: np.ndarray) -> int:
         """Samples one of these tokens. llama_sampler_sample would first list all tokens."""
         table = np.zeros(len(tokens), CANDIDATE)
         table["id"], table["logit"] = tokens, logits
@@ -312,7 +316,7 @@ def _make_penalties(sampling: Sampling, n_vocab: int, last: int) -> Any:
     )
 
 
-def _make_draw(sampling: Sampling, n_vocab: int) -> list[Any]:
+def _make_choice(sampling: Sampling, n_vocab: int) -> list[Any]:
     if sampling.is_greedy:
         return [llama_cpp.llama_sampler_init_greedy()]
     # A top k of 0 keeps all tokens; the 1 is the minimum number of tokens that a stage keeps.
@@ -438,14 +442,14 @@ class LlamaEngine:
         if sampling.is_argmax:
             return RowSampler(sampling, self._find_row, n_vocab=size, context_length=length)
         return ChainSampler(
-            sampling, self._draw, self._find_row, n_vocab=size, context_length=length
+            sampling, self._sample_row, self._find_row, n_vocab=size, context_length=length
         )
 
     def _find_row(self, slot: int) -> np.ndarray:
         self._require_open()
         return self._rows[slot]
 
-    def _draw(self, chain: Any, slot: int) -> int:
+    def _sample_row(self, chain: Any, slot: int) -> int:
         self._require_open()
         return llama_cpp.llama_sampler_sample(chain, self._context, self._slots[slot])
 

@@ -14,7 +14,7 @@ SEEDS = 2**32 - 1  # seeds are below this number, which means a random seed in l
 MAX_BIAS = 1e6
 MAX_PENALTY = 1e3
 MAX_TEMPERATURE = 1e3
-# Logits divided by less could overflow, too; below this, the most likely token is drawn anyway.
+# Logits divided by less could overflow, too; below this, the most likely token is sampled anyway.
 MIN_TEMPERATURE = 1e-6
 Biases: TypeAlias = tuple[tuple[int, float], ...]
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from constrained.engine.batch import check_chunks, check_cut, check_empty, check_shorter
-from constrained.engine.drawing import RowSampler
+from constrained.engine.numpy_sampler import RowSampler
 from constrained.engine.protocol import MAX_DRAFTED, Chunk, Sampling
 from constrained.errors import ModelError
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -18,7 +18,7 @@ the vocabulary."""
 
 # Logits of a script; all other tokens have 0.
 NEXT = 20.0
-END = 1.0  # of the end token; it is drawn if the mask forbids the rest of the script
+END = 1.0  # of the end token; it is sampled if the mask forbids the rest of the script
 
 
 class ScriptedEngine:

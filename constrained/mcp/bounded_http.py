@@ -37,7 +37,7 @@ class BoundedBody(httpx2.AsyncByteStream):
         encoding: str,
         *,
         is_stream: bool,
-        check: Callable[[bytes], None] | None = None,
+        check: Callable[[bytes], None] | None,
     ):
         self._body = body
         self._check = check
@@ -63,10 +63,10 @@ class BoundedBody(httpx2.AsyncByteStream):
 def make_bounded_client(
     headers: Mapping[str, str],
     timeout: httpx2.Timeout,
-    auth: httpx2.Auth | None = None,
+    auth: httpx2.Auth | None,
     *,
     streamed: tuple[str, ...],
-    check_stream: Callable[[], Callable[[bytes], None]] | None = None,
+    check_stream: Callable[[], Callable[[bytes], None]] | None,
 ) -> httpx2.AsyncClient:
     """Makes an HTTP client with bounded replies.
 

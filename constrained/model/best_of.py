@@ -199,7 +199,7 @@ def _find_choices(
     reply: Reply,
     turn: CompiledTurn,
 ) -> Iterator[int]:
-    """Yields the indexes of the tokens that were drawn in names and listed values."""
+    """Yields the indexes of the tokens that were sampled in names and listed values."""
     schemas = {tool.name: tool.schema for tool in turn.tools}
     for index, (token, place) in enumerate(zip(tokens, places, strict=True)):
         if token.source is not TokenSource.DRAWN or token.masked_probability is None:
@@ -215,7 +215,7 @@ def _find_choices(
 
 
 def _find_rivals(tokens: Sequence[TracedToken], index: int) -> Iterator[Alternative]:
-    """Yields the tokens that could have been drawn, and do not spell the text of the turn."""
+    """Yields the tokens that could have been sampled, and do not spell the text of the turn."""
     written = b""
     for token in tokens[index:]:
         written += token.text.translate(None, _BLANKS)

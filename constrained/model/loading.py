@@ -49,7 +49,7 @@ def load(
     Args:
         source: a GGUF file; `hf:user/repo[:quant]` for a model of the Hugging Face Hub, downloaded
             once; or the name of a model that a package contains: `demo`, or `smollm2` of the extra
-            `real` (a file of that name takes precedence); or the address of an engine that draws
+            `real` (a file of that name takes precedence); or the address of an engine that samples
             the tokens: `llama-server://`, `vllm://` or `sglang://`, then host and port. Default:
             the environment variable LLAMA_ARG_MODEL, else the demo model at temperature 0.
         chat_template: Jinja text to use in place of the chat template of the file.

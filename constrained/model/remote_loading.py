@@ -1,4 +1,4 @@
-"""Loads models whose tokens a remote engine draws: connects, and asks the engine about its
+"""Loads models whose tokens a remote engine samples: connects, and asks the engine about its
 model."""
 
 import os

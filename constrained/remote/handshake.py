@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from constrained.engine.sampling import Sampling
 from constrained.errors import RemoteError
 from constrained.remote.sampler import (
-    DrawnBy,
     EndReason,
+    EngineVersion,
     RemoteTokenizer,
     SampledToken,
     SampleEnd,
@@ -48,12 +48,12 @@ class Weights:
     """Evidence of which weights an engine has.
 
     Args:
-        drawn_by: the engine's own names for them.
+        version: the engine's own names for them.
         likely: the most likely first tokens after a prompt, and the logarithms of their
             probabilities; empty: the engine does not report them.
     """
 
-    drawn_by: DrawnBy
+    version: EngineVersion
     likely: Mapping[int, float] = field(default_factory=dict[int, float])
 
     def may_be(self, other: "Weights") -> bool:
@@ -102,12 +102,12 @@ class Handshake:
             for block in _cut_blocks(size):
                 await self._compare_tokens(vocabulary, block)
         else:
-            for token in _draw_sample(vocabulary):
+            for token in _pick_words(vocabulary):
                 await self._compare_tokens(vocabulary, [token])
         await self._try_grammar(vocabulary)
 
     async def read_weights(self) -> Weights:
-        """Reads the evidence of its weights: draws one token without a grammar.
+        """Reads the evidence of its weights: samples one token without a grammar.
 
         Raises:
             RemoteError: the engine cannot be reached.
@@ -115,21 +115,21 @@ class Handshake:
         free = Sampling(temperature=1, top_k=0, top_p=1, min_p=0)
         request = self._write_request(None, 1, free)
         likely: Mapping[int, float] = {}
-        drawn_by = DrawnBy()
+        version = EngineVersion()
         try:
             async for sampled in self.sampler.open(replace(request, logprobs=LIKELIEST)):
                 match sampled:
                     case SampledToken():
                         likely = sampled.top
                     case SampleEnd():
-                        drawn_by = sampled.drawn_by
+                        version = sampled.version
                     case SampleStart():
                         pass
         except RemoteError as error:
             if error.status != 400:
                 raise
             # The operator may have limited how many probabilities it reports, even to none.
-        return Weights(drawn_by, likely)
+        return Weights(version, likely)
 
     def _write_request(
         self, grammar: str | None, max_tokens: int, sampling: Sampling
@@ -223,8 +223,8 @@ def _cut_blocks(size: int) -> Iterator[list[int]]:
         yield list(range(start, min(size, start + BLOCK)))
 
 
-def _draw_sample(vocabulary: Vocabulary) -> Sequence[int]:
-    """Draws ordinary tokens of whole characters, the same ones each time."""
+def _pick_words(vocabulary: Vocabulary) -> Sequence[int]:
+    """Picks ordinary tokens of whole characters, the same ones each time."""
     whole: list[int] = []
     for token, data in enumerate(vocabulary.tokens):
         is_whole = "\ufffd" not in data.decode("utf-8", "replace")

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from constrained.deadline import Clock
 from constrained.errors import RemoteError
 from constrained.remote.handshake import Handshake, Weights
-from constrained.remote.sampler import DrawnBy
+from constrained.remote.sampler import EngineVersion
 
 LOG = logging.getLogger(__name__)
 PAUSE = 1.0  # seconds; no engine restarts within this time
@@ -127,7 +127,7 @@ class EngineIdentity(Generic[Facts]):
             RemoteError: the weights have changed without a report.
         """
         known = self._weights or found
-        before, now = known.drawn_by.weights, found.drawn_by.weights
+        before, now = known.version.weights, found.version.weights
         are_named_others = None not in (before, now) and before != now
         if not are_named_others:
             if not found.may_be(known):
@@ -144,19 +144,19 @@ class EngineIdentity(Generic[Facts]):
         message = f"{self._name} was restarted, and differs in: {', '.join(changed)}"
         return RemoteError(message, hint=HINT)
 
-    def note_answer(self, drawn_by: DrawnBy) -> None:
+    def note_answer(self, version: EngineVersion) -> None:
         """Notes that it has completed a reply.
 
         Args:
-            drawn_by: the build and the weights that have drawn it.
+            version: the build and the weights that have written it.
         """
         self._answered_at = self._clock()
         if self._weights is None or self._was_away:
             return
-        known = self._weights.drawn_by
+        known = self._weights.version
         for what, before, now in (
-            ("build", known.build, drawn_by.build),
-            ("weights", known.weights, drawn_by.weights),
+            ("build", known.build, version.build),
+            ("weights", known.weights, version.weights),
         ):
             if None not in (before, now) and before != now:
                 LOG.warning(

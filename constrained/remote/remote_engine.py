@@ -23,7 +23,7 @@ NOTES = {
 
 
 class RemoteEngine:
-    """A `ModelEngine` whose tokens are drawn elsewhere. Also a context manager.
+    """A `ModelEngine` whose tokens are sampled elsewhere. Also a context manager.
 
     Args:
         sampler: of the engine, after the handshake.
@@ -66,7 +66,7 @@ class RemoteEngine:
     def notice(self) -> str:
         """What users of the engine should know."""
         notes = "; ".join(NOTES[lack] for lack in self.sampler.limits.lacks)
-        return f"{self.sampler.name} draws the tokens, each is checked here: {notes}"
+        return f"{self.sampler.name} samples the tokens, each is checked here: {notes}"
 
     def make_runner(self, *, clock: Clock, max_waiting: int) -> RemoteRunner:
         """Makes the runner, which executes turns at this engine."""

@@ -3,16 +3,14 @@
 import asyncio
 import secrets
 import threading
-import time
 from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.deadline import Clock, Deadline
-from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.request import Finish, Generation, Request, Usage
-from constrained.engine.options import MAX_WAITING
+from constrained.decode.written_prefill import WrittenPrefill
 from constrained.errors import BusyError, ModelError, RemoteError, RequestError
 from constrained.metrics import Amount, Metrics
 from constrained.remote.circuit_breaker import CircuitBreaker
@@ -20,7 +18,13 @@ from constrained.remote.emitters import EMITTERS
 from constrained.remote.event_loop import EventLoopThread
 from constrained.remote.identity import EngineIdentity
 from constrained.remote.remote_turn import RemoteTurn
-from constrained.remote.sampler import DrawnBy, Sampled, SampleEnd, SampleRequest, TokenSampler
+from constrained.remote.sampler import (
+    EngineVersion,
+    Sampled,
+    SampleEnd,
+    SampleRequest,
+    TokenSampler,
+)
 from constrained.schedule.admission import AdmissionOrder, Seat
 from constrained.schedule.home_process import HomeProcess
 from grammars.ir.grammar import Grammar
@@ -70,9 +74,9 @@ class RemoteRunner:
         sampler: TokenSampler,
         loop: EventLoopThread,
         *,
-        identity: EngineIdentity[Any] | None = None,
-        clock: Clock = time.monotonic,
-        max_waiting: int = MAX_WAITING,
+        identity: EngineIdentity[Any] | None,
+        clock: Clock,
+        max_waiting: int,
     ):
         self._sampler = sampler
         self._loop = loop
@@ -198,7 +202,7 @@ class RemoteRunner:
                 turn.close_reasoning()
                 grammar = await asyncio.to_thread(request.turn.build_closing)
                 sampling_request = replace(sampling_request, grammar=self._emit(grammar))
-            await self._draw_patiently(turn, sampling_request)
+            await self._sample_patiently(turn, sampling_request)
         self._breaker.note_success()
         return turn.result()
 
@@ -207,11 +211,11 @@ class RemoteRunner:
         if self._identity is not None:
             self._identity.note_failure(error)
 
-    async def _draw_patiently(self, turn: RemoteTurn, request: SampleRequest) -> None:
-        """Like `_draw`, with a few retries if the engine is busy."""
+    async def _sample_patiently(self, turn: RemoteTurn, request: SampleRequest) -> None:
+        """Like `_sample`, with a few retries if the engine is busy."""
         for wait in WAITS:
             try:
-                return await self._draw(turn, request)
+                return await self._sample(turn, request)
             except RemoteError as error:
                 if error.retry_after is None or error.retry_after > MAX_WAIT_SECONDS:
                     raise
@@ -219,9 +223,9 @@ class RemoteRunner:
                     self._identity.note_failure(error)
                 wait = max(wait, error.retry_after)
             await asyncio.sleep(wait)
-        return await self._draw(turn, request)
+        return await self._sample(turn, request)
 
-    async def _draw(self, turn: RemoteTurn, request: SampleRequest) -> None:
+    async def _sample(self, turn: RemoteTurn, request: SampleRequest) -> None:
         """Takes the tokens of one stream, until the turn is over or needs another stream."""
         if self._identity is not None:
             await self._identity.confirm()
@@ -231,7 +235,7 @@ class RemoteRunner:
                 turn.take(sampled)
                 if turn.finish is not None or turn.needs_closing:
                     if self._identity is not None:
-                        self._identity.note_answer(_read_drawer(sampled))
+                        self._identity.note_answer(_read_version(sampled))
                     return
         raise turn.fail_cut()
 
@@ -283,10 +287,10 @@ class RemoteRunner:
         self._idle.wait()
 
 
-def _read_drawer(sampled: Sampled) -> DrawnBy:
-    """Returns the engine that has drawn a reply, from the end of its stream; empty if the stream
-    was left before."""
-    return sampled.drawn_by if isinstance(sampled, SampleEnd) else DrawnBy()
+def _read_version(sampled: Sampled) -> EngineVersion:
+    """Returns the version of the engine, from the end of a stream; empty if the stream was left
+    before its end."""
+    return sampled.version if isinstance(sampled, SampleEnd) else EngineVersion()
 
 
 def _cancel(request: Request) -> Generation:
@@ -304,11 +308,11 @@ def check_request(request: Request, engine: str) -> None:
     turn, options = request.turn, request.options
     is_free = turn.matcher is None
     refused = (
-        (turn.prefix != AssistantPrefix(), "/prefill", "cannot continue a text of the client"),
+        (turn.prefill != WrittenPrefill(), "/prefill", "cannot continue a text of the client"),
         (options.trace is not None, "/trace", "does not report what decides its tokens"),
         (options.ignore_eos and not is_free, "/ignore_eos", "ends where the grammar lets it"),
     )
     for is_asked, where, problem in refused:
         if is_asked:
-            message = f"{engine} draws the tokens, and {problem}"
+            message = f"{engine} samples the tokens, and {problem}"
             raise RequestError(message, where=where, hint="Leave it out")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from constrained.deadline import Clock
 from constrained.decode.request import Finish, Generation, RemoteNote, Request
-from constrained.decode.transcript import DRAWN, INSERTED, TokenOrigin
+from constrained.decode.transcript import INSERTED, SAMPLED, TokenOrigin
 from constrained.decode.turn_part import TurnParts
 from constrained.decode.turn_state import TurnState
 from constrained.decode.turn_writer import TurnWriter
@@ -32,7 +32,7 @@ HINT = "Try again; if it happens again, compare versions of llguidance, and look
 
 
 class RemoteInput:
-    """The token input of a turn whose tokens another process draws.
+    """The token input of a turn whose tokens another process samples.
 
     Attributes:
         prompt: token ids.
@@ -61,7 +61,7 @@ class RemoteTurn(TurnWriter):
     """One turn at a sampler.
 
     Args:
-        sampler: draws its tokens.
+        sampler: samples its tokens.
         request: for this turn.
         clock: for its timings.
 
@@ -168,11 +168,11 @@ class RemoteTurn(TurnWriter):
 
     def _describe(self, sampled: SampledToken) -> TokenOrigin:
         if self._request.options.logprobs is None or sampled.logprob is None:
-            return DRAWN
+            return SAMPLED
         size = len(self._state.vocabulary.tokens)
         likely = [token for token in sampled.top if 0 <= token < size]
         known = {**sampled.top, sampled.token: sampled.logprob}
-        return replace(DRAWN, scores=ReportedScores(known, likely))
+        return replace(SAMPLED, scores=ReportedScores(known, likely))
 
     def _commit(self, tokens: Sequence[int]) -> None:
         state = self._state
@@ -199,9 +199,9 @@ class RemoteTurn(TurnWriter):
             case EndReason.LENGTH if self._is_ended:
                 self._stop()
             case EndReason.LENGTH:
-                drawn = self._received if end.drawn is None else end.drawn
-                if drawn < self._room:
-                    raise self._fail(f"it ends after {drawn} of the {self._room} tokens")
+                sampled = self._received if end.sampled is None else end.sampled
+                if sampled < self._room:
+                    raise self._fail(f"it ends after {sampled} of the {self._room} tokens")
                 state.finish = Finish.LENGTH
 
     def _note_cached(self, cached: int) -> None:

@@ -1,7 +1,7 @@
 """The sampler protocol: takes token ids and a grammar, and streams token ids.
 
 The caller renders the prompt, writes the grammar, and checks the tokens that come back. A
-`TokenSampler` draws the tokens, in this process or on another machine.
+`TokenSampler` samples the tokens, in this process or on another machine.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -14,7 +14,7 @@ from constrained.vocabulary.vocabulary import Vocabulary
 
 
 class Lack(StrEnum):
-    """Abilities of the local engine that an engine which only draws tokens lacks."""
+    """Abilities of the local engine that an engine which only samples tokens lacks."""
 
     FORCED_TOKENS = "forced tokens"
     """Tokens that the grammar forces cost a decode each."""
@@ -68,10 +68,10 @@ class SampleRequest:
         prompt: token ids.
         grammar: of the reply, in the language of the sampler's emitter; None: no grammar.
         max_tokens: the maximum number of tokens.
-        sampling: how tokens are drawn.
+        sampling: how tokens are sampled.
         logprobs: report the probability of each token, and this number of the likeliest; None:
             neither.
-        ignore_eos: draw no end token.
+        ignore_eos: sample no end token.
         cache_salt: requests with the same salt share the prompt cache; None: nothing is shared.
     """
 
@@ -98,7 +98,7 @@ class SampleStart:
 
 @dataclass(frozen=True)
 class SampledToken:
-    """A drawn token.
+    """A token, as the sampler reports it.
 
     Args:
         token: its id.
@@ -119,8 +119,8 @@ class EndReason(StrEnum):
 
 
 @dataclass(frozen=True)
-class DrawnBy:
-    """The model and version that have drawn a reply, in the engine's own names.
+class EngineVersion:
+    """The model and version that have written a reply, in the engine's own names.
 
     Args:
         build: the engine and its configuration; None: not reported.
@@ -139,15 +139,15 @@ class SampleEnd:
         reason: why it has ended.
         count: the number of sent tokens, with end tokens; None: not reported.
         cached: the number of prompt tokens from the cache; None: not reported.
-        drawn: the number of drawn tokens; None: the number of sent tokens.
-        drawn_by: the model and version that have drawn the reply.
+        sampled: the number of sampled tokens; None: the number of sent tokens.
+        version: the model and version that have written the reply.
     """
 
     reason: EndReason
     count: int | None = None
     cached: int | None = None
-    drawn: int | None = None
-    drawn_by: DrawnBy = DrawnBy()
+    sampled: int | None = None
+    version: EngineVersion = EngineVersion()
 
 
 Sampled: TypeAlias = SampleStart | SampledToken | SampleEnd
@@ -167,7 +167,7 @@ class RemoteTokenizer(Protocol):
 
 
 class TokenSampler(Protocol):
-    """Draws the tokens of replies under their grammars. Its methods run in one event loop."""
+    """Samples the tokens of replies under their grammars. Its methods run in one event loop."""
 
     @property
     def name(self) -> str:
@@ -190,7 +190,7 @@ class TokenSampler(Protocol):
         ...
 
     def open(self, request: SampleRequest) -> AsyncGenerator[Sampled, None]:
-        """Draws tokens until an end. Closing the generator aborts the request at the sampler.
+        """Samples tokens until an end. Closing the generator aborts the request at the sampler.
 
         Raises:
             RemoteError: the sampler cannot be reached, refuses the request, or sends an invalid

@@ -69,7 +69,7 @@ def begin(
 ) -> Iterator[RecordedRequest]:
     """Begins a run in a file of records.
 
-    The seed is drawn here, so that a turn that was interrupted by the end of the process is
+    The seed is chosen here, so that a turn that was interrupted by the end of the process is
     generated again in the same way.
 
     Raises:
@@ -77,7 +77,7 @@ def begin(
     """
     with RunStore(path) as store:
         given = dict(options)
-        given["sampling"] = draw_seed(given.get("sampling") or model.sampling)
+        given["sampling"] = choose_seed(given.get("sampling") or model.sampling)
         request = {
             "messages": write_messages(messages),
             **write_run_tools(tools, given),
@@ -92,7 +92,7 @@ def begin(
         yield RecordedRequest(Recorder(run, (), store), messages, tools, given)
 
 
-def draw_seed(sampling: Sampling) -> Sampling:
+def choose_seed(sampling: Sampling) -> Sampling:
     """Returns the sampling with a seed."""
     if sampling.seed is not None:
         return sampling
@@ -199,6 +199,6 @@ def fork(store: RunStore, run: RecordedRun, turns: int) -> str:
     """Creates a run that begins with the first turns of another one, and continues with another
     seed; returns its id."""
     options = read_options(run.request["options"])
-    sampling = draw_seed(replace(options["sampling"], seed=None))
+    sampling = choose_seed(replace(options["sampling"], seed=None))
     request = {**run.request, "options": write_options({**options, "sampling": sampling})}
     return store.fork(run.id, turns, request)

@@ -1,6 +1,5 @@
 """The order in which waiting requests are admitted to an engine."""
 
-import time
 from collections import Counter
 from collections.abc import Container, Hashable, Iterable
 from concurrent.futures import Future
@@ -54,7 +53,7 @@ class AdmissionOrder:
         clock: in seconds.
     """
 
-    def __init__(self, sequences: int, clock: Clock = time.monotonic) -> None:
+    def __init__(self, sequences: int, clock: Clock) -> None:
         self._sequences = sequences
         self._clock = clock
         self._admissions = 0

@@ -63,7 +63,7 @@ class WorkLimit:
         within: a longer piece of work that it is a part of.
     """
 
-    def __init__(self, max_steps: int, within: "WorkLimit | None" = None):
+    def __init__(self, max_steps: int, within: "WorkLimit | None"):
         self._within = within
         self._allowed = self._max_steps = max_steps
         if within is not None and within.left < max_steps:

@@ -126,10 +126,10 @@ def print_table(rows: Sequence[Mapping[str, Any]], right: Collection[str] = ()) 
     for row in rows:
         table.add_row(*(Text(_write_cell(value)) for value in row.values()))
     console = make_console(sys.stdout)
-    with console.capture() as drawn:
+    with console.capture() as captured:
         console.print(table)
     encoding = sys.stdout.encoding or "utf-8"
-    for line in drawn.get().splitlines():
+    for line in captured.get().splitlines():
         print(line.rstrip().encode(encoding, "backslashreplace").decode(encoding))
 
 

@@ -1,6 +1,6 @@
 """The confidence of calls: the probability of the least likely choice in each of them.
 
-Only tokens count that the sampler drew among several allowed ones, with their probabilities among
+Only tokens count that the sampler chose among several allowed ones, with their probabilities among
 these: forced tokens say nothing about the model. Longer tokens that spell the same text are no
 alternative, so their probabilities are added. The confidence is the minimum, not the product: a
 long text has more choices, but is not less certain for that.

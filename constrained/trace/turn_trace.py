@@ -181,7 +181,7 @@ def describe_turn(turn: CompiledTurn, *, finish: str) -> TurnTrace:
     source = TurnSource(
         turn.make_parser,
         None if turn.completer is None else turn.completer.grammar,
-        turn.prefix.text,
+        turn.prefill.text,
         isinstance(turn.policy.answer, JsonAnswer),
     )
     answer: Json = None

@@ -38,6 +38,7 @@ from grammars.turn import (
     State,
     Think,
     Tool,
+    find_reasoning_start,
 )
 from grammars.wire.format import (
     Content,
@@ -134,42 +135,41 @@ class _TurnRules:
     def _write_reasoning(self) -> Expression:
         """Returns the part of the reasoning block that the prompt has not written."""
         block, think, state = self._format.reasoning, self._policy.think, self._state
+        if think is Think.REQUIRED:
+            self._require_reasoning()
         if block is None:
-            if think is Think.REQUIRED:
-                hint = "Leave thinking optional"
-                message = f"format {self._format.name} has no reasoning block"
-                raise PolicyError(message, hint=hint)
             return EMPTY
-        if state.start is Start.OPEN:
+        has_answer = self._policy.answer is not None
+        start = find_reasoning_start(block, state, think, has_answer=has_answer)
+        if start.is_open:
             inner = self._inner_pad(block, state.pad)
-            if think is Think.FORBIDDEN:
+            if start.closes_at_once:
                 closer = self._calls.spaced(block.closer.text)
                 return sequence(inner, closer, self._pad(block.after))
             return sequence(inner, self._reasoning_text(block))
-        if state.start is Start.CLOSED:
-            if think is Think.REQUIRED:
-                hint = "Leave thinking optional, or let the template open the block"
-                raise PolicyError("the prompt has already closed the reasoning block", hint=hint)
-            if state.lead or self._policy.answer is not None:
-                return self._pad(state.pad)
-            # Some models close the block again.
-            return optional(self._calls.spaced(block.closer.text))
-        return self._write_whole_reasoning(block)
-
-    def _write_whole_reasoning(self, block: Reasoning) -> Expression:
-        """Returns the reasoning block, if the prompt has written none of it."""
-        think, lead = self._policy.think, self._state.lead
-        closed: Expression | None = None  # the turn without reasoning
-        if block.skipped and not lead and self._policy.answer is None:
-            closed = optional(self._calls.spaced(block.skipped))
-        if lead or think is Think.FORBIDDEN:
-            return self._pad(self._state.pad) if closed is None else closed
-        text = self._reasoning_text(block)
-        inner = self._inner_pad(block, block.pad_open)
-        whole = sequence(self._calls.spaced(block.opener.text), inner, text)
-        if think is Think.REQUIRED:
+        closed = optional(self._calls.spaced(start.instead)) if start.instead else None
+        if not start.may_open:
+            return self._pad(state.pad) if closed is None else closed
+        whole = self._whole_reasoning(block)
+        if start.must_open:
             return whole
         return optional(whole) if closed is None else choice([whole, closed])
+
+    def _whole_reasoning(self, block: Reasoning) -> Expression:
+        """Returns the reasoning block from its opener on."""
+        text = self._reasoning_text(block)
+        inner = self._inner_pad(block, block.pad_open)
+        return sequence(self._calls.spaced(block.opener.text), inner, text)
+
+    def _require_reasoning(self) -> None:
+        """Raises PolicyError if the turn can have no reasoning."""
+        if self._format.reasoning is None:
+            hint = "Leave thinking optional"
+            message = f"format {self._format.name} has no reasoning block"
+            raise PolicyError(message, hint=hint)
+        if self._state.start is Start.CLOSED:
+            hint = "Leave thinking optional, or let the template open the block"
+            raise PolicyError("the prompt has already closed the reasoning block", hint=hint)
 
     def _inner_pad(self, block: Reasoning, pad: str) -> Expression:
         """Returns an expression for white space after the opener that would otherwise close the

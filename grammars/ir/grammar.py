@@ -117,7 +117,7 @@ class GrammarBuilder:
         """Returns a reference to the rule with this body; adds the rule if it does not exist."""
         return self._find(body, hint)
 
-    def terminal(self, body: Expression, hint: str = "T") -> Expression:
+    def terminal(self, body: Expression, hint: str) -> Expression:
         """Returns a reference to the terminal with this body: a lexeme that ends at its longest
         match."""
         return self._find(body, hint, is_terminal=True)

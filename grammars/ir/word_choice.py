@@ -49,9 +49,9 @@ class WordChoice:
         words: list[str],
         options: list[Expression],
         *,
-        front: Iterable[Expression] = (),
-        after: Iterable[Expression] = (),
-        needed: int = 0,
+        front: Iterable[Expression],
+        after: Iterable[Expression],
+        needed: int,
     ):
         self.parts: tuple[Expression | WordChoice, ...] = (*front, self, *after)
         self._needed = needed

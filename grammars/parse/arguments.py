@@ -60,7 +60,7 @@ class JsonWriter:
         node: JsonCall | JsonArguments,
         sink: CallSink,
         schemas: Mapping[str, Schema],
-        name: str = "",
+        name: str,
     ):
         self._sink = sink
         self._schemas = schemas
@@ -334,7 +334,7 @@ class TaggedWriter:
         style: how the format writes values other than text.
     """
 
-    def __init__(self, schema: Schema | None, sink: CallSink, style: JsonStyle | None = None):
+    def __init__(self, schema: Schema | None, sink: CallSink, style: JsonStyle | None):
         self._schema = schema
         self._style = style
         self._writer = ArgumentsWriter(schema, sink)

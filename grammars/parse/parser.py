@@ -180,15 +180,14 @@ class Parser:
 
     def _read_block_start(self, block: Reasoning) -> Steps[None]:
         """Reads the opener of the reasoning block, or what stands instead of a block."""
-        is_closed = self._state.start is Start.CLOSED
-        instead = block.closer.text if is_closed else block.skipped
         opener = block.opener.text.lstrip()
+        instead = self._start.instead
         may_open = self._start.may_open or (self._recover and not self._in_block)
         self._buffer.record()
         if may_open and (yield from self._buffer.accept(opener)):
             self._in_block = True
             yield from self._buffer.skip(block.pad_open)
-        elif self._start.may_close and (yield from self._buffer.accept(instead)):
+        elif instead and (yield from self._buffer.accept(instead)):
             yield from self._buffer.skip(block.after)
         self._show(self._buffer.recorded())
         if self._start.may_open and not self._in_block and self._buffer.closed:

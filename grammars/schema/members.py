@@ -65,7 +65,7 @@ class Unordered:
 
     start = 0
 
-    def __init__(self, properties: Sequence[Property], extra: bool, presence: Presence = FREE):
+    def __init__(self, properties: Sequence[Property], extra: bool, presence: Presence):
         required_first = sorted(range(len(properties)), key=lambda i: not properties[i].required)
         self._bits = {index: bit for bit, index in enumerate(required_first[:MAX_BITS])}
         self._untracked = frozenset(required_first[MAX_BITS:])

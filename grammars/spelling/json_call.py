@@ -36,7 +36,7 @@ def begin_call(format: Format) -> str:
     return "".join(start)
 
 
-def cut_opening(node: JsonCall, name: str, id: str | None = None) -> list[Piece]:
+def cut_opening(node: JsonCall, name: str, id: str | None) -> list[Piece]:
     """Returns the text of a JSON call before its arguments, in the pieces of which a JSON value
     consists.
 
@@ -54,7 +54,7 @@ def cut_opening(node: JsonCall, name: str, id: str | None = None) -> list[Piece]
     return pieces
 
 
-def cut_closing(node: JsonCall, id: str | None = None) -> list[Piece]:
+def cut_closing(node: JsonCall, id: str | None) -> list[Piece]:
     """Returns the text of a JSON call after its arguments, likewise in pieces."""
     breaks = find_breaks(node.style, node.style.level)
     pieces: list[Piece] = []
@@ -69,7 +69,7 @@ def open_json_call(node: JsonCall, name: str, id: str = "") -> str:
     return "".join(map(str, cut_opening(node, name, id)))
 
 
-def close_json_call(node: JsonCall, id: str = "") -> str:
+def close_json_call(node: JsonCall, id: str) -> str:
     """Returns the text of a JSON call after its arguments."""
     return "".join(map(str, cut_closing(node, id)))
 

@@ -294,11 +294,11 @@ class FollowedTurn:
         if not self.resumed:
             return generation
         # The last replica has no probabilities for the tokens of earlier replicas.
-        drawn = generation.logprobs
-        if drawn and generation.stopped is None:
-            first = self.point.drawn[: self.resumed[-1]]
-            drawn = (*first, *drawn[len(first) :])
-        return replace(generation, logprobs=drawn, resumed=tuple(self.resumed))
+        scored = generation.logprobs
+        if scored and generation.stopped is None:
+            first = self.point.scored[: self.resumed[-1]]
+            scored = (*first, *scored[len(first) :])
+        return replace(generation, logprobs=scored, resumed=tuple(self.resumed))
 
 
 def load_front(

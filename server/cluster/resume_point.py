@@ -15,12 +15,12 @@ class ResumePoint:
 
     Attributes:
         tokens: of the turn, after which the others can be generated.
-        drawn: the tokens that came with their log probabilities.
+        scored: the tokens that came with their log probabilities.
     """
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
-        self.drawn: list[TokenDrawn] = []
+        self.scored: list[TokenDrawn] = []
         self._held: list[StreamEvent] | None = None
 
     def take(self, batch: Sequence[StreamEvent]) -> list[StreamEvent]:
@@ -42,7 +42,7 @@ class ResumePoint:
                     raise ReplicaLostError(f"{missing} did not arrive")
                 self.tokens[event.position :] = event.tokens
             if isinstance(event, TokenDrawn):
-                self.drawn.append(event)
+                self.scored.append(event)
             sent.append(event)
         return sent
 

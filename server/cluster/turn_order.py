@@ -74,7 +74,7 @@ class TurnOrder:
     @property
     def prompt(self) -> tuple[int, ...]:
         """The tokens that the model reads before the first new token of the turn."""
-        return (*self.turn.prompt.tokens, *self.turn.prefix.tokens)
+        return (*self.turn.prompt.tokens, *self.turn.prefill.tokens)
 
     def name_prefixes(self, tokens: Sequence[int]) -> tuple[int, ...]:
         """Returns the hash chain of the prompt followed by these tokens."""

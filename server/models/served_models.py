@@ -85,7 +85,7 @@ class ServedModel:
         *,
         telemetry: Telemetry | None,
         traces: TraceFile | None,
-        store: SharedStore | None = None,
+        store: SharedStore | None,
         end: ServerEnd,
     ):
         self.source = source

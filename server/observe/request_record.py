@@ -18,7 +18,7 @@ class Durations:
     Args:
         compile: making prompt and grammar, including the wait for a thread.
         queue: until a sequence was free.
-        prefill: until the first token was drawn.
+        prefill: until the first token was sampled.
         generation: until the turn was over.
     """
 

@@ -18,7 +18,7 @@ class StoreError(Error):
     """The store cannot be reached, or refuses a request."""
 
 
-def explain_failure(name: str, error: Exception, *, is_opening: bool = False) -> StoreError:
+def explain_failure(name: str, error: Exception, *, is_opening: bool) -> StoreError:
     """Returns the error of a store that cannot be used. The operator sees the reason at the start
     or in the log. Clients do not, because it may name files and machines.
 

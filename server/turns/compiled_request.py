@@ -197,9 +197,7 @@ async def compile_request(
     return CompiledRequest(service, request, turn)
 
 
-async def compile_instead(
-    compiled: CompiledRequest, timeout: float | None = None
-) -> CompiledTurn | None:
+async def compile_instead(compiled: CompiledRequest, timeout: float | None) -> CompiledTurn | None:
     """Compiles the turn that replaces one with a call that the model is unsure of.
 
     Returns:

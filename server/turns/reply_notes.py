@@ -54,7 +54,7 @@ class EndedValueNote(TypedDict):
 
 
 class RemoteEngineNote(TypedDict):
-    """The remote engine that has drawn the tokens."""
+    """The remote engine that has sampled the tokens."""
 
     engine: str
     lacks: list[str]

@@ -16,7 +16,7 @@ def make_record(
     *,
     compile_seconds: float,
     elapsed_seconds: float,
-    request_id: str = "",
+    request_id: str,
 ) -> RequestRecord:
     """Makes the record of a reply.
 

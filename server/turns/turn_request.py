@@ -41,7 +41,7 @@ class GenerationOptions:
 
     Args:
         max_tokens: the maximum number of tokens of a reply; None: as many as fit into the context.
-        sampling: how tokens are drawn.
+        sampling: how tokens are sampled.
         stop: stop texts: the content ends before the first of them.
         logprobs: how many alternatives the reply has for each token; None: no log probabilities.
         choices: the number of replies (OpenAI's `n`).

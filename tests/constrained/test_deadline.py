@@ -21,7 +21,6 @@ from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_
 from constrained.errors import DeadlineError, RequestError
 from constrained.job import Job
 from constrained.model.model import Model
-from constrained.schedule.generation import generate
 from constrained.schedule.scheduler import Schedule, Seat
 from constrained.schedule.workers import THREADS, Order
 from constrained.template.chat_template import ChatTemplate
@@ -29,6 +28,7 @@ from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.formats import HERMES
 from grammars.parse.parser import Parser
 from tests.command_line import Run
+from tests.generation import generate
 from tests.templates import HERMES as TEMPLATE
 from tests.templates import WRITE, hermes_call
 

@@ -20,7 +20,7 @@ from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
 from server.settings import Settings
-from tests.remote_model import drawn_elsewhere
+from tests.remote_model import sampled_elsewhere
 from tests.server.described_replies import describe_replies
 
 PATIENCE = 60  # seconds
@@ -47,7 +47,7 @@ def running(
     load = model if not isinstance(model, Model) else lambda: model
     with ExitStack() as stack:
         if DRAWS_ELSEWHERE and not isinstance(load, Sequence):
-            load = stack.enter_context(drawn_elsewhere(load))
+            load = stack.enter_context(sampled_elsewhere(load))
         app = make_app(load, settings, bounds, name=name, embedding=embedding, mcp=mcp)
         yield stack.enter_context(_serve(app))
 

@@ -19,9 +19,9 @@ from constrained.engine.sampling import Sampling
 from constrained.errors import DeadlineError, RemoteError
 from constrained.model.model import Model
 from constrained.remote.address import EngineKind
-from constrained.remote.local_sampler import LocalSampler
 from server.settings import Settings
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
+from tests.constrained.remote.local_sampler import LocalSampler
 from tests.constrained.remote.replies import (
     CITIES,
     FAULTS,

@@ -107,7 +107,7 @@ async def read_facts(client: HttpClient) -> LlamaServerFacts:
         templates=templates,
         model=Path(str(props.get("model_path", ""))),
         weights=weights,
-        # Each process draws its own random marker.
+        # Each process picks its own random marker.
         start=f"{props.get('build_info', '')} {props.get('media_marker', '')}",
     )
 
@@ -212,7 +212,7 @@ class _TokenReader:
         self._prompt = prompt
         self._vocabulary = vocabulary
         self._lost = lost
-        self._count = 0  # drawn tokens so far
+        self._count = 0  # sampled tokens so far
         self._sent = 0  # tokens read so far
 
     def read(self, event: Json) -> Iterator[Sampled]:
@@ -241,7 +241,7 @@ class _TokenReader:
                 found, tokens = self._vocabulary.encode(content), []
             self._sent += len(found) + len(tokens)
             yield from map(SampledToken, found)
-            yield from self._read_drawn(event, tokens)
+            yield from self._read_tokens(event, tokens)
         if is_last:
             yield self._read_end(event)
 
@@ -277,7 +277,7 @@ class _TokenReader:
         vocabulary = self._vocabulary
         return b"" if token in vocabulary.control else vocabulary.tokens[token]
 
-    def _read_drawn(self, event: Json, tokens: list[int]) -> Iterator[SampledToken]:
+    def _read_tokens(self, event: Json, tokens: list[int]) -> Iterator[SampledToken]:
         rows = event.get("completion_probabilities")
         if not rows or not tokens:
             yield from map(SampledToken, tokens)
@@ -316,7 +316,7 @@ class _TokenReader:
         cached = event.get("cache_n")
         if type(cached) is not int:
             cached = None
-        return SampleEnd(reason, self._sent, cached, drawn=self._count)
+        return SampleEnd(reason, self._sent, cached, sampled=self._count)
 
 
 def _is_alike(content: str, data: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Finds the ids of tokens that an engine has drawn but not sent, by the bytes that they spell.
+"""Finds the ids of tokens that an engine has sampled but not sent, by the bytes that they spell.
 
 llama-server streams no event while the text ends inside a UTF-8 character: the ids of all tokens of
 a character except the last are lost. The event that completes the character has their number and

@@ -31,8 +31,8 @@ from constrained.remote.engines.sampling_fields import (
 from constrained.remote.identity import EngineFacts
 from constrained.remote.sampler import (
     LACKS,
-    DrawnBy,
     EndReason,
+    EngineVersion,
     Lack,
     Sampled,
     SampledToken,
@@ -246,8 +246,8 @@ class _OutputReader:
                 if type(cached) is not int:
                     cached = None
                 weights = info.get("weight_version")
-                drawn_by = DrawnBy(weights=weights if isinstance(weights, str) else None)
-                yield SampleEnd(REASONS[kind], count, cached, drawn_by=drawn_by)
+                version = EngineVersion(weights=weights if isinstance(weights, str) else None)
+                yield SampleEnd(REASONS[kind], count, cached, version=version)
             case _:
                 self.is_over = True
                 raise refuse(self._engine, info, "it ended for an unexpected reason")
@@ -278,8 +278,8 @@ class _OutputReader:
         if not len(tokens) <= len(own) == len(top):
             raise refuse(self._engine, info, "the numbers of probabilities and tokens differ")
         new = len(tokens)
-        for token, drawn, others in zip(tokens, own[-new:], top[-new:], strict=True):
-            logprob, id = self._read_pair(info, drawn)
+        for token, pair, others in zip(tokens, own[-new:], top[-new:], strict=True):
+            logprob, id = self._read_pair(info, pair)
             if id != token:
                 raise refuse(self._engine, info, "the probability is of another token")
             likely: dict[int, float] = {}

@@ -30,8 +30,8 @@ from constrained.remote.engines.sampling_fields import (
 from constrained.remote.identity import EngineFacts
 from constrained.remote.sampler import (
     LACKS,
-    DrawnBy,
     EndReason,
+    EngineVersion,
     Sampled,
     SampledToken,
     SampleEnd,
@@ -45,7 +45,7 @@ REQUESTS = 256
 TOKEN = "token_id:"
 MASKED = -9999.0
 """What vLLM writes for minus infinity: its probabilities are those after the mask, and if the mask
-leaves few tokens, it fills up the alternatives with some that cannot be drawn."""
+leaves few tokens, it fills up the alternatives with some that cannot be sampled."""
 REASONS = {"stop": EndReason.STOP, "length": EndReason.LENGTH}
 STARTED = re.compile(r"^process_start_time_seconds (\S+)$", re.MULTILINE)
 """A figure of /metrics; with several API servers (--api-server-count), it does not exist."""
@@ -195,7 +195,7 @@ class _ChunkReader:
                 if reason is None:
                     raise refuse(self._engine, event, "it ended for an unexpected reason")
                 weights = _read_versions(choice.get("weight_versions"))
-                self.end = SampleEnd(reason, drawn_by=DrawnBy(weights=weights))
+                self.end = SampleEnd(reason, version=EngineVersion(weights=weights))
         if self.end is not None:
             self._read_figures(event, self.end)
 
@@ -203,7 +203,7 @@ class _ChunkReader:
         """Reads the figures of the last event, which comes after the choices."""
         build = event.get("system_fingerprint")
         if isinstance(build, str):
-            self.end = end = replace(end, drawn_by=replace(end.drawn_by, build=build))
+            self.end = end = replace(end, version=replace(end.version, build=build))
         usage = event.get("usage")
         if not isinstance(usage, dict):
             return
@@ -251,7 +251,7 @@ class _ChunkReader:
 
 
 def _read_versions(spans: Any) -> str | None:
-    """Returns the versions of the weights that have drawn a reply, in order; None: not reported."""
+    """Returns the versions of the weights that wrote a reply, in order; None: not reported."""
     if not isinstance(spans, list):
         return None
     versions = [str(span.get("version")) for span in spans if isinstance(span, dict)]

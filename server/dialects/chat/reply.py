@@ -23,8 +23,8 @@ from server.turns.call_stream import (
     CallStream,
 )
 from server.turns.compiled_request import CompiledRequest
-from server.turns.drawn_tokens import DrawnTokens
 from server.turns.progress import ChoiceProgress, show_reply_timings
+from server.turns.unshown_tokens import UnshownTokens
 
 Json = dict[str, Any]
 
@@ -129,13 +129,13 @@ class _ChoiceWriter:
         self._calls = CallStream(compiled.turn, compiled.service.call_ids, number, tools)
         self._opener, self._closer = _find_tags(compiled)
         self._is_inside = False  # of the tags around reasoning in the content
-        self._drawn = DrawnTokens()
+        self._unshown = UnshownTokens()
         self._vocabulary = compiled.service.model.engine.vocabulary
 
     def take(self, event: TurnEvent) -> Iterator[Json]:
         match event:
             case TokenDrawn():
-                self._drawn.add(event)
+                self._unshown.add(event)
             case ReasoningDelta(text):
                 yield self._reason(text)
             case ContentDelta(text):
@@ -153,9 +153,9 @@ class _ChoiceWriter:
         """Returns the log probabilities of the tokens of an event. With content come those that
         spell it, and not the end of the reasoning: clients put the content together from them."""
         if self._fields and isinstance(event, ContentDelta):
-            tokens = self._drawn.take(event.text)
+            tokens = self._unshown.take(event.text)
         else:
-            tokens = self._drawn.take_all()
+            tokens = self._unshown.take_all()
         return [show_token(token, self._vocabulary) for token in tokens]
 
     def _reason(self, text: str) -> Json:
@@ -279,10 +279,10 @@ def count_usage(usages: Sequence[Usage]) -> Json:
     }
 
 
-def show_token(drawn: TokenDrawn, vocabulary: Vocabulary) -> Json:
+def show_token(event: TokenDrawn, vocabulary: Vocabulary) -> Json:
     """Returns a token with its log probability, and its likely alternatives."""
-    top = [_show_logprob(vocabulary.tokens[token], logprob) for token, logprob in drawn.top]
-    return {**_show_logprob(drawn.text, drawn.logprob), "top_logprobs": top}
+    top = [_show_logprob(vocabulary.tokens[token], logprob) for token, logprob in event.top]
+    return {**_show_logprob(event.text, event.logprob), "top_logprobs": top}
 
 
 def _show_logprob(text: bytes, logprob: float) -> Json:

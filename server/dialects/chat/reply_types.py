@@ -21,7 +21,7 @@ class TokenLogprob(TypedDict):
 
 
 class DrawnToken(TokenLogprob):
-    """A drawn token with its likely alternatives."""
+    """A sampled token with its likely alternatives."""
 
     top_logprobs: list[TokenLogprob]
 

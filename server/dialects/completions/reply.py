@@ -123,9 +123,9 @@ class _LogprobsWriter:
         self._offset = 0
         self._shown: Json | None = None
 
-    def add(self, drawn: TokenDrawn) -> None:
+    def add(self, event: TokenDrawn) -> None:
         """Adds a token. A character of several tokens counts at its last token."""
-        token = show_token(drawn, self._vocabulary)
+        token = show_token(event, self._vocabulary)
         if self._shown is None:
             self._shown = {
                 "tokens": [],
@@ -140,7 +140,7 @@ class _LogprobsWriter:
         top = {other["token"]: other["logprob"] for other in reversed(token["top_logprobs"])}
         shown["top_logprobs"].append(top)
         shown["text_offset"].append(self._offset)
-        self._offset += len(self._decoder.decode(drawn.text))
+        self._offset += len(self._decoder.decode(event.text))
 
     def drain(self) -> Json | None:
         """Returns the log probabilities of the tokens since the last call; None: there are none."""

@@ -184,12 +184,12 @@ def show_sampling(sampling: Sampling) -> NativeSampling:
     }
 
 
-def show_probability(drawn: TokenDrawn, vocabulary: Vocabulary) -> Json:
+def show_probability(event: TokenDrawn, vocabulary: Vocabulary) -> Json:
     """Returns a token with its log probability and its likely alternatives, with ids."""
-    shown = show_token(drawn, vocabulary)
-    ranked = zip(drawn.top, shown["top_logprobs"], strict=True)
+    shown = show_token(event, vocabulary)
+    ranked = zip(event.top, shown["top_logprobs"], strict=True)
     top = [{"id": token, **other} for (token, _), other in ranked]
-    return {"id": drawn.token, **shown, "top_logprobs": top}
+    return {"id": event.token, **shown, "top_logprobs": top}
 
 
 def select_fields(body: Json, names: Sequence[str] | None) -> Json:

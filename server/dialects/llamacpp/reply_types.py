@@ -12,7 +12,7 @@ from server.turns.reply_notes import ReplyNotes
 
 
 class NativeSampling(TypedDict):
-    """How tokens are drawn."""
+    """How tokens are sampled."""
 
     seed: int
     temperature: float
@@ -46,7 +46,7 @@ class LikelyToken(TokenLogprob):
 
 
 class ProbableToken(LikelyToken):
-    """A drawn token with its likely alternatives."""
+    """A sampled token with its likely alternatives."""
 
     top_logprobs: list[LikelyToken]
 

@@ -50,9 +50,9 @@ class ModelOptions(SamplingFields, RepetitionFields, ReplyChoiceFields):
     """Ollama's `options`: the sampling, and the number of tokens."""
 
     top_k: int | None = Field(None, ge=0)
-    """Draw from this number of the likeliest tokens; 0: from all."""
+    """Sample from this number of the likeliest tokens; 0: from all."""
     seed: int | None = None
-    """The same seed draws the same tokens."""
+    """The same seed samples the same tokens."""
     repeat_penalty: float | None = Field(None, gt=0)
     """Lowers the probability of recent tokens; 1: no effect."""
     repeat_last_n: int | None = Field(None, ge=-1)

@@ -40,8 +40,8 @@ from server.turns.call_stream import (
     CallStream,
 )
 from server.turns.compiled_request import CompiledRequest
-from server.turns.drawn_tokens import DrawnTokens
 from server.turns.offered_tools import ToolForm
+from server.turns.unshown_tokens import UnshownTokens
 
 Json = dict[str, Any]
 NO_ANSWERS = ("reasoning", "mcp_list_tools", "mcp_call", "tool_search_output")
@@ -288,7 +288,7 @@ class ResponseWriter(ReplyWriter):
         self._unanswered: dict[int, McpCallItem] = {}  # calls of the turn, by number
         self._searches: list[int] = []  # searches of this turn without a result yet, by call index
         self._found: dict[int, CallResult] = {}  # results that wait for those of earlier searches
-        self._drawn = DrawnTokens()
+        self._unshown = UnshownTokens()
         self._is_exhausted = False
         self._number = 0
 
@@ -331,10 +331,10 @@ class ResponseWriter(ReplyWriter):
     def _take(self, event: TurnEvent) -> Iterator[Json]:
         match event:
             case TokenDrawn():
-                self._drawn.add(event)
+                self._unshown.add(event)
             case ReasoningDelta(text):
                 item = yield from self._open_text(REASONING)
-                self._drawn.take_all()
+                self._unshown.take_all()
                 yield from item.add(text)
             case ContentDelta(text):
                 item = yield from self._open_text(MESSAGE)
@@ -351,7 +351,7 @@ class ResponseWriter(ReplyWriter):
                 if isinstance(event, Exhausted):
                     self._is_exhausted = True
                 for call_event in self._calls.take(event):
-                    self._drawn.take_all()
+                    self._unshown.take_all()
                     yield from self._write_call(call_event)
 
     def _open_text(self, kind: TextItemKind) -> Generator[Json, None, TextItem]:
@@ -409,7 +409,7 @@ class ResponseWriter(ReplyWriter):
         self._searches.clear()
         self._found.clear()
         self._is_exhausted = False
-        self._drawn.take_all()
+        self._unshown.take_all()
 
     def _write_earlier(self) -> Iterator[Json]:
         """Writes the items before the first turn: lists of tools, and approved calls."""
@@ -485,7 +485,7 @@ class ResponseWriter(ReplyWriter):
         """Returns the log probabilities of the tokens that spell a piece of content."""
         if not self._shows_logprobs:
             return []
-        return [show_token(token, self._vocabulary) for token in self._drawn.take(text)]
+        return [show_token(token, self._vocabulary) for token in self._unshown.take(text)]
 
     def _show(self, status: str, **fields: Any) -> Json:
         empty = dict.fromkeys(("completed_at", "error", "incomplete_details", "usage"))

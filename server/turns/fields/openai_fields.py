@@ -125,20 +125,20 @@ def read_reasoning_request(
 
 
 class SamplingFields(BaseModel):
-    """Fields for the drawing of tokens, and for the end of the text."""
+    """Fields for the sampling of tokens, and for the end of the text."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     temperature: float | None = Field(None, ge=0)
-    """The randomness of drawing; 0: always the likeliest token. Default: that of the model."""
+    """The randomness of sampling; 0: always the likeliest token. Default: that of the model."""
     top_p: float | None = Field(None, ge=0, le=1)
     """Sample from the likeliest tokens with this total probability."""
     top_k: int | None = Field(None, ge=-1)
-    """Draw from this number of the likeliest tokens; 0 or -1: from all."""
+    """Sample from this number of the likeliest tokens; 0 or -1: from all."""
     min_p: float | None = Field(None, ge=0, le=1)
-    """Draw from tokens with at least this fraction of the likeliest token's probability."""
+    """Sample from tokens with at least this fraction of the likeliest token's probability."""
     seed: int | None = None
-    """The same seed draws the same tokens; -1: a random seed."""
+    """The same seed samples the same tokens; -1: a random seed."""
     stop: str | Texts | None = None
     """One or more texts at which the reply ends; they are not part of the reply."""
     presence_penalty: float | None = Field(None, ge=-2, le=2)
@@ -202,7 +202,7 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
     """Mistral's name of `seed`."""
     logit_bias: Biases | list[Any] | None = None
     """Biases that are added to logits: an object by token id or text, or a list of pairs; `false`
-    in a pair: the token is never drawn."""
+    in a pair: the token is never sampled."""
     repeat_penalty: float | None = Field(None, gt=0)
     """Lowers the probability of recent tokens; 1: no effect."""
     repetition_penalty: float | None = Field(None, gt=0)

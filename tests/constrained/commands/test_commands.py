@@ -249,7 +249,7 @@ def test_schema(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_what_the_model_recommends(run: Run, model: str, greedy: str):
-    """A model that recommends to draw the most likely token needs no seed to repeat itself."""
+    """A model that recommends to sample the most likely token needs no seed to repeat itself."""
     # Drafts depend on how long a decode takes; the reply counts them.
     words = ["call", "hi", "-n", "20", "--reasoning", "off", "--json", "--no-draft", "-m"]
     code, out, err = run(*words, greedy)

@@ -97,7 +97,7 @@ GENERATED: dict[str, tuple[str, str, Any]] = {
     "stop": ("--stop END", "stop", ["END"]),
 }
 """Option: the command line, the option of the turn, its value."""
-DRAWN: dict[str, tuple[str, str, Any]] = {
+SAMPLED: dict[str, tuple[str, str, Any]] = {
     "seed": ("--seed 5", "seed", 5),
     "temp": ("--temp 0.5", "temperature", 0.5),
     "top_k": ("--top-k 5", "top_k", 5),
@@ -154,7 +154,7 @@ OF_MCP = {"mcp", "mcp_config", "mcp_timeout", "yes"}
 OF_CHOICE = {"best_of", "min_confidence", "unsure", "search_tools"}
 """Options with tests of their own: test_chosen_turns."""
 KEYS = {"HF_TOKEN", "LLAMA_API_KEY", "CONSTRAINED_BACKEND_KEY"}
-TABLES = (LOADED, FETCHED, ASKED, GENERATED, DRAWN)
+TABLES = (LOADED, FETCHED, ASKED, GENERATED, SAMPLED)
 ROWS = {option: row for table in TABLES for option, row in table.items()}
 
 

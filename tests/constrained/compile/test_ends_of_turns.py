@@ -28,13 +28,13 @@ def answer(name: str, text: str, *, ends: Sequence[str], tool_choice: str) -> Re
     vocabulary = replace(vocabulary, end=tuple(ids[end] for end in ends))
     script = [*vocabulary.encode_special(text), ids[ends[0]]]
 
-    def draw(sequence: int, tokens: Sequence[int]) -> np.ndarray:
+    def give_logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
         logits = np.zeros(len(vocabulary.tokens), np.float32)
         logits[script[min(len(tokens) - start, len(script) - 1)]] = 100
         return logits
 
     source = (FOLDER / f"{name}.jinja").read_text(encoding="utf-8")
-    engine = ScriptedEngine(vocabulary, draw, context_length=2**14)
+    engine = ScriptedEngine(vocabulary, give_logits, context_length=2**14)
     model = Model(engine, ChatTemplate(source, name=name), draft=False)
     messages = [{"role": "user", "content": "Hello"}]
     turn = model.compile(Job(messages, [PING, PAINT], tool_choice=tool_choice))

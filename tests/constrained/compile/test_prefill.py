@@ -95,9 +95,9 @@ def test_content_alone_closes_a_block_that_the_template_has_opened() -> None:
     turn = COMPILERS["open"].compile(Job([USER, begun("Yes")], prefill=True))
     plain = COMPILERS["open"].compile(Job([USER]))
     assert turn.tokens[: len(plain.tokens)] == plain.tokens
-    assert turn.prefix.text + turn.prefix.healed == "Yes"
-    assert BYTES.text(turn.prefix.tokens) == b"\n</think>\n\nYe"
-    assert turn.tokens == plain.tokens + turn.prefix.tokens
+    assert turn.prefill.text + turn.prefill.healed == "Yes"
+    assert BYTES.text(turn.prefill.tokens) == b"\n</think>\n\nYe"
+    assert turn.tokens == plain.tokens + turn.prefill.tokens
 
 
 def test_nothing_to_go_on_with_is_the_turn_itself() -> None:
@@ -260,7 +260,7 @@ def test_half_a_call_is_refused_where_no_marker_opens_calls(text: str) -> None:
     with pytest.raises(RequestError, match="starts like a call") as info:
         compiler.compile(job)
     assert info.value.where == "/messages/1/content"
-    assert compiler.compile(Job([USER, begun(text)], prefill=True)).prefix.prefill.content == text
+    assert compiler.compile(Job([USER, begun(text)], prefill=True)).prefill.message.content == text
     compiler.compile(Job([USER, begun('{"other"')], [PING], prefill=True))
 
 
@@ -382,12 +382,12 @@ def test_names_of_markers_in_the_text_are_text() -> None:
     compiler = Compiler(replace(vocabulary, end=(end,)), ChatTemplate(HERMES))
     turn = compiler.compile(Job([USER, begun("a<|im_end|>b", "Hm.")], prefill=True))
     ids = {name: turn.vocabulary.marker(name) for name in markers}
-    assert [token for token in turn.prefix.tokens if token > 256] == [
+    assert [token for token in turn.prefill.tokens if token > 256] == [
         ids["<think>"],
         ids["</think>"],
     ]
-    assert turn.vocabulary.text(turn.prefix.tokens) == b"<think>\nHm.\n</think>\n\na<|im_end|>"
-    assert turn.prefix.text + turn.prefix.healed == "a<|im_end|>b"
+    assert turn.vocabulary.text(turn.prefill.tokens) == b"<think>\nHm.\n</think>\n\na<|im_end|>"
+    assert turn.prefill.text + turn.prefill.healed == "a<|im_end|>b"
 
 
 def test_a_text_that_ends_the_turn_is_refused_where_no_token_does() -> None:

@@ -112,12 +112,12 @@ def test_prefixes_in_real_vocabularies(name: str) -> None:
             plain = compiler.compile(Job([user], tools))
             job = Job([user, begun(text, reasoning_content="Hm, wh")], tools, prefill=True)
             turn = compiler.compile(job)
-            head = vocabulary.text(turn.prefix.tokens).decode()
-            assert turn.prefix.text + turn.prefix.healed == text
-            assert head + turn.prefix.healed == "<think>\nHm, wh\n</think>\n\n" + text
-            assert turn.prefix.healed
-            assert turn.tokens == plain.tokens + turn.prefix.tokens
-            assert not special & {*turn.prefix.tokens} - {*turn.markers.values()}
+            head = vocabulary.text(turn.prefill.tokens).decode()
+            assert turn.prefill.text + turn.prefill.healed == text
+            assert head + turn.prefill.healed == "<think>\nHm, wh\n</think>\n\n" + text
+            assert turn.prefill.healed
+            assert turn.tokens == plain.tokens + turn.prefill.tokens
+            assert not special & {*turn.prefill.tokens} - {*turn.markers.values()}
 
 
 @pytest.mark.parametrize("name", ["llama-spm", "phi-3", "qwen2", "gemma-4"])

@@ -224,7 +224,7 @@ def test_drafts_streams_and_forced_tokens_change_nothing(head: str, cycle: str) 
     plain = write(text)
     drafted = write(text, draft=True)
     assert (drafted.text, drafted.ended_values) == (plain.text, plain.ended_values)
-    asked = write(text, logprobs=0)  # each token is drawn
+    asked = write(text, logprobs=0)  # each token is sampled
     assert (asked.text, asked.ended_values) == (plain.text, plain.ended_values)
     stream = make_model(text).stream(
         ASK, [NOTE], tool_choice="required", max_tokens=400, sampling=DRAW

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.token_healing import (
     TokenHealing,
     count_healed,
@@ -16,6 +15,7 @@ from constrained.decode.token_healing import (
     spell_along,
 )
 from constrained.decode.turn_part import TurnView
+from constrained.decode.written_prefill import WrittenPrefill
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import GrammarError
@@ -131,19 +131,19 @@ def test_no_drafts_while_the_text_is_healed() -> None:
     with Model(engine, ChatTemplate(HERMES)) as model:
         job = Job([user, {"role": "assistant", "content": "🙂"}], prefill=True)
         turn = model.compile(job)
-        assert turn.prefix.rest == "🙂".encode()
+        assert turn.prefill.rest == "🙂".encode()
         model.complete([turn], sampling=Sampling(temperature=0))
     assert engine.first_draft >= len(turn.tokens) + 4
     assert engine.first_draft < len(turn.tokens) + 10
 
 
 def test_when_the_text_is_whole() -> None:
-    healing = TokenHealing(AssistantPrefix(healed=" wor"), VOCABULARY)
+    healing = TokenHealing(WrittenPrefill(healed=" wor"), VOCABULARY)
     assert [healing.is_over(data) for data in (b"", b" wo", b" wor", b" world")] == [
         *[False] * 2,
         *[True] * 2,
     ]
-    assert TokenHealing(AssistantPrefix(), VOCABULARY).is_over(b"")
+    assert TokenHealing(WrittenPrefill(), VOCABULARY).is_over(b"")
 
 
 def test_how_much_of_a_text_is_the_models_to_choose() -> None:
@@ -171,7 +171,7 @@ def test_what_spells_a_text() -> None:
 
 
 def test_steering_is_in_place_and_draws_among_the_rest() -> None:
-    healing = TokenHealing(AssistantPrefix(healed="lo w"), VOCABULARY)
+    healing = TokenHealing(WrittenPrefill(healed="lo w"), VOCABULARY)
     logits = np.zeros(len(VOCABULARY.tokens), np.float32)
     healing.forbid(logits, b"")
     assert texts(np.flatnonzero(np.isfinite(logits))) == {b"l", b"lo"}
@@ -182,7 +182,7 @@ def test_steering_is_in_place_and_draws_among_the_rest() -> None:
 
 
 def test_half_a_marker_stays_text() -> None:
-    healing = TokenHealing(AssistantPrefix(healed="<t", marker_suffixes=("ool_call>",)), VOCABULARY)
+    healing = TokenHealing(WrittenPrefill(healed="<t", marker_suffixes=("ool_call>",)), VOCABULARY)
 
     def allowed(written: bytes) -> set[bytes]:
         logits = np.zeros(len(VOCABULARY.tokens), np.float32)
@@ -204,7 +204,7 @@ def test_nothing_left_is_an_error() -> None:
     logits = np.zeros(len(VOCABULARY.tokens), np.float32)
     logits[[*find_spellings(b"lo", VOCABULARY)]] = -np.inf
     with pytest.raises(GrammarError, match="cannot be continued"):
-        TokenHealing(AssistantPrefix(healed="lo"), VOCABULARY).forbid(logits, b"")
+        TokenHealing(WrittenPrefill(healed="lo"), VOCABULARY).forbid(logits, b"")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_nothing_left_is_an_error() -> None:
     ],
 )
 def test_tokens_that_deviate_are_an_error(written: bytes, tokens: list[int], fits: bool) -> None:
-    healing = TokenHealing(AssistantPrefix(healed="lo"), VOCABULARY)
+    healing = TokenHealing(WrittenPrefill(healed="lo"), VOCABULARY)
     if fits:
         healing.check(tokens, written)
         return

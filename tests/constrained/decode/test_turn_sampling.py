@@ -9,17 +9,17 @@ import pytest
 
 from constrained.decode.filters.events import ProgressMade
 from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Request, Timings
-from constrained.engine.drawing import RowSampler
+from constrained.engine.numpy_sampler import RowSampler
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_logits
 from constrained.errors import RequestError
 from constrained.model.model import Model
-from constrained.schedule.generation import generate
 from constrained.schedule.scheduler import Schedule, Seat
 from constrained.template.chat_template import ChatTemplate
 from grammars.formats import HERMES as FORMAT
 from grammars.parse.parser import Parser
 from grammars.turn import Think
+from tests.generation import generate
 from tests.scripted_model import BYTES, scripted, wishing
 from tests.templates import HERMES, hermes_call, tool
 

@@ -177,7 +177,7 @@ def test_truncation(engine: Engine):
 
 
 def run(engine: Engine, matcher: Matcher, prompt: list[int], sampler: Sampler) -> list[int]:
-    """The loop that the library is about: mask, draw, commit, decode."""
+    """The loop that the library is about: mask, sample, commit, decode."""
     tokens: list[int] = []
     chunk, position = prompt, 0
     while not matcher.is_finished:

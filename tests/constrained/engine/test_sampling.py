@@ -1,4 +1,4 @@
-"""How tokens are drawn: which values there are."""
+"""How tokens are sampled: which values there are."""
 
 import math
 from typing import Any

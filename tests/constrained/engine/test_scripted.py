@@ -6,7 +6,7 @@ import pytest
 
 from constrained.engine import host
 from constrained.engine.batch import batches
-from constrained.engine.drawing import draw
+from constrained.engine.numpy_sampler import sample_token
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import GrammarError, RequestError
@@ -49,7 +49,7 @@ def test_batches_keep_the_last_tokens_for_the_last():
 
 def test_no_token_left_to_draw():
     with pytest.raises(GrammarError, match="forbidden"):
-        draw(np.full(4, -np.inf, np.float32), Sampling(), np.random.default_rng(0))
+        sample_token(np.full(4, -np.inf, np.float32), Sampling(), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ from constrained.job import Job
 from constrained.mask import Matcher
 from constrained.model.loading import load
 from constrained.model.model import Model
-from constrained.schedule.generation import generate
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from grammars.turn import Start, Think
+from tests.generation import generate
 from tests.templates import HERMES, OPEN, PAINT, PING, QWEN3_CODER, hermes_call, tool
 
 GREEDY = Sampling(temperature=0)

@@ -26,7 +26,7 @@ WEATHER: dict[str, Any] = {
     },
 }
 INVISIBLE = ("change text", "change token")
-"""Faults that leave another text of the grammar: nobody could tell that from what was drawn."""
+"""Faults that leave another text of the grammar: nobody could tell that from what was sampled."""
 ALL = ("drop grammar", "cut", "break off", "lose", "end early", "garbage", "no object", "fault")
 ALL += ("status", "shorten prompt", "repeat", "change token", "behind the end", "garbage line", "")
 FAULTS = {

@@ -77,8 +77,8 @@ def make_stand_in(
         seen.bodies.append(body)
         is_over = False
         try:
-            async with aclosing(sampler.open(request)) as drawn:
-                async for sampled in drawn:
+            async with aclosing(sampler.open(request)) as answer:
+                async for sampled in answer:
                     is_over = isinstance(sampled, SampleEnd)
                     if sleep:
                         await asyncio.sleep(sleep)
@@ -157,8 +157,8 @@ def _add_llama_server(
             progress = {"total": len(body["prompt"]), "cache": 0, "processed": 0}
             told = {"content": "", "tokens": [0], "tokens_predicted": 0}
             yield {**told, "prompt_progress": progress}
-        async with aclosing(sample(body, request)) as drawn:
-            async for sampled in drawn:
+        async with aclosing(sample(body, request)) as answer:
+            async for sampled in answer:
                 if isinstance(sampled, SampleEnd):
                     reason = {"stop": "eos", "length": "limit"}[sampled.reason]
                     last = {"content": "", "tokens": [], "stop": True, "stop_type": reason}

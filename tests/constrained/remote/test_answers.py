@@ -22,7 +22,7 @@ from constrained.remote.engines.http_client import MAX_LINE, HttpClient
 from constrained.remote.engines.http_sampler import list_unwritten
 from constrained.remote.engines.lost_tokens import LostTokens
 from constrained.remote.event_loop import EventLoopThread
-from constrained.remote.sampler import DrawnBy, SampledToken, SampleRequest, SampleStart
+from constrained.remote.sampler import EngineVersion, SampledToken, SampleRequest, SampleStart
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from tests.constrained.remote.stand_ins import serving
 
@@ -198,12 +198,12 @@ def test_what_drew_a_reply_is_read():
     spans = [{"version": "a", "start": 0, "end": 1}, {"version": "b", "start": 1, "end": 2}]
     event["choices"][0]["weight_versions"] = spans
     list(reader.read(event))
-    assert reader.end.drawn_by == DrawnBy("vllm-1", "a, b")
+    assert reader.end.version == EngineVersion("vllm-1", "a, b")
     reader, whole = make_reader("sglang")
     event = copy.deepcopy(whole)
     event["meta_info"]["weight_version"] = "a"
     *_, end = reader.read(event)
-    assert end.drawn_by == DrawnBy(weights="a")
+    assert end.version == EngineVersion(weights="a")
 
 
 def test_named_tokens_that_a_grammar_does_not_write_are_banned():

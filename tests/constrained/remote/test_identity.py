@@ -19,9 +19,9 @@ from constrained.model.model import Model
 from constrained.remote import identity, remote_runner
 from constrained.remote.address import EngineKind
 from constrained.remote.engines.http_client import _read_seconds
-from constrained.remote.local_sampler import LocalSampler
 from constrained.remote.sampler import Sampled, SampledToken, SampleRequest
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
+from tests.constrained.remote.local_sampler import LocalSampler
 from tests.constrained.remote.replies import ask
 from tests.constrained.remote.stand_in_parts import Seen, StandInFacts
 from tests.constrained.remote.stand_ins import make_stand_in, serving
@@ -104,8 +104,8 @@ class OtherWeights:
         self._sampler = sampler
 
     async def open(self, request: SampleRequest) -> AsyncGenerator[Sampled, None]:
-        async with aclosing(self._sampler.open(request)) as drawn:
-            async for sampled in drawn:
+        async with aclosing(self._sampler.open(request)) as answer:
+            async for sampled in answer:
                 if isinstance(sampled, SampledToken):
                     top = {token: value - 1 for token, value in sampled.top.items()}
                     sampled = replace(sampled, top=top)

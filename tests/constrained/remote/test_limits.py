@@ -1,4 +1,4 @@
-"""Limits of a turn whose tokens are drawn elsewhere: it ends where the engine would go on."""
+"""Limits of a turn whose tokens are sampled elsewhere: it ends where the engine would go on."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from constrained.engine.sampling import Sampling
 from constrained.model.model import Model
 from constrained.reply import Reply
-from tests.remote_model import drawn_elsewhere
+from tests.remote_model import sampled_elsewhere
 from tests.scripted_model import OPENED, scripted
 from tests.templates import OPEN, hermes_call
 
@@ -31,7 +31,7 @@ def ask_both(make: Callable[[], Model], **options: Any) -> tuple[Reply, Reply]:
     given: Any = {"sampling": GREEDY, "max_tokens": 2000, **options}
     with make() as model:
         here = model.call("Go.", [NOTE], **given)
-    with drawn_elsewhere(make) as load, load() as model:
+    with sampled_elsewhere(make) as load, load() as model:
         return here, model.call("Go.", [NOTE], **given)
 
 

@@ -1,4 +1,4 @@
-"""A front whose tokens are drawn elsewhere: against stand-ins on a local engine, over HTTP."""
+"""A front whose tokens are sampled elsewhere: against stand-ins on a local engine, over HTTP."""
 
 import threading
 import time
@@ -24,8 +24,8 @@ from constrained.errors import (
 )
 from constrained.model.model import Model
 from constrained.remote.address import EngineKind
-from constrained.remote.local_sampler import LocalSampler
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
+from tests.constrained.remote.local_sampler import LocalSampler
 from tests.constrained.remote.replies import CITIES, FAULTS, GREEDY, WEATHER, ask, ask_through
 from tests.constrained.remote.stand_in_parts import Seen, StandInFacts
 from tests.constrained.remote.stand_ins import make_stand_in, serving
@@ -109,7 +109,7 @@ def test_the_reply_is_that_of_the_local_engine(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_events_come_as_they_are_drawn(kind: EngineKind, remotes: dict[EngineKind, Model]):
+def test_events_come_as_they_are_sampled(kind: EngineKind, remotes: dict[EngineKind, Model]):
     stream = remotes[kind].stream("What's the weather in Oslo?", [WEATHER], sampling=GREEDY)
     events = list(stream)
     assert len(events) > 3
@@ -122,17 +122,17 @@ def test_probabilities_are_those_of_the_engine(
 ):
     there = remotes[kind].call("Hello", sampling=GREEDY, logprobs=3, max_tokens=8).logprobs
     here = local.call("Hello", sampling=GREEDY, logprobs=3, max_tokens=8).logprobs
-    assert [drawn.token for drawn in there] == [drawn.token for drawn in here]
+    assert [event.token for event in there] == [event.token for event in here]
     for mine, other in zip(there, here, strict=True):
         assert mine.logprob == pytest.approx(other.logprob, abs=0.05)
         assert [token for token, _ in mine.top] == [token for token, _ in other.top]
 
 
-def test_tokens_that_could_not_be_drawn_are_no_alternatives(remotes: dict[EngineKind, Model]):
+def test_tokens_that_could_not_be_sampled_are_no_alternatives(remotes: dict[EngineKind, Model]):
     """vLLM fills up with them, at -9999, where the grammar leaves few tokens."""
-    drawn = ask(remotes[EngineKind.VLLM], "Oslo", logprobs=3).logprobs
-    assert {len(one.top) for one in drawn} > {1}
-    assert all(logprob > -1000 for one in drawn for _, logprob in one.top)
+    logprobs = ask(remotes[EngineKind.VLLM], "Oslo", logprobs=3).logprobs
+    assert {len(one.top) for one in logprobs} > {1}
+    assert all(logprob > -1000 for one in logprobs for _, logprob in one.top)
 
 
 @pytest.mark.parametrize("kind", KINDS)

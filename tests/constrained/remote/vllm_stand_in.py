@@ -252,12 +252,12 @@ def _fail(error: Exception) -> Json:
 
 
 async def _end_where_it_fails(
-    drawn: AsyncGenerator[Sampled, None],
+    answer: AsyncGenerator[Sampled, None],
 ) -> AsyncGenerator[Sampled, None]:
     """The mask of a matcher that fails leaves the end token alone."""
     try:
-        async with aclosing(drawn):
-            async for sampled in drawn:
+        async with aclosing(answer):
+            async for sampled in answer:
                 yield sampled
     except GrammarError:
         yield SampleEnd(EndReason.STOP)
@@ -291,10 +291,10 @@ def _write_choice(
         top: list[Json] = []
         for name, sampled in zip(named, tokens, strict=True):
             is_allowed = mask.follow(sampled.token)
-            drawn = max(MASKED, sampled.logprob or 0.0)
-            own.append(drawn)
-            # The token that was drawn comes first, and is one more than was asked for.
-            others = {name: drawn}
+            logprob = max(MASKED, sampled.logprob or 0.0)
+            own.append(logprob)
+            # The token that was sampled comes first, and is one more than was asked for.
+            others = {name: logprob}
             for id, value in sampled.top.items():
                 others[f"token_id:{id}"] = value if is_allowed(id) else MASKED
             top.append(others)

@@ -442,7 +442,7 @@ def test_a_sink_that_fails_ends_its_own_turn_alone() -> None:
     assert other.result().text == "Sunny days"
 
 
-def test_who_goes_away_has_what_was_drawn() -> None:
+def test_who_goes_away_has_what_was_sampled() -> None:
     sent = list[StreamEvent]()
     wanted = iter([True] * 4)
     request = replace(ask_hooked(sent.extend), is_wanted=lambda: next(wanted, False))

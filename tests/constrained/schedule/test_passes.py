@@ -14,9 +14,9 @@ from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.job import Job
 from constrained.model.model import Model
-from constrained.schedule.generation import generate
 from constrained.schedule.passes import choose_sizes, even_out
 from constrained.template.chat_template import ChatTemplate
+from tests.generation import generate
 from tests.scripted_model import BYTES
 from tests.templates import HERMES, tool
 

@@ -29,13 +29,13 @@ from constrained.errors import BusyError, ContextError, ModelError
 from constrained.kv.sequences import SPARED, Sequences
 from constrained.kv.snapshots import Cache
 from constrained.prompt.cache_breakpoints import CacheBreakpoints
-from constrained.schedule.generation import generate
 from constrained.schedule.runner import Runner
 from constrained.schedule.scheduler import BACKGROUND_STEP, BLOCK, PROMPT_STEP, Schedule, Seat
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.formats import HERMES
 from grammars.parse.parser import Parser
 from grammars.wire.format import count_common
+from tests.generation import generate
 
 OTHER = name_scope("a")  # in files, a scope has the form of its names
 BYTES = byte_vocabulary(())

@@ -19,7 +19,7 @@ from constrained.model.model import Model
 from constrained.schedule.workers import Order, Workers
 from constrained.template.chat_template import ChatTemplate
 from grammars.steps import spend
-from tests.remote_model import drawn_elsewhere
+from tests.remote_model import sampled_elsewhere
 from tests.scripted_model import BYTES, scripted
 from tests.templates import HERMES
 
@@ -194,7 +194,7 @@ def load_here() -> Iterator[Model]:
 
 @contextmanager
 def load_elsewhere() -> Iterator[Model]:
-    with drawn_elsewhere(lambda: scripted("Hi")) as load, load() as model:
+    with sampled_elsewhere(lambda: scripted("Hi")) as load, load() as model:
         yield model
 
 

@@ -98,8 +98,8 @@ def test_all_of_a_name_counts() -> None:
 def test_a_longer_token_that_spells_the_same_is_no_doubt() -> None:
     def trace(text: bytes, *rivals: tuple[bytes, float]) -> TracedToken:
         others = tuple(Alternative(9, rival, share, is_allowed=True) for rival, share in rivals)
-        drawn = TracedToken(1, text, TokenSource.DRAWN, 0.0)
-        return replace(drawn, masked_probability=0.4, rivals=others)
+        token = TracedToken(1, text, TokenSource.DRAWN, 0.0)
+        return replace(token, masked_probability=0.4, rivals=others)
 
     same, other, shorter = (b"green", 0.3), (b"grey", 0.2), (b"g", 0.1)
     first = trace(b"gr", (b"gr", 0.4), same, other, shorter)

@@ -113,8 +113,8 @@ def test_with_log_probabilities_the_model_is_asked_about_each_token():
     tokens = trace_of(reply).tokens
     assert all(token.probability is not None for token in tokens)
     assert TokenSource.ONLY in {token.source for token in tokens}
-    for token, drawn in zip(tokens, reply.logprobs, strict=False):
-        assert token.probability == pytest.approx(np.exp(drawn.logprob), abs=1e-4)
+    for token, event in zip(tokens, reply.logprobs, strict=False):
+        assert token.probability == pytest.approx(np.exp(event.logprob), abs=1e-4)
 
 
 def test_where_the_model_wanted_something_else():

@@ -89,7 +89,7 @@ def test_each_option_has_its_setting(option: str) -> None:
 
 def test_no_option_is_forgotten() -> None:
     """Each is in the table above, is the process's own, or is shared with `call` and tested there
-    (the model, the engine, and how tokens are drawn)."""
+    (the model, the engine, and how tokens are sampled)."""
     of_model = argparse.ArgumentParser()
     shared.add_model_options(of_model)
     shared.add_tool_format(of_model)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.constrained.remote.faulty_proxy import Faults
-from tests.remote_model import drawn_elsewhere
+from tests.remote_model import sampled_elsewhere
 from tests.scripted_model import BYTES, OPENED, scripted
 from tests.server.running_server import Json, needs_own_engine, running
 from tests.templates import hermes_call
@@ -116,7 +116,7 @@ def front() -> Iterator[Front]:
     def load() -> Any:
         return scripted(said, turn=OPENED)
 
-    with drawn_elsewhere(load, faults=faults, stall_seconds=STALL) as far, running(far) as client:
+    with sampled_elsewhere(load, faults=faults, stall_seconds=STALL) as far, running(far) as client:
         yield Front(client, faults)
 
 
@@ -162,7 +162,7 @@ def test_a_dropped_grammar_is_noticed(name: str) -> None:
     def load() -> Any:
         return scripted(hermes_call("pong"), turn=OPENED)
 
-    with drawn_elsewhere(load, faults=faults) as far, running(far) as client:
+    with sampled_elsewhere(load, faults=faults) as far, running(far) as client:
         answer = Front(client, faults).post(DIALECTS[name], "drop grammar", stream=False)
     assert answer.status_code == 502
     assert "the grammar does not allow token" in answer.text

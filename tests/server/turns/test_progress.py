@@ -97,7 +97,7 @@ def test_a_whole_reply_has_timings(client: httpx.Client, path: str, body: Json) 
 
 
 @dialects
-def test_no_end_token_is_drawn(client: httpx.Client, path: str, body: Json) -> None:
+def test_no_end_token_is_sampled(client: httpx.Client, path: str, body: Json) -> None:
     body = {**body, "max_tokens": 30, "ignore_eos": True}
     reply = client.post(path, json=body).json()
     assert reply["choices"][0]["finish_reason"] == "length"

@@ -13,9 +13,9 @@ from constrained.decode.drafts.draft_budget import ALLOWANCE, CREDIT, DraftBudge
 from constrained.engine.protocol import Chunk
 from constrained.engine.scripted import ScriptedEngine
 from constrained.mask import Matcher
-from constrained.schedule.generation import generate
 from constrained.vocabulary.vocabulary import build_tokenizer
 from tests.constrained.decode.drafts.test_drafts import BYTES, GREEDY, ask
+from tests.generation import generate
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.floats(0, 1)), max_size=200))

@@ -27,12 +27,12 @@ from constrained.errors import ContextError, Error, GrammarError
 from constrained.mask import Matcher
 from constrained.model.model import Model
 from constrained.reply import Usage
-from constrained.schedule.generation import generate
 from constrained.schedule.scheduler import Schedule, Seat
 from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
 from grammars.formats import HERMES
 from grammars.parse.parser import Parser
+from tests.generation import generate
 from tests.replies import uncounted
 from tests.scripted_model import TURN
 from tests.templates import HERMES as TEMPLATE

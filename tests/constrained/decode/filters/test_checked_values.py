@@ -22,7 +22,6 @@ from constrained.errors import ReplyError
 from constrained.mask import Matcher
 from constrained.model.model import Model
 from constrained.replay.replay_context import byte_tokenizer
-from constrained.schedule.generation import generate
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools
 from grammars.build.turn import build_grammar
@@ -42,6 +41,7 @@ from grammars.turn import (
     collect,
 )
 from grammars.wire.format import Format
+from tests.generation import generate
 from tests.replies import uncounted
 from tests.scripted_model import BYTES, wish, wishing
 from tests.templates import hermes_call, tool

@@ -347,7 +347,7 @@ REFUSED: list[tuple[Json, str, str]] = [
 def test_what_is_refused_says_where(plain: httpx.Client, body: Json, where: str, word: str) -> None:
     for path in (PATH, COUNT):
         if "stop_sequences" in body and path == COUNT:
-            continue  # nothing is drawn
+            continue  # nothing is sampled
         if body.get("max_tokens", 1) is None and path == COUNT:
             continue  # not needed
         message = refuse(plain, path, **body)

@@ -1,4 +1,4 @@
-"""The local engine as a sampler: for a process that draws tokens for fronts elsewhere."""
+"""The local engine as a sampler: for a process that samples tokens for fronts elsewhere."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -33,7 +33,7 @@ class LocalSampler:
     """A `TokenSampler` on an engine of this process; it closes the engine.
 
     Args:
-        engine: draws the tokens.
+        engine: samples the tokens.
         name: of the sampler.
     """
 
@@ -66,7 +66,7 @@ class LocalSampler:
             matcher=await asyncio.to_thread(self._find_matcher, request.grammar),
             scope=request.cache_salt,
         )
-        # Every token is drawn: forced tokens might be split differently from drawn ones.
+        # Every token is sampled: forced tokens might be split differently from sampled ones.
         options = DecodeOptions(
             max_tokens=request.max_tokens,
             sampling=request.sampling,
@@ -103,18 +103,18 @@ class LocalSampler:
 def _read_tokens(events: Sequence[StreamEvent]) -> list[SampledToken]:
     """Returns the tokens in these events, with their probabilities if they have any."""
     tokens: list[int] = []
-    drawn: dict[int, TokenDrawn] = {}
+    scored: dict[int, TokenDrawn] = {}
     for event in events:
         match event:
             case ProgressMade():
                 tokens += event.tokens
             case TokenDrawn():
-                drawn[event.token] = event
+                scored[event.token] = event
             case _:
                 pass
     read: list[SampledToken] = []
     for token in tokens:
-        sampled = drawn.get(token)
+        sampled = scored.get(token)
         if sampled is None:
             read.append(SampledToken(token))
         else:

@@ -1,4 +1,4 @@
-"""Draws tokens with numpy, in the same way as llama.cpp's sampler chain."""
+"""Samples tokens with numpy, in the same way as llama.cpp's sampler chain."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ FEWEST_COLUMNS = 4  # of that table for each requested token; with fewer, the ta
 
 
 class RowSampler:
-    """Draws the tokens of one reply from rows of logits; a `Sampler`.
+    """Samples the tokens of one reply from rows of logits; a `Sampler`.
 
     Args:
         sampling: the options of the request.
@@ -43,8 +43,8 @@ class RowSampler:
 
     def sample(self, slot: int) -> int:
         self._require_open()
-        logits = weigh(self._row(slot), self._sampling, self._last)
-        token = draw(logits, self._sampling, self._random)
+        logits = adjust_logits(self._row(slot), self._sampling, self._last)
+        token = sample_token(logits, self._sampling, self._random)
         self._last.append(token)
         return token
 
@@ -95,7 +95,7 @@ def find_candidates(logits: np.ndarray, count: int) -> np.ndarray | None:
     return np.concatenate([rows * width + columns[places], rest])
 
 
-def weigh(logits: np.ndarray, sampling: Sampling, last: Iterable[int]) -> np.ndarray:
+def adjust_logits(logits: np.ndarray, sampling: Sampling, last: Iterable[int]) -> np.ndarray:
     """Returns the logits with the biases and the penalties.
 
     Args:
@@ -119,8 +119,8 @@ def weigh(logits: np.ndarray, sampling: Sampling, last: Iterable[int]) -> np.nda
     return logits
 
 
-def draw(logits: np.ndarray, sampling: Sampling, random: np.random.Generator) -> int:
-    """Draws a token as llama.cpp's chain does: top k, top p, min p, temperature.
+def sample_token(logits: np.ndarray, sampling: Sampling, random: np.random.Generator) -> int:
+    """Samples a token as llama.cpp's chain does: top k, top p, min p, temperature.
 
     Raises:
         GrammarError: every token is forbidden (-inf).

@@ -3,16 +3,16 @@
 import pytest
 
 from constrained.logits import TokenDrawn
-from server.turns.drawn_tokens import DrawnTokens
+from server.turns.unshown_tokens import UnshownTokens
 
 
-def draw(drawn: DrawnTokens, *texts: bytes) -> None:
+def add(unshown: UnshownTokens, *texts: bytes) -> None:
     for text in texts:
-        drawn.add(TokenDrawn(0, text))
+        unshown.add(TokenDrawn(0, text))
 
 
-def take(drawn: DrawnTokens, text: str) -> list[bytes]:
-    return [token.text for token in drawn.take(text)]
+def take(unshown: UnshownTokens, text: str) -> list[bytes]:
+    return [token.text for token in unshown.take(text)]
 
 
 @pytest.mark.parametrize(
@@ -31,18 +31,18 @@ def take(drawn: DrawnTokens, text: str) -> list[bytes]:
 def test_the_tokens_of_a_piece_of_content(
     waiting: list[bytes], pieces: dict[str, list[bytes]]
 ) -> None:
-    drawn = DrawnTokens()
-    draw(drawn, *waiting)
-    assert {text: take(drawn, text) for text in pieces} == pieces
+    unshown = UnshownTokens()
+    add(unshown, *waiting)
+    assert {text: take(unshown, text) for text in pieces} == pieces
 
 
 def test_text_that_was_held_back_is_shown_from_its_beginning() -> None:
-    drawn = DrawnTokens()
-    draw(drawn, b"a")
-    assert take(drawn, "a") == [b"a"]
-    draw(drawn, b"-", b"- ", b"-")
-    assert [take(drawn, piece) for piece in ("-", "- ", "-")] == [[b"-"], [b"- "], [b"-"]]
-    draw(drawn, b"</a>", b"<b>")
-    drawn.take_all()
-    draw(drawn, b"<a>", b"a")
-    assert take(drawn, "a") == [b"a"]
+    unshown = UnshownTokens()
+    add(unshown, b"a")
+    assert take(unshown, "a") == [b"a"]
+    add(unshown, b"-", b"- ", b"-")
+    assert [take(unshown, piece) for piece in ("-", "- ", "-")] == [[b"-"], [b"- "], [b"-"]]
+    add(unshown, b"</a>", b"<b>")
+    unshown.take_all()
+    add(unshown, b"<a>", b"a")
+    assert take(unshown, "a") == [b"a"]

@@ -1,4 +1,4 @@
-"""Biases and penalties, of both engines: what they do to the tokens that are drawn."""
+"""Biases and penalties, of both engines: what they do to the tokens that are sampled."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from constrained import embedded
-from constrained.engine.drawing import RowSampler, find_candidates, weigh
 from constrained.engine.llamacpp import ChainSampler, LlamaEngine, load
+from constrained.engine.numpy_sampler import RowSampler, adjust_logits, find_candidates
 from constrained.engine.protocol import Chunk, Engine, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import GrammarError, ModelError, RequestError
@@ -50,7 +50,7 @@ def lay_out(engine: Engine, logits: Mapping[int, float]) -> np.ndarray:
     return row
 
 
-def draw(engine: Engine, sampling: Sampling, before: Sequence[int] = ()) -> int:
+def sample(engine: Engine, sampling: Sampling, before: Sequence[int] = ()) -> int:
     sampler = engine.sampler(sampling)
     if before:
         sampler.recall(before)
@@ -60,30 +60,30 @@ def draw(engine: Engine, sampling: Sampling, before: Sequence[int] = ()) -> int:
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, EVERYTHING, replace(EVERYTHING, top_k=1)])
-def test_a_bias_moves_what_is_drawn(engine: Engine, sampling: Sampling):
+def test_a_bias_moves_what_is_sampled(engine: Engine, sampling: Sampling):
     lay_out(engine, {70: 5.0, 71: 4.0, 72: 3.0})
-    assert draw(engine, replace(sampling, logit_bias={72: BIAS})) == 72
-    assert draw(engine, replace(sampling, logit_bias={70: -BIAS, 72: -BIAS})) == 71
-    assert draw(engine, replace(sampling, logit_bias={70: -math.inf, 71: -math.inf})) == 72
+    assert sample(engine, replace(sampling, logit_bias={72: BIAS})) == 72
+    assert sample(engine, replace(sampling, logit_bias={70: -BIAS, 72: -BIAS})) == 71
+    assert sample(engine, replace(sampling, logit_bias={70: -math.inf, 71: -math.inf})) == 72
 
 
 @pytest.mark.parametrize("temperature", [1000, 1e-6, 1e-7, 1e-39, 1e-44, 1e-300])
 def test_no_temperature_lets_a_forbidden_token_through(engine: Engine, temperature: float):
-    drawn = set[int]()
+    sampled = set[int]()
     for seed in range(20):
         lay_out(engine, {70: 20.0, 71: 19.9})
         sampling = replace(EVERYTHING, temperature=temperature, seed=seed)
-        drawn.add(draw(engine, sampling))
-    assert drawn == ({70, 71} if temperature > 1 else {70})
+        sampled.add(sample(engine, sampling))
+    assert sampled == ({70, 71} if temperature > 1 else {70})
 
 
 @pytest.mark.parametrize("top_k", [2**31, 2**32 + 1, 10**30])
 def test_a_top_k_above_the_vocabulary_is_all_of_it(engine: Engine, top_k: int):
-    drawn = set[int]()
+    sampled = set[int]()
     for seed in range(30):
         lay_out(engine, {70: 1.0, 71: 1.0, 72: 1.0})
-        drawn.add(draw(engine, replace(EVERYTHING, top_k=top_k, seed=seed)))
-    assert drawn == {70, 71, 72}
+        sampled.add(sample(engine, replace(EVERYTHING, top_k=top_k, seed=seed)))
+    assert sampled == {70, 71, 72}
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, replace(EVERYTHING, temperature=5)])
@@ -120,31 +120,31 @@ def test_no_bias_breaks_a_grammar(engine: Engine):
 def test_penalties(engine: Engine, sampling: Sampling):
     lay_out(engine, {70: 5.0, 71: 4.5, 72: 4.0})
     seen = [70, 70, 70, 71]
-    assert draw(engine, sampling, seen) == 70
-    assert draw(engine, replace(sampling, repeat_penalty=1.3), seen) == 72
-    assert draw(engine, replace(sampling, repeat_penalty=1.3), seen[:3]) == 71
-    assert draw(engine, replace(sampling, presence_penalty=0.4), seen) == 70
-    assert draw(engine, replace(sampling, presence_penalty=0.4), seen[:3]) == 70
-    assert draw(engine, replace(sampling, presence_penalty=0.6), seen[:3]) == 71
-    assert draw(engine, replace(sampling, frequency_penalty=0.3), seen) == 71
-    assert draw(engine, replace(sampling, frequency_penalty=2.0), seen) == 72
-    assert draw(engine, replace(sampling, frequency_penalty=-2.0), [72]) == 72
+    assert sample(engine, sampling, seen) == 70
+    assert sample(engine, replace(sampling, repeat_penalty=1.3), seen) == 72
+    assert sample(engine, replace(sampling, repeat_penalty=1.3), seen[:3]) == 71
+    assert sample(engine, replace(sampling, presence_penalty=0.4), seen) == 70
+    assert sample(engine, replace(sampling, presence_penalty=0.4), seen[:3]) == 70
+    assert sample(engine, replace(sampling, presence_penalty=0.6), seen[:3]) == 71
+    assert sample(engine, replace(sampling, frequency_penalty=0.3), seen) == 71
+    assert sample(engine, replace(sampling, frequency_penalty=2.0), seen) == 72
+    assert sample(engine, replace(sampling, frequency_penalty=-2.0), [72]) == 72
 
 
 def test_penalties_look_back_so_far(engine: Engine):
     lay_out(engine, {70: 5.0, 71: 4.5})
     penalty = replace(GREEDY, presence_penalty=2.0, penalty_last_n=3)
     seen = [70, 1, 1]
-    assert draw(engine, penalty, seen) == 71
-    assert draw(engine, penalty, [*seen, 1]) == 70
-    assert draw(engine, replace(penalty, penalty_last_n=0), seen) == 70
+    assert sample(engine, penalty, seen) == 71
+    assert sample(engine, penalty, [*seen, 1]) == 70
+    assert sample(engine, replace(penalty, penalty_last_n=0), seen) == 70
     long = [70, *[1] * 200]
-    assert draw(engine, replace(penalty, penalty_last_n=64), long) == 70
-    assert draw(engine, replace(penalty, penalty_last_n=-1), long) == 71
-    assert draw(engine, replace(penalty, penalty_last_n=10**12), long) == 71
+    assert sample(engine, replace(penalty, penalty_last_n=64), long) == 70
+    assert sample(engine, replace(penalty, penalty_last_n=-1), long) == 71
+    assert sample(engine, replace(penalty, penalty_last_n=10**12), long) == 71
 
 
-def test_what_is_drawn_and_what_is_forced_is_penalised(engine: Engine):
+def test_what_is_sampled_and_what_is_forced_is_penalised(engine: Engine):
     lay_out(engine, {70: 5.0, 71: 4.0, 72: 3.0})
     sampler = engine.sampler(replace(GREEDY, presence_penalty=2.0, frequency_penalty=2.0))
     assert [sampler.sample(0) for _ in range(3)] == [70, 71, 72]
@@ -198,9 +198,9 @@ def test_both_engines_weigh_alike(
     sampling = replace(GREEDY, logit_bias=biases, **penalties)
     row = lay_out(llama, logits)
     last = before[-(sampling.count_last(256) or len(before)) :]
-    weighed = weigh(row, sampling, last)
+    weighed = adjust_logits(row, sampling, last)
     if weighed.max() > -np.inf:
-        assert weighed[draw(llama, sampling, before)] == pytest.approx(weighed.max(), abs=1e-3)
+        assert weighed[sample(llama, sampling, before)] == pytest.approx(weighed.max(), abs=1e-3)
 
 
 def test_greedy_draws_as_the_chain_of_llama_cpp(llama: LlamaEngine):
@@ -220,13 +220,13 @@ def test_greedy_draws_as_the_chain_of_llama_cpp(llama: LlamaEngine):
         assert plain.sample(0) == chain.sample(0)
 
 
-def test_no_token_is_drawn_where_none_is_left(engine: Engine):
+def test_no_token_is_sampled_where_none_is_left(engine: Engine):
     lay_out(engine, {})
     with pytest.raises(GrammarError, match="every token is forbidden"):
         engine.sampler(GREEDY).sample(0)
 
 
-def test_no_token_is_drawn_where_a_logit_is_no_number(engine: Engine):
+def test_no_token_is_sampled_where_a_logit_is_no_number(engine: Engine):
     lay_out(engine, {70: 1, 71: np.nan})
     with pytest.raises(ModelError, match="the logit of token 71 is NaN"):
         engine.sampler(GREEDY).sample(0)
@@ -248,14 +248,14 @@ def test_candidates_are_the_most_likely_tokens(seed: int, count: int, forbidden:
     assert len(found) == min(count, np.isfinite(logits).sum())
 
 
-def test_a_few_candidates_are_drawn_from_as_all_tokens_are(llama: LlamaEngine):
+def test_a_few_candidates_are_sampled_from_as_all_tokens_are(llama: LlamaEngine):
     random = np.random.default_rng(0)
     sampling = Sampling(temperature=1.2, top_k=4, top_p=0.98, min_p=0.01, seed=7)
     few, all_tokens = llama.sampler(sampling), llama.sampler(sampling)
     assert isinstance(few, ChainSampler)
     assert isinstance(all_tokens, ChainSampler)
     all_tokens._top_k = 0
-    drawn = set[int]()
+    sampled = set[int]()
     for number in range(200):
         row = lay_out(llama, {})
         row[:] = random.standard_normal(len(row)).astype(np.float32)
@@ -264,5 +264,5 @@ def test_a_few_candidates_are_drawn_from_as_all_tokens_are(llama: LlamaEngine):
         assert find_candidates(row, 4) is not None
         token = few.sample(0)
         assert token == all_tokens.sample(0)
-        drawn.add(token)
-    assert len(drawn) > 100
+        sampled.add(token)
+    assert len(sampled) > 100

@@ -1,4 +1,4 @@
-"""The prefix of a turn: an assistant prefill is part of the turn, but its events are not sent."""
+"""The assistant prefill as text and tokens: it is part of the turn, but its events are not sent."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,9 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class AssistantPrefix:
-    """The text and tokens that a turn has before its first token is generated.
+class WrittenPrefill:
+    """An assistant prefill, as the format writes it: what a turn has before its first generated
+    token.
 
     Args:
         text: the text from the start of the grammar, as the format writes it, as far as it is
@@ -22,7 +23,7 @@ class AssistantPrefix:
         healed: the rest of that text. The first generated tokens have to spell it, and may go
             beyond it (token healing).
         tokens: the tokens of `text`; if content follows reasoning, those of the reasoning before.
-        prefill: the reasoning and content of the text.
+        message: the reasoning and content of the text.
         outside: how many of `tokens` are before the start of the grammar.
         reasoning_tokens: the number of tokens of a reasoning block that is still open.
         marker_suffixes: texts that may not follow, since the end of the text would become a marker.
@@ -31,7 +32,7 @@ class AssistantPrefix:
     text: str = ""
     healed: str = ""
     tokens: tuple[int, ...] = ()
-    prefill: AssistantPrefill = NO_PREFILL
+    message: AssistantPrefill = NO_PREFILL
     outside: int = 0
     reasoning_tokens: int = 0
     marker_suffixes: tuple[str, ...] = ()
@@ -55,20 +56,20 @@ class AssistantPrefix:
         return text + data, healed[len(data) :]
 
     def strip(self, text: str) -> str:
-        """Removes the text of the prefix from a generated text."""
+        """Removes the text of the prefill from a generated text."""
         return text[len(self.healed) :]
 
 
-class PrefixFilter:
-    """Removes the text of the prefix from the first events of a turn."""
+class PrefillFilter:
+    """Removes the text of the prefill from the first events of a turn."""
 
-    def __init__(self, prefix: AssistantPrefix):
-        self._content = prefix.prefill.content
+    def __init__(self, prefill: WrittenPrefill):
+        self._content = prefill.message.content
         # If the prefill has content, its reasoning is in the prompt.
-        self._reasoning = "" if self._content else prefix.prefill.reasoning
+        self._reasoning = "" if self._content else prefill.message.reasoning
 
     def take(self, events: Sequence[T]) -> list[T]:
-        """Returns the events without the prefix. Takes all events of the turn, in order."""
+        """Returns the events without the prefill. Takes all events of the turn, in order."""
         new: list[T] = []
         for event in events:
             rest = self._cut(event)
@@ -77,7 +78,7 @@ class PrefixFilter:
         return new
 
     def _cut(self, event: Any) -> Any:
-        # Padding at the end of the prefix is in no event, so the rest of the known text may never
+        # Padding at the end of the prefill is in no event, so the rest of the known text may never
         # come. Therefore an event of another kind ends the search.
         match event:
             case ReasoningDelta(text):

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from constrained.assistant_prefill import AssistantPrefill
 from constrained.compile.compiled_turn import CompiledTurn
-from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.token_healing import count_healed
+from constrained.decode.written_prefill import WrittenPrefill
 from constrained.errors import RequestError
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import ends_inside
@@ -28,7 +28,7 @@ _CONTENT, _REASONING = "\ue000", "\ue001"  # placeholders for the texts in the r
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of the prefix.
+    """A part of the prefill.
 
     Args:
         text: of the part.
@@ -110,13 +110,13 @@ class _PrefilledTurn:
         if turn.matcher:
             self._check_grammar(turn.matcher.fork(), parts)
         self._check_reading([*before, *parts])
-        prefix = self._cut(before, parts)
+        kept = self._cut(before, parts)
         matcher = turn.matcher
         if matcher:
             matcher = matcher.fork()
-            for token in prefix.tokens[prefix.outside :]:
+            for token in kept.tokens[kept.outside :]:
                 matcher.commit(token)
-        return replace(turn, matcher=matcher, prefix=prefix)
+        return replace(turn, matcher=matcher, prefill=kept)
 
     def _check_texts(self) -> None:
         """Refuses reasoning with a marker in it. If no marker opens calls, also refuses content
@@ -216,8 +216,8 @@ class _PrefilledTurn:
             hint="Remove the marker, and give reasoning as reasoning_content",
         )
 
-    def _cut(self, before: Sequence[_Part], parts: Sequence[_Part]) -> AssistantPrefix:
-        """Returns the prefix without its last tokens, which are left to token healing. If the
+    def _cut(self, before: Sequence[_Part], parts: Sequence[_Part]) -> WrittenPrefill:
+        """Returns the prefill without its last tokens, which are left to token healing. If the
         budget of the reasoning is spent, all of its tokens stay."""
         turn, vocabulary = self.turn, self.turn.vocabulary
         tokens = _join_tokens(parts)
@@ -232,11 +232,11 @@ class _PrefilledTurn:
             while ends_inside(vocabulary.text(kept)):
                 kept.pop()
         healed = vocabulary.text(tokens[len(kept) :]).decode()
-        return AssistantPrefix(
+        return WrittenPrefill(
             text=_join_texts(parts).removesuffix(healed),
             healed=healed,
             tokens=(*outside, *kept),
-            prefill=self.prefill,
+            message=self.prefill,
             outside=len(outside),
             reasoning_tokens=max(0, reasoning_tokens - (len(tokens) - len(kept))),
             marker_suffixes=self._find_marker_suffixes(),

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from constrained.logits import TokenDrawn
 
 
-class DrawnTokens:
-    """The tokens that were drawn and are not shown yet, in order."""
+class UnshownTokens:
+    """The tokens that are not shown yet, in order."""
 
     def __init__(self) -> None:
         self._waiting: list[TokenDrawn] = []
