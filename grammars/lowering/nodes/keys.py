@@ -168,8 +168,11 @@ def _cut(some: KeySet, matching: KeySet, undeclared: Texts) -> Iterator[KeySet]:
 
 
 def read_names(names: Json) -> Texts | None:
-    """Returns the texts that `propertyNames` allows, without `$ref` and `allOf`; None if they cannot
-    be expressed."""
+    """Returns the texts that `propertyNames` allows; None if they cannot be expressed.
+
+    Args:
+        names: its value, without `$ref` and `allOf`.
+    """
     if names is True:
         return FREE
     if not is_object(names):
