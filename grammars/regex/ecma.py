@@ -12,6 +12,7 @@ _SPACES = (
 _CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": _SPACES}
 _ANY = "(?s:.)"
 _ANYTHING = "(?s:.*)"
+_ANY_CASE = "(?i)"
 _NEWLINES = {"\n": r"\n", "\r": r"\r"}
 _TOKEN = re.compile(
     r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[ux]\{[0-9a-fA-F]+\}|[pP]\{[^}]*\}|.)|\(\?<?[=!:]?|.",
@@ -32,6 +33,9 @@ def translate(pattern: str) -> str | None:
     Returns:
         Rust syntax, or None if a mask cannot enforce the pattern.
     """
+    if pattern.startswith(_ANY_CASE):
+        rest = translate(pattern.removeprefix(_ANY_CASE))
+        return None if rest is None else f"(?i:{rest})"
     branches: list[list[str]] = [[]]
     depth, inside, quantifiers = 0, False, 0
     is_quantified, is_counting = (

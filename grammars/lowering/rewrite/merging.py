@@ -13,8 +13,8 @@ from grammars.lowering.keywords import (
     is_asserting,
     read_bounds,
 )
+from grammars.lowering.rewrite.patterns import join_patterns
 from grammars.regex.ecma import translate
-from grammars.regex.spelled import write_together
 from grammars.regex.texts import Texts
 from grammars.schema.nodes import Json, are_same, identify
 from grammars.schema.subschemas import is_object, omit
@@ -60,7 +60,7 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
         elif keyword == "items" and (isinstance(value, list) or isinstance(a["items"], list)):
             left_out.append(keyword)
         elif keyword == "pattern":
-            both = _join_patterns(merged[keyword], value)
+            both = join_patterns(merged[keyword], value)
             if both is None:
                 left_out.append(keyword)
             else:
@@ -190,15 +190,6 @@ def _join_tuples(a: list[Json], b: list[Json]) -> Json:
 def _join_names(a: list[str], b: list[str]) -> Json:
     spend(len(a) + len(b))
     return list(dict.fromkeys([*a, *b]))
-
-
-def _join_patterns(a: str, b: str) -> str | None:
-    """Returns a pattern for the texts that match both; None if it cannot be written."""
-    first, second = translate(a), translate(b)
-    if first is None or second is None:
-        return None
-    both = write_together(Texts((first, second)))
-    return None if both is None else f"^({both})$"
 
 
 def _exclude_both(a: Json, b: Json) -> Json:

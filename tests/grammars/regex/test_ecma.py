@@ -33,6 +33,7 @@ def matches(expression: str, text: str) -> bool:
 
 TRANSLATED = [
     "^a$",
+    "(?i)^a|b$",
     "a",
     "^a|b$",
     "a|^b",
