@@ -136,7 +136,7 @@ def _meet(
 
 
 @dataclass(frozen=True)
-class _Path:
+class _StatePath:
     """The texts that lead from one state to another; `size` is the number of character sets in the
     expression, as written."""
 
@@ -144,8 +144,8 @@ class _Path:
     size: int
 
 
-_NO_PATH = _Path(EMPTY_SET, 0)
-_NO_STEP = _Path(EMPTY_STRING, 0)
+_NO_PATH = _StatePath(EMPTY_SET, 0)
+_NO_STEP = _StatePath(EMPTY_STRING, 0)
 
 
 def write_back(states: Sequence[DeterministicState], max_size: int) -> Expression:
@@ -162,12 +162,12 @@ def write_back(states: Sequence[DeterministicState], max_size: int) -> Expressio
     if not states:
         return EMPTY_SET
     start, end = -1, len(states)
-    paths: dict[tuple[int, int], _Path] = {(start, 0): _NO_STEP}
+    paths: dict[tuple[int, int], _StatePath] = {(start, 0): _NO_STEP}
     for number, state in enumerate(states):
         if state.accepts:
             paths[number, end] = _NO_STEP
         for edge in state.edges:
-            paths[number, edge.target] = _Path(CharacterClass(edge.characters), 1)
+            paths[number, edge.target] = _StatePath(CharacterClass(edge.characters), 1)
     left = set(range(len(states)))
     while left:
         number = min(left, key=lambda state: (_count_paths(paths, state), state))
@@ -176,14 +176,14 @@ def write_back(states: Sequence[DeterministicState], max_size: int) -> Expressio
     return paths.get((start, end), _NO_PATH).texts
 
 
-def _count_paths(paths: Mapping[tuple[int, int], _Path], state: int) -> int:
+def _count_paths(paths: Mapping[tuple[int, int], _StatePath], state: int) -> int:
     """Returns how many paths there would be through the state."""
     incoming = sum(target == state != source for source, target in paths)
     outgoing = sum(source == state != target for source, target in paths)
     return incoming * outgoing
 
 
-def _remove_state(paths: dict[tuple[int, int], _Path], state: int, max_size: int) -> None:
+def _remove_state(paths: dict[tuple[int, int], _StatePath], state: int, max_size: int) -> None:
     loop = paths.pop((state, state), _NO_PATH)
     incoming = {source: paths.pop((source, state)) for source, to in [*paths] if to == state}
     outgoing = {target: paths.pop((state, target)) for of, target in [*paths] if of == state}
@@ -195,7 +195,7 @@ def _remove_state(paths: dict[tuple[int, int], _Path], state: int, max_size: int
             if size > max_size:
                 raise TooManyStatesError(f"more than {max_size:,} sets of characters")
             through = concatenate(before.texts, repeat(loop.texts, 0, None), after.texts)
-            paths[source, target] = _Path(alternate([other.texts, through]), size)
+            paths[source, target] = _StatePath(alternate([other.texts, through]), size)
 
 
 def stop_at_first(states: Sequence[DeterministicState]) -> list[DeterministicState]:
