@@ -106,19 +106,18 @@ def read_spelling(text: str, kind: str) -> Json:
 
 
 def list_names(flat: dict[str, Json], note: Note) -> None:
-    """Makes a list of a single name: of required keys, and of dependencies (draft 3)."""
+    """Makes a list of a single name: of required keys, and of dependencies in draft 3."""
     required, properties = flat.get("required"), flat.get("properties")
     if isinstance(required, str) and is_object(properties) and required in properties:
         flat["required"] = [required]
         note("required", "one name is read as a list of it")
-    for keyword in ("dependencies", "dependentRequired"):
-        dependencies = flat.get(keyword)
-        if is_object(dependencies) and str in map(type, dependencies.values()):
-            listed: dict[str, Json] = {}
-            for key, needed in dependencies.items():
-                listed[key] = [needed] if isinstance(needed, str) else needed
-            flat[keyword] = listed
-            note(keyword, "one name is read as a list of it")
+    dependencies = flat.get("dependencies")
+    if is_object(dependencies) and str in map(type, dependencies.values()):
+        listed: dict[str, Json] = {}
+        for key, needed in dependencies.items():
+            listed[key] = [needed] if isinstance(needed, str) else needed
+        flat["dependencies"] = listed
+        note("dependencies", "one name is read as a list of it")
 
 
 def name_types(flat: dict[str, Json], note: Note) -> None:

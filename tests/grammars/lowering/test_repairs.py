@@ -113,8 +113,6 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
         ({"properties": {"a": {}}, "required": "a"}, {"properties": {"a": {}}, "required": ["a"]},
          ["required"]),
         ({"dependencies": {"a": "b"}}, {"dependencies": {"a": ["b"]}}, ["dependencies"]),
-        ({"dependentRequired": {"a": "b"}}, {"dependentRequired": {"a": ["b"]}},
-         ["dependentRequired"]),
         ({"title": 3, "description": ["a"], "examples": "x", "deprecated": "no"}, {},
          ["title", "description", "examples", "deprecated"]),
         ({"pattern": r"\A[\A]\Z"}, {"pattern": r"^[\A]$"}, ["pattern"]),
