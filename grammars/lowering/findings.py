@@ -99,16 +99,18 @@ class Findings:
                 self.check(pointer, keyword, _NOT_ENFORCED)
 
     def report(self) -> Report:
-        """Returns the report. A keyword that is both enforced and checked counts as checked."""
+        """Returns the report. A keyword that is enforced in part counts as checked, or as ignored
+        if nothing checks it."""
         enforced = self._place(self.enforced)
         checked = self._place(self.checked)
-        for key in checked:
+        ignored = self._place(self._ignored)
+        for key in (*checked, *ignored):
             enforced.pop(key, None)
         return Report(
             enforced=(*enforced.values(), *self._place(self._barred).values()),
             checked=tuple(checked.values()),
             narrowed=tuple(self._place(self._narrowed).values()),
-            ignored=tuple(self._place(self._ignored).values()),
+            ignored=tuple(ignored.values()),
         )
 
     def _place(self, findings: Mapping[tuple[str, str], Finding]) -> _Found:

@@ -327,6 +327,7 @@ class _Lowering:
         """Returns a schema without `$ref` and `allOf`; it may have alternatives."""
         if "enum" in flat or "const" in flat:
             return self._flat.lower_constants(flat, pointer)
+        flat = self._flattening.flatten_names(flat, pointer)
         untouched = find_presence(flat).keywords
         for keyword in ("anyOf", "oneOf"):
             if keyword in flat and keyword not in untouched:

@@ -1,10 +1,21 @@
 """Complete deterministic automata, for writers that need every state."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grammars.regex.characters import Characters, partition
-from grammars.regex.expressions import EMPTY_SET, Expression, derive, find_firsts, is_nullable
+from grammars.regex.expressions import (
+    EMPTY_SET,
+    EMPTY_STRING,
+    CharacterClass,
+    Expression,
+    alternate,
+    concatenate,
+    derive,
+    find_firsts,
+    is_nullable,
+    repeat,
+)
 from grammars.steps import spend
 
 
@@ -122,6 +133,69 @@ def _meet(
                 shared[pair] = edge.characters.intersect(other.characters)
             if shared[pair].ranges:
                 yield shared[pair], (edge.target, other.target)
+
+
+@dataclass(frozen=True)
+class _StatePath:
+    """The texts that lead from one state to another; `size` is the number of character sets in the
+    expression, as written."""
+
+    texts: Expression
+    size: int
+
+
+_NO_PATH = _StatePath(EMPTY_SET, 0)
+_NO_STEP = _StatePath(EMPTY_STRING, 0)
+
+
+def write_back(states: Sequence[DeterministicState], max_size: int) -> Expression:
+    """Returns an expression for the texts of an automaton, without intersections and complements.
+    State after state is removed, and the paths through it are added to those around it.
+
+    Args:
+        states: the automaton.
+        max_size: the limit for character sets in the expression, as written.
+
+    Raises:
+        TooManyStatesError: the expression would be larger.
+    """
+    if not states:
+        return EMPTY_SET
+    start, end = -1, len(states)
+    paths: dict[tuple[int, int], _StatePath] = {(start, 0): _NO_STEP}
+    for number, state in enumerate(states):
+        if state.accepts:
+            paths[number, end] = _NO_STEP
+        for edge in state.edges:
+            paths[number, edge.target] = _StatePath(CharacterClass(edge.characters), 1)
+    left = set(range(len(states)))
+    while left:
+        number = min(left, key=lambda state: (_count_paths(paths, state), state))
+        left.remove(number)
+        _remove_state(paths, number, max_size)
+    return paths.get((start, end), _NO_PATH).texts
+
+
+def _count_paths(paths: Mapping[tuple[int, int], _StatePath], state: int) -> int:
+    """Returns how many paths there would be through the state."""
+    incoming = sum(target == state != source for source, target in paths)
+    outgoing = sum(source == state != target for source, target in paths)
+    return incoming * outgoing
+
+
+def _remove_state(paths: dict[tuple[int, int], _StatePath], state: int, max_size: int) -> None:
+    loop = paths.pop((state, state), _NO_PATH)
+    incoming = {source: paths.pop((source, state)) for source, to in [*paths] if to == state}
+    outgoing = {target: paths.pop((state, target)) for of, target in [*paths] if of == state}
+    for source, before in incoming.items():
+        for target, after in outgoing.items():
+            spend()
+            other = paths.get((source, target), _NO_PATH)
+            size = before.size + loop.size + after.size + other.size
+            if size > max_size:
+                raise TooManyStatesError(f"more than {max_size:,} sets of characters")
+            through = concatenate(before.texts, repeat(loop.texts, 0, None), after.texts)
+            paths[source, target] = _StatePath(alternate([other.texts, through]), size)
 
 
 def stop_at_first(states: Sequence[DeterministicState]) -> list[DeterministicState]:

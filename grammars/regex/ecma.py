@@ -12,9 +12,11 @@ _SPACES = (
 _CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": _SPACES}
 _ANY = "(?s:.)"
 _ANYTHING = "(?s:.*)"
+_ANY_CASE = "(?i)"
 _NEWLINES = {"\n": r"\n", "\r": r"\r"}
 _TOKEN = re.compile(
-    r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[pP]\{[^{}\\]*\}|.)|\(\?<?[=!:]?|.", re.S
+    r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[ux]\{[0-9a-fA-F]+\}|[pP]\{[^{}\\]*\}|.)|\(\?<?[=!:]?|.",
+    re.DOTALL,
 )
 _FLAGS = re.compile(r"\(\?(?P<on>[a-z]*)(?:-(?P<off>[a-z]*))?(?P<end>[:)])")
 _UNSUPPORTED = frozenset(["(?=", "(?!", "(?<=", "(?<!"])
@@ -31,8 +33,15 @@ def translate(pattern: str) -> str | None:
     Returns:
         Rust syntax, or None if a mask cannot enforce the pattern.
     """
+    if pattern.startswith(_ANY_CASE):
+        rest = translate(pattern.removeprefix(_ANY_CASE))
+        return None if rest is None else f"(?i:{rest})"
     branches: list[list[str]] = [[]]
     depth, inside, quantifiers = 0, False, 0
+    is_quantified, is_counting = (
+        False,
+        False,
+    )  # `a+`, but not `a++`, which validators read otherwise
     takes_newlines = [False]  # whether a dot does (the flag `s`), in each group around
     for found in _TOKEN.finditer(pattern):  # other threads run between the steps
         token = found[0]
@@ -43,9 +52,15 @@ def translate(pattern: str) -> str | None:
             branches[-1].append(_translate_in_class(token))
             continue
         inside = token == "["
-        quantifiers += token[0] in "?*+{"
-        if quantifiers > MAX_QUANTIFIERS:
-            return None
+        if token[0] in "?*+{":
+            quantifiers += 1
+            if quantifiers > MAX_QUANTIFIERS or (is_quantified and token[0] != "?"):
+                return None
+            is_quantified, is_counting = True, token == "{"
+        elif token == "}":
+            is_counting = False
+        elif not is_counting:
+            is_quantified = False
         if token.startswith("("):
             depth += 1
             _enter_group(takes_newlines, pattern, found.start())

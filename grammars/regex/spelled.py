@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from grammars.byte_cache import MIB, keep_results
 from grammars.regex.characters import Characters
+from grammars.regex.deterministic import TooManyStatesError, determinize, write_back
 from grammars.regex.expressions import (
     Alternation,
     CharacterClass,
@@ -12,10 +13,13 @@ from grammars.regex.expressions import (
     EmptyString,
     Expression,
     Repeat,
+    complement,
+    intersect,
     list_parts,
 )
 from grammars.regex.reader import UnreadableError, read
 from grammars.regex.texts import ANY, Texts
+from grammars.steps import StepsError, limit_steps
 
 _LETTERS = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _HEX = "[0-9a-fA-F]"
@@ -28,6 +32,9 @@ _NUMBERED = Characters.collect(
 misread (Go, C#, jinja), and all beyond ASCII (Python). Nobody escapes letters and digits."""
 _ASCII = Characters(((0, 0x7F),))
 _ASTRAL = 0x10000
+_MAX_STATES, _MAX_SIZE, _MAX_JOINING_STEPS = 30, 100, 2_000
+"""The limits for patterns that are joined: states of their automaton, sets of characters in the
+result, and steps of work."""
 _MAX_RANGES = 2_000
 """The maximum number of escaped ranges of a pattern: three times those of all letters."""
 
@@ -84,6 +91,25 @@ def _write_range(codes: tuple[int, int]) -> str:
     if first == last:
         return write_code(first)
     return f"{write_code(first)}-{write_code(last)}"
+
+
+def write_together(texts: Texts) -> str | None:
+    """Returns one regex for these texts, in Rust syntax and that of ECMA 262; None: there is no
+    text, or it would be too long."""
+    try:
+        parts = [read(part) for part in texts.parts or (ANY,)]
+        parts += [complement(read(part)) for part in texts.without]
+        with limit_steps(_MAX_JOINING_STEPS):
+            states = determinize(intersect(parts), _MAX_STATES)
+            joined = write_back(states, _MAX_SIZE)
+        return spell_expression(joined, _write_set)
+    except (UnreadableError, RecursionError, StepsError, TooManyStatesError):
+        return None
+
+
+def _write_set(characters: Characters) -> str:
+    ranges = [rf"\u{{{first:x}}}-\u{{{last:x}}}" for first, last in characters.ranges]
+    return f"[{''.join(ranges)}]"
 
 
 def spell_pattern(pattern: str) -> str | None:

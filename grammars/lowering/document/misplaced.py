@@ -1,6 +1,6 @@
 """Repairs references to nowhere whose meaning is clear: pointers into a document that was embedded
-unchanged in another one, definitions referred to by their bare name, and schemas by an `id` that is
-none in the draft of the document."""
+unchanged in another one, definitions referred to by their bare name, schemas by an `id` that is
+none in the draft of the document, and relative JSON pointers."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,8 @@ _PLACES = (("$defs",), ("definitions",), ("components", "schemas"))
 _PATHS = "|".join(re.escape("/".join(place)) for place in _PLACES)
 _BY_NAME = re.compile(rf"(?:#?/(?:(?:{_PATHS})/)?)?([^/#:?]+)")
 """A name, or a path to it in one of these places; not an anchor (`#name`)."""
+_RELATIVE = re.compile("([0-9]{1,3})((?:/.*)?)", re.DOTALL)
+"""A relative JSON pointer: so many steps up, then down along the pointer."""
 _IN_PLACE = re.compile(r"(?:/(?:allOf|anyOf|oneOf)/[0-9]+)*")
 """The path from a schema to a subschema that applies to the same value."""
 
@@ -73,6 +75,7 @@ def _find_meanings(document: Json) -> dict[str, str]:
                 _find_enclosed(reference, inner)
                 or list_identified().get(reference)
                 or _find_named(reference, definitions)
+                or _find_relative(reference, pointer, document)
             )
             if meaning is not None:
                 meanings[pointer] = meaning
@@ -123,6 +126,20 @@ def _leads(root: Json, reference: str) -> bool:
     except SchemaError:
         return False
     return True
+
+
+def _find_relative(reference: str, pointer: str, document: Json) -> str | None:
+    """Returns the pointer that a relative JSON pointer (`1/from`) means at this schema.
+    zod-to-json-schema writes them with `$refStrategy: "relative"`."""
+    relative = _RELATIVE.fullmatch(reference)
+    if relative is None:
+        return None
+    steps = pointer.split("/")
+    up = int(relative[1])
+    if up >= len(steps):
+        return None
+    meaning = _write_pointer("/".join(steps[: len(steps) - up]) + relative[2])
+    return meaning if _leads(document, meaning) else None
 
 
 def _find_enclosed(reference: str, around: Sequence[_Enclosing]) -> str | None:

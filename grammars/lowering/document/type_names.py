@@ -11,11 +11,13 @@ from grammars.lowering.keywords import TYPES
 from grammars.schema.nodes import Json
 
 _NAMES = {
-    "object": "dict map mapping record hash hashmap",
-    "array": "list tuple set sequence iterable vec vector",
+    "object": "dict map mapping record hash hashmap btreemap dictionary ordereddict defaultdict",
+    "array": "list tuple set sequence iterable vec vector frozenset hashset deque arraylist "
+    "ienumerable",
     "string": "str text char",
-    "integer": "int long short int8 int16 int32 int64 uint uint8 uint16 uint32 uint64 bigint",
-    "number": "float double decimal float32 float64",
+    "integer": "int long short int8 int16 int32 int64 uint uint8 uint16 uint32 uint64 bigint "
+    "i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize",
+    "number": "float double decimal float32 float64 f32 f64",
     "boolean": "bool",
     "null": "none nonetype nil",
 }
@@ -23,11 +25,12 @@ _ALIASES = {alias: name for name, aliases in _NAMES.items() for alias in aliases
 """Types by their names in other languages."""
 _FORMATS = {
     "date": "date", "time": "time", "datetime": "date-time", "date-time": "date-time",
-    "timedelta": "duration", "duration": "duration", "uuid": "uuid", "email": "email",
+    "timedelta": "duration", "duration": "duration", "uuid": "uuid", "guid": "uuid",
+    "email": "email",
     "uri": "uri", "url": "uri", "ipv4": "ipv4", "ipv6": "ipv6", "hostname": "hostname",
 }  # fmt: skip
 """Names that mean a string in a `format`."""
-_ANY = frozenset(["any", "unknown"])
+_ANY = frozenset(["any", "unknown", "mixed"])
 _TOKEN = re.compile(
     r"\s*(?:<class '([\w.]+)'>|([A-Za-z_][\w.-]*)|(\[\]|[\[\]<>|,?])"
     r"""|('[^'\\]*'|"[^"\\]*"|-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,15})?(?![\w.])))"""
@@ -185,7 +188,7 @@ def _apply(name: str, parts: list[Read]) -> Read:
     parts = [_refuse_constant(part) for part in parts]
     if name == "union":
         return _unite(parts)
-    if name == "optional" and len(parts) == 1:
+    if name in ("optional", "option") and len(parts) == 1:
         return _unite([*parts, {"type": "null"}])
     if known == "array" and name != "tuple" and len(parts) == 1:
         return {"type": "array", "items": parts[0]}

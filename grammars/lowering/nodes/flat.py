@@ -276,12 +276,13 @@ class FlatLowering:
         excluded: list[Json] = []  # any item may count as not matching
         if most is not None:  # unless the number of matches is limited
             most = int(most)
-            excluded.append({"anyOf": negate(kind)})
+            others = negate(kind)
+            excluded.append({"anyOf": others} if others else False)
         if not is_expressible(excluded):
             return None
         checked, enforced = dict(self._findings.checked), dict(self._findings.enforced)
         matching = [self._lower(conjoin(item, kind), f"{pointer}/contains") for item in items]
-        others = [
+        unmatching = [
             self._lower(reduce(conjoin, excluded, item), f"{pointer}/items") for item in items
         ]
         is_loose = len(self._findings.checked) > len(checked)
@@ -290,7 +291,7 @@ class FlatLowering:
             return None
         return Contains(
             tuple(matching),
-            tuple(others),
+            tuple(unmatching),
             least=int(flat.get("minContains", 1)),
             most=most,
         )

@@ -13,9 +13,10 @@ from grammars.lowering.keywords import as_list, drop_annotations
 from grammars.lowering.rewrite.merging import conjoin
 from grammars.lowering.rewrite.presence import PresenceKeywords, list_names
 from grammars.regex.ecma import translate
-from grammars.regex.string_formats import FORMATS
+from grammars.regex.string_formats import ASSERTED, FORMATS
 from grammars.regex.texts import FREE, Texts, match_words
 from grammars.schema.nodes import Json
+from grammars.schema.subschemas import find_keywords, is_object
 from grammars.steps import StepsError, limit_steps, spend
 
 MAX_NAMES = 200
@@ -167,30 +168,72 @@ def _cut(some: KeySet, matching: KeySet, undeclared: Texts) -> Iterator[KeySet]:
 
 
 def read_names(names: Json) -> Texts | None:
-    """Returns the texts that `propertyNames` allows; None if it cannot be expressed."""
-    if names is False:
-        return None
+    """Returns the texts that `propertyNames` allows; None if they cannot be expressed.
+
+    Args:
+        names: its value, without `$ref` and `allOf`.
+    """
     if names is True:
         return FREE
+    if not is_object(names):
+        return None
     texts = FREE
     for keyword, value in drop_annotations(names).items():
-        match keyword:
-            case "pattern":
-                regex = translate(value)
-            case "format":
-                regex = FORMATS.get(value)
-            case "minLength":
-                regex = f"(?s:.{{{int(value)},}})"
-            case "maxLength":
-                regex = f"(?s:.{{0,{int(value)}}})"
-            case "type" if "string" in as_list(value):
-                continue
-            case _:
-                regex = None
-        if regex is None:
+        allowed = _read_name_keyword(keyword, value)
+        if allowed is None:
             return None
-        texts = texts.intersect(Texts((regex,)))
+        texts = texts.intersect(allowed)
     return None if texts.automaton is None else texts
+
+
+def _read_name_keyword(keyword: str, value: Json) -> Texts | None:
+    """Returns the texts that one keyword allows; None if they cannot be expressed."""
+    match keyword:
+        case "type" if "string" in as_list(value):
+            return FREE
+        case "format" if value not in FORMATS and value not in ASSERTED:
+            return FREE
+        case "anyOf":
+            return _unite_names(value)
+        case "not":
+            return _exclude_names(value)
+        case "pattern":
+            regex = translate(value)
+        case "format":
+            regex = FORMATS.get(value)
+        case "minLength":
+            regex = f"(?s:.{{{int(value)},}})"
+        case "maxLength":
+            regex = f"(?s:.{{0,{int(value)}}})"
+        case "enum" | "const":
+            words = [word for word in as_list(value) if isinstance(word, str)]
+            regex = next(iter(match_words(words)), None)
+        case _:
+            regex = None
+    return None if regex is None else Texts((regex,))
+
+
+def _unite_names(parts: list[Json]) -> Texts | None:
+    """Returns the texts that one of these schemas allows."""
+    regexes: list[str] = []
+    for part in parts:
+        texts = read_names(part)
+        if texts is None or texts.is_free:
+            return texts
+        if texts.without or len(texts.parts) > 1:
+            return None
+        regexes += texts.parts
+    return Texts((f"({'|'.join(regexes)})",)) if regexes else None
+
+
+def _exclude_names(excluded: Json) -> Texts | None:
+    """Returns the texts that this schema does not allow."""
+    if "format" in find_keywords(excluded):
+        return None  # the mask refuses some texts of a format, which would be let through here
+    texts = read_names(excluded)
+    if texts is None or len(texts.parts) + len(texts.without) != 1:
+        return None
+    return Texts(texts.without, texts.parts)
 
 
 @keep_results("regexes", MIB)

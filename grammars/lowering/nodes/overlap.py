@@ -155,7 +155,7 @@ class _NodeComparison:
     def _are_disjoint_lists(self, a: Array, b: Array, depth: int) -> bool:
         if _is_shorter(a, b) or _is_shorter(b, a):
             return True
-        for index in range(min(a.min_items, b.min_items, _DEEPEST)):
+        for index in range(min(max(a.min_items, b.min_items), _DEEPEST)):
             x, y = a.find(index), b.find(index)
             if x is None or y is None:
                 return True
@@ -168,13 +168,13 @@ class _NodeComparison:
             return True
         if not depth:
             return False
-        required = {declared.key: declared.node for declared in a.properties if declared.required}
-        spend(1 + len(required))
+        own = {declared.key: declared for declared in a.properties}
+        spend(1 + len(own))
         for declared in b.properties:
-            other = required.get(declared.key)
-            if other is None or not declared.required:
-                continue
-            if self.are_disjoint(declared.node, other, depth - 1):
+            other = own.get(declared.key)
+            if other is None or not (declared.required or other.required):
+                continue  # an object without this key may fit both
+            if self.are_disjoint(declared.node, other.node, depth - 1):
                 return True
         return False
 

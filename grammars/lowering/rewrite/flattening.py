@@ -5,13 +5,14 @@ from functools import partial
 
 from grammars.lowering.document.references import stands_alone
 from grammars.lowering.findings import Findings
-from grammars.lowering.keywords import is_idle
+from grammars.lowering.keywords import as_list, is_idle
 from grammars.lowering.rewrite.merging import merge
 from grammars.lowering.rewrite.negation import Resolve
 from grammars.lowering.rewrite.unevaluated import state_evaluated
-from grammars.schema.subschemas import Json, look_up, omit
+from grammars.schema.subschemas import Json, is_object, look_up, omit
 from grammars.steps import spend
 
+_MAX_NAME_DEPTH = 3  # alternatives inside each other in `propertyNames`
 _FIXED: dict[bool, dict[str, Json]] = {True: {}, False: {"enum": []}}
 
 
@@ -45,6 +46,27 @@ class Flattening:
                 self._findings.check(pointer, keyword, "what is evaluated is not known")
                 schema = omit(schema, keyword)
         return schema
+
+    def flatten_names(self, schema: Mapping[str, Json], pointer: str) -> Mapping[str, Json]:
+        """Returns the schema without `$ref` and `allOf` in its `propertyNames`. Generators refer to
+        the enum of the keys there."""
+        names = schema.get("propertyNames")
+        if not is_object(names):
+            return schema
+        flat = self._flatten_name(names, f"{pointer}/propertyNames", _MAX_NAME_DEPTH)
+        return {**schema, "propertyNames": flat}
+
+    def _flatten_name(self, schema: Json, pointer: str, depth: int) -> Json:
+        if not is_object(schema) or not depth:
+            return schema
+        flat = self.flatten(schema, pointer)
+        for keyword in ("anyOf", "not"):
+            if keyword not in flat:
+                continue
+            inner = f"{pointer}/{keyword}"
+            parts = [self._flatten_name(part, inner, depth - 1) for part in as_list(flat[keyword])]
+            flat[keyword] = parts if keyword == "anyOf" else parts[0]
+        return flat
 
     def flatten(self, schema: Mapping[str, Json], pointer: str) -> dict[str, Json]:
         """Merges `$ref` with siblings and `allOf` into one object without `$ref`.

@@ -13,6 +13,7 @@ from grammars.lowering.keywords import (
     is_asserting,
     read_bounds,
 )
+from grammars.lowering.rewrite.patterns import join_patterns
 from grammars.regex.ecma import translate
 from grammars.regex.texts import Texts
 from grammars.schema.nodes import Json, are_same, identify
@@ -58,6 +59,12 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
                 merged["enum"] = []
         elif keyword == "items" and (isinstance(value, list) or isinstance(a["items"], list)):
             left_out.append(keyword)
+        elif keyword == "pattern":
+            both = join_patterns(merged[keyword], value)
+            if both is None:
+                left_out.append(keyword)
+            else:
+                merged[keyword] = both
         elif keyword in RULES:
             merged[keyword] = RULES[keyword](merged[keyword], value)
         else:

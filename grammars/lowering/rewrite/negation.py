@@ -6,6 +6,7 @@ from math import prod
 
 from grammars.lowering.keywords import ANNOTATIONS, CASES, TYPES, as_list
 from grammars.lowering.rewrite.merging import is_listing
+from grammars.lowering.rewrite.patterns import negate_pattern
 from grammars.schema.nodes import Json
 from grammars.schema.subschemas import is_list, is_object, omit
 from grammars.steps import spend
@@ -81,6 +82,8 @@ def _negate_keyword(keyword: str, value: Json, resolve: Resolve | None) -> list[
             return options
         case "not":
             return [value]
+        case "pattern":
+            return _negate_pattern(value)
         case "allOf":
             return list(chain.from_iterable(negate(part, resolve) for part in value))
         case "anyOf":
@@ -100,6 +103,13 @@ def _negate_types(types: list[Json]) -> list[Json]:
     if not others:
         return []
     return [{"type": others}]
+
+
+def _negate_pattern(pattern: str) -> list[Json]:
+    opposite = negate_pattern(pattern)
+    if opposite is None:
+        return [{"not": {"pattern": pattern}}]
+    return [{"type": "string", "pattern": opposite}]
 
 
 def _require(key: str, value: Json) -> Json:

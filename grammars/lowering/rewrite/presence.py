@@ -119,10 +119,23 @@ def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
 
 def list_names(flat: Mapping[str, Json]) -> list[str] | None:
     """Returns the keys that `propertyNames` lists; None if it does not."""
-    names = flat.get("propertyNames")
-    if not is_object(names) or not {"enum", "const"} & names.keys():
+    return _list_texts(flat.get("propertyNames"))
+
+
+def _list_texts(schema: Json) -> list[str] | None:
+    """Returns the texts that a schema lists, also those of its alternatives; None if it lists
+    none."""
+    if not is_object(schema):
         return None
-    return [name for name in list_values(names) if isinstance(name, str)]
+    if "enum" in schema or "const" in schema:
+        return [value for value in list_values(schema) if isinstance(value, str)]
+    listed: dict[str, None] = {}
+    for part in schema.get("anyOf", ()):
+        texts = _list_texts(part)
+        if texts is None:
+            return None
+        listed.update(dict.fromkeys(texts))
+    return list(listed) or None
 
 
 def _speaks_of_keys(formula: Formula) -> bool:

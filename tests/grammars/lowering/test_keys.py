@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from constrained.replay.instances import InstanceTrial
 from grammars.errors import SchemaError
 from grammars.lowering.document.reading import read_document
 from grammars.lowering.lower import lower
@@ -100,6 +101,51 @@ def test_names_by_pattern() -> None:
     assert opened.can_have("ab")
     odd = {"propertyNames": {"pattern": "(?=a)", "maxLength": 2}}
     assert checked(lower_open({**OBJECT, **odd})) == {"propertyNames"}
+
+
+@pytest.mark.parametrize(
+    ("names", "fit", "excluded"),
+    [
+        ({"$ref": "#/$defs/Color"}, ["red", "blue"], ["green", "re", ""]),
+        ({"$ref": "#/$defs/Short"}, ["ab", "a"], ["abc", "b"]),
+        ({"anyOf": [{"const": "m"}, {"format": "starts_with", "pattern": "^n"}]}, ["m", "no"],
+         ["mm", "o"]),
+        ({"anyOf": [{"const": "m"}, {"$ref": "#/$defs/Color"}]}, ["m", "red"], ["n"]),
+        ({"not": {"enum": ["__proto__", "constructor"]}}, ["proto", "constructor1"],
+         ["__proto__", "constructor"]),
+        ({"not": {"pattern": "^_"}, "maxLength": 2}, ["a_", ""], ["_a", "abc"]),
+        ({"not": {"not": {"$ref": "#/$defs/A"}}}, ["a"], ["b"]),
+    ],
+)  # fmt: skip
+def test_names_by_reference_and_alternatives(
+    names: Any, fit: list[str], excluded: list[str]
+) -> None:
+    definitions = {
+        "Color": {"type": "string", "enum": ["red", "blue"]},
+        "A": {"pattern": "^a"},
+        "Short": {"allOf": [{"$ref": "#/$defs/A"}, {"maxLength": 2}]},
+    }
+    rest = {"propertyNames": names, "additionalProperties": {"type": "integer"}}
+    schema = lower_open({**OBJECT, **rest, "$defs": definitions})
+    assert not checked(schema)
+    trial = InstanceTrial(schema)
+    for name in (*fit, *excluded):
+        assert (trial.find_refusal({name: 1}) is None) == (name in fit), name
+        assert schema.admits({name: 1}) == (name in fit)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"not": {"format": "email"}},  # the mask refuses some addresses, which would be let through
+        {"$ref": "#/$defs/Loop"},
+        {"oneOf": [{"pattern": "^a"}, {"pattern": "b$"}]},
+    ],
+)
+def test_names_that_are_only_checked(names: Any) -> None:
+    definitions = {"Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}, {"pattern": "^a"}]}}
+    schema = lower_open({**OBJECT, "propertyNames": names, "$defs": definitions})
+    assert checked(schema) == {"propertyNames"}
 
 
 def test_keys_that_match_several_patterns() -> None:

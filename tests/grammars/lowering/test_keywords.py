@@ -137,6 +137,7 @@ VIOLATIONS: list[tuple[str, dict[str, Json], Json]] = [
     ("contains", {"contains": {"type": "string"}}, [1]),
     ("minContains", {"contains": True, "minContains": 2}, [1]),
     ("maxContains", {"contains": True, "maxContains": 1}, [1, 2]),
+    ("maxContains", {"items": {"const": 1}, "contains": {}, "maxContains": 1}, [1, 1]),
     ("propertyNames", {"propertyNames": {"maxLength": 1}}, {"aa": 1}),
     ("if", {"if": {}, "then": {"type": "null"}}, 1),
     ("then", {"if": {}, "then": {"type": "null"}}, 1),

@@ -25,7 +25,9 @@ from tests.schema_strategies import VALUES, shapes
         ({"minLength": 1, "maximum": 3}, {"minLength": 2, "maximum": 2},
          {"minLength": 2, "maximum": 2}, []),
         ({"title": "a"}, {"title": "b"}, {"title": "a"}, []),
-        ({"pattern": "a"}, {"pattern": "b"}, {"pattern": "a"}, ["pattern"]),
+        ({"pattern": "(?=a)"}, {"pattern": "b"}, {"pattern": "(?=a)"}, ["pattern"]),
+        ({"pattern": "^a$"}, {"pattern": "^b$"}, {"pattern": "^a$"}, ["pattern"]),  # no text
+        ({"pattern": "^.{30}"}, {"pattern": "b"}, {"pattern": "^.{30}"}, ["pattern"]),
         ({"enum": [1, True]}, {"enum": [2, 1.0]}, {"enum": [1]}, []),
         ({"const": [1]}, {"const": [1.0]}, {"const": [1]}, []),
         ({"required": ["a"]}, {"required": ["b", "a"]}, {"required": ["a", "b"]}, []),
@@ -68,6 +70,18 @@ def test_a_merged_schema_takes_what_both_take(
     one = jsonschema_rs.is_valid(merged, value, validate_formats=True)
     assert one >= both
     assert one == both or left_out
+
+
+@pytest.mark.parametrize("a", ["^ab", "m", "^[a-zé]+$", "^.{2,4}$"])
+@pytest.mark.parametrize("b", ["yz$", "^[^-]*$", "é|b", ""])
+def test_joined_patterns_match_what_both_match(a: str, b: str) -> None:
+    """zod writes startsWith, includes and endsWith as patterns of an allOf."""
+    merged, left_out = merge({"pattern": a}, {"pattern": b})
+    assert left_out == []
+    parts = [{"pattern": a}, {"pattern": b}]
+    for text in ("", "m", "abyz", "ab-yz", "abmé", "mb", "é", "yz", "aéyz", "ab\n", "\U0001f600m"):
+        both = jsonschema_rs.is_valid({"allOf": parts}, text)
+        assert jsonschema_rs.is_valid(merged, text) == both, text
 
 
 def test_sameness_is_that_of_the_text() -> None:

@@ -40,11 +40,23 @@ def results(schema: Any, *data: Any, checked: tuple[str, ...] = ()) -> str:
         ({"anyOf": [{"minItems": 1}, {"maxItems": 2}]},
          [{"allOf": [{"type": "array", "maxItems": 0}, {"type": "array", "minItems": 3}]}]),
         ({"minLength": 0}, []),
+        ({"pattern": "(?=a)"}, [{"not": {"pattern": "(?=a)"}}]),
+        ({"pattern": "^a.$"}, [{"not": {"pattern": "^a.$"}}]),  # a dot: see `negate_pattern`
         ({"$ref": "#/$defs/A"}, [{"not": {"$ref": "#/$defs/A"}}]),
     ],
 )  # fmt: skip
 def test_negations(schema: Any, excluded: Any) -> None:
     assert negate(schema) == excluded
+
+
+def test_patterns_and_their_opposites() -> None:
+    text = {"type": "string", "pattern": "^[a-z-]+$", "not": {"pattern": "--|^admin$"}}
+    assert results(text, "admins", "a-b", "admin", "a--b", "A") == "dd---"
+    assert results({"not": {"type": "string", "pattern": r"\."}}, "a", 1, "a.b") == "dd-"
+    one = {"oneOf": [{"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "z$"}]}
+    assert results(one, "ab", "bz", "az", "b") == "dd--"
+    case = {"if": {"pattern": "^s3:"}, "then": {"minLength": 5}, "type": "string"}
+    assert results(case, "s", "s3:ab", "s3:a") == "dd-"
 
 
 def test_what_is_expressible() -> None:
@@ -113,7 +125,9 @@ def test_branches_that_overlap_exclude_each_other() -> None:
     numbers = {"type": "integer"}
     schema = {"oneOf": [{**numbers, "minimum": 2}, {**numbers, "maximum": 5}]}
     assert results(schema, 1, 2, 5, 6, "a") == "d--d-"
-    inexact = {"oneOf": [{"type": "string", "pattern": "a"}, {"type": "string", "pattern": "b"}]}
+    texts = {"oneOf": [{"type": "string", "pattern": "a"}, {"type": "string", "pattern": "b"}]}
+    assert results(texts, "a", "ab", "c") == "d--"
+    inexact = {"oneOf": [{"type": "string", "pattern": "a"}, {"type": "string", "pattern": "b.?"}]}
     assert results(inexact, "a", "ab", "c", checked=("oneOf",)) == "da-"
 
 
@@ -121,6 +135,8 @@ def test_taking_apart_has_an_end() -> None:
     many = {"not": {"anyOf": [{"type": "object", "required": ["a", str(i)]} for i in range(9)]}}
     assert results({"type": "object", **many}, {"a": 1}, {"a": 1, "3": 1}, checked=("not",)) == "da"
     both = {"allOf": [{"not": {"pattern": "a"}}, {"not": {"pattern": "b"}}]}
+    assert results({"type": "string", **both}, "c", "a", "b") == "d--"
+    both = {"allOf": [{"not": {"pattern": "a.?"}}, {"not": {"pattern": "b.?"}}]}
     assert results({"type": "string", **both}, "c", "a", checked=("not",)) == "da"
     circle = {"not": {"properties": {"a": {"$ref": "#"}}, "required": ["a"]}}
     assert results(circle, {}, {"a": {}}) == "d-"

@@ -35,6 +35,8 @@ SCHEMAS: dict[str, Any] = {
     "kind b": write_object("kind", kind=B, x={"type": "string"}),
     "kind a or c": write_object("kind", kind=C),
     "kind a, optional": write_object(kind=A),
+    "kind b, optional": write_object(kind=B),
+    "text first, if any": {"type": "array", "items": {"type": "string"}},
     "inner a": write_object("in", **{"in": write_object("kind", kind=A)}),
     "inner b": write_object("in", **{"in": write_object("kind", kind=B)}),
     "by id": write_object("id", id={"type": "integer"}),
@@ -69,6 +71,8 @@ def lower_one_of(*names: str, close: bool) -> Schema:
         ("strings", "numbers"),
         ("inner a", "inner b"),
         ("auto", "kind a", "kind b", "one item"),
+        ("kind a", "kind b, optional"),  # pydantic: a tag with a default is not required
+        ("numbers", "text first, if any"),
     ],
 )
 def test_branches_that_exclude_each_other_are_enforced(names: tuple[str, ...]) -> None:

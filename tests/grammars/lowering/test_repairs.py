@@ -22,6 +22,11 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
     [
         ({"type": "STRING"}, {"type": "string"}, ["type"]),
         ({"type": "dict"}, {"type": "object"}, ["type"]),
+        ({"type": "Option<HashMap<String, i64>>"},
+         {"anyOf": [{"type": "object", "additionalProperties": {"type": "integer"}},
+                    {"type": "null"}]}, ["type"]),
+        ({"type": "frozenset[Guid]"},
+         {"type": "array", "items": {"type": "string", "format": "uuid"}}, ["type"]),
         ({"type": ["float", "None"]}, {"type": ["number", "null"]}, ["type"]),
         ({"type": ["string", "string"]}, {"type": ["string"]}, ["type"]),
         ({"type": "any", "title": "t"}, {"title": "t"}, ["type"]),
@@ -223,6 +228,9 @@ NAMED = {"Item": {"type": "object", "properties": {"n": {"type": "integer"}}}}
          "#/definitions/Item"),
         ({"properties": {"a": {"$ref": "Item"}}, "$defs": NAMED}, "a", "#/$defs/Item"),
         ({"properties": {"a": {"$ref": "/$defs/Item"}}, "$defs": NAMED}, "a", "#/$defs/Item"),
+        ({"properties": {"a": {"items": {"$ref": "2/b~1c"}}, "b/c": {}}}, "a/items",
+         "#/properties/b~1c"),
+        ({"properties": {"a": {"items": {"$ref": "3"}}}}, "a/items", "#"),
     ],
 )  # fmt: skip
 def test_a_reference_that_leads_nowhere_is_mended(schema: Any, at: str, meant: str) -> None:
@@ -242,7 +250,8 @@ def test_a_reference_that_leads_nowhere_is_mended(schema: Any, at: str, meant: s
 @pytest.mark.parametrize(
     "reference",
     [
-        "#Item", "https://a.b/Item", "Other", "#/$defs/Twice", "#/$defs/Item/x",
+        "0", "9/a", "2/nothing", "#Item", "https://a.b/Item", "Other", "#/$defs/Twice",
+        "#/$defs/Item/x",
         "#/properties/owner/properties/Item", "#/properties/Item",
     ],
 )  # fmt: skip

@@ -30,17 +30,21 @@ def report(value: Any) -> tuple[list[str], list[str]]:
         ({"type": "array", "uniqueItems": True}, ["type"], ["uniqueItems"]),
         ({"type": "string", "items": {}}, ["type"], []),
         ({"not": {"type": "null"}}, ["not", "type"], []),
-        ({"not": {"pattern": "a"}}, [], ["not"]),
+        ({"not": {"pattern": "a"}}, ["not", "type", "pattern"], []),
+        ({"not": {"pattern": "a."}}, [], ["not"]),
         ({"enum": [1]}, ["enum"], []),
         ({"const": 1}, ["const"], []),
         ({"anyOf": [{"type": "null"}]}, ["anyOf", "type"], []),
         ({"allOf": [{"multipleOf": 2}, {"multipleOf": 3, "type": "number"}]},
          ["type", "multipleOf"], []),
         ({"allOf": [{"pattern": "a"}, {"pattern": "b", "type": "string"}]},
+         ["type", "pattern"], []),
+        ({"allOf": [{"pattern": "a"}, {"pattern": "(?=b)", "type": "string"}]},
          ["type"], ["pattern"]),
         ({"oneOf": [{"type": "string"}, {"type": "number"}]}, ["type", "type", "oneOf"], []),
         ({"oneOf": [{"type": "string"}, {"minLength": 1}]}, ["type", "minLength", "oneOf"], []),
-        ({"oneOf": [{"type": "string"}, {"pattern": "a"}]}, ["type", "pattern"], ["oneOf"]),
+        ({"oneOf": [{"type": "string"}, {"pattern": "a"}]}, ["type", "pattern", "oneOf"], []),
+        ({"oneOf": [{"type": "string"}, {"pattern": "a."}]}, ["type", "pattern"], ["oneOf"]),
         ({"oneOf": [{"const": "a"}, {"const": "b"}]}, ["const", "const", "oneOf"], []),
         ({"oneOf": [{"const": 1}, {"enum": [2, 1]}]}, ["const", "enum", "oneOf"], []),
         ({"oneOf": [{"const": 1}, {"type": "object"}]}, ["const", "type", "oneOf"], []),
@@ -235,5 +239,7 @@ def test_a_key_that_is_forbidden_or_that_one_alternative_lacks_is_not_reported()
 def test_the_reason_of_a_keyword_that_the_draft_does_not_have_is_said_once() -> None:
     draft = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object"}
     names = {"b": {"propertyNames": {"pattern": "^a(?=b)"}}}
-    (finding,) = lower({**draft, "properties": names}).report.ignored
+    report = lower({**draft, "properties": names}).report
+    (finding,) = report.ignored
+    assert "propertyNames" not in {enforced.keyword for enforced in report.enforced}
     assert finding.reason == "not enforced by the mask, and not checked: not in this draft"

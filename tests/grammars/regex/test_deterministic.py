@@ -12,6 +12,7 @@ from grammars.regex.deterministic import (
     intersect_automata,
     minimize,
     stop_at_first,
+    write_back,
 )
 from grammars.regex.expressions import (
     Expression,
@@ -62,6 +63,12 @@ def test_it_accepts_the_same_texts(expression: Expression, texts: list[str]) -> 
         assert accepts(states, text) is automaton.accepts(text)
         whole = any(automaton.accepts(text[:end]) for end in range(len(text)))
         assert accepts(lazy, text) is (automaton.accepts(text) and not whole)
+    written = Automaton(write_back(states, 10**9))
+    for text in ("", *texts):
+        assert written.accepts(text) is automaton.accepts(text)
+    if states and states[0].edges:
+        with pytest.raises(TooManyStatesError):
+            write_back(states, 0)
 
 
 @given(EXPRESSIONS)

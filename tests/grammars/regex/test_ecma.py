@@ -33,6 +33,7 @@ def matches(expression: str, text: str) -> bool:
 
 TRANSLATED = [
     "^a$",
+    "(?i)^a|b$",
     "a",
     "^a|b$",
     "a|^b",
@@ -83,6 +84,7 @@ def test_a_translated_pattern_says_the_same(pattern: str, text: str) -> None:
     [
         *("(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "\\bfoo", "foo\\B", "(a)\\1", "(?<n>a)\\k<n>"),
         *("\\cA", "\\Aa", "a\\z", "\\Z", "\\a", "(^a|b$)", "a^", "$a", "^(a$)"),
+        *("a++", "a?+", "a{2}{3}", "(a){2,}+"),
     ],
 )
 def test_what_a_mask_cannot_hold_is_not_translated(pattern: str) -> None:
