@@ -13,7 +13,6 @@ from typing import Any, get_args
 
 from constrained.commands.configuration import (
     MODEL,
-    AtLeast,
     Parsed,
     ParsedCommand,
     find_rivals,
@@ -254,12 +253,12 @@ def add_engine_options(
         "context length of a sequence, in tokens; default: what the model was trained on, but at "
         "most 65,536 and half of the free memory; 0: what the model was trained on"
     )
-    add("-c", "--ctx-size", type=AtLeast(0), metavar="TOKENS", help=help)
+    add("-c", "--ctx-size", type=int, metavar="TOKENS", help=help)
     help = (
         "sequences: requests decoded together, each with its own context if memory allows; "
         f"default: {sequences}"
     )
-    add("-np", "--parallel", type=AtLeast(1), metavar="N", help=help)
+    add("-np", "--parallel", type=int, metavar="N", help=help)
     add("-t", "--threads", type=int, help="CPU threads; default: one per physical core")
     add(
         "-tb",
