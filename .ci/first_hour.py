@@ -334,7 +334,8 @@ def run_blocks(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> Non
                 programs.append(program.name)
             elif block.language == "sh" and code.startswith("curl "):
                 stranger.run(code.replace("curl ", "curl -sSf ", 1))
-        stranger.run(shlex.join(["python", "run_each.py", *programs]))
+        each = shlex.join(["python", "run_each.py", *programs])
+        stranger.run(each, patience=PATIENCE * len(programs))
 
 
 def check_types(stranger: Stranger) -> None:

@@ -19,6 +19,10 @@ from grammars.spelling.coerce import read_json
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
 _WHERE = "/response_format"
+_FORMS = (
+    'Use {"type": "json_schema", "json_schema": {"schema": {...}}}, {"type": "json_object"} or '
+    '{"type": "text"}'
+)
 CHECKED_ONLY = "A keyword of the schema is only checked: `constrained schema` lists those"
 
 
@@ -51,7 +55,10 @@ def read_target(
     given = [schema is not None, regex is not None, choice is not None, grammar is not None]
     if sum(given) != 1:
         hint = "Give one of schema, regex, choice and grammar"
-        raise RequestError(f"{sum(given)} forms of the value are given", where="/", hint=hint)
+        raise RequestError(f"{sum(given)} forms of the value are given", hint=hint)
+    for name, text in (("regex", regex), ("grammar", grammar)):
+        if text is not None and not isinstance(text, str):
+            raise RequestError(f"{name} is {text!r}", where=f"/{name}", hint="Give its text")
     if regex is not None:
         return Target(RegexAnswer(regex), str)
     if choice is not None:
@@ -88,12 +95,18 @@ def read_response_format(value: Any) -> Answer | None:
             return _read_type(value).answer
         case RegexAnswer():  # a run forces a question with it
             return value
+        case {"type": "json_schema"}:
+            place = "/json_schema/schema" if "json_schema" in value else "/schema"
+            raise RequestError(
+                "response_format has no schema, or one that is not an object",
+                where=_WHERE + place,
+                hint=_FORMS,
+            )
         case _:
             raise RequestError(
                 f"response_format {reprlib.repr(value)} is not known",
                 where=_WHERE,
-                hint='Use {"type": "json_schema", "json_schema": {"schema": {...}}}, '
-                '{"type": "json_object"} or {"type": "text"}',
+                hint=_FORMS,
             )
 
 

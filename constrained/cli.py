@@ -61,6 +61,7 @@ def _reword(message: str) -> str:
     if found is None:
         return message
     place, given, known = found.groups()
+    place = place.strip("[]")  # a subcommand that may be left out
     names = re.findall(r"[^\s,']+", known)
     close = get_close_matches(given, names, n=1)
     if close:

@@ -1,5 +1,8 @@
 """Errors of the library, in the form of `grammars.errors`: message, where, hint."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 import constrained.own_packages  # noqa: F401  fails in plain words where `grammars` is not ours
 from grammars.errors import Error
 
@@ -124,3 +127,17 @@ class ReplyError(Error):
 
 class CallError(Error):
     """A tool call cannot be executed: no such function, or arguments that it does not accept."""
+
+
+def describe_unknown(name: str, known: Iterable[str], *, of: str = "") -> str:
+    """Returns the message about an option that does not exist, with the known ones.
+
+    Args:
+        name: what was given.
+        known: the names of the options.
+        of: the owner of the options, such as " of a tool".
+    """
+    names = list(known)
+    close = get_close_matches(name, names, n=1)
+    guess = f", did you mean {close[0]!r}? Known" if close else "; known"
+    return f"unknown option {name!r}{of}{guess}: {', '.join(names)}"

@@ -171,6 +171,12 @@ def check_job(job: Job) -> None:
     for name in _SWITCHES:
         if not isinstance(value := getattr(job, name), bool):
             raise RequestError(f"{name} is {value!r}, not a boolean", where=f"/{name}")
+    if job.date is not None and not isinstance(job.date, datetime):
+        hint = "Give a datetime"
+        raise RequestError(f"date is {job.date!r}", where="/date", hint=hint)
+    if not isinstance(job.reasoning_close, str):
+        message = f"reasoning_close is {job.reasoning_close!r}, not text"
+        raise RequestError(message, where="/reasoning_close")
     if not isinstance(job.template_kwargs, Mapping):
         raise RequestError("template_kwargs are not an object", where="/chat_template_kwargs")
     for name in ("max_calls", "max_identical_calls", "max_repetition"):

@@ -10,6 +10,7 @@ from grammars.turn import decode_arguments
 SYSTEM_ROLES = ("system", "developer")
 REASONING_NAMES = ("reasoning_content", "thinking", "reasoning")
 """Names under which clients give the reasoning of a message."""
+_FORM = 'Write [{"role": "user", "content": "..."}]'
 
 
 def copy_json(value: Any) -> Any:
@@ -32,18 +33,18 @@ def normalise(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             are no list.
     """
     if isinstance(messages, str) or not isinstance(messages, Sequence):
-        raise TemplateError("messages are not an array", where="/messages")
+        raise TemplateError("messages are not an array", where="/messages", hint=_FORM)
     if not messages:
-        raise TemplateError("no messages", where="/messages")
+        raise TemplateError("no messages", where="/messages", hint=_FORM)
     return [_normal_message(message, f"/messages/{i}") for i, message in enumerate(messages)]
 
 
 def _normal_message(message: Any, where: str) -> dict[str, Any]:
     if not isinstance(message, Mapping):
-        raise TemplateError("a message is not an object", where=where)
+        raise TemplateError("a message is not an object", where=where, hint=_FORM)
     role = message.get("role")
     if not isinstance(role, str) or not role:
-        raise TemplateError("a message has no role", where=f"{where}/role")
+        raise TemplateError("a message has no role", where=f"{where}/role", hint=_FORM)
     normal = copy_json(message) | {"role": "system" if role == "developer" else role}
     if not normal.get("tool_calls"):
         normal.pop("tool_calls", None)  # clients write null and [], which templates do not expect

@@ -296,6 +296,8 @@ def _add_errors(app: FastAPI) -> None:
         if error.status_code == 404 and (known := _find_path(request)):
             rest = request.url.path.removesuffix(known)
             message += f". There is {known}: remove {rest!r} from the base URL of the client"
+        if error.status_code == 405 and error.headers:
+            message += f". Use {error.headers['Allow']}"
         response = _answer(request, HttpError(error.status_code, message, code))
         response.headers.update(error.headers or {})
         return response

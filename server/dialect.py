@@ -30,6 +30,6 @@ class Dialect:
 def find_dialect(dialects: Iterable[Dialect], path: str) -> Dialect:
     """Returns the dialect whose errors a path has, also where there is no such path; one of
     `dialects` has to have no prefix."""
-    path = path.removeprefix("/v1")
+    path = path.rpartition("/v1")[2]  # also behind a base URL that this server does not have
     matching = [dialect for dialect in dialects if path.startswith(dialect.prefix)]
     return max(matching, key=lambda dialect: len(dialect.prefix))

@@ -31,7 +31,7 @@ class RunLimits:
     """The limits of a run; see `RunOptions`.
 
     Raises:
-        RequestError: one is below 1.
+        RequestError: one is below 1, or has a wrong type.
     """
 
     max_steps: int = 8
@@ -46,6 +46,12 @@ class RunLimits:
             is_given = limit is not None or name != "max_context"
             if is_given and (type(limit) is not int or limit < 1):
                 raise RequestError(f"{name} is {limit}, must be 1 or more", where=f"/{name}")
+        if not isinstance(self.budget, Budget):
+            hint = "Give a Budget, such as Budget(seconds=60)"
+            raise RequestError(f"budget is {self.budget!r}", where="/budget", hint=hint)
+        if not isinstance(self.isolate, (bool, Isolation)):
+            hint = "Give True, or an Isolation with limits"
+            raise RequestError(f"isolate is {self.isolate!r}", where="/isolate", hint=hint)
 
 
 @dataclass(frozen=True)

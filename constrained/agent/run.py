@@ -16,6 +16,7 @@ from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, V
 from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
 from constrained.agent.outcome import CallResult, Run, decline, lose
 from constrained.agent.run_tools import RunTools
+from constrained.errors import RequestError
 from constrained.reply import Reply
 from constrained.tools.search import ToolSearch, read_search
 from grammars.turn import ToolCall
@@ -66,7 +67,10 @@ def split_options(
     for name in RunLimits.__annotations__:
         if name in rest:
             limits[name] = rest.pop(name)
-    approve = rest.pop("approve", None)
+    approve: Approve | None = rest.pop("approve", None)
+    if approve is not None and not callable(approve):
+        hint = "Give a function of a call; without one, all calls are executed"
+        raise RequestError(f"approve is {approve!r}", where="/approve", hint=hint)
     min_confidence = rest.pop("min_confidence", None)
     unsure = rest.pop("unsure", Unsure.APPROVE)
     settings = RunSettings(

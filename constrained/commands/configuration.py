@@ -7,6 +7,7 @@ command line has precedence over the environment, and the environment over the f
 import argparse
 import json
 import os
+import shlex
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,30 @@ def find_rivals(names: Collection[str]) -> set[str]:
     if {"model", "hf_repo"}.isdisjoint(names):
         return set()
     return set(MODEL.difference(names))
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """A type for argparse: numbers from a minimum on.
+
+    Attributes:
+        minimum: the smallest number.
+        kind: whole numbers, or all.
+    """
+
+    minimum: int
+    kind: type[int] | type[float] = int
+
+    @property
+    def __name__(self) -> str:  # argparse's message about text that is no number has it
+        return self.kind.__name__
+
+    def __call__(self, text: str) -> float:
+        """Reads a number; raises ArgumentTypeError if it is too small or NaN."""
+        number = self.kind(text)
+        if not number >= self.minimum:
+            raise argparse.ArgumentTypeError(f"must be {self.minimum} or more, is {text}")
+        return number
 
 
 @dataclass(frozen=True)
@@ -168,7 +193,7 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
         action.required = False
     options, unknown = parser.parse_known_args(words)
     command: ParsedCommand = options.command
-    _refuse_unknown(unknown, command)
+    _refuse_unknown(unknown, command, options)
     given = vars(options).keys() & {action.dest for action in command.list_actions()}
     values: dict[str, FileValue] = {}
     config = find_config(getattr(options, "config", None))
@@ -202,15 +227,26 @@ def _refuse_risky(config: Config, values: Mapping[str, FileValue]) -> None:
             raise RequestError(message, hint=hint)
 
 
-def _refuse_unknown(words: Sequence[str], command: ParsedCommand) -> None:
+def _refuse_unknown(
+    words: Sequence[str], command: ParsedCommand, options: argparse.Namespace
+) -> None:
+    known = [name for action in command.list_actions() for name in action.option_strings]
     for word in words:
-        known = [name for action in command.list_actions() for name in action.option_strings]
+        if not word.startswith("-"):
+            hint = _explain_argument(word, known, options)
+            command.parser.error(f"unknown argument {word}: {hint}")
+        message = f"unknown option {word}"
         close = get_close_matches(word.partition("=")[0], known, n=1)
-        kind = "option" if word.startswith("-") else "argument"
-        message = f"unknown {kind} {word}"
-        if close and kind == "option":
+        if close:
             message += f", did you mean {close[0]}?"
         command.parser.error(message)
+
+
+def _explain_argument(word: str, known: Sequence[str], options: argparse.Namespace) -> str:
+    """Says how to write what a surplus argument probably means."""
+    if word.endswith(".gguf") and "-m" in known and "model" not in options:
+        return f"the option -m names a model file (-m {shlex.quote(word)})"
+    return "options need their names, and a text or path with spaces needs quotes"
 
 
 def _suppress_defaults(parser: argparse.ArgumentParser) -> dict[argparse.Action, Any]:
@@ -371,6 +407,7 @@ def _write_words(action: argparse.Action, key: str, value: Any, *, place: str) -
         return RequestError(f"{place}: {key} is {shown}, not {expected}")
 
     option = f"--{key}"
+    kind = action.type.kind if isinstance(action.type, AtLeast) else action.type
     match value:
         case bool() if action.nargs == 0:
             return [option] if value else []
@@ -386,14 +423,14 @@ def _write_words(action: argparse.Action, key: str, value: Any, *, place: str) -
         case dict() if str(action.metavar).startswith("JSON"):
             return [f"{option}={json.dumps(value)}"]
         case int() | float() if not isinstance(value, bool):
-            if action.type is int and isinstance(value, float):
+            if kind is int and isinstance(value, float):
                 raise refuse("a whole number")
             return [f"{option}={value}"]
-        case str() if action.type not in (int, float):
+        case str() if kind not in (int, float):
             return [f"{option}={value}"]
         case _:
             kinds: dict[Any, str] = {int: "a whole number", float: "a number"}
-            raise refuse(kinds.get(action.type, "a string in quotes"))
+            raise refuse(kinds.get(kind, "a string in quotes"))
 
 
 def describe(options: argparse.Namespace) -> list[dict[str, Any]]:

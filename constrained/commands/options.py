@@ -11,7 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-from constrained.commands.configuration import MODEL, Parsed, ParsedCommand, find_rivals
+from constrained.commands.configuration import (
+    MODEL,
+    Parsed,
+    ParsedCommand,
+    find_rivals,
+)
 from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.engine.options import CACHE_RAM, CacheType, EngineOptions, LoadOptions, SplitMode
 from constrained.engine.sampling import Sampling

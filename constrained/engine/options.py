@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypedDict, get_args
 
-from constrained.errors import RequestError
+from constrained.errors import RequestError, describe_unknown
 
 PLAIN_TYPES = ("f32", "f16", "bf16")  # of the KV cache, not quantised
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]
@@ -146,7 +146,7 @@ def read_options(given: Mapping[str, Any]) -> EngineOptions:
     known = [field.name for field in fields(EngineOptions)]
     for name in given:
         if name not in known:
-            raise TypeError(f"unknown option {name!r}; known: {', '.join(known)}")
+            raise TypeError(describe_unknown(name, known))
     return EngineOptions(**given)
 
 

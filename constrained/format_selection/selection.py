@@ -8,6 +8,7 @@ or does not describe the tools, instructions are added; see `generic`.
 import os
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from constrained.errors import RequestError
 from constrained.files.input_files import read_input
@@ -288,8 +289,10 @@ def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
     if found is not None:
         return found
     if not os.path.isfile(given):
-        known = ", ".join(format.name for format in FORMATS)
-        hint = f"Known: {known}; or give a file with a format"
+        known = [format.name for format in FORMATS]
+        close = get_close_matches(str(given), known, n=1)
+        guess = f"Did you mean {close[0]}? " if close else ""
+        hint = f"{guess}Known: {', '.join(known)}; or give a file with a format"
         raise RequestError(f"unknown tool format {str(given)!r}", hint=hint)
     try:
         return load_format(read_input(given).decode("utf-8"))

@@ -24,6 +24,8 @@ from constrained.isolation.async_results import finish
 
 MIB = 2**20
 PATIENCE = 5.0  # seconds that a killed process has to end
+_STARTING = "isolated function, starting"
+"""The name of a process that imports the program of a function; the function has not begun."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,19 @@ def check_isolated(function: Callable[..., Any], name: str) -> None:
         raise RequestError(message, where="/isolate", hint=hint) from e
 
 
+def refuse_at_import() -> None:
+    """Refuses to work if the program is only imported, for an isolated function. The process of
+    such a function imports the program, so a program without a guard would run once more.
+
+    Raises:
+        RequestError: it is.
+    """
+    if multiprocessing.current_process().name == _STARTING:
+        message = "the process of an isolated function imports this program, which then runs again"
+        hint = 'Put what the program does below `if __name__ == "__main__":`'
+        raise RequestError(message, where="/isolate", hint=hint)
+
+
 class IsolatedCall:
     """A call in a separate process, which starts at once.
 
@@ -88,7 +103,7 @@ class IsolatedCall:
         context = multiprocessing.get_context("spawn")
         self._answers, answers = context.Pipe(duplex=False)
         arguments = (answers, bound, isolation)
-        self._process = context.Process(target=_work, args=arguments, daemon=True)
+        self._process = context.Process(target=_work, name=_STARTING, args=arguments, daemon=True)
         try:
             self._process.start()
         finally:
@@ -132,6 +147,7 @@ def _explain_end(code: int | None) -> str:
 
 def _work(answers: Connection, bound: Callable[[], Any], isolation: Isolation) -> None:
     """Runs the function; the main function of the other process."""
+    multiprocessing.current_process().name = "isolated function"
     if hasattr(os, "setsid"):
         os.setsid()
     answer: dict[str, Any]

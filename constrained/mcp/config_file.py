@@ -188,10 +188,11 @@ def read_config_file(path: str | os.PathLike[str]) -> McpSources:
     try:
         document = json.loads(read_input(path).decode("utf-8-sig"))
     except OSError as e:
-        raise RequestError(f"{name}: {e.strerror}", where="/mcp") from e
+        hint = "Check the path of the list of MCP servers"
+        raise RequestError(f"{name}: {e.strerror}", hint=hint) from e
     except (ValueError, RecursionError) as e:  # also text that is not UTF-8
         hint = "Comments and trailing commas are no JSON"
-        raise RequestError(f"{name} is not JSON: {e}", where="/mcp", hint=hint) from e
+        raise RequestError(f"{name} is not JSON: {e}", hint=hint) from e
     if not isinstance(document, Mapping):
         raise RequestError(f"{name} is no object", where="")
     return read_config(document, name)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import httpx2
@@ -450,7 +451,7 @@ class McpConnection:
         if isinstance(cause, TimeoutError):
             text = f"it was not ready within {self._settings.connect_timeout:g} s"
         elif isinstance(cause, FileNotFoundError) and isinstance(self._server, ServerCommand):
-            text = f"there is no command {self._server.command!r}"
+            text = f"there is no command {self._server.command!r}. {_suggest(self._server.command)}"
         if printed:
             text += f". It has printed: {printed}"
         return McpError(f"the MCP server {self.name} cannot be reached: {text}")
@@ -462,6 +463,15 @@ class _ClientState:
 
     is_ready: bool = False
     has_ended: bool = False
+
+
+def _suggest(command: str) -> str:
+    """Says what to do if there is no program of this name."""
+    if " " in command:
+        return "Only the program is its `command`; the words after it are `args`"
+    if Path(command).is_file():
+        return f"It is a file: write the program that runs it in front, such as python {command}"
+    return "Install it, or write its whole path"
 
 
 def _find_cause(error: BaseException) -> BaseException:

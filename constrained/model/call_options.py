@@ -18,7 +18,7 @@ from constrained.deadline import check_timeout
 from constrained.decode.filters.stop_texts import read_stops
 from constrained.decode.request import DecodeOptions
 from constrained.engine.protocol import Sampling
-from constrained.errors import ReplyError, RequestError
+from constrained.errors import ReplyError, RequestError, describe_unknown
 from constrained.isolation.isolated_call import Isolation
 from constrained.job import Job, Recall
 from constrained.messages import copy_json, normalise
@@ -305,7 +305,7 @@ def read_call_options(
     decode = replace(
         defaults,
         max_tokens=options.get("max_tokens", defaults.max_tokens),
-        sampling=options.get("sampling") or defaults.sampling,
+        sampling=_check_sampling(options.get("sampling")) or defaults.sampling,
         stops=read_stops(options.get("stop")),
         logprobs=_check_logprobs(options.get("logprobs")),
         force=force,
@@ -328,7 +328,17 @@ def read_call_options(
 def _check_names(options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     for name in options:
         if name not in known:
-            raise TypeError(f"unknown option {name!r}; known: {', '.join(known)}")
+            if name in Sampling.__dataclass_fields__:
+                hint = f"write sampling=Sampling({name}=...)"
+                raise TypeError(f"unknown option {name!r}: {hint}")
+            raise TypeError(describe_unknown(name, known))
+
+
+def _check_sampling(given: Any) -> Sampling | None:
+    if given is not None and not isinstance(given, Sampling):
+        hint = "Give a Sampling, such as Sampling(temperature=0.2)"
+        raise RequestError(f"sampling is {given!r}", where="/sampling", hint=hint)
+    return given
 
 
 def _check_logprobs(count: Any) -> int | None:

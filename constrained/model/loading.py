@@ -12,6 +12,7 @@ from constrained import embedded
 from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.engine.options import CACHE_RAM, MAX_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError
+from constrained.isolation.isolated_call import refuse_at_import
 from constrained.kv.snapshots import Cache
 from constrained.model.construction import make_model, read_format
 from constrained.model.model import Model
@@ -91,6 +92,7 @@ def load(
             not enforce grammars.
         TypeError: there is no such option.
     """
+    refuse_at_import()
     given = source or os.environ.get("LLAMA_ARG_MODEL")
     if is_address(given):
         _refuse_draft_model(draft_model)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
+from constrained.errors import describe_unknown
 from constrained.isolation.isolated_call import Isolation
 from constrained.tools.signatures import Bound, Signature, is_model, read_function, read_model
 from grammars.errors import ToolError
@@ -84,8 +85,7 @@ def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
 def _check_options(options: Mapping[str, Any]) -> None:
     for name in options:
         if name not in ToolOptions.__annotations__:
-            known = ", ".join(ToolOptions.__annotations__)
-            raise TypeError(f"unknown option {name!r} of a tool; known: {known}")
+            raise TypeError(describe_unknown(name, ToolOptions.__annotations__, of=" of a tool"))
 
 
 def _bind_plainly(arguments: Mapping[str, Json]) -> Bound:

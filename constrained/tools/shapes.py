@@ -123,6 +123,8 @@ def read_entries(tools: Any, where: str = TOOLS, *, max_tools: int = MAX_TOOLS) 
     """
     if not isinstance(tools, list | tuple):
         hint = 'Write [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
+        if callable(tools):
+            hint = f"Write [{getattr(tools, '__name__', '...')}]"
         kind = type(tools).__name__
         raise ToolError(f"tools must be a list, not {kind}", where=where, hint=hint)
     if len(tools) > max_tools:

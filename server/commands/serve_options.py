@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.commands import options as shared
+from constrained.commands.configuration import AtLeast
 from constrained.commands.mcp import connection as mcp_options
 from constrained.commands.options import LOCAL_HOST, MAX_MODELS, PORT
 from constrained.engine.options import MAX_WAITING
@@ -93,9 +94,21 @@ def _add_reasoning(add: Callable[..., Any]) -> None:
 def _add_time_limits(add: Callable[..., Any]) -> None:
     add("--timeout", type=float, metavar="SECONDS", help="limit for a request; default: none")
     help = "time for running requests to end when the server stops; default: 30"
-    add("--drain", type=float, default=Settings.drain_seconds, metavar="SECONDS", help=help)
+    add(
+        "--drain",
+        type=AtLeast(0, float),
+        default=Settings.drain_seconds,
+        metavar="SECONDS",
+        help=help,
+    )
     help = "disconnect clients that neither read nor send for this time; default: 60"
-    add("--idle-timeout", type=float, default=Settings.idle_seconds, metavar="SECONDS", help=help)
+    add(
+        "--idle-timeout",
+        type=AtLeast(1, float),
+        default=Settings.idle_seconds,
+        metavar="SECONDS",
+        help=help,
+    )
 
 
 def _add_load_limits(add: Callable[..., Any]) -> None:
@@ -103,18 +116,18 @@ def _add_load_limits(add: Callable[..., Any]) -> None:
     help = (
         f"maximum number of waiting requests; further ones get status 503; default: {MAX_WAITING}"
     )
-    add("--max-waiting", type=int, default=MAX_WAITING, metavar="N", help=help)
+    add("--max-waiting", type=AtLeast(1), default=MAX_WAITING, metavar="N", help=help)
     help = "maximum memory of all other caches together; default: see docs/server.md; 0: none"
-    add("--cache-memory", type=int, metavar="MIB", help=help)
+    add("--cache-memory", type=AtLeast(0), metavar="MIB", help=help)
 
 
 def _add_storage(add: Callable[..., Any]) -> None:
     """Declares the options for what the server keeps between requests."""
     help = f"maximum size of an uploaded file; default: {Settings.max_file >> 20}"
-    add("--max-file", type=int, default=Settings.max_file >> 20, metavar="MIB", help=help)
+    add("--max-file", type=AtLeast(1), default=Settings.max_file >> 20, metavar="MIB", help=help)
     default = Settings.max_files_bytes >> 20
     help = f"maximum size of all files of one API key, in memory; default: {default}"
-    add("--max-files", type=int, default=default, metavar="MIB", help=help)
+    add("--max-files", type=AtLeast(1), default=default, metavar="MIB", help=help)
     help = "folder for files and batches, which then survive a restart; default: only in memory"
     add("--batch-dir", metavar="FOLDER", help=help)
     help = (
@@ -144,7 +157,7 @@ def _add_log(add: Callable[..., Any]) -> None:
     add("--trace", metavar="FILE", help=help)
     size = Settings.max_trace_bytes >> 20
     help = f"size at which that file is renamed to FILE.1 and a new one begins; default: {size}"
-    add("--trace-size", type=int, default=size, metavar="MIB", help=help)
+    add("--trace-size", type=AtLeast(1), default=size, metavar="MIB", help=help)
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="info", help="default: info")
     help = (
@@ -162,13 +175,13 @@ def _add_tool_limits(add: Callable[..., Any]) -> None:
     help += "tools that may change something (writes), all; default: none"
     add("--mcp-approval", choices=tuple(ForcedApproval), default=ForcedApproval.NONE, help=help)
     help = f"maximum number of turns in one reply; default: {Settings.max_tool_steps}"
-    add("--tool-steps", type=int, default=Settings.max_tool_steps, metavar="N", help=help)
+    add("--tool-steps", type=AtLeast(1), default=Settings.max_tool_steps, metavar="N", help=help)
     seconds = Settings.max_tool_seconds
     help = f"time after which the model has to answer; default: {seconds:.0f}"
-    add("--tool-seconds", type=float, default=seconds, metavar="SECONDS", help=help)
+    add("--tool-seconds", type=AtLeast(1, float), default=seconds, metavar="SECONDS", help=help)
     size = Settings.max_tool_output >> 10
     help = f"maximum length of a result, in 1,024 characters; the rest is cut; default: {size}"
-    add("--tool-output", type=int, default=size, metavar="N", help=help)
+    add("--tool-output", type=AtLeast(1), default=size, metavar="N", help=help)
 
 
 def _add_models(add: Callable[..., Any]) -> None:
@@ -180,7 +193,7 @@ def _add_models(add: Callable[..., Any]) -> None:
     help = f"maximum number of models loaded at once; default: {MAX_MODELS} (LLAMA_ARG_MODELS_MAX)"
     add("--models-max", type=int, metavar="N", help=help)
     help = "maximum memory of all loaded models; default: what is free at the start"
-    add("--models-memory", type=int, metavar="MIB", help=help)
+    add("--models-memory", type=AtLeast(1), metavar="MIB", help=help)
     help = "unload a model that has no request for this time; default: -1, never"
     add(
         "--sleep-idle-seconds",
@@ -217,7 +230,7 @@ def _add_request_limits(add: Callable[..., Any]) -> None:
     """Declares the limits of one request. An error names the part of the request that exceeds a
     limit."""
     help = f"maximum size of a request; default: {Settings.max_body >> 20}"
-    add("--max-body", type=int, default=Settings.max_body >> 20, metavar="MIB", help=help)
+    add("--max-body", type=AtLeast(1), default=Settings.max_body >> 20, metavar="MIB", help=help)
     limits = (
         ("max_values", "JSON values in a request"),
         ("max_messages", "messages in a request (Responses: items)"),
@@ -230,7 +243,7 @@ def _add_request_limits(add: Callable[..., Any]) -> None:
         option = f"--{name.replace('_', '-')}"
         add(
             option,
-            type=int,
+            type=AtLeast(1),
             default=default,
             metavar="N",
             help=f"maximum {text}; default: {default:,}",
@@ -250,7 +263,7 @@ def _add_request_limits(add: Callable[..., Any]) -> None:
         default = getattr(Settings, name) >> 10
         option = f"--{name.replace('_', '-')}"
         help = f"maximum size of {text}, as JSON; default: {default:,}"
-        add(option, type=int, default=default, metavar="KIB", help=help)
+        add(option, type=AtLeast(1), default=default, metavar="KIB", help=help)
 
 
 def _read_date(given: str | None) -> datetime | None:

@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +34,30 @@ def isolate(function: Any, **bounds: Any) -> FunctionTool:
     """The function as an isolated tool."""
     isolation = replace(BOUNDS, **bounds)
     return FunctionTool.from_function(function, isolate=isolation)
+
+
+UNGUARDED = """
+from constrained.isolation.isolated_call import (
+    IsolatedCall, IsolatedError, Isolation, refuse_at_import,
+)
+
+def act():
+    return 1
+
+refuse_at_import()
+try:
+    print(IsolatedCall(act, Isolation()).result())
+except IsolatedError as e:
+    print(e)
+"""
+
+
+def test_a_program_without_a_guard_is_not_run_again(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(UNGUARDED)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+    assert done.stdout == "RuntimeError: the process of the tool ended with code 1\n"
+    assert "Put what the program does below `if __name__" in done.stderr
 
 
 def test_it_is_another_process() -> None:

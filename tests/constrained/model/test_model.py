@@ -207,6 +207,10 @@ def test_what_cannot_be_generated_is_said(model: Model):
     assert info.value.where == "/x"
     with pytest.raises(TypeError, match="unknown option 'temperature'"):
         model.call("?", temperature=1)
+    with pytest.raises(TypeError, match="'max_token', did you mean 'max_tokens'"):
+        model.call("?", max_token=1)
+    with pytest.raises(RequestError, match="Give a Sampling"):
+        model.call("?", sampling={"temperature": 1})
 
 
 def test_a_call_or_an_answer_that_fits(model: Model):

@@ -1,6 +1,7 @@
 """The options of `constrained serve`: each has its effect, and llama-server's start lines work."""
 
 import argparse
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -132,6 +133,15 @@ def test_a_request_counts_more_than_the_settings() -> None:
         assert done.plan.think == "forbidden"
     finally:
         service.model.close()
+
+
+def test_a_number_below_its_minimum_is_an_error_with_the_name_of_the_option(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for option, wrong in (("--idle-timeout", "0"), ("--drain", "nan"), ("--max-body", "-1")):
+        with pytest.raises(SystemExit):
+            read(f"{option}={wrong}")
+        assert re.search(f"{option}: must be . or more, is {wrong}", capsys.readouterr().err)
 
 
 def test_minus_one_is_any_repetition() -> None:

@@ -105,7 +105,11 @@ def test_options_and_unknown_paths() -> None:
             assert "base URL" not in client.get(path).json()["error"]["message"]
         for path in ("/v1/messages/batches", "/v1beta/models/demo:generateContent"):
             assert "base URL" not in client.post(path).json()["error"]["message"]
-        assert client.get(CHAT).status_code == 405
+        wrong_base = client.post("/api/v1/chat/completions")  # not a path of Ollama's API
+        assert "remove '/api' from" in wrong_base.json()["error"]["message"]
+        refused = client.get(CHAT)
+        assert refused.status_code == 405
+        assert "Use POST" in refused.json()["error"]["message"]
         assert client.get("/v1/models/").json() == client.get("/v1/models").json()
 
 
