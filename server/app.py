@@ -17,7 +17,6 @@ from fastapi.responses import Response
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import Route
 
 import constrained
 from constrained.errors import RequestError
@@ -54,6 +53,7 @@ from server.observe.trace_file import TraceFile
 from server.playground import routes as playground
 from server.settings import Settings
 from server.store.shared_store import SharedStore
+from server.unknown_paths import explain_unknown_path
 
 CODES = {
     404: "not_found",
@@ -61,7 +61,6 @@ CODES = {
     408: "request_timeout",
     413: "request_too_large",
 }
-MAX_SEGMENTS = 8  # maximum segments of a path in which a known path is searched
 DIALECTS = (
     Dialect(chat.router),
     Dialect(
@@ -293,9 +292,9 @@ def _add_errors(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         code = CODES.get(error.status_code, "invalid_value")
         message = f"{request.method} {request.url.path}: {error.detail}"
-        if error.status_code == 404 and (known := _find_path(request)):
-            rest = request.url.path.removesuffix(known)
-            message += f". There is {known}: remove {rest!r} from the base URL of the client"
+        if error.status_code == 404:
+            path, method = request.url.path, request.method
+            message += f". {explain_unknown_path(path, method, ALL_ROUTERS)}"
         if error.status_code == 405 and error.headers:
             message += f". Use {error.headers['Allow']}"
         response = _answer(request, HttpError(error.status_code, message, code))
@@ -310,31 +309,6 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, refuse_query)
     app.add_exception_handler(HTTPException, refuse_path)
     app.add_exception_handler(Exception, refuse)
-
-
-def _find_path(request: Request) -> str | None:
-    """Returns the longest ending of a path that is a path of the application: clients append paths
-    to a base URL, which may have one `/v1` too many. If the part before it is also a path of the
-    application, it is not a base URL: `/v1/messages/batches` is not `/batches`."""
-    path = request.url.path
-    _, *segments = path.rsplit("/", MAX_SEGMENTS)
-    for number in range(len(segments)):
-        end = "/" + "/".join(segments[number:])
-        is_known = end not in ("/", path) and _is_served(end, request.method)
-        if is_known and not _is_served(path.removesuffix(end)):
-            return end
-    return None
-
-
-def _is_served(path: str, method: str | None = None) -> bool:
-    """Returns whether the application has the path, and accepts the method if one is given."""
-    for router in ALL_ROUTERS:
-        for route in router.routes:
-            if not isinstance(route, Route) or not route.path_regex.match(path):
-                continue
-            if method is None or method in (route.methods or ()):
-                return True
-    return False
 
 
 def _answer(request: Request, fault: HttpError) -> Response:

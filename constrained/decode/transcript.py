@@ -17,7 +17,7 @@ from constrained.job import NO_LIMITS
 from constrained.logits import TokenDrawn, TokenScores, describe_token
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
-from grammars.parse.answer_numbers import AnswerNumbers
+from grammars.parse.answer_text import AnswerText
 from grammars.schema.subschemas import point_to
 from grammars.turn import (
     ArgumentsDelta,
@@ -86,9 +86,9 @@ class Transcript:
         self._parser = request.turn.make_parser()
         # Tokens may end inside a UTF-8 character; the parser reads whole ones.
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        # In a prefill, the client's own numbers stay as they are.
+        # An answer that the client has begun stays as it is.
         answer = None if self._prefill.text else request.turn.answer
-        self._numbers = None if answer is None else AnswerNumbers(answer)
+        self._answer = None if answer is None else AnswerText(answer)
         self._checks = EventBuffer(request.turn.checked_schemas)
         self._limiter = CallLimiter(request.turn.call_limits)
         self._stops = StopFilter(request.options.stops)
@@ -248,9 +248,9 @@ class Transcript:
         if rest:
             events += self._parser.feed(rest)
         events += self._parser.close()
-        if self._numbers is not None:
-            events = [*self._numbers.take(events), *self._numbers.close()]
-            self._numbers = None
+        if self._answer is not None:
+            events = [*self._answer.take(events), *self._answer.close()]
+            self._answer = None
         sent = [*self._filter(events, len(self.tokens))]
         if self.stopped is None:
             checked = self._checks.close(is_whole=is_whole)
@@ -291,8 +291,8 @@ class Transcript:
 
     def _filter(self, events: Sequence[StreamEvent], position: int) -> Sequence[StreamEvent]:
         """Notes the events of the token at this position; returns those that may be sent."""
-        if self._numbers is not None:
-            events = self._numbers.take(events)
+        if self._answer is not None:
+            events = self._answer.take(events)
         if not events:
             return ()
         self.events += self._read_filter.take(find_events(events))

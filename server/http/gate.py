@@ -29,6 +29,15 @@ GIVEN_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 """The form of an `X-Request-Id` that is accepted from a client."""
 _ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]*)(?P<path>/.*)?", re.IGNORECASE | re.DOTALL)
 """The target of a request that is a whole URL, without its query."""
+_SLASHES = re.compile("/{2,}")
+KEY_HINT = (
+    "send it as `Authorization: Bearer KEY`, or in the header `x-api-key` or `api-key`; the key is "
+    "one of --api-key"
+)
+
+
+KEY_HEADERS = (b"x-api-key", b"api-key")
+"""Headers with a bare API key: that of Anthropic's SDKs, and that of Azure's."""
 
 
 def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -41,7 +50,10 @@ def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     scheme, _, token = values.get(b"authorization", b"").partition(b" ")
     if scheme.lower() == b"bearer":
         return token.strip()
-    return values.get(b"x-api-key", b"")  # Anthropic's SDKs
+    for name in KEY_HEADERS:
+        if name in values:
+            return values[name]
+    return b""
 
 
 class Gate:
@@ -80,7 +92,7 @@ class Gate:
         if scope["method"] == "HEAD":
             # Answered like GET. uvicorn's own scope still says HEAD, so it leaves out the body.
             scope = {**scope, "method": "GET"}
-        scope = _read_absolute_target(scope)
+        scope = _tidy_path(_read_absolute_target(scope))
         headers = {name.lower(): value for name, value in scope["headers"]}
         request_id = _read_request_id(headers)
         send = _CountedReply(
@@ -120,9 +132,10 @@ class Gate:
         """Returns the error of a request that another site's web page may have sent; None: there is
         none."""
         named = [(name.lower(), value) for name, value in headers]
-        for header in ("Authorization", "X-Api-Key"):
-            if sum(name == header.lower().encode() for name, _ in named) > 1:
-                return HttpError(400, f"there are two {header} headers", "invalid_request")
+        for header in (b"authorization", *KEY_HEADERS):
+            if sum(name == header for name, _ in named) > 1:
+                message = f"there are two {header.decode().title()} headers: send one"
+                return HttpError(400, message, "invalid_request")
         allowed = self._allowed_hosts
         if allowed is None:
             return None
@@ -150,7 +163,8 @@ class Gate:
 
     def _find_fault(self, path: str, headers: dict[bytes, bytes]) -> HttpError | None:
         if self._keys and path not in OPEN and not self._is_valid_key(headers):
-            return HttpError(401, "the API key is missing or invalid", "invalid_api_key")
+            message = f"the API key is missing or invalid: {KEY_HINT}"
+            return HttpError(401, message, "invalid_api_key")
         encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
         if encoding not in ("", "identity"):
             message = f"the body is encoded as {encoding[:100]!r}: send it without Content-Encoding"
@@ -211,6 +225,16 @@ def _read_absolute_target(scope: Scope) -> Scope:
         "raw_path": raw_path,
         "headers": [(b"host", found["host"]), *others],
     }
+
+
+def _tidy_path(scope: Scope) -> Scope:
+    """Returns the scope with the path that the client means, if it has joined it from a base URL
+    with a slash too many: `//v1/models`, `/v1/models/`. A redirect would not do: many clients
+    follow none, or drop the body."""
+    path = _SLASHES.sub("/", scope["path"])
+    if len(path) > 1:
+        path = path.removesuffix("/")
+    return scope if path == scope["path"] else {**scope, "path": path}
 
 
 def _read_host(text: str) -> str:

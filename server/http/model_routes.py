@@ -104,8 +104,6 @@ class Success(TypedDict):
 
 @router.get("/v1/models", responses=describe_errors(401))
 @router.get("/models", responses=describe_errors(401), include_in_schema=False)
-@router.get("/v1/models/", responses=describe_errors(401), include_in_schema=False)
-@router.get("/models/", responses=describe_errors(401), include_in_schema=False)
 async def list_models(request: Request) -> ModelPage:
     """Lists the models, loaded or not."""
     await request.app.state.models.read_facts()

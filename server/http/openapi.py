@@ -36,6 +36,12 @@ _SCHEMES: Json = {
         "name": "x-api-key",
         "description": "The API key as Anthropic's clients send it",
     },
+    "api-key": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "api-key",
+        "description": "The API key as Azure's clients send it",
+    },
 }
 _PARAMETERS = {
     "id": "What it is called",

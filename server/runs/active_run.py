@@ -270,7 +270,7 @@ class _ServedActions(Concurrent):
         )
         generation = first.generation
         if generation.max_tokens is not None:
-            left = generation.max_tokens - sum(usage.completion_tokens for usage in self.usages)
+            left = generation.max_tokens - sum(usage.kept_tokens for usage in self.usages)
             if self.usages and left < 1:
                 raise TokenLimitError("all tokens are spent", where="/max_tokens")
             generation = replace(generation, max_tokens=left)

@@ -231,6 +231,69 @@ CLIENTS = (
             "cancel",
         ),
     ),
+    Client("anthropic-node", "anthropic_node.mjs", ("@anthropic-ai/sdk@1", "zod@4")),
+    Client(
+        "ollama-node",
+        "ollama_node.mjs",
+        ("ollama@0.6",),
+        lacks=("required", "named", "none"),  # there is no tool_choice
+    ),
+    Client(
+        "openai-agents-node",
+        "openai_agents_node.mjs",
+        ("@openai/agents@0.20", "openai@7", "zod@4"),
+        lacks=("auto", "reasoning_off", "cancel"),
+    ),
+    Client(
+        "langgraph-node",
+        "langgraph_node.mjs",
+        ("@langchain/langgraph@1", "@langchain/openai@1", "@langchain/core@1", "zod@4"),
+        lacks=("reasoning_on", "reasoning_off"),  # an effort is only sent for OpenAI's models
+    ),
+    # Later versions need Node 22.
+    Client(
+        "mastra",
+        "mastra_agent.mjs",
+        ("@mastra/core@0.24", "zod@3"),
+        lacks=("auto", "parallel", "reasoning_on", "reasoning_off", "cancel"),
+    ),
+    Client(
+        "tanstack-ai",
+        "tanstack_ai.mjs",
+        ("@tanstack/ai@0.58", "@tanstack/ai-openai@0.23", "zod@4"),
+        lacks=(
+            "auto",
+            "required",
+            "named",
+            "none",
+            "parallel",
+            "reasoning_on",
+            "reasoning_off",
+            "cancel",
+        ),
+    ),
+    Client(
+        "mirascope",
+        "mirascope_calls.py",
+        ("mirascope[openai,anthropic]>=2.8,<3",),
+        lacks=("required", "named", "none", "reasoning_on", "reasoning_off", "cancel"),
+    ),
+    Client(
+        "llm",
+        "llm_cli.py",
+        ("llm>=0.36,<1",),
+        lacks=(
+            "auto",
+            "required",
+            "named",
+            "none",
+            "parallel",
+            "stream",
+            "reasoning_on",
+            "reasoning_off",
+            "cancel",
+        ),
+    ),
     # Drawn requests may ask for any number of tokens: 504 is an answer, too.
     Client("schemathesis", "schema_fuzz.py", ("schemathesis>=4,<5",), ("--timeout", "1")),
 )

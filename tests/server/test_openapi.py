@@ -234,11 +234,11 @@ def test_objects_are_closed_unless_they_say_so() -> None:
 
 def test_keys_are_described(document: Json) -> None:
     assert {} in document["security"], "no key is needed"
-    assert set(document["components"]["securitySchemes"]) == {"bearer", "x-api-key"}
+    assert set(document["components"]["securitySchemes"]) == {"bearer", "x-api-key", "api-key"}
     with running(scripted("Hello"), Settings(api_keys=("k",))) as client:
-        for name, value in (("Authorization", "Bearer k"), ("x-api-key", "k")):
+        for name, value in (("Authorization", "Bearer k"), ("x-api-key", "k"), ("api-key", "k")):
             given = client.get("/openapi.json", headers={name: value}).json()
-        assert given["security"] == [{"bearer": []}, {"x-api-key": []}]
+        assert given["security"] == [{"bearer": []}, {"x-api-key": []}, {"api-key": []}]
         for _, path, operation in list_operations(given):
             is_open = client.get(path).status_code != 401
             assert (operation.get("security") == []) == is_open, path

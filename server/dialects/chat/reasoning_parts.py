@@ -1,14 +1,17 @@
-"""Reasoning as a part of an assistant message's content, as in Mistral's API and in proxies that
-translate from Anthropic's API."""
+"""Reasoning of an assistant message outside its usual field: as a part of the content, as in
+Mistral's API and in proxies that translate from Anthropic's API, or as a list of blocks beside the
+content, as clients of OpenRouter and LiteLLM send it back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from constrained.messages import REASONING_NAMES, find_reasoning_name
+from constrained.messages import REASONING_NAMES, find_reasoning_name, read_reasoning
 from server.errors import HttpError
 from server.turns.request_checks import list_texts, read_text_parts
 
 NO_TEXT = {"type": "text", "text": ""}
+BLOCK_LISTS = ("reasoning_details", "thinking_blocks")
+"""Fields of a message with blocks of reasoning: OpenRouter's and LiteLLM's."""
 
 
 def separate_reasoning(content: list[Any], where: str) -> tuple[Any, str]:
@@ -51,6 +54,60 @@ def place_reasoning(message: dict[str, Any], reasoning: str, where: str) -> None
             text = f"{name} and the parts of the content have different reasoning: leave one out"
             raise HttpError(400, text, "invalid_value", where=f"{where}/{name}")
     message[find_reasoning_name(message)] = reasoning
+
+
+def take_blocks(message: dict[str, Any]) -> None:
+    """Moves the text of a message's blocks of reasoning to the field for reasoning, unless the
+    message has reasoning there: clients send the same text in both.
+
+    Args:
+        message: changed.
+    """
+    texts: list[str] = []
+    for _, block in list_blocks(message):
+        texts.append(_read_block(block) or "")
+    for name in BLOCK_LISTS:
+        message.pop(name, None)
+    if any(texts) and not read_reasoning(message):
+        message[find_reasoning_name(message)] = "".join(texts)
+
+
+def find_unread_blocks(message: Mapping[str, Any], where: str) -> list[str]:
+    """Lists the blocks of reasoning that have no text, such as encrypted ones, with their types.
+
+    Args:
+        message: of the assistant, as the client sent it.
+        where: the path to it in the request.
+    """
+    unread: list[str] = []
+    for place, block in list_blocks(message):
+        if _read_block(block) is None:
+            kind = block.get("type") if isinstance(block, Mapping) else None
+            unread.append(f"{where}/{place} ({kind})")
+    return unread
+
+
+def list_blocks(message: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yields the blocks of reasoning of a message, each with its place in the message."""
+    for name in BLOCK_LISTS:
+        blocks = message.get(name)
+        for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
+            yield f"{name}/{number}", block
+
+
+def _read_block(block: Any) -> str | None:
+    """Returns the reasoning in a block; None: it has no text."""
+    match block:
+        case {"type": "reasoning.text", "text": str(text)}:
+            return text
+        case {"type": "reasoning.summary", "summary": str(text)}:
+            return text
+        case {"type": "thinking", "thinking": str(text)}:
+            return text
+        case {"type": "reasoning.text" | "reasoning.summary" | "thinking"}:
+            return ""  # a part of a stream that has only the signature
+        case _:
+            return None
 
 
 def _read_reasoning(part: Any, where: str) -> str | None:

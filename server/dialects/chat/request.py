@@ -12,7 +12,12 @@ from pydantic import Field
 from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.dialects.chat.functions import read_function_messages, translate_function_call
-from server.dialects.chat.reasoning_parts import place_reasoning, separate_reasoning
+from server.dialects.chat.reasoning_parts import (
+    find_unread_blocks,
+    place_reasoning,
+    separate_reasoning,
+    take_blocks,
+)
 from server.errors import HttpError
 from server.settings import ReasoningField
 from server.turns.fields.common_fields import ReplyChoiceFields
@@ -185,10 +190,21 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         if self.functions and self.tools:
             message = "functions and tools are two forms of one thing: leave functions out"
             raise HttpError(400, message, "invalid_value", where="/functions")
+        self._check_continuation()
         if self.continues_last_message and self.add_generation_prompt:
             message = f"{self.continuation_field} and add_generation_prompt cannot be combined"
             raise HttpError(400, message, "invalid_value", where="/add_generation_prompt")
         self.check_answer(settings)
+
+    def _check_continuation(self) -> None:
+        """Refuses a request that says both that the reply continues the last message, and that it
+        does not."""
+        if self.continue_final_message is not False:
+            return
+        for field in CONTINUED:
+            if self.messages[-1].get(field) is True:
+                message = f"it is false, and the last message has {field}: true: leave one out"
+                raise HttpError(400, message, "invalid_value", where="/continue_final_message")
 
     @property
     def continues_last_message(self) -> bool:
@@ -235,6 +251,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         for number, message in enumerate(self.messages):
             if message.get("audio"):
                 ignored.append(f"messages/{number}/audio")
+            ignored += find_unread_blocks(message, f"messages/{number}")
         if self.add_generation_prompt is False and not self.continues_last_message:
             ignored.append("add_generation_prompt")  # a turn begins with the generation prompt
         return tuple(ignored)
@@ -268,6 +285,7 @@ def _read_message(message: Json, number: int) -> Json:
             place_reasoning(read, reasoning, f"/messages/{number}")
     else:
         read["content"] = read_text_parts(content, where)
+    take_blocks(read)
     calls = message.get("tool_calls")
     if isinstance(calls, list):
         read["tool_calls"] = [_read_call(call) for call in calls]

@@ -32,7 +32,8 @@ ANSWERS = (
 """Fields that define the form of the reply."""
 NOTHING: tuple[object, ...] = (None, "", [], {})
 """Values that mean the same as a missing field."""
-Biases = Annotated[dict[str, float], BeforeValidator(stop_at_first(float))]
+Bias = StrictBool | float
+Biases = Annotated[dict[str, Bias], BeforeValidator(stop_at_first(Bias))]
 
 
 class StreamOptions(BaseModel):
@@ -201,8 +202,8 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
     random_seed: int | None = None
     """Mistral's name of `seed`."""
     logit_bias: Biases | list[Any] | None = None
-    """Biases that are added to logits: an object by token id or text, or a list of pairs; `false`
-    in a pair: the token is never sampled."""
+    """Biases that are added to logits: an object by token id or text, or a list of pairs; `false`:
+    the token is never sampled."""
     repeat_penalty: float | None = Field(None, gt=0)
     """Lowers the probability of recent tokens; 1: no effect."""
     repetition_penalty: float | None = Field(None, gt=0)
@@ -343,7 +344,7 @@ def replace_given(sampling: Sampling, **fields: Any) -> Sampling:
 
 
 def _read_biases(
-    given: Mapping[str, float] | Sequence[Any] | None, vocabulary: Vocabulary
+    given: Mapping[str, bool | float] | Sequence[Any] | None, vocabulary: Vocabulary
 ) -> list[tuple[int, float]] | None:
     """Reads the biases of tokens, from OpenAI's object (ids, or texts, whose tokens all get the
     bias) or llama-server's list of pairs.
@@ -361,7 +362,8 @@ def _read_biases(
             if is_id and len(key) > MAX_TOKEN_DIGITS:
                 message = f"{key!r} is not a token id"
                 raise HttpError(400, message, "invalid_value", where=point_to(["logit_bias", key]))
-            pairs.append((key, int(key) if is_id else key, value))
+            bias = _read_bias(value, point_to(["logit_bias", key]))
+            pairs.append((key, int(key) if is_id else key, bias))
     else:
         pairs = []
         for number, pair in enumerate(given):
@@ -379,16 +381,22 @@ def _read_biases(
 
 def _read_pair(pair: Any, where: str) -> tuple[int | str, float]:
     match pair:
-        case [bool(), _] | [_, True]:
+        case [bool(), _]:
             pass
-        case [int() | str() as token, False]:
-            return token, -math.inf  # llama-server's false: never
-        case [int() | str() as token, int() | float() as value]:
-            return token, value
+        case [int() | str() as token, bool() | int() | float() as value]:
+            return token, _read_bias(value, where)
         case _:
             pass
     message = "it must be a pair: a token (id or text) and a bias (a number, or false to forbid it)"
     raise HttpError(400, message, "invalid_value", where=where)
+
+
+def _read_bias(value: bool | float, where: str) -> float:
+    """Returns the bias; llama-server's `false` is one that forbids the token."""
+    if value is True:
+        message = "a bias is a number, or false to forbid the token"
+        raise HttpError(400, message, "invalid_value", where=where)
+    return -math.inf if value is False else value
 
 
 def _find_tokens(token: int | str, vocabulary: Vocabulary, where: str) -> Sequence[int]:

@@ -13,11 +13,11 @@ Numbers: TypeAlias = Annotated[list[StrictInt], Field(fail_fast=True)]
 NumberLists: TypeAlias = Annotated[list[Numbers], Field(fail_fast=True)]
 
 
-def stop_at_first(kind: type) -> Callable[[Any], Any]:
+def stop_at_first(kind: Any) -> Callable[[Any], Any]:
     """Makes a check of a map's values, which runs before pydantic's own.
 
     Args:
-        kind: the type of the values.
+        kind: the type of the values, or a union of types.
     """
     adapter = TypeAdapter(kind)
 

@@ -15,9 +15,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from constrained.errors import ModelError
 from constrained.model.model import Model
+from server.app import ALL_ROUTERS
 from server.http.gate import Gate, find_key
 from server.metrics import Counters
 from server.settings import Settings
+from server.unknown_paths import explain_unknown_path
 from tests.scripted_model import scripted
 from tests.server.dialects.chat.test_chat import CHAT, HELLO, ask
 from tests.server.running_server import Json, running, wait_until
@@ -46,6 +48,7 @@ def test_keys() -> None:
         ([], b""),
         ([(b"Authorization", b"bearer  one ")], b"one"),
         ([(b"X-Api-Key", b"two")], b"two"),
+        ([(b"Api-Key", b"two")], b"two"),
         ([(b"authorization", b"Basic one"), (b"x-api-key", b"two")], b"two"),
         ([(b"authorization", b"Bearer one"), (b"x-api-key", b"two")], b"one"),
         ([(b"authorization", b"Bearer one"), (b"Authorization", b"Bearer two")], b"two"),
@@ -103,14 +106,46 @@ def test_options_and_unknown_paths() -> None:
             assert f"There is {path}: remove '/v1' from the base URL" in message
         for path in ("/x/", "/nothing/v1", "/v1/healthy", "/v1" * 9 + "/nothing"):
             assert "base URL" not in client.get(path).json()["error"]["message"]
-        for path in ("/v1/messages/batches", "/v1beta/models/demo:generateContent"):
-            assert "base URL" not in client.post(path).json()["error"]["message"]
         wrong_base = client.post("/api/v1/chat/completions")  # not a path of Ollama's API
         assert "remove '/api' from" in wrong_base.json()["error"]["message"]
         refused = client.get(CHAT)
         assert refused.status_code == 405
         assert "Use POST" in refused.json()["error"]["message"]
-        assert client.get("/v1/models/").json() == client.get("/v1/models").json()
+        assert "/docs lists" in client.get("/v1/nothing").json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("/v1/assistants", "/v1/responses"),
+        ("/threads/t/runs", "/v1/responses"),
+        ("/v1/realtime/sessions", "as a stream"),
+        ("/v1/audio/speech", "text models"),
+        ("/v1/messages/batches", "/v1/batches"),
+        ("/v1/complete", "/v1/messages"),
+        ("/v1beta/models/demo:generateContent", "/v1/chat/completions"),
+        ("/v1/assistantships", "/docs"),
+    ],
+)
+def test_the_error_of_an_api_of_other_servers_says_what_there_is(path: str, advice: str) -> None:
+    explained = explain_unknown_path(path, "POST", ALL_ROUTERS)
+    assert advice in explained
+    assert "base URL" not in explained
+
+
+def test_a_base_url_may_have_a_slash_too_many() -> None:
+    with running(scripted("Hi"), Settings(api_keys=("k",))) as client:
+        headers = {"Api-Key": "k"}
+        models = client.get("/v1/models", headers=headers).json()
+        for path in ("/v1/models/", "///v1//models", "//v1/models//"):
+            # httpx joins a path to its base URL without doubled slashes.
+            whole = f"{str(client.base_url).rstrip('/')}{path}"
+            response = httpx.get(whole, headers=headers)
+            assert response.request.url.path == path
+            assert response.json() == models
+            assert httpx.get(whole).status_code == 401
+        body = {"messages": HELLO}
+        assert client.post(f"{CHAT}/", json=body, headers=headers).status_code == 200
 
 
 def test_a_page_that_may_not_ask_is_told_what_allows_it() -> None:

@@ -54,8 +54,8 @@ def test_a_run_that_is_cancelled_by_itself_fails_for_its_client(
 
 
 def test_a_run_ends_after_its_calls_if_no_token_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Candidates that are not chosen count, too, so a turn may spend more than its share."""
-    usage = Usage(prompt_tokens=5, completion_tokens=12, forward_passes=1)
+    """Only the tokens of the reply count, not those of turns that were not chosen."""
+    usage = Usage(prompt_tokens=5, completion_tokens=36, forward_passes=1, discarded_tokens=24)
     reply = Reply("", "", (), "tool_calls", usage, unfinished="", text="")
 
     async def drive(loop: Any, actions: Any, settings: Any) -> None:
@@ -69,3 +69,30 @@ def test_a_run_ends_after_its_calls_if_no_token_is_left(monkeypatch: pytest.Monk
         request = TurnRequest(Job([]), GenerationOptions(max_tokens))
         _, *events = asyncio.run(follow(request))
         assert events == [replace(reply, finish_reason="length")]
+
+
+def test_discarded_turns_leave_their_tokens_to_the_next_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usage = Usage(prompt_tokens=5, completion_tokens=36, forward_passes=1, discarded_tokens=24)
+    asked: list[TurnRequest] = []
+
+    async def start(service: Any, request: TurnRequest) -> None:
+        asked.append(request)
+        raise asyncio.CancelledError
+
+    async def run_here(service: Any, work: Any, *, quick: bool) -> Any:
+        return work()
+
+    monkeypatch.setattr(active_run, "start_request", start)
+    monkeypatch.setattr(active_run, "_run_off_loop", run_here)
+    model = SimpleNamespace(compiler=SimpleNamespace(knows=lambda job: True))
+    service: Any = SimpleNamespace(model=model, end=ServerEnd())
+    request = TurnRequest(Job([]), GenerationOptions(20))
+    actions: Any = active_run._ServedActions(service, request, asyncio.Queue())  # pyright: ignore[reportPrivateUsage]
+    begin(actions)
+    actions.usages.append(usage)
+    turn = SimpleNamespace(messages=(), tools=(), options={})
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(actions.generate(turn, None))
+    assert [one.generation.max_tokens for one in asked] == [8]

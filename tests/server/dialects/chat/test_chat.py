@@ -212,6 +212,8 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"logit_bias": {"": 1}}, "/logit_bias/", "token"),
     ({"logit_bias": [[65]]}, "/logit_bias/0", "pair"),
     ({"logit_bias": [[65, 1], [True, 1]]}, "/logit_bias/1", "pair"),
+    ({"logit_bias": [[65, True]]}, "/logit_bias/0", "or false"),
+    ({"logit_bias": {"65": True}}, "/logit_bias/65", "or false"),
     ({"logit_bias": [["", 1]]}, "/logit_bias/0", "token"),
     ({"logit_bias": [["A", 1], [65, 2]]}, "/logit_bias", "two biases"),
     ({"logit_bias": {"99999": 1}}, "/logit_bias/99999", "token"),
@@ -241,6 +243,11 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"messages": [{**HELLO[0], "prefix": True}]}, "/messages/0", "or leave prefix out"),
     ({"messages": [{**HELLO[0], "partial": True}]}, "/messages/0", "or leave partial out"),
     ({"messages": [{**HELLO[0], "prefix": "true"}]}, "/messages/0/prefix", "true or false"),
+    (
+        {"messages": [*HELLO, {**BEGUN, "partial": True}], "continue_final_message": False},
+        "/continue_final_message",
+        "has partial: true",
+    ),
     ({"messages": [{**HELLO[0], "partial": 1}, *HELLO]}, "/messages/0/partial", "true or false"),
     (
         {"messages": [*HELLO, {**BEGUN, "partial": True}], "add_generation_prompt": True},
@@ -485,6 +492,7 @@ def test_a_bias_names_tokens_by_id_or_by_text() -> None:
     model = scripted("x")
     for given, expected in (
         ({"65": -1, "bc": 2}, {65: -1, 98: 2, 99: 2}),
+        ({"65": False}, {65: float("-inf")}),
         ([[65, -1], ["bc", 2], ["5", False]], {65: -1, 98: 2, 99: 2, 53: float("-inf")}),
         ([], {}),
     ):

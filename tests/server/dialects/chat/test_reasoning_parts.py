@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from constrained.messages import REASONING_NAMES, read_reasoning
-from server.dialects.chat.reasoning_parts import place_reasoning, separate_reasoning
+from server.dialects.chat.reasoning_parts import (
+    find_unread_blocks,
+    place_reasoning,
+    separate_reasoning,
+    take_blocks,
+)
 from server.errors import HttpError
 from tests.server.running_server import Json
 
@@ -71,3 +76,38 @@ def test_other_reasoning_beside_the_parts_is_refused(name: str) -> None:
     with pytest.raises(HttpError, match="different reasoning") as caught:
         place_reasoning({"role": "assistant", name: "Other"}, "Hm.", "/messages/1")
     assert caught.value.where == f"/messages/1/{name}"
+
+
+BLOCKS = {
+    "reasoning_details": [
+        {"type": "reasoning.text", "text": "Hm", "index": 0},
+        {"type": "reasoning.text", "signature": "x"},
+        {"type": "reasoning.encrypted", "data": "x"},
+        {"type": "reasoning.summary", "summary": "."},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("message", "reasoning", "unread"),
+    [
+        (BLOCKS, "Hm.", ["m/reasoning_details/2 (reasoning.encrypted)"]),
+        (
+            {"thinking_blocks": [{"type": "thinking", "thinking": "Hm."}, HIDDEN]},
+            "Hm.",
+            ["m/thinking_blocks/1 (redacted_thinking)"],
+        ),
+        ({**BLOCKS, "reasoning": "So."}, "So.", ["m/reasoning_details/2 (reasoning.encrypted)"]),
+        ({"reasoning_details": [HIDDEN, "x"]}, None, ["m/reasoning_details/0 (redacted_thinking)",
+                                                      "m/reasoning_details/1 (None)"]),
+        ({"reasoning_details": None, "thinking_blocks": "x"}, None, []),
+    ],
+)  # fmt: skip
+def test_blocks_beside_the_content_are_read_once(
+    message: Json, reasoning: str | None, unread: list[str]
+) -> None:
+    assert find_unread_blocks(message, "m") == unread
+    read = dict(message)
+    take_blocks(read)
+    assert read_reasoning(read) == reasoning
+    assert not {"reasoning_details", "thinking_blocks"} & set(read)

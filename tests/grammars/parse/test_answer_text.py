@@ -1,4 +1,4 @@
-"""Numbers of JSON answers are those that the schema means, as those of arguments."""
+"""JSON answers begin with their value, and have the numbers that the schema means."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from constrained.engine.protocol import Sampling
 from grammars.lowering.lower import lower
-from grammars.parse.answer_numbers import AnswerNumbers
+from grammars.parse.answer_text import AnswerText
 from grammars.turn import ContentDelta, ReasoningDelta
 from tests.grammars.parse.test_number_normaliser import CASES, EITHER, SCHEMA
 from tests.scripted_model import scripted
@@ -14,8 +14,8 @@ from tests.scripted_model import scripted
 ANSWERS: list[tuple[Any, str, str]] = [(SCHEMA, *case) for case in CASES]
 ANSWERS += [
     ({"type": "integer"}, "7.0", "7"),
-    ({"type": "integer"}, " -0.0 ", " 0 "),
-    ({"type": "array", "items": {"type": "integer"}}, "\n[1e1, 2]\n", "\n[10, 2]\n"),
+    ({"type": "integer"}, " -0.0 ", "0 "),
+    ({"type": "array", "items": {"type": "integer"}}, " \r\n\t[1e1, 2]\n", "[10, 2]\n"),
     (EITHER, '{"size": 2.0, "kind": "square"}', '{"size": 2, "kind": "square"}'),
     # A reply that is cut keeps what was written.
     (EITHER, '{"size": 2.0, "kind": "squ', '{"size": 2.0, "kind": "squ'),
@@ -26,9 +26,9 @@ ANSWERS += [
 
 
 @pytest.mark.parametrize(("schema", "written", "meant"), ANSWERS)
-def test_an_answer_has_the_numbers_that_are_meant(schema: Any, written: str, meant: str) -> None:
+def test_an_answer_is_written_as_it_is_meant(schema: Any, written: str, meant: str) -> None:
     for size in (1, 3, 50):
-        numbers = AnswerNumbers(lower(schema, only_object=False))
+        numbers = AnswerText(lower(schema, only_object=False))
         pieces = [written[start : start + size] for start in range(0, len(written), size)]
         read = [one for piece in pieces for one in numbers.take([ContentDelta(piece)])]
         read += numbers.close()
@@ -36,7 +36,7 @@ def test_an_answer_has_the_numbers_that_are_meant(schema: Any, written: str, mea
 
 
 def test_other_events_pass() -> None:
-    numbers = AnswerNumbers(lower({"type": "integer"}, only_object=False))
+    numbers = AnswerText(lower({"type": "integer"}, only_object=False))
     assert numbers.take([ReasoningDelta("2.0")]) == [ReasoningDelta("2.0")]
 
 

@@ -1,4 +1,5 @@
-"""Writes the numbers of a streamed JSON answer as its schema means them, as those of arguments."""
+"""Writes a streamed JSON answer as its schema means it: with the numbers of the schema, as those of
+arguments, and without the white space that the model has put before it."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -12,9 +13,9 @@ T = TypeVar("T")
 ALL_LEVELS = 1 << 30
 
 
-class AnswerNumbers:
+class AnswerText:
     """Rewrites the content of a turn that is one JSON value. A number waits until it is complete.
-    Text that is not JSON passes unchanged.
+    Text that is not JSON passes unchanged, without the white space before it.
 
     Args:
         schema: of the value.
@@ -23,6 +24,7 @@ class AnswerNumbers:
     def __init__(self, schema: Schema):
         self._scanner = JsonScanner(levels=ALL_LEVELS)
         self._numbers = NumberNormaliser(schema)
+        self._has_begun = False  # a character other than white space has come
         self._is_over = False
 
     def take(self, events: Sequence[T]) -> list[T | ContentDelta]:
@@ -43,6 +45,9 @@ class AnswerNumbers:
         return [ContentDelta(rest)] if rest else []
 
     def _rewrite(self, text: str) -> str:
+        if not self._has_begun:
+            text = text.lstrip()
+            self._has_begun = bool(text)
         if self._is_over:
             return text
         try:

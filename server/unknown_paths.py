@@ -1,0 +1,81 @@
+"""What the error of an unknown path says to do."""
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter
+from starlette.routing import Route
+
+MAX_SEGMENTS = 8
+"""The maximum number of segments of a path in which a known path is searched."""
+VERSIONS = ("/v1beta", "/v1", "/api")
+"""What paths of APIs begin with."""
+TEXT_ONLY = "This server serves text models"
+NO_THREADS = (
+    "Conversations are not kept as objects here: use /v1/responses, which continues a conversation "
+    "by previous_response_id"
+)
+ABSENT = {
+    "/assistants": NO_THREADS,
+    "/threads": NO_THREADS,
+    "/conversations": NO_THREADS,
+    "/realtime": f"{TEXT_ONLY}, over HTTP: use /v1/responses or /v1/chat/completions as a stream",
+    "/audio": TEXT_ONLY,
+    "/images": TEXT_ONLY,
+    "/videos": TEXT_ONLY,
+    "/moderations": "This server judges no texts: ask a model, with a typed answer",
+    "/vector_stores": "This server stores no documents: keep the vectors of /v1/embeddings",
+    "/containers": "This server runs no code: offer a tool that your program executes",
+    "/skills": "This server runs no code: offer a tool that your program executes",
+    "/fine_tuning": "This server trains no models",
+    "/messages/batches": "Use /v1/files and /v1/batches, whose lines may be of /v1/messages",
+    "/complete": "Use /v1/messages, or /v1/completions for a plain prompt",
+    "/models": "Gemini's API is not served: use /v1/chat/completions",
+}
+"""APIs that clients know from other servers, by how their paths begin, and what to do instead."""
+
+
+def explain_unknown_path(path: str, method: str, routers: Sequence[APIRouter]) -> str:
+    """Returns what to do about a path that the application does not have, as a sentence.
+
+    Args:
+        path: of the request.
+        method: of the request.
+        routers: of the application.
+    """
+    known = _find_known_end(path, method, routers)
+    if known is not None:
+        rest = path.removesuffix(known)
+        return f"There is {known}: remove {rest!r} from the base URL of the client"
+    bare = path
+    for version in VERSIONS:
+        if path.startswith(f"{version}/"):
+            bare = path.removeprefix(version)
+            break
+    for start, advice in ABSENT.items():
+        if f"{bare}/".startswith(f"{start}/"):
+            return advice
+    return "The page /docs lists the paths of this server"
+
+
+def _find_known_end(path: str, method: str, routers: Sequence[APIRouter]) -> str | None:
+    """Returns the longest ending of a path that is a path of the application: clients append paths
+    to a base URL, which may have one `/v1` too many. If the part before it is also a path of the
+    application, it is not a base URL: `/v1/messages/batches` is not `/batches`."""
+    _, *segments = path.rsplit("/", MAX_SEGMENTS)
+    for number in range(len(segments)):
+        end = "/" + "/".join(segments[number:])
+        is_known = end not in ("/", path) and _is_served(end, routers, method)
+        if is_known and not _is_served(path.removesuffix(end), routers):
+            return end
+    return None
+
+
+def _is_served(path: str, routers: Sequence[APIRouter], method: str | None = None) -> bool:
+    """Returns whether the application has the path, and accepts the method if one is given."""
+    for router in routers:
+        for route in router.routes:
+            if not isinstance(route, Route) or not route.path_regex.match(path):
+                continue
+            if method is None or method in (route.methods or ()):
+                return True
+    return False
