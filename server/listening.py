@@ -6,6 +6,7 @@ import logging
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
@@ -26,6 +27,9 @@ RESERVED = 64  # file descriptors that stay free for files, the model and the lo
 MAX_DESCRIPTORS = 8_192
 QUIET_SECONDS = 10  # between two equal lines in the log
 DELIVERY_SECONDS = 5  # for the last replies, after the time of running requests
+ONE_STOP = 0.2
+"""Seconds in which signals to stop count once: `timeout` signals a process and its whole group, and
+terminals signal a program and what has started it, which passes the signal on."""
 MAX_HEAD_BYTES = 64 * 1024  # bytes
 SLICE = 2_048  # bytes that are read at a time of a chunked body
 FREE_CHUNKS = 4_096  # a body may have so many chunks of any size
@@ -276,12 +280,16 @@ class DrainingServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, drain: Callable[[], None]):
         super().__init__(config)
         self._drain = drain
+        self._stopped_at = 0.0  # seconds of the monotonic clock
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Called by uvicorn at a signal to stop."""
         if self.should_exit:
+            if time.monotonic() - self._stopped_at < ONE_STOP:
+                return
             LOG.warning("%s again: all requests end now", signal.Signals(sig).name)
             self.force_exit = True
             return
+        self._stopped_at = time.monotonic()
         super().handle_exit(sig, frame)
         self._drain()

@@ -56,7 +56,7 @@ class PromptLookup:
 
         Args:
             token: its id.
-            is_forced: it was not drawn. Repeated text is only looked for in the tokens after it.
+            is_forced: it was not sampled. Repeated text is only looked for in the tokens after it.
         """
         self._text += self._vocabulary.tokens[token]
         self._tokens.append(token)

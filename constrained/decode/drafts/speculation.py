@@ -1,8 +1,8 @@
 """Speculative decoding of one turn: chooses drafts, and charges their budgets.
 
-A draft is decoded together with the last certain token. Then the sampler draws token by token, and
-the drafted tokens are accepted as long as they are the ones drawn. Decoding several tokens takes
-little more time than one; the budgets limit the time that rejected drafts may cost.
+A draft is decoded together with the last certain token. Then the sampler samples token by token,
+and the drafted tokens are accepted as long as they are the sampled ones. Decoding several tokens
+takes little more time than one; the budgets limit the time that rejected drafts may cost.
 """
 
 from collections.abc import Sequence
