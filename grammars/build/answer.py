@@ -86,8 +86,8 @@ def read_regex(regex: str) -> str:
         raise PolicyError(
             f"the expression {reprlib.repr(regex)} cannot be enforced",
             where=_POINTER,
-            hint="Leave out look-around, \\b, back references and anchors in the middle, and "
-            f"use at most {MAX_QUANTIFIERS:,} quantifiers",
+            hint="Leave out look-around, \\b, back references, possessive quantifiers and anchors "
+            f"in the middle, and use at most {MAX_QUANTIFIERS:,} quantifiers",
         )
     return escape_slashes(translated)
 

@@ -50,10 +50,14 @@ def dripping(beginning: bytes, drip: bytes) -> Iterator[str]:
         thread.join()
 
 
+def connect_chat_server(url: str) -> object:
+    return ChatServer(url, api_key="", model="")
+
+
 @pytest.mark.parametrize(
     ("connect", "patience"),
     [
-        (ChatServer, "constrained.conformance.chat_server.TIMEOUT"),
+        (connect_chat_server, "constrained.conformance.chat_server.TIMEOUT"),
         (ChatClient, "constrained.cache_check.chat_client._PATIENCE"),
     ],
 )

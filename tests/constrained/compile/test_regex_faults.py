@@ -12,7 +12,7 @@ from tests.scripted_model import scripted
     [
         ("(", "at character 1: unclosed group"),
         ("ab(c", "at character 3: unclosed group"),
-        ("^a/b*+*(", "at character 8: unclosed group"),
+        ("^a/b*c+(", "at character 8: unclosed group"),
         ("x{2", "at character 2: unclosed counted repetition"),
         ("*a", "at character 1: repetition operator missing expression"),
         (r"é\p{Foo}", "at character 2: Unicode property not found"),

@@ -26,7 +26,8 @@ from tests.templates import HERMES, hermes_call, tool
 GREEDY = Sampling(temperature=0)
 PENALTY = replace(GREEDY, presence_penalty=1e-3, penalty_last_n=-1)
 CONNECT = tool(
-    "connect", {"name": {"type": "string"}, "host": {"type": "string", "not": {"pattern": "^[-_]"}}}
+    "connect",
+    {"name": {"type": "string"}, "host": {"type": "string", "not": {"pattern": "^(?=[-_])"}}},
 )
 
 

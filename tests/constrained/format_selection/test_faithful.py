@@ -293,8 +293,8 @@ def test_a_prefill_of_an_answer_in_a_string_is_escaped() -> None:
     bench = open_bench("final_answer")
     begun = {"role": "assistant", "content": 'It is "so"\n'}
     job = Job([{"role": "user", "content": "Go"}, begun], TOOLS, prefill=True)
-    prefix = bench.compile_job(job).prefix
-    written = prefix.text + prefix.healed
+    prefill = bench.compile_job(job).prefill
+    written = prefill.text + prefill.healed
     assert written == '{"action": "final_answer", "action_input": "It is \\"so\\"\\n'
 
 
