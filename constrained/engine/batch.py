@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from constrained.engine.protocol import Chunk, Engine
+from constrained.engine.protocol import Chunk, DecodeSize, Engine
 from constrained.errors import ContextError
 
 
@@ -71,6 +71,17 @@ def count_passes(chunks: Sequence[Chunk]) -> int:
             passes += 1
         last = chunk.sequence
     return passes
+
+
+def measure_decode(chunks: Sequence[Chunk], *, is_shared: bool = False) -> DecodeSize:
+    """Returns the size of a decode.
+
+    Args:
+        chunks: in ascending order of the sequences.
+        is_shared: the sequences share the cells of the KV cache.
+    """
+    passes = 1 if is_shared and chunks else count_passes(chunks)
+    return DecodeSize(passes, sum(len(chunk.tokens) for chunk in chunks))
 
 
 def fill_gaps(chunks: Sequence[Chunk], lengths: Sequence[int], context_length: int) -> list[Chunk]:

@@ -17,6 +17,7 @@ from constrained.engine.batch import (
     check_empty,
     check_shorter,
     fill_gaps,
+    measure_decode,
     sort_chunks,
 )
 from constrained.engine.host import available_memory, check_gguf
@@ -51,7 +52,7 @@ from constrained.engine.llama_state import (
 from constrained.engine.numpy_sampler import RowSampler, find_candidates
 from constrained.engine.options import LoadOptions, read_options
 from constrained.engine.probe import probe_file
-from constrained.engine.protocol import MAX_DRAFTED, Chunk, Sampling
+from constrained.engine.protocol import MAX_DRAFTED, Chunk, DecodeSize, Sampling
 from constrained.errors import ContextError, ModelError
 
 CANDIDATE = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])  # llama_token_data
@@ -116,7 +117,7 @@ def load(
         context_length=size.length,
         identify=lambda: fingerprint(path, params, options.gpu_layers),
         offloads=is_offloaded,
-        splits_uneven=is_offloaded and not size.is_shared,
+        is_shared=size.is_shared,
         path=path,
         notices=notices,
         memory_bytes=needs.measure(size),
@@ -346,7 +347,7 @@ class LlamaEngine:
         identify: Callable[[], str],
         offloads: bool,
         path: Path,
-        splits_uneven: bool = False,
+        is_shared: bool = False,
         owner: Any = None,
         notices: Sequence[str] = (),
         memory_bytes: int = 0,
@@ -362,7 +363,9 @@ class LlamaEngine:
         self._slots: list[int] = []  # for each row of logits, the index of its token in the batch
         self._identify = identify
         self.offloads = offloads
-        self.splits_uneven = splits_uneven
+        self.splits_uneven = offloads and not is_shared
+        self._is_shared = is_shared
+        self.last_decode = DecodeSize()
         self.notices = tuple(notices)
         self.memory_bytes = memory_bytes
         self.path = path
@@ -394,12 +397,14 @@ class LlamaEngine:
         if not chunks:
             return self._rows
         fillers = self._fill_gaps(chunks)
-        tables = batches(sort_chunks([*chunks, *fillers]), self._batch.capacity)
+        filled = sort_chunks([*chunks, *fillers])
+        tables = batches(filled, self._batch.capacity)
         try:
             self._decode_tables(tables, chunks)
         finally:
             for filler in fillers:
                 self._cut(filler.sequence, filler.position)
+        self.last_decode = measure_decode(filled, is_shared=self._is_shared)
         for chunk in chunks:
             self._lengths[chunk.sequence] += len(chunk.tokens)
         self._slots = np.flatnonzero(tables[-1][3]).tolist()
@@ -412,7 +417,9 @@ class LlamaEngine:
         has_window = llama_cpp.llama_model_n_swa(self._model) > 0
         if not self.splits_uneven or self.needs_checkpoints or has_window:
             return []
-        return fill_gaps(chunks, self._lengths, self.context_length)
+        fillers = fill_gaps(chunks, self._lengths, self.context_length)
+        tokens = sum(len(chunk.tokens) for chunk in (*chunks, *fillers))
+        return fillers if tokens <= self._batch.capacity else []
 
     def _decode_tables(self, tables: Sequence[np.ndarray], chunks: Sequence[Chunk]) -> None:
         """Decodes batches; see `decode` for the errors."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,6 +30,18 @@ class Chunk:
     def drafted(self) -> int:
         """The number of drafted tokens: one less than the tokens whose logits are needed."""
         return max(0, self.wanted - 1)
+
+
+class DecodeSize(NamedTuple):
+    """What a decode has computed, with all that the engine has added to it.
+
+    Args:
+        passes: of the model, see `count_passes`; 1 if sequences share the cells of the KV cache.
+        tokens: of all chunks.
+    """
+
+    passes: int = 0
+    tokens: int = 0
 
 
 class Sampler(Protocol):
@@ -109,6 +121,9 @@ class Engine(ModelEngine, Protocol):
     def max_drafted(self) -> int:
         """How many rows of logits a decode can return besides one for each sequence."""
         ...
+
+    @property
+    def last_decode(self) -> DecodeSize: ...
 
     def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         """Appends chunks to their sequences, and runs the model on them.

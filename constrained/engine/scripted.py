@@ -6,9 +6,15 @@ from functools import partial
 
 import numpy as np
 
-from constrained.engine.batch import check_chunks, check_cut, check_empty, check_shorter
+from constrained.engine.batch import (
+    check_chunks,
+    check_cut,
+    check_empty,
+    check_shorter,
+    measure_decode,
+)
 from constrained.engine.numpy_sampler import RowSampler
-from constrained.engine.protocol import MAX_DRAFTED, Chunk, Sampling
+from constrained.engine.protocol import MAX_DRAFTED, Chunk, DecodeSize, Sampling
 from constrained.errors import ModelError
 from constrained.vocabulary.vocabulary import Vocabulary
 
@@ -50,6 +56,7 @@ class ScriptedEngine:
         self._tokens: list[list[int]] = [[] for _ in range(max_sequences)]
         self._logits = np.empty((0, len(vocabulary.tokens)), np.float32)
         self._is_open = True
+        self.last_decode = DecodeSize()
 
     def __enter__(self) -> "ScriptedEngine":
         return self
@@ -70,6 +77,7 @@ class ScriptedEngine:
             tokens.extend(chunk.tokens)
             for length in range(len(tokens) - chunk.wanted + 1, len(tokens) + 1):
                 next(rows)[:] = self._compute(chunk.sequence, length)
+        self.last_decode = measure_decode(chunks)
         return self._logits
 
     def _check_tokens(self, chunks: Sequence[Chunk]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from constrained.decode.drafts.decode_costs import ALONE, DecodeCosts
 from constrained.decode.drafts.draft_model import DraftAsk, DraftModel
-from constrained.engine.protocol import Chunk
+from constrained.engine.protocol import DecodeSize
 from constrained.errors import Error
 from constrained.schedule.active_turn import ActiveTurn
 
@@ -29,9 +29,9 @@ class Drafting:
         self._draft_model = draft_model
         self._costs = DecodeCosts(evens_out=evens_out)
 
-    def note_decode(self, chunks: Sequence[Chunk], seconds: float) -> None:
+    def note_decode(self, size: DecodeSize, seconds: float) -> None:
         """Notes how long the decode of a step without prompts took."""
-        self._costs.note(chunks, seconds)
+        self._costs.note(size, seconds)
 
     def draft(
         self, turns: Mapping[int, ActiveTurn], spare: int, *, together: int

@@ -10,6 +10,7 @@ reading the weights takes longer than computing with them.
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
+from constrained.engine.batch import count_passes
 from constrained.engine.protocol import Chunk
 
 
@@ -54,7 +55,7 @@ class _Passes:
 
     Attributes:
         gain: their tokens of turns, less what the passes cost.
-        sizes: how many tokens the sequences that have a part in them get.
+        sizes: how many tokens the turns that have a part in them get.
     """
 
     gain: int = 0
@@ -66,7 +67,7 @@ class _Passes:
 
 
 class _PassChoice:
-    """Chooses the passes after the first one; see `choose_sizes` for the arguments."""
+    """Chooses the passes after the first ones; see `choose_sizes` for the arguments."""
 
     def __init__(self, sizes: Mapping[int, int], prompts: Set[int]):
         self._sizes = sizes
@@ -75,14 +76,18 @@ class _PassChoice:
         self._known: dict[tuple[int, int, int, int], _Passes] = {}
 
     def go_on(self, run: Sequence[int], level: int, done: int) -> _Passes:
-        """Chooses passes of the sequences of a run that could have more than `level` tokens.
+        """Chooses passes of the sequences of a run that could have more tokens.
 
         Args:
             run: neighbours.
-            level: in tokens.
-            done: the tokens that each of those sequences gets without these passes.
+            level: turns that could have no more than this have no part in the passes.
+            done: the tokens that the other sequences have without these passes.
         """
-        longer = [sequence for sequence in run if self._sizes[sequence] > level]
+        longer: list[int] = []
+        for sequence in run:
+            least = done if sequence in self._prompts else level
+            if self._sizes[sequence] > least:
+                longer.append(sequence)
         passes = _Passes()
         for part in _split_runs(longer):
             passes.add(self._choose(part, done))
@@ -90,18 +95,19 @@ class _PassChoice:
 
     def _choose(self, run: Sequence[int], done: int) -> _Passes:
         turns = [sequence for sequence in run if sequence not in self._prompts]
-        if not turns:  # nothing to choose
-            return _Passes()
-        level = min(self._sizes[sequence] for sequence in turns)
-        key = run[0], run[-1], level, done
+        if not turns:
+            chunks = [Chunk(number, range(self._sizes[number] - done), 0) for number in run]
+            return _Passes(-self._cost * count_passes(chunks))
+        shortest = min(self._sizes[sequence] for sequence in turns)
+        key = run[0], run[-1], shortest, done
         if key not in self._known:
-            # Either all turns have a part in the next pass, or the shortest ones have none.
-            all_of_them = _Passes(
-                len(turns) * (level - done) - self._cost, dict.fromkeys(turns, level)
-            )
-            all_of_them.add(self.go_on(run, level, level))
-            longer_ones = self.go_on(run, level, done)
-            self._known[key] = max(all_of_them, longer_ones, key=lambda passes: passes.gain)
+            # Either all have a part in the next pass, or the shortest turns have none.
+            level = min(self._sizes[sequence] for sequence in run)
+            own = len(turns) * (level - done) - self._cost
+            with_all = _Passes(own, dict.fromkeys(turns, level))
+            with_all.add(self.go_on(run, level, level))
+            without_shortest = self.go_on(run, shortest, done)
+            self._known[key] = max(with_all, without_shortest, key=lambda passes: passes.gain)
         return self._known[key]
 
 

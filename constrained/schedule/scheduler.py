@@ -368,7 +368,7 @@ class Schedule:
             logits = self._sequences.decode(chunks)
             self._decode_seconds = self._clock() - since
         if not any(self._running[chunk.sequence].turn.input.is_reading for chunk in chunks):
-            self._drafting.note_decode(chunks, self._decode_seconds)
+            self._drafting.note_decode(self._sequences.engine.last_decode, self._decode_seconds)
         return logits
 
     def _work_during_decode(self, asked: Set[int]) -> None:

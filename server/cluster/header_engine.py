@@ -7,7 +7,7 @@ from typing import NoReturn
 import numpy as np
 
 from constrained.engine.header import Header
-from constrained.engine.protocol import Chunk, Sampler, Sampling
+from constrained.engine.protocol import Chunk, DecodeSize, Sampler, Sampling
 from constrained.errors import ModelError
 from constrained.vocabulary.vocabulary import Vocabulary
 
@@ -25,6 +25,7 @@ class HeaderEngine:
     needs_checkpoints = False
     offloads = False
     splits_uneven = False
+    last_decode = DecodeSize()
     max_drafted = 0
     notices: tuple[str, ...] = ()
 

@@ -1,17 +1,15 @@
 """How long the decodes of a model take, measured while turns run; and so, what a draft costs."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from constrained.engine.batch import count_passes
-from constrained.engine.protocol import Chunk
+from constrained.engine.protocol import DecodeSize
 
 # The parts of a decode of one token: of the decode, of a further pass, and of each token. Fitted to
 # decodes on 2 cores (`python -m benchmarks.attention`); with more cores or a GPU, the last is less.
 FITTED = np.array([0.6, 0.6, 0.4])
-EXPECTED = ((1, 1), (1, 8), (2, 8))  # the passes and tokens of some decodes that it expects
+EXPECTED = (DecodeSize(1, 1), DecodeSize(1, 8), DecodeSize(2, 8))  # decodes that it expects
 KEPT = 64  # decodes that the fit is made of
 EVERY = 16  # decodes after which it is made again, at first after half as many as there were
 OUTLIER = 8.0
@@ -20,12 +18,12 @@ process may have taken the cores. A GPU takes a fourth of what `FITTED` says of 
 LEAST = 0.01  # of an expected time
 
 
-def _list_parts(passes: int, tokens: int) -> np.ndarray:
+def _list_parts(size: DecodeSize) -> np.ndarray:
     """Returns what a decode has: 1, the number of further passes, and the number of tokens."""
-    return np.array([1.0, passes - 1.0, float(tokens)])
+    return np.array([1.0, size.passes - 1.0, float(size.tokens)])
 
 
-EXPECTED_PARTS = sum(np.outer(_list_parts(*decode), _list_parts(*decode)) for decode in EXPECTED)
+EXPECTED_PARTS = sum(np.outer(_list_parts(size), _list_parts(size)) for size in EXPECTED)
 
 
 @dataclass(frozen=True)
@@ -65,8 +63,6 @@ class DecodeCosts:
     """The times of a model's decodes: of any decode, of each further pass, and of each token.
 
     The three times are a least-squares fit over the last decodes, and a few that `FITTED` expects.
-    See `count_passes` for passes. If sequences share the cells of the KV cache, there is only one;
-    then the fit finds that further ones cost little.
 
     Args:
         evens_out: chunks of different sizes are avoided, so a draft takes no further pass.
@@ -80,18 +76,17 @@ class DecodeCosts:
         self._times = np.zeros(3)  # the result of the fit
         self._fitted = 0  # decodes before it
 
-    def note(self, chunks: Sequence[Chunk], seconds: float) -> None:
+    def note(self, size: DecodeSize, seconds: float) -> None:
         """Notes a decode.
 
         Args:
-            chunks: that were decoded.
-            seconds: how long the decode took; 0, which a coarse clock may say, does not count.
+            size: of the decode.
+            seconds: how long it took; 0, which a coarse clock may say, does not count.
         """
         if seconds <= 0:
             return
         place = self._noted % KEPT
-        tokens = sum(len(chunk.tokens) for chunk in chunks)
-        self._parts[place] = _list_parts(count_passes(chunks), tokens)
+        self._parts[place] = _list_parts(size)
         self._seconds[place] = seconds
         self._noted += 1
 

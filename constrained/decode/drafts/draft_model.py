@@ -98,10 +98,9 @@ class DraftModel:
         self._engine.decode([Chunk(0, [token] * MAX_TIMED, 0)])
         position = MAX_TIMED
         for size in (1, MAX_TIMED):
-            chunks = [Chunk(0, [token] * size, position)]
             since = self._clock()
-            self._engine.decode(chunks)
-            self._costs.note(chunks, self._clock() - since)
+            self._engine.decode([Chunk(0, [token] * size, position)])
+            self._costs.note(self._engine.last_decode, self._clock() - since)
             position += size
         self._engine.release(0)
 
@@ -150,7 +149,7 @@ class DraftModel:
         seconds = self._clock() - since
         sizes = [len(chunk.tokens) for chunk in chunks]
         if max(sizes) <= MAX_TIMED:
-            self._costs.note(chunks, seconds)
+            self._costs.note(self._engine.last_decode, seconds)
         going_on = list[DraftAsk]()
         for ask, chunk in chosen:
             self._tokens[ask.sequence] += chunk.tokens

@@ -10,7 +10,7 @@ import pytest
 
 from constrained.engine import llamacpp
 from constrained.engine.llamacpp import LlamaEngine, load
-from constrained.engine.protocol import Chunk, Sampling
+from constrained.engine.protocol import Chunk, DecodeSize, Sampling
 from constrained.errors import ContextError, ModelError
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import build_tokenizer
@@ -53,8 +53,12 @@ def test_the_gap_between_two_sequences_is_filled_and_emptied_again(llama: LlamaE
     ((tables, _), _) = decode.call_args
     assert [table[2].tolist() for table in tables] == [[0, 1, 2]]
     assert len(rows) == 2
+    assert llama.last_decode == DecodeSize(passes=1, tokens=3)
     np.testing.assert_allclose(rows[0], rows[1], atol=0.3)
     assert llama.decode([Chunk(1, words[-1:], len(words) - 1)])[0].argmax() == expected
+    llama._batch.capacity = 2  # no room for a filler
+    llama.decode([Chunk(0, words[:1], len(words) + 1), Chunk(2, words[:1], len(words) + 1)])
+    assert llama.last_decode == DecodeSize(passes=2, tokens=2)
 
 
 def test_every_end_token_is_allowed_at_the_end(llama: LlamaEngine):

@@ -1,11 +1,11 @@
 """Chunks of different sizes: how many passes of the model they take, and what is left for later."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from constrained.decode.request import DecodeOptions, Request
@@ -24,21 +24,33 @@ SHORT = {"type": "string", "maxLength": 8}
 NOTE = tool("note", {"a": SHORT, "b": SHORT, "c": SHORT})
 
 
-def gain(sizes: Mapping[int, int]) -> int:
-    """The tokens of these chunks, less what their passes cost."""
+def find_gain(sizes: Mapping[int, int], prompts: Set[int]) -> int:
+    """The tokens of turns in these chunks, less what the passes cost."""
     chunks = [Chunk(number, [1] * size, 0) for number, size in sizes.items()]
-    return sum(sizes.values()) - len(sizes) * count_passes(chunks)
+    turns = sizes.keys() - prompts
+    return sum(sizes[number] for number in turns) - len(turns) * count_passes(chunks)
 
 
-@given(st.dictionaries(st.integers(0, 5), st.integers(1, 6), min_size=1, max_size=4))
+@given(
+    st.dictionaries(st.integers(0, 5), st.integers(1, 6), min_size=1, max_size=4),
+    st.sets(st.integers(0, 5), max_size=2),
+)
+@example({0: 1, 1: 3, 2: 4}, {1})
 @settings(max_examples=50)
-def test_no_other_sizes_are_better(sizes: dict[int, int]) -> None:
+def test_no_other_sizes_are_better(sizes: dict[int, int], prompts: set[int]) -> None:
     sizes = dict(sorted(sizes.items()))
-    chosen = choose_sizes(sizes, set())
+    prompts &= sizes.keys()
+    chosen = choose_sizes(sizes, prompts)
     assert [*chosen] == [*sizes]
     assert all(1 <= chosen[number] <= size for number, size in sizes.items())
-    options = product(*(range(1, size + 1) for size in sizes.values()))
-    assert gain(chosen) == max(gain(dict(zip(sizes, option, strict=True))) for option in options)
+    assert all(chosen[number] == sizes[number] for number in prompts)
+    options: list[Sequence[int]] = []
+    for number, size in sizes.items():
+        options.append([size] if number in prompts else range(1, size + 1))
+    gains: list[int] = []
+    for option in product(*options):
+        gains.append(find_gain(dict(zip(sizes, option, strict=True)), prompts))
+    assert find_gain(chosen, prompts) == max(gains)
 
 
 def choose(*sizes: int) -> list[int]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from constrained.decode.drafts.decode_costs import ALONE, FITTED, DecodeCosts
 from constrained.decode.drafts.draft_budget import ALLOWANCE, CREDIT, DraftBudget
-from constrained.engine.protocol import Chunk
+from constrained.engine.protocol import Chunk, DecodeSize
 from constrained.engine.scripted import ScriptedEngine
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import build_tokenizer
@@ -45,14 +45,9 @@ def measure_decodes(decode: float, further: float, token: float) -> DecodeCosts:
     costs = DecodeCosts()
     shapes = [[1], [1] * 4, [1] * 8, [1, 1, 4], [1] * 7 + [5], [3], [9]]
     for sizes in shapes * 300:
-        passes = len({*sizes}) - 1
-        costs.note(make_chunks(sizes), decode + further * passes + token * sum(sizes))
+        size = DecodeSize(len({*sizes}), sum(sizes))
+        costs.note(size, decode + further * (size.passes - 1) + token * size.tokens)
     return costs
-
-
-def make_chunks(sizes: Sequence[int]) -> list[Chunk]:
-    """Chunks of neighbouring sequences."""
-    return [Chunk(number, [1] * size, 0) for number, size in enumerate(sizes)]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +67,7 @@ def test_costs_are_those_of_the_machine(decode: float, further: float, token: fl
 def test_a_decode_that_another_process_holds_up_changes_little() -> None:
     costs = measure_decodes(11.0, 11.0, 5.0)
     before = costs.estimate(8)
-    costs.note(make_chunks([1] * 8), 10_000.0)
+    costs.note(DecodeSize(1, 8), 10_000.0)
     assert costs.estimate(8).token == pytest.approx(before.token, rel=0.15)
 
 
