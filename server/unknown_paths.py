@@ -1,6 +1,6 @@
 """What the error of an unknown path says to do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fastapi import APIRouter
 from starlette.routing import Route
@@ -14,6 +14,10 @@ NO_THREADS = (
     "Conversations are not kept as objects here: use /v1/responses, which continues a conversation "
     "by previous_response_id"
 )
+GEMINI = "Gemini's API is not served: use /v1/chat/completions"
+ABSENT_VERSIONS = {"/v1beta/models": GEMINI}
+"""As `ABSENT`, for paths whose ending may be a path of the application: `/models/NAME` has any
+name."""
 ABSENT = {
     "/assistants": NO_THREADS,
     "/threads": NO_THREADS,
@@ -29,7 +33,7 @@ ABSENT = {
     "/fine_tuning": "This server trains no models",
     "/messages/batches": "Use /v1/files and /v1/batches, whose lines may be of /v1/messages",
     "/complete": "Use /v1/messages, or /v1/completions for a plain prompt",
-    "/models": "Gemini's API is not served: use /v1/chat/completions",
+    "/models": GEMINI,
 }
 """APIs that clients know from other servers, by how their paths begin, and what to do instead."""
 
@@ -42,6 +46,9 @@ def explain_unknown_path(path: str, method: str, routers: Sequence[APIRouter]) -
         method: of the request.
         routers: of the application.
     """
+    advice = _find_advice(path, ABSENT_VERSIONS)
+    if advice is not None:
+        return advice
     known = _find_known_end(path, method, routers)
     if known is not None:
         rest = path.removesuffix(known)
@@ -51,10 +58,15 @@ def explain_unknown_path(path: str, method: str, routers: Sequence[APIRouter]) -
         if path.startswith(f"{version}/"):
             bare = path.removeprefix(version)
             break
-    for start, advice in ABSENT.items():
-        if f"{bare}/".startswith(f"{start}/"):
+    return _find_advice(bare, ABSENT) or "The page /docs lists the paths of this server"
+
+
+def _find_advice(path: str, absent: Mapping[str, str]) -> str | None:
+    """Returns what to do instead, by how the path begins; None: it is in no known API."""
+    for start, advice in absent.items():
+        if f"{path}/".startswith(f"{start}/"):
             return advice
-    return "The page /docs lists the paths of this server"
+    return None
 
 
 def _find_known_end(path: str, method: str, routers: Sequence[APIRouter]) -> str | None:

@@ -16,6 +16,7 @@ from constrained.agent.outcome import CallResult, Outcome, fail
 from constrained.agent.thread_call import ThreadCall
 from constrained.decode.filters.events import StreamEvent
 from constrained.errors import RequestError
+from constrained.isolation.isolated_call import IsolatedImportError
 from constrained.reply import Reply
 from constrained.schedule.streams import AsyncStream, Stream
 from constrained.tools.execution import acall_function, call_function, format_result, is_async
@@ -176,10 +177,16 @@ class Blocking:
 
 
 def execute_call(call: ToolCall, tools: Sequence[Any]) -> CallResult:
-    """Executes a call, and returns its result; an error of its function is part of the result."""
+    """Executes a call, and returns its result; an error of its function is part of the result.
+
+    Raises:
+        IsolatedImportError: an isolated function could not begin, whatever the call.
+    """
     try:
         result = call_function(call, tools)
         return CallResult(call, Outcome.DONE, format_result(result), result=result)
+    except IsolatedImportError:
+        raise
     except Exception as e:  # the function is the user's, and may raise anything
         return fail(call, e)
 
@@ -189,6 +196,8 @@ async def aexecute_call(call: ToolCall, tools: Sequence[Any]) -> CallResult:
     try:
         result = await acall_function(call, tools)
         return CallResult(call, Outcome.DONE, format_result(result), result=result)
+    except IsolatedImportError:
+        raise
     except Exception as e:  # the function is the user's, and may raise anything
         return fail(call, e)
 

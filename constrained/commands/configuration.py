@@ -41,9 +41,13 @@ def find_rivals(names: Collection[str]) -> set[str]:
     return set(MODEL.difference(names))
 
 
+LARGEST = 10**9
+"""The largest number of an option. Timers of Python cannot wait for many more seconds."""
+
+
 @dataclass(frozen=True)
 class AtLeast:
-    """A type for argparse: numbers from a minimum on.
+    """A type for argparse: numbers from a minimum on, up to `LARGEST`.
 
     Attributes:
         minimum: the smallest number.
@@ -58,8 +62,10 @@ class AtLeast:
         return self.kind.__name__
 
     def __call__(self, text: str) -> float:
-        """Reads a number; raises ArgumentTypeError if it is too small or NaN."""
+        """Reads a number; raises ArgumentTypeError if it is too small, too large or NaN."""
         number = self.kind(text)
+        if number > LARGEST:
+            raise argparse.ArgumentTypeError(f"must be {LARGEST:,} or less, is {text}")
         if not number >= self.minimum:
             raise argparse.ArgumentTypeError(f"must be {self.minimum} or more, is {text}")
         return number

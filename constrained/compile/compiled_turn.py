@@ -16,7 +16,7 @@ from constrained.decode.written_prefill import WrittenPrefill
 from constrained.errors import RequestError
 from constrained.job import MAX_REPEATED, NO_LIMITS, CallLimits
 from constrained.mask import Matcher
-from constrained.prompt.prompts import ComposedPrompt
+from constrained.prompt.prompts import TEXT, ComposedPrompt
 from constrained.tools.offer import Refusal
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.build.turn import build_turn
@@ -99,7 +99,6 @@ class CompiledTurn:
     def make_input(self) -> DecodeInput:
         """Returns the input for decoding this turn once, with a new matcher."""
         endless = None if self.max_repetition is None else self.make_endless_values
-        answer = self.policy.answer
         return DecodeInput(
             prompt=self.tokens,
             breakpoints=self.prompt.breakpoints,
@@ -112,11 +111,20 @@ class CompiledTurn:
             make_reserve=self.make_reserve,
             make_endless_values=endless,
             checked_schemas=self.checked_schemas,
-            answer=answer.schema if isinstance(answer, JsonAnswer) else None,
+            answer=self._rewritten_answer,
             call_limits=self.call_limits,
             openings=self.openings,
             scope=self.scope,
         )
+
+    @property
+    def _rewritten_answer(self) -> Schema | None:
+        """The schema of a JSON answer that is written as its schema means it. The text after a raw
+        prompt stays as the model wrote it: clients join it to the prompt, and count in it."""
+        answer = self.policy.answer
+        if isinstance(answer, JsonAnswer) and self.format != TEXT:
+            return answer.schema
+        return None
 
     @property
     def openings(self) -> tuple[str, ...]:

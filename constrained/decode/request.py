@@ -47,8 +47,8 @@ class DecodeInput:
             values go on.
         checked_schemas: the schemas of values that are checked when they are complete. A value that
             does not fit is generated again.
-        answer: the schema of the content, if it is one JSON value; None: it is not. Its numbers are
-            written as the schema means them.
+        answer: the schema of the content, if it is one JSON value: it begins with its value, and
+            its numbers are written as the schema means them. None: the content stays as it is.
         call_limits: how many calls the turn may have, and how often the same one.
         prefill: the assistant prefill; the matcher is after its tokens.
         breakpoints: positions in the prompt whose KV cache is kept longest.

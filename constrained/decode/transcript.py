@@ -87,7 +87,7 @@ class Transcript:
         # Tokens may end inside a UTF-8 character; the parser reads whole ones.
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         # An answer that the client has begun stays as it is.
-        answer = None if self._prefill.text else request.turn.answer
+        answer = None if self._prefill.message.content else request.turn.answer
         self._answer = None if answer is None else AnswerText(answer)
         self._checks = EventBuffer(request.turn.checked_schemas)
         self._limiter = CallLimiter(request.turn.call_limits)

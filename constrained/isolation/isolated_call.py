@@ -5,12 +5,14 @@ JSON. This limits resources and survives crashes, but it is not a sandbox: the f
 permissions of the user.
 """
 
+import inspect
 import json
 import math
 import multiprocessing
 import os
 import pickle
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +28,11 @@ MIB = 2**20
 PATIENCE = 5.0  # seconds that a killed process has to end
 _STARTING = "isolated function, starting"
 """The name of a process that imports the program of a function; the function has not begun."""
+_BEGUN = b""
+"""The first message of a process: it has imported the program."""
+_MAIN_AGAIN = "__mp_main__"
+"""The name under which `multiprocessing` imports the main program in another process."""
+_GUARD = 'Put what the program does below `if __name__ == "__main__":`'
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,11 @@ class IsolatedError(Exception):
         self.text = text
 
 
+class IsolatedImportError(RequestError):
+    """The process of an isolated function ended before the function began: it could not import the
+    program. This is a fault of the program, not of the call."""
+
+
 def check_isolated(function: Callable[..., Any], name: str) -> None:
     """Refuses a function that another process cannot import.
 
@@ -78,16 +90,26 @@ def check_isolated(function: Callable[..., Any], name: str) -> None:
 
 
 def refuse_at_import() -> None:
-    """Refuses to work if the program is only imported, for an isolated function. The process of
-    such a function imports the program, so a program without a guard would run once more.
+    """Refuses to work if the main program runs once more, for an isolated function. The process of
+    such a function imports the program, and would do all that is not below a guard. The modules
+    that the program imports are free to work: nothing guards them.
 
     Raises:
-        RequestError: it is.
+        RequestError: it does.
     """
-    if multiprocessing.current_process().name == _STARTING:
+    if multiprocessing.current_process().name == _STARTING and _is_main_run_again():
         message = "the process of an isolated function imports this program, which then runs again"
-        hint = 'Put what the program does below `if __name__ == "__main__":`'
-        raise RequestError(message, where="/isolate", hint=hint)
+        raise RequestError(message, where="/isolate", hint=_GUARD)
+
+
+def _is_main_run_again() -> bool:
+    """Returns whether the module whose body is running is the main one, run again."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name == "<module>":
+            return frame.f_globals.get("__name__") == _MAIN_AGAIN
+        frame = frame.f_back
+    return False
 
 
 class IsolatedCall:
@@ -114,20 +136,36 @@ class IsolatedCall:
 
         Raises:
             IsolatedError: the function raised an error, or was killed.
+            IsolatedImportError: its process could not import the program.
         """
+        deadline = time.monotonic() + self._isolation.seconds
+        has_begun = False
         try:
-            if not self._answers.poll(self._isolation.seconds):
-                limit = f"{self._isolation.seconds:g} seconds"
-                raise IsolatedError(f"TimeoutError: it was stopped after {limit}")
-            answer = json.loads(self._answers.recv_bytes())
+            has_begun = self._receive(deadline) == _BEGUN
+            answer = json.loads(self._receive(deadline))
         except EOFError:
             self._process.join(PATIENCE)
-            raise IsolatedError(_explain_end(self._process.exitcode)) from None
+            code = self._process.exitcode
+            if not has_begun and code is not None and code >= 0:
+                raise _explain_import(code) from None
+            raise IsolatedError(_explain_end(code)) from None
         finally:
             self.kill()
         if "error" in answer:
             raise IsolatedError(answer["error"])
         return answer["result"]
+
+    def _receive(self, deadline: float) -> bytes:
+        """Waits for the next message.
+
+        Raises:
+            EOFError: the process has ended without it.
+            IsolatedError: it has not come by the deadline.
+        """
+        if not self._answers.poll(max(0.0, deadline - time.monotonic())):
+            limit = f"{self._isolation.seconds:g} seconds"
+            raise IsolatedError(f"TimeoutError: it was stopped after {limit}")
+        return self._answers.recv_bytes()
 
     def kill(self) -> None:
         """Kills the process and its child processes."""
@@ -137,6 +175,14 @@ class IsolatedCall:
                 os.killpg(pid, signal.SIGKILL)  # fails until the process has created its group
         self._process.kill()
         self._process.join(PATIENCE)
+
+
+def _explain_import(code: int) -> IsolatedImportError:
+    message = (
+        "the process of an isolated function could not import this program: it ended with code "
+        f"{code} before the function began. Its error is on stderr"
+    )
+    return IsolatedImportError(message, where="/isolate", hint=_GUARD)
 
 
 def _explain_end(code: int | None) -> str:
@@ -150,6 +196,7 @@ def _work(answers: Connection, bound: Callable[[], Any], isolation: Isolation) -
     multiprocessing.current_process().name = "isolated function"
     if hasattr(os, "setsid"):
         os.setsid()
+    answers.send_bytes(_BEGUN)
     answer: dict[str, Any]
     try:
         _limit(isolation)

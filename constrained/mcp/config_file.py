@@ -135,6 +135,9 @@ class ConfigReader:
             given = str(given)  # for example a port
         if not isinstance(given, str):
             raise self._error(where, "it must be a text")
+        if "${" in VARIABLE.sub(" ", given):
+            hint = "A variable ends with }, and its default cannot contain another one"
+            raise self._error(where, "a `${` in it does not begin a variable", hint)
         return VARIABLE.sub(lambda found: self._find_variable(found[1], where), given)
 
     def _find_variable(self, variable: str, where: str) -> str:

@@ -41,7 +41,8 @@ from grammars.wire.format import Format, JsonCall, Marker
 MAX_SPACE = 16  # tokens of white space at the end of a turn
 _RAW = "/prompt"
 TEXT = Format(name="text", call=(Marker("<tool_call>"), JsonCall(), Marker("</tool_call>")))
-"""The format of plain content. A format must have calls, but without tools there are none."""
+"""The format of the content after a raw prompt. A format must have calls, but without tools there
+are none."""
 
 
 @dataclass(frozen=True)

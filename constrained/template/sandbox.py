@@ -77,6 +77,11 @@ _COMPARING = frozenset(
 _SPLITS = frozenset({"split", "rsplit", "splitlines", "title", "wordcount", "from_json", "list"})
 # Functions of values other than text whose integer arguments are widths or counts.
 _WIDENING = frozenset({"batch", "center", "indent", "slice", "to_bytes", "truncate"})
+_ENCODINGS = frozenset(
+    {"utf-8", "utf8", "ascii", "us-ascii", "latin-1", "latin1", "iso-8859-1", "iso8859-1"}
+)
+_ENCODING_ERRORS = frozenset({"strict", "ignore", "replace"})
+_MAX_CODE_BYTES = 4  # of a character
 CALL, MACRO = 10, 30  # steps of each call, besides those of its work
 _MAX_INDENT = 100  # characters
 
@@ -154,7 +159,7 @@ class _CountingCodeGenerator(CodeGenerator):
         self.write("]")
 
     def _visit_weighed(self, node: nodes.Expr, frame: Any) -> None:
-        if isinstance(node, nodes.Const):
+        if isinstance(node, nodes.Const) and not isinstance(node.value, int):
             self.visit(node, frame)
             return
         self.write("environment.weigh(")
@@ -363,9 +368,9 @@ def _check_integers(operator: str, left: int, right: int) -> None:
 
 
 def _weigh_key(value: Any) -> None:
-    """Counts the work to hash a value: nested tuples are trees, too, and integers may have the same
-    hash."""
-    if isinstance(value, (str, tuple, int)):
+    """Counts the work to hash a value: nested tuples are trees, too, and integers, tuples and
+    ranges may have the same hash."""
+    if isinstance(value, (str, tuple, range, int)):
         weigh(value)
 
 
@@ -489,8 +494,9 @@ def _count_work(
         spend_text(_bound_length(name, value, further))
     if name in _COMPARING:
         _count_comparisons(value, further)
-    elif name == "encode" and isinstance(value, str):
-        _count_encoding(value, further)
+    elif name in ("encode", "decode") and isinstance(value, (str, bytes)):
+        options = dict(zip(("encoding", "errors"), args[1:], strict=False))
+        _check_encoding(name, value, {**options, **kwargs})
 
 
 def _count_comparisons(value: Any, further: tuple[Any, ...]) -> None:
@@ -502,11 +508,24 @@ def _count_comparisons(value: Any, further: tuple[Any, ...]) -> None:
             spend(len(value) * len(argument) // CHARACTERS)
 
 
-def _count_encoding(value: str, further: tuple[Any, ...]) -> None:
-    """Counts the work of encodings of domain names, which grows with the square of the length."""
-    for encoding in further:
-        if isinstance(encoding, str) and encoding.strip().lower() in ("idna", "punycode"):
-            spend(len(value) ** 2)
+def _check_encoding(name: str, value: str | bytes, options: Mapping[str, Any]) -> None:
+    """Refuses encodings other than those that templates need. Some take quadratic time, such as
+    those of domain names, and Python finds each under many names.
+
+    Args:
+        name: `encode` or `decode`.
+        value: the text or the bytes.
+        options: the arguments by their names.
+    """
+    allowed = {"encoding": _ENCODINGS, "errors": _ENCODING_ERRORS}
+    for option, argument in options.items():
+        names = allowed.get(option, ())
+        if not isinstance(argument, str) or argument.lower().replace("_", "-") not in names:
+            raise TemplateLimitError(
+                f"the template calls {name} with {option} {str(argument)[:50]!r}, it may be one of "
+                f"{', '.join(sorted(names))}"
+            )
+    spend_text(_MAX_CODE_BYTES * len(value))
 
 
 def _check_length(name: str, value: Any) -> None:

@@ -34,7 +34,9 @@ MAX_BITS = 2**12  # of an integer
 _HASHED = 2**61 - 1
 """Python's hash of an integer is the rest after a division by this number, so larger ones can be
 chosen to have the same hash. A set of n such integers takes n * n steps to make."""
-_LARGE = 1_000  # steps for each integer from there on
+_COLLIDING = 1_000
+"""The steps for each value whose hash can be chosen: an integer from there on, and a tuple or range
+with several numbers. The hashes of texts cannot be known, since Python adds a secret to them."""
 
 _OFTEN = 10_000  # steps between two checks whether the work is still wanted
 _COLLECTIONS = (list, tuple, set, frozenset, range, ItemsView, KeysView, ValuesView)
@@ -181,7 +183,7 @@ def weigh(value: Any) -> Any:
             kind = type(item)
             if kind in _SCALARS:
                 if kind is int and not -_HASHED < item < _HASHED:
-                    spent += _LARGE
+                    spent += _COLLIDING
                 continue
             if isinstance(item, (str, bytes)):
                 spent += len(item) // CHARACTERS
@@ -189,12 +191,28 @@ def weigh(value: Any) -> Any:
                 stack.append(chain.from_iterable(item.items()))
                 break
             elif isinstance(item, _COLLECTIONS):
+                if isinstance(item, (tuple, range)) and _has_chosen_hash(item):
+                    spent += _COLLIDING
                 stack.append(iter(item))
                 break
         else:
             stack.pop()
     limit.spend(spent)
     return value
+
+
+def _has_chosen_hash(value: tuple[Any, ...] | range) -> bool:
+    """Returns whether others with the same hash can be found: two parts are numbers, or contain
+    numbers. Parts that have no hash do not matter: then the value has none."""
+    if isinstance(value, range):
+        return True  # its hash is that of its length, start and step
+    numeric = 0
+    for part in value:
+        if type(part) in _SCALARS or isinstance(part, (tuple, range)):
+            numeric += 1
+            if numeric > 1:
+                return True
+    return False
 
 
 def count_items(items: Iterable[Any]) -> Iterator[Any]:

@@ -25,6 +25,7 @@ def call_function(call: ToolCall, tools: Iterable[Any]) -> Any:
 
     Raises:
         IsolatedError: an isolated function has raised an error, or was killed.
+        IsolatedImportError: the process of an isolated function could not import the program.
         CallError: the call is not valid or was cut short, its arguments do not fit, or there is no
             function; `where` is the pointer into the call.
     """

@@ -13,6 +13,7 @@ from server.errors import HttpError
 from server.http.disconnects import GONE
 from server.http.json_body import point, read_json
 from server.settings import Settings
+from server.turns.fields.request_lists import WRONG_VALUE
 from server.turns.request_limits import check_lengths
 
 M = TypeVar("M", bound=BaseModel)
@@ -125,10 +126,12 @@ class _MistakePath:
 
 def _find_path(detail: Mapping[str, Any], body: Any) -> _MistakePath:
     location = list[str | int](detail["loc"])
-    missing = list[str | int]()
+    last = list[str | int]()  # a step that the location does not have, or that leads to nothing
     # A missing field comes last; if nothing was sent, it is the whole body.
     if detail["type"] == "missing" and location:
-        missing.append(location.pop())
+        last.append(location.pop())
+    elif detail["type"] == WRONG_VALUE:
+        last.append(detail["ctx"]["key"])
     taken = _align(location, body, detail["input"])
     if taken is None:
         taken = [_has(body, step) for step in location[:1]]
@@ -138,7 +141,7 @@ def _find_path(detail: Mapping[str, Any], body: Any) -> _MistakePath:
             steps.append(step)
         elif union is None:
             union = tuple(steps)
-    return _MistakePath((*steps, *missing), union)
+    return _MistakePath((*steps, *last), union)
 
 
 def _align(location: Sequence[str | int], value: Any, failed: Any) -> list[bool] | None:

@@ -52,6 +52,10 @@ class RedisStore:
         stamped = sorted(found.items(), key=lambda item: item[1][:STAMP_BYTES])
         return {field.decode(): value[STAMP_BYTES:] for field, value in stamped}
 
+    def exists(self, space: str, key: str) -> bool:
+        with self._failures():
+            return bool(self._redis.exists(_name(space, key)))
+
     def write(self, *entries: StoreEntry) -> None:
         with self._failures(), self._redis.pipeline() as pipeline:
             for entry in entries:

@@ -55,6 +55,10 @@ class SharedStore(Protocol):
         """Returns the values of a key by field, the oldest first; empty if there are none."""
         ...
 
+    def exists(self, space: str, key: str) -> bool:
+        """Returns whether a key has values, without reading them."""
+        ...
+
     def write(self, *entries: StoreEntry) -> None:
         """Stores values. Each replaces an earlier one with the same key and field."""
         ...

@@ -67,6 +67,13 @@ class SqliteStore:
             )
             return dict(found.fetchall())
 
+    def exists(self, space: str, key: str) -> bool:
+        with self._lock, self._failures():
+            found = self._base.execute(
+                "SELECT 1 FROM entries WHERE space = ? AND key = ? LIMIT 1", (space, key)
+            )
+            return found.fetchone() is not None
+
     def write(self, *entries: StoreEntry) -> None:
         with self._lock, self._failures(), self._transaction():
             self._insert("REPLACE", entries)

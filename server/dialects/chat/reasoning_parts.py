@@ -2,7 +2,7 @@
 Mistral's API and in proxies that translate from Anthropic's API, or as a list of blocks beside the
 content, as clients of OpenRouter and LiteLLM send it back."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from constrained.messages import REASONING_NAMES, find_reasoning_name, read_reasoning
@@ -57,31 +57,34 @@ def place_reasoning(message: dict[str, Any], reasoning: str, where: str) -> None
 
 
 def take_blocks(message: dict[str, Any]) -> None:
-    """Moves the text of a message's blocks of reasoning to the field for reasoning, unless the
-    message has reasoning there: clients send the same text in both.
+    """Moves the text of an assistant message's blocks of reasoning to the field for reasoning.
+    Clients send the same text in several fields: the reasoning of the message comes first, then the
+    first list that has text. Blocks of other roles are removed.
 
     Args:
         message: changed.
     """
-    texts: list[str] = []
-    for _, block in list_blocks(message):
-        texts.append(_read_block(block) or "")
+    reasoning = ""
+    for name in BLOCK_LISTS:
+        texts = [_read_block(block) or "" for block in _list_blocks_of(message, name)]
+        reasoning = reasoning or "".join(texts)
     for name in BLOCK_LISTS:
         message.pop(name, None)
-    if any(texts) and not read_reasoning(message):
-        message[find_reasoning_name(message)] = "".join(texts)
+    if reasoning and _may_reason(message) and not read_reasoning(message):
+        message[find_reasoning_name(message)] = reasoning
 
 
 def find_unread_blocks(message: Mapping[str, Any], where: str) -> list[str]:
     """Lists the blocks of reasoning that have no text, such as encrypted ones, with their types.
+    Only messages of the assistant have reasoning, so all blocks of others are listed.
 
     Args:
-        message: of the assistant, as the client sent it.
+        message: as the client sent it.
         where: the path to it in the request.
     """
     unread: list[str] = []
     for place, block in list_blocks(message):
-        if _read_block(block) is None:
+        if _read_block(block) is None or not _may_reason(message):
             kind = block.get("type") if isinstance(block, Mapping) else None
             unread.append(f"{where}/{place} ({kind})")
     return unread
@@ -90,9 +93,17 @@ def find_unread_blocks(message: Mapping[str, Any], where: str) -> list[str]:
 def list_blocks(message: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yields the blocks of reasoning of a message, each with its place in the message."""
     for name in BLOCK_LISTS:
-        blocks = message.get(name)
-        for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
+        for number, block in enumerate(_list_blocks_of(message, name)):
             yield f"{name}/{number}", block
+
+
+def _list_blocks_of(message: Mapping[str, Any], name: str) -> Sequence[Any]:
+    blocks = message.get(name)
+    return blocks if isinstance(blocks, list) else ()
+
+
+def _may_reason(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "assistant"
 
 
 def _read_block(block: Any) -> str | None:

@@ -1,5 +1,6 @@
 """Responses in a shared store, so that any front can show and continue them."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,7 +8,9 @@ from dataclasses import dataclass
 from server.dialects.responses.store import Json, ResponseStore, StoredResponse
 from server.store.shared_store import SharedStore, StoreEntry
 
-RESPONSES, ITEMS = "response", "item"
+RESPONSES, ITEM_COPIES, ITEMS = "response", "item-copy", "item"
+"""The spaces of the store. A long conversation has the same items in many responses. So an item is
+stored once, by the hash of its JSON, and a copy is only this hash, by the id of its response."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,11 @@ class SharedResponses(ResponseStore):
         value = {"response": stored.response, "context": stored.context, "size": stored.size}
         entries: list[StoreEntry] = []
         for item in stored.conversation:
+            packed_item = _pack(item)
+            hash = hashlib.sha256(packed_item).hexdigest()
             place = _OwnedId(stored.owner, item["id"])
-            entries.append(StoreEntry(ITEMS, place.key, _pack(item), field=id))
+            entries.append(StoreEntry(ITEMS, _OwnedId(stored.owner, hash).key, packed_item))
+            entries.append(StoreEntry(ITEM_COPIES, place.key, hash.encode(), field=id))
         entries.append(StoreEntry(RESPONSES, _OwnedId(stored.owner, id).key, _pack(value)))
         self._store.write(*entries)
 
@@ -60,16 +66,32 @@ class SharedResponses(ResponseStore):
         return self._store.delete(RESPONSES, _OwnedId(owner, id).key)
 
     def find_items(self, owner: str, ids: Iterable[str]) -> Mapping[str, Json]:
-        found = dict[str, Json]()
-        for id in ids:
-            copies = self._store.read(ITEMS, _OwnedId(owner, id).key)
-            living = [response for response in copies if self._has(owner, response)]
-            if living:
-                found[id] = json.loads(copies[living[-1]])
-        return found
+        packed = dict[str, bytes]()
+        size = 0
+        living = dict[str, bool]()  # by the id of a response
+        for id in dict.fromkeys(ids):
+            hash = self._find_newest(owner, id, living)
+            item = None if hash is None else self._store.read(ITEMS, _OwnedId(owner, hash).key)
+            if item:
+                packed[id] = item[""]
+                size += len(packed[id])
+                self._check_read(size, count=len(packed))
+        return {id: json.loads(item) for id, item in packed.items()}
 
-    def _has(self, owner: str, id: str) -> bool:
-        return bool(self._store.read(RESPONSES, _OwnedId(owner, id).key))
+    def _find_newest(self, owner: str, id: str, living: dict[str, bool]) -> str | None:
+        """Returns the hash of the newest copy of an item whose response is still stored; None:
+        there is none.
+
+        Args:
+            living: whether responses are still stored; filled.
+        """
+        copies = self._store.read(ITEM_COPIES, _OwnedId(owner, id).key)
+        for response, hash in reversed(copies.items()):
+            if response not in living:
+                living[response] = self._store.exists(RESPONSES, _OwnedId(owner, response).key)
+            if living[response]:
+                return hash.decode()
+        return None
 
 
 def _pack(value: object) -> bytes:

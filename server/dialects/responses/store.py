@@ -41,7 +41,7 @@ class StoredResponse:
 
 ITEM_BYTES = 300  # of the index entry of an item, besides its JSON
 READ_AT_ONCE = 4
-"""The part of the store, as 1 in so many, that one request may refer to in several responses."""
+"""The part of the store, as 1 in so many, that may be read to find the items of one request."""
 
 
 def pack(value: Any) -> bytes:
@@ -174,7 +174,7 @@ class ResponseStore:
         """Returns the owner's stored items with these ids; of several with one id, the newest.
 
         Raises:
-            HttpError: the responses that have them are too large together.
+            HttpError: the responses that have them, or the items, are too large together.
         """
         wanted = dict[str, set[str]]()  # by the response that has them
         kept = list[_PackedResponse]()
@@ -184,15 +184,27 @@ class ResponseStore:
                     wanted.setdefault(next(reversed(copies)), set()).add(id)
             kept += [self._kept[owner, response] for response in wanted]
         size = sum(packed.size for packed in kept)
-        if len(kept) > 1 and size > self._max_read:
-            message = (
-                f"the items are in responses that have {size:,} bytes together, the limit is "
-                f"{self._max_read:,}: send items themselves, or use previous_response_id"
-            )
-            raise HttpError(400, message, "too_large", where="/input")
+        self._check_read(size, count=len(kept))
         found = dict[str, Json]()
         for packed, items in zip(kept, wanted.values(), strict=True):
             for item in packed.unpack().conversation:
                 if item["id"] in items:
                     found[item["id"]] = item
         return found
+
+    def _check_read(self, size: int, *, count: int) -> None:
+        """Refuses to read too much for one request.
+
+        Args:
+            size: bytes of what has to be read to find the items.
+            count: of how many stored values. A single one may have any size.
+
+        Raises:
+            HttpError: it is too much.
+        """
+        if count > 1 and size > self._max_read:
+            message = (
+                f"the stored values with the items have {size:,} bytes together, the limit is "
+                f"{self._max_read:,}: send items themselves, or use previous_response_id"
+            )
+            raise HttpError(400, message, "too_large", where="/input")

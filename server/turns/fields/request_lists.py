@@ -2,7 +2,7 @@
 each error of a list, with a thousand times the memory of its text."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, LiteralString, TypeAlias
 
 from pydantic import Field, StrictInt, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
@@ -11,6 +11,10 @@ Objects: TypeAlias = Annotated[list[dict[str, Any]], Field(fail_fast=True)]
 Texts: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
 Numbers: TypeAlias = Annotated[list[StrictInt], Field(fail_fast=True)]
 NumberLists: TypeAlias = Annotated[list[Numbers], Field(fail_fast=True)]
+
+
+WRONG_VALUE: LiteralString = "wrong_value"
+"""The type of the error of `stop_at_first`. Its context has the key of the value, as `key`."""
 
 
 def stop_at_first(kind: Any) -> Callable[[Any], Any]:
@@ -28,8 +32,10 @@ def stop_at_first(kind: Any) -> Callable[[Any], Any]:
                     adapter.validate_python(value)
                 except ValidationError as error:
                     message = "the value of {name} is wrong: {reason}"
-                    details = {"name": repr(name)[:100], "reason": error.errors()[0]["msg"]}
-                    raise PydanticCustomError("wrong_value", message, details) from None
+                    # A union has one error for each of its types.
+                    reasons = ", or: ".join(one["msg"] for one in error.errors())
+                    details = {"name": repr(name)[:100], "reason": reasons, "key": name}
+                    raise PydanticCustomError(WRONG_VALUE, message, details) from None
         return given
 
     return check

@@ -125,6 +125,14 @@ def test_parts_of_text_and_other_names_of_reasoning() -> None:
         assert ask(model, {"role": "assistant", "reasoning": "ab"})[0].reasoning == "c"
 
 
+def test_reasoning_alone_has_begun_no_answer() -> None:
+    """The answer has the numbers of its schema, as without a prefill."""
+    format = {"type": "json_schema", "json_schema": {"schema": {"type": "integer"}}}
+    with scripted("<think>\nabc\n</think>\n\n7.0") as model:
+        reply, events = ask(model, begun("", "ab"), response_format=format)
+        assert reply.content == told(events)[0] == "7"
+
+
 BAD: list[tuple[list[Any], dict[str, Any], str, str]] = [
     ([USER], {}, "/messages/0", "of 'user'"),
     ([begun("a")], {}, "/messages", "nothing before"),

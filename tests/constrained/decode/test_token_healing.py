@@ -28,7 +28,21 @@ from constrained.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_
 from grammars.turn import ContentDelta
 from tests.templates import HERMES, PING
 
-WORDS = ("Hello", " wor", " world", "wor", "ld", " w", "lo", "<tool", "_call>", '{"', '": ')
+WORDS = (
+    "Hello",
+    " wor",
+    " world",
+    "wor",
+    "ld",
+    " w",
+    "lo",
+    "<tool",
+    "_call>",
+    '{"',
+    '": ',
+    '\n{"',
+    " [1",
+)
 MARKERS = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>")
 USER = {"role": "user", "content": "Hi."}
 
@@ -98,6 +112,17 @@ def test_a_text_that_the_model_would_not_have_gone_on_with() -> None:
     reply, _ = go_on("Hello world!", "Hel lo")
     assert reply.finish_reason == "stop"
     assert reply.content == ""
+
+
+@pytest.mark.parametrize("text", ["\n{", '\n{"', "{", " [", "\n[1", "\n\n-"])
+def test_an_answer_that_the_client_has_begun_goes_on(text: str) -> None:
+    """The model writes all of the prefill again, which begins with white space."""
+    answer = {"anyOf": [{"type": ["integer", "array"]}, {"type": "object"}]}
+    format = {"type": "json_schema", "json_schema": {"schema": answer}}
+    whole = {"{": '{"a": 1}', "[": "[1.5]", "-": "-12"}[text.strip()[0]]
+    script = text[: len(text) - len(text.lstrip())] + whole
+    reply, _ = go_on(script, text, response_format=format)
+    assert text + reply.content == script
 
 
 def test_text_does_not_become_a_marker() -> None:

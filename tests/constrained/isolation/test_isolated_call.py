@@ -9,15 +9,21 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from constrained.agent.actions import execute_call
 from constrained.agent.outcome import Outcome
 from constrained.agent.run import run
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.isolation.isolated_call import IsolatedError, Isolation
+from constrained.isolation.isolated_call import (
+    IsolatedError,
+    IsolatedImportError,
+    Isolation,
+)
 from constrained.tools.execution import acall_function, call_function
 from constrained.tools.functions import FunctionTool
 from grammars.byte_cache import MIB
@@ -36,28 +42,58 @@ def isolate(function: Any, **bounds: Any) -> FunctionTool:
     return FunctionTool.from_function(function, isolate=isolation)
 
 
-UNGUARDED = """
-from constrained.isolation.isolated_call import (
-    IsolatedCall, IsolatedError, Isolation, refuse_at_import,
-)
+MODULE = """
+from constrained.isolation.isolated_call import refuse_at_import
+
+def start():
+    refuse_at_import()
 
 def act():
     return 1
 
-refuse_at_import()
-try:
-    print(IsolatedCall(act, Isolation()).result())
-except IsolatedError as e:
-    print(e)
+start()
 """
+UNGUARDED = """
+from constrained.isolation.isolated_call import IsolatedCall, IsolatedImportError, Isolation
+from module import act, start
+
+if True:
+    start()
+    try:
+        print(IsolatedCall(act, Isolation()).result())
+    except IsolatedImportError as e:
+        print(e)
+"""
+GUARDED = UNGUARDED.replace("if True", "if __name__ == '__main__'")
 
 
-def test_a_program_without_a_guard_is_not_run_again(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(UNGUARDED)
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
-    assert done.stdout == "RuntimeError: the process of the tool ended with code 1\n"
-    assert "Put what the program does below `if __name__" in done.stderr
+@pytest.mark.parametrize(
+    ("program", "printed", "reported"),
+    [
+        (UNGUARDED, "ended with code 1 before the function began", "Put what the program does"),
+        (GUARDED, "1\n", ""),
+    ],
+)
+def test_a_program_without_a_guard_is_not_run_again(
+    tmp_path: Path, program: str, printed: str, reported: str
+) -> None:
+    """The modules that it imports work in the other process, too."""
+    (tmp_path / "module.py").write_text(MODULE)
+    (tmp_path / "program.py").write_text(program)
+    command = [sys.executable, tmp_path / "program.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert printed in done.stdout
+    assert reported in done.stderr
+
+
+def test_a_program_that_cannot_be_imported_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no error that the model could mend."""
+    module = ModuleType("only_here")
+    exec("def ping(): ...", module.__dict__)
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    with pytest.raises(IsolatedImportError, match="could not import this program") as caught:
+        execute_call(ToolCall("ping", {}), [isolate(module.ping)])
+    assert "__main__" in (caught.value.hint or "")
 
 
 def test_it_is_another_process() -> None:

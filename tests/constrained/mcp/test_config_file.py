@@ -84,6 +84,7 @@ def server(**fields: Any) -> dict[str, Any]:
         (server(url="ftp://x"), "/mcpServers/a~1b/url", "is no http:// or https://"),
         (server(command="${NOT_THERE}"), "/mcpServers/a~1b/command", "NOT_THERE is not set"),
         (server(command="${a:b}"), "/mcpServers/a~1b/command", "${a:b} is not known"),
+        (server(command="x", args=["${A:-${B}}"]), "/mcpServers/a~1b/args/0", "begin a variable"),
         (server(command="${input:x}"), "/mcpServers/a~1b/command", "no input 'x'"),
         (server(cwd="${workspaceFolder}", command="x"), "/mcpServers/a~1b/cwd", "VS Code alone"),
         (CODE, "/servers/web/headers/Authorization", "nobody is asked for the input 'api-key'"),

@@ -79,7 +79,7 @@ def test_a_json_answer_is_read() -> None:
     answer = read_response_format({"type": "json_schema", "schema": {"enum": ["red", 7]}})
     with writes(' "red"') as model:
         reply = model.complete([model.compile_text("Say:", answer)], sampling=GREEDY)[0]
-        assert (reply.content, reply.parsed) == ('"red"', "red")
+        assert (reply.content, reply.parsed) == (' "red"', "red")
         short = model.complete([model.compile_text("Say:", answer)], max_tokens=6)[0]
         assert short.parsed in ("red", 7)
         with pytest.raises(RequestError, match="max_tokens"):

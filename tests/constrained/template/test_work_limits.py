@@ -4,6 +4,7 @@ import pytest
 
 from constrained.errors import AbandonedError
 from constrained.template.chat_template import ChatTemplate
+from constrained.template.sandbox import CountingEnvironment
 from constrained.template.work_limits import (
     TemplateLimitError,
     check_integer,
@@ -103,3 +104,58 @@ def test_a_rendering_that_nobody_waits_for_ends() -> None:
 
     with pytest.raises(AbandonedError), stop_when(leave):
         template.render([{"role": "user", "content": "Hello"}])
+
+
+@pytest.mark.parametrize(
+    ("call", "written"),
+    [
+        ("'é'.encode()|length", "2"),
+        ("'é'.encode('UTF_8', 'strict')|length", "2"),
+        ("'é'.encode(encoding='latin-1')|length", "1"),
+        ("'aé'.encode('ascii', errors='ignore').decode('us-ascii')", "a"),
+        ("'é'.encode('punycode')", None),
+        ("'é'.encode('-punycode')", None),
+        ("'é'.encode(encoding='punycodeé')", None),
+        ("'é'.encode('encodings.idna')", None),
+        ("'9'.encode().decode('punycode')", None),
+        ("'9'.encode().decode('utf-8', 'namereplace')", None),
+        ("'é'.encode(5)", None),
+    ],
+)
+def test_templates_use_encodings_that_take_linear_time(call: str, written: str | None) -> None:
+    template = ChatTemplate("{{ " + call + " }}")
+    messages = [{"role": "user", "content": "Hello"}]
+    if written is None:
+        with pytest.raises(TemplateLimitError, match="it may be one of"):
+            template.render(messages)
+    else:
+        assert str(template.render(messages)) == written
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_counted"),
+    [
+        ("(1, 2)", True),
+        ("('a', (1, 2))", True),
+        ("((1,), (2,))", True),
+        ("range(2)", True),
+        ("2305843009213693951", True),
+        ("('a', 2)", False),
+        ("2", False),
+        ("'a'", False),
+    ],
+)
+@pytest.mark.parametrize("use", ["{{ {KEY: 1}|length }}", "{{ [KEY]|unique|list|length }}"])
+def test_values_whose_hash_can_be_chosen_cost_more(use: str, keys: str, is_counted: bool) -> None:
+    """A set of n values with the same hash takes n * n steps to make."""
+    environment = CountingEnvironment()
+    environment.count_filters()
+    template = environment.from_string(use.replace("KEY", keys))
+    with limit_work(4_000):
+        assert template.render() == "1"
+    if is_counted:
+        with pytest.raises(TemplateLimitError), limit_work(900):
+            template.render()
+    else:
+        with limit_work(900):
+            template.render()

@@ -142,6 +142,10 @@ def test_a_number_below_its_minimum_is_an_error_with_the_name_of_the_option(
         with pytest.raises(SystemExit):
             read(f"{option}={wrong}")
         assert re.search(f"{option}: must be . or more, is {wrong}", capsys.readouterr().err)
+    for option, wrong in (("--idle-timeout", "inf"), ("--drain", "1e12")):
+        with pytest.raises(SystemExit):
+            read(f"{option}={wrong}")
+        assert f"{option}: must be 1,000,000,000 or less, is {wrong}" in capsys.readouterr().err
 
 
 def test_minus_one_is_any_repetition() -> None:

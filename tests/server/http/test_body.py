@@ -92,11 +92,11 @@ WRONG = [
     (CHAT, {"stop": 1}, "/stop"),
     (CHAT, {"temperature": -1}, "/temperature"),
     (CHAT, {"stream_options": {"include_usage": "x"}}, "/stream_options/include_usage"),
-    (CHAT, {"logit_bias": {"1": "x"}}, "/logit_bias"),
+    (CHAT, {"logit_bias": {"1": "x"}}, "/logit_bias/1"),
     ("/v1/completions", {"prompt": [1, 2, "a"]}, "/prompt/2"),
     ("/v1/completions", {"prompt": [[1], [2, "a"]]}, "/prompt/1/1"),
     ("/v1/responses", {"input": [{}, 1]}, "/input/1"),
-    ("/v1/responses", {"metadata": {"a": 1}}, "/metadata"),
+    ("/v1/responses", {"metadata": {"a": 1}}, "/metadata/a"),
     ("/detokenize", {"tokens": [1, "a"]}, "/tokens/1"),
 ]
 

@@ -124,13 +124,15 @@ def test_options_and_unknown_paths() -> None:
         ("/v1/messages/batches", "/v1/batches"),
         ("/v1/complete", "/v1/messages"),
         ("/v1beta/models/demo:generateContent", "/v1/chat/completions"),
+        ("/v1beta/models/gemini-2.5:countTokens", "/v1/chat/completions"),
         ("/v1/assistantships", "/docs"),
     ],
 )
 def test_the_error_of_an_api_of_other_servers_says_what_there_is(path: str, advice: str) -> None:
-    explained = explain_unknown_path(path, "POST", ALL_ROUTERS)
-    assert advice in explained
-    assert "base URL" not in explained
+    for method in ("POST", "GET"):
+        explained = explain_unknown_path(path, method, ALL_ROUTERS)
+        assert advice in explained
+        assert "base URL" not in explained
 
 
 def test_a_base_url_may_have_a_slash_too_many() -> None:

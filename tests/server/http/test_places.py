@@ -47,7 +47,7 @@ PLACES: list[tuple[type[BaseModel], dict[str, Any], str]] = [
     (ChatRequest, {"structured_outputs": {"json": 1}}, "/structured_outputs/json"),
     (ChatRequest, {"tool_choice": 7}, "/tool_choice"),
     (ChatRequest, {"tools": [{}, 1]}, "/tools/1"),
-    (ChatRequest, {"logit_bias": {"list[any]": "x"}}, "/logit_bias"),
+    (ChatRequest, {"logit_bias": {"list[any]": "x"}}, "/logit_bias/list[any]"),
     (ChatRequest, {"logit_bias": 3}, "/logit_bias"),
     (ChatRequest, {"stop": [1]}, "/stop/0"),
     (

@@ -1,5 +1,6 @@
 """Stores: what one process writes, the others read; what is in them is bounded."""
 
+import json
 import stat
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from constrained.errors import RequestError
 from server.dialects.responses.shared_responses import SharedResponses
 from server.dialects.responses.store import StoredResponse, pack
+from server.errors import HttpError
 from server.store.shared_marks import StoredDates, StoredIds
 from server.store.shared_store import BestEffortStore, SharedStore, StoreEntry, StoreError
 from server.store.sqlite_store import SqliteStore
@@ -51,6 +53,7 @@ def test_what_one_process_writes_another_one_reads(pair: Pair) -> None:
     other.write(StoreEntry("a", "key", b"\0\xff", field="x"))
     assert list(one.read("a", "key").items()) == [("y", b"2"), ("x", b"\0\xff")]
     assert one.read("b", "key") == {}
+    assert (one.exists("a", "key"), one.exists("b", "key")) == (True, False)
     assert one.delete("a", "key")
     assert not other.delete("a", "key")
     assert other.read("a", "key") == {}
@@ -87,6 +90,33 @@ def test_any_front_goes_on_with_a_response(pair: Pair) -> None:
     assert other.delete("alice", "resp_1")
     assert one.get("alice", "resp_1") is None
     assert one.find_items("alice", ["item-0"]) == {}
+
+
+@each_store
+def test_items_of_a_long_conversation_are_read_once(pair: Pair) -> None:
+    """Not once for each response that they are in; and the newest copy counts, as in memory."""
+    texts = "x" * 100
+    context: list[dict[str, str]] = []
+    responses = SharedResponses(pair[0], max_bytes=100_000)
+    for number in range(8):
+        context.append({"id": f"long-{number}", "text": texts})
+        responses.put(StoredResponse({"id": f"r{number}", "output": []}, (*context,), "carol", 999))
+    responses.put(make_changed("r-new", "carol", text="new"))
+    responses.put(make_changed("r-gone", "carol", text="gone"))
+    responses.delete("carol", "r-gone")
+    ids = [item["id"] for item in context]
+    assert responses.find_items("carol", ids)["long-0"]["text"] == "new"
+    whole = sum(len(json.dumps(item)) for item in context)
+    bounded = SharedResponses(pair[1], max_bytes=4 * whole)
+    assert len(bounded.find_items("carol", [*ids, *ids])) == 8
+    bounded = SharedResponses(pair[1], max_bytes=whole)
+    with pytest.raises(HttpError, match="together, the limit is"):
+        bounded.find_items("carol", ids)
+    assert len(bounded.find_items("carol", ids[1:2])) == 1
+
+
+def make_changed(id: str, owner: str, *, text: str) -> StoredResponse:
+    return StoredResponse({"id": id, "output": []}, ({"id": "long-0", "text": text},), owner, 99)
 
 
 @each_store

@@ -214,6 +214,12 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"logit_bias": [[65, 1], [True, 1]]}, "/logit_bias/1", "pair"),
     ({"logit_bias": [[65, True]]}, "/logit_bias/0", "or false"),
     ({"logit_bias": {"65": True}}, "/logit_bias/65", "or false"),
+    ({"logit_bias": {"65": 1, "66": "abc"}}, "/logit_bias/66", "number"),
+    (
+        {"logit_bias": {"66": [1]}},
+        "/logit_bias/66",
+        "valid boolean, or: Input should be a valid num",
+    ),
     ({"logit_bias": [["", 1]]}, "/logit_bias/0", "token"),
     ({"logit_bias": [["A", 1], [65, 2]]}, "/logit_bias", "two biases"),
     ({"logit_bias": {"99999": 1}}, "/logit_bias/99999", "token"),

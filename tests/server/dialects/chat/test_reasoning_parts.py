@@ -87,6 +87,8 @@ BLOCKS = {
     ],
 }
 
+THOUGHTS = {"thinking_blocks": [{"type": "thinking", "thinking": "Hm."}]}
+
 
 @pytest.mark.parametrize(
     ("message", "reasoning", "unread"),
@@ -101,13 +103,17 @@ BLOCKS = {
         ({"reasoning_details": [HIDDEN, "x"]}, None, ["m/reasoning_details/0 (redacted_thinking)",
                                                       "m/reasoning_details/1 (None)"]),
         ({"reasoning_details": None, "thinking_blocks": "x"}, None, []),
+        ({**BLOCKS, **THOUGHTS}, "Hm.", ["m/reasoning_details/2 (reasoning.encrypted)"]),
+        ({"reasoning_details": [HIDDEN], **THOUGHTS}, "Hm.",
+         ["m/reasoning_details/0 (redacted_thinking)"]),
+        ({"role": "user", **THOUGHTS}, None, ["m/thinking_blocks/0 (thinking)"]),
     ],
 )  # fmt: skip
 def test_blocks_beside_the_content_are_read_once(
     message: Json, reasoning: str | None, unread: list[str]
 ) -> None:
-    assert find_unread_blocks(message, "m") == unread
-    read = dict(message)
+    read = {"role": "assistant", **message}
+    assert find_unread_blocks(read, "m") == unread
     take_blocks(read)
     assert read_reasoning(read) == reasoning
     assert not {"reasoning_details", "thinking_blocks"} & set(read)
