@@ -261,3 +261,24 @@ def test_drafts_themselves_are_checked() -> None:
 )
 def test_the_keyword_of_a_pointer(where: str, keyword: str) -> None:
     assert find_keyword(where) == keyword
+
+
+@pytest.mark.parametrize(
+    "excluded",
+    [
+        {"allOf": [{"pattern": "^x-"}, {"pattern": "^(?!x-ok)"}]},
+        {"anyOf": [{"const": "b"}, {"allOf": [{"pattern": "^x-"}, {"pattern": "^(?!x-ok)"}]}]},
+        {"$ref": "#/$defs/inner", "pattern": "no$"},
+        {"not": {"anyOf": [{"pattern": "^[^x]"}, {"pattern": "ok$"}]}},
+    ],
+)
+def test_excluded_names_that_cannot_be_merged(excluded: Any) -> None:
+    """Inside a `not`, a keyword that is left out would exclude more."""
+    source = {**OBJECT, "propertyNames": {"not": excluded}}
+    source["$defs"] = {"inner": {"pattern": "^x-(?!y)"}}
+    schema = lower_open(source)
+    trial = InstanceTrial(schema)
+    for name in ("x-ok", "x-no", "x-y-no", "a", "b", "x", "xok"):
+        is_valid = schema.admits({name: 1})
+        assert trial.find_refusal({name: 1}) is None or not is_valid, name
+        assert is_valid or trial.find_refusal({name: 1}) is not None or checked(schema), name
