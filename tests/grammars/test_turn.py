@@ -96,6 +96,7 @@ def test_names_between_tags() -> None:
 BLOCK = HERMES.reasoning
 LONE_CLOSER = replace(BLOCK, starts_closed=True) if BLOCK else None
 EMPTY_BLOCK = replace(BLOCK, empty="<no></no>") if BLOCK else None
+TWO_WAYS = replace(BLOCK, empty="<no></no>", starts_closed=True) if BLOCK else None
 
 
 @pytest.mark.parametrize(
@@ -104,11 +105,12 @@ EMPTY_BLOCK = replace(BLOCK, empty="<no></no>") if BLOCK else None
         (BLOCK, State(), Think.OPTIONAL, ReasoningStart(may_open=True)),
         (BLOCK, State(), Think.REQUIRED, ReasoningStart(may_open=True, must_open=True)),
         (BLOCK, State(), Think.FORBIDDEN, ReasoningStart()),
-        (LONE_CLOSER, State(), Think.OPTIONAL, ReasoningStart(may_open=True, instead="</think>")),
-        (LONE_CLOSER, State(), Think.FORBIDDEN, ReasoningStart(instead="</think>")),
-        (EMPTY_BLOCK, State(), Think.FORBIDDEN, ReasoningStart(instead="<no></no>")),
-        (EMPTY_BLOCK, State(Start.CLOSED), Think.OPTIONAL, ReasoningStart(instead="</think>")),
-        (BLOCK, State(Start.CLOSED), Think.OPTIONAL, ReasoningStart(instead="</think>")),
+        (LONE_CLOSER, State(), Think.OPTIONAL, ReasoningStart(may_open=True, instead=("</think>",))),
+        (LONE_CLOSER, State(), Think.FORBIDDEN, ReasoningStart(instead=("</think>",))),
+        (TWO_WAYS, State(), Think.FORBIDDEN, ReasoningStart(instead=("<no></no>", "</think>"))),
+        (EMPTY_BLOCK, State(), Think.FORBIDDEN, ReasoningStart(instead=("<no></no>",))),
+        (EMPTY_BLOCK, State(Start.CLOSED), Think.OPTIONAL, ReasoningStart(instead=("</think>",))),
+        (BLOCK, State(Start.CLOSED), Think.OPTIONAL, ReasoningStart(instead=("</think>",))),
         (BLOCK, State(Start.CLOSED, lead="<"), Think.OPTIONAL, ReasoningStart()),
         (BLOCK, State(Start.OPEN), Think.OPTIONAL, ReasoningStart(is_open=True)),
         (
@@ -124,5 +126,5 @@ def test_what_a_turn_may_begin_with(
     block: Reasoning | None, state: State, think: Think, expected: ReasoningStart
 ) -> None:
     assert find_reasoning_start(block, state, think) == expected
-    without = replace(expected, instead="")
+    without = replace(expected, instead=())
     assert find_reasoning_start(block, state, think, has_answer=True) == without
