@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from constrained.replay.instances import InstanceTrial
@@ -279,6 +280,8 @@ def test_excluded_names_that_cannot_be_merged(excluded: Any) -> None:
     schema = lower_open(source)
     trial = InstanceTrial(schema)
     for name in ("x-ok", "x-no", "x-y-no", "a", "b", "x", "xok"):
-        is_valid = schema.admits({name: 1})
-        assert trial.find_refusal({name: 1}) is None or not is_valid, name
-        assert is_valid or trial.find_refusal({name: 1}) is not None or checked(schema), name
+        is_taken = trial.find_refusal({name: 1}) is None
+        if jsonschema_rs.is_valid(source, {name: 1}):
+            assert is_taken, name
+        else:
+            assert not is_taken or checked(schema), name
