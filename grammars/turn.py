@@ -306,15 +306,15 @@ class ReasoningStart:
         closes_at_once: its closer comes next, without any text.
         may_open: the opener may come.
         must_open: it has to.
-        instead: what may come instead of a block; "": nothing. Some models write the closer once
-            more after a prompt that has closed the block, or a lone closer or an empty block.
+        instead: the texts that may come instead of a block. Some models write the closer once more
+            after a prompt that has closed the block, or a lone closer or an empty block.
     """
 
     is_open: bool = False
     closes_at_once: bool = False
     may_open: bool = False
     must_open: bool = False
-    instead: str = ""
+    instead: tuple[str, ...] = ()
 
 
 def find_reasoning_start(
@@ -349,12 +349,12 @@ def find_reasoning_start(
     if block is None or state.lead:
         return ReasoningStart()
     if state.start is Start.CLOSED:
-        return ReasoningStart(instead="" if has_answer else block.closer.text)
+        return ReasoningStart(instead=() if has_answer else (block.closer.text,))
     is_required = think is Think.REQUIRED
     return ReasoningStart(
         may_open=think is not Think.FORBIDDEN,
         must_open=is_required,
-        instead="" if has_answer or is_required else block.skipped,
+        instead=() if has_answer or is_required else block.skipped,
     )
 
 

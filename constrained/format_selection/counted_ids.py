@@ -1,24 +1,29 @@
 """Ids of calls as the model writes them, for templates that write the ids of the messages.
 
 Kimi K2 was trained on ids that hold the name and count the calls (`functions.get_weather:0`). Its
-template writes whatever id a message has, and clients send ids of other servers (`call_8Kx2...`).
+template writes whatever id a message has, and clients send ids of other servers (`call_8Kx2...`),
+the same id twice, or none.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from constrained.errors import TemplateError
 from constrained.messages import normalise
 from constrained.template.chat_template import ChatTemplate
 from grammars.wire.format import CallIndex, Format
 from grammars.wire.variants import Handle
 
 Message = Mapping[str, Any]
+_FORM = 'Write {"id": "call_1", "type": "function", "function": {...}}'
 
 
 class CountedIdTemplate(ChatTemplate):
     """A chat template that gets the ids of calls and results in the form of the model.
 
-    If an id of the conversation has another form, all calls are numbered anew, from 0.
+    If an id of the conversation has another form, all calls are numbered anew, from 0. Results
+    without an id, and those of calls that share one, belong to the calls in their order.
 
     Args:
         template: writes the conversation.
@@ -39,40 +44,103 @@ class CountedIdTemplate(ChatTemplate):
         add_generation_prompt: bool = True,
         **kwargs: Any,
     ) -> str:
-        """As in `ChatTemplate.render`."""
+        """As in `ChatTemplate.render`.
+
+        Raises:
+            TemplateError: also if a call is no object, or an id is no text.
+        """
         with self.failures():
             written = self._number(normalise(messages))
         return super().render(written, tools, add_generation_prompt=add_generation_prompt, **kwargs)
 
     def _number(self, messages: Sequence[Message]) -> Sequence[Message]:
         calls: list[Message] = []
-        for message in messages:
-            calls += message.get("tool_calls") or ()
-        if all(self._is_own(call) for call in calls):
-            return messages
+        for place, message in enumerate(messages):
+            _check_ids(message, f"/messages/{place}")
+            calls += message.get("tool_calls", ())
+        is_own = all(self._is_own(call) for call in calls)
         numbered: list[Message] = []
         count = 0
-        ids: dict[Any, str] = {}  # of the messages, each with the id of its last call
+        results = _ResultIds()
         for message in messages:
-            if written := message.get("tool_calls"):
+            if "tool_calls" in message:
                 own: list[Message] = []
-                for call in written:
-                    ids[call.get("id")] = self._pattern.format(name=_read_name(call), index=count)
-                    own.append({**call, "id": ids[call.get("id")]})
+                for call in message["tool_calls"]:
+                    id = self._pattern.format(name=_read_name(call), index=count)
+                    own.append(call if is_own else {**call, "id": id})
                     count += 1
+                results.expect(message["tool_calls"], own)
                 message = {**message, "tool_calls": own}
-            elif message.get("tool_call_id") in ids:
-                message = {**message, "tool_call_id": ids[message["tool_call_id"]]}
+            elif message["role"] == "tool":
+                id = results.find(message.get("tool_call_id"))
+                message = message if id is None else {**message, "tool_call_id": id}
             numbered.append(message)
         return numbered
 
     def _is_own(self, call: Message) -> bool:
         """Returns whether the id of a call has a form that the model writes."""
         for handle in self._handles:
-            _, id = handle.read(str(call.get("id")), (_read_name(call),)) or ("", None)
+            _, id = handle.read(call.get("id") or "", (_read_name(call),)) or ("", None)
             if id is not None:
                 return True
         return False
+
+
+class _ResultIds:
+    """Finds the id in the form of the model for each result of a conversation."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        self._own: list[str] = []
+        self._in_order = deque[int]()  # calls of the last turn, as places in `_own`
+        self._by_id: dict[str, deque[int]] = {}
+        self._taken = set[int]()
+
+    def expect(self, calls: Sequence[Message], own: Sequence[Message]) -> None:
+        """Results of these calls follow.
+
+        Args:
+            calls: as the client writes them.
+            own: the same, with ids in the form of the model.
+        """
+        self._own = [call["id"] for call in own]
+        self._in_order = deque(range(len(own)))
+        self._by_id = {}
+        self._taken = set()
+        for place, call in enumerate(calls):
+            if id := call.get("id"):
+                self._known[id] = self._own[place]
+                self._by_id.setdefault(id, deque()).append(place)
+
+    def find(self, id: str | None) -> str | None:
+        """Returns the id of the call that a result belongs to; None if there is no such call. Of
+        several calls with its id, and if it has none, it is the first one without a result.
+
+        Args:
+            id: the id as the client writes it.
+        """
+        waiting = self._by_id.get(id, deque()) if id else self._in_order
+        while waiting:
+            place = waiting.popleft()
+            if place not in self._taken:
+                self._taken.add(place)
+                return self._own[place]
+        return self._known.get(id) if id else None
+
+
+def _check_ids(message: Message, where: str) -> None:
+    """Raises TemplateError if a call is no object, or an id is no text."""
+    for place, call in enumerate(message.get("tool_calls", ())):
+        call_pointer = f"{where}/tool_calls/{place}"
+        if not isinstance(call, Mapping):
+            raise TemplateError("a call is not an object", where=call_pointer, hint=_FORM)
+        _check_id(call.get("id"), f"{call_pointer}/id")
+    _check_id(message.get("tool_call_id"), f"{where}/tool_call_id")
+
+
+def _check_id(id: object, where: str) -> None:
+    if id is not None and not isinstance(id, str):
+        raise TemplateError("the id of a call is not a string", where=where, hint=_FORM)
 
 
 def find_id_pattern(format: Format) -> str:

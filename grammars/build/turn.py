@@ -127,39 +127,59 @@ class _TurnRules:
         head = EMPTY
         if self._format.head and not self._state.lead:
             head = self._calls.spaced(self._format.head)
-        late = EMPTY
-        if self._state.header:
-            late = optional(self._calls.spaced(self._state.header))
-        return self._builder.build(sequence(late, self._write_reasoning(), head, body))
+        return self._builder.build(sequence(self._write_start(), head, body))
 
-    def _write_reasoning(self) -> Expression:
-        """Returns the part of the reasoning block that the prompt has not written."""
+    def _write_start(self) -> Expression:
+        """Returns the header that the prompt lacks, if the model may write it, and the part of the
+        reasoning block that the prompt has not written."""
         block, think, state = self._format.reasoning, self._policy.think, self._state
         if think is Think.REQUIRED:
             self._require_reasoning()
+        nothing = optional(self._calls.spaced(state.header)) if state.header else EMPTY
         if block is None:
-            return EMPTY
+            return nothing
         has_answer = self._policy.answer is not None
         start = find_reasoning_start(block, state, think, has_answer=has_answer)
         if start.is_open:
             inner = self._inner_pad(block, state.pad)
             if start.closes_at_once:
                 closer = self._calls.spaced(block.closer.text)
-                return sequence(inner, closer, self._pad(block.after))
-            return sequence(inner, self._reasoning_text(block))
-        closed = optional(self._calls.spaced(start.instead)) if start.instead else None
-        if not start.may_open:
-            return self._pad(state.pad) if closed is None else closed
-        whole = self._whole_reasoning(block)
+                return sequence(nothing, inner, closer, self._pad(block.after))
+            return sequence(nothing, inner, self._reasoning_text(block))
+        options = list(map(self._begin, start.instead))
+        if start.may_open:
+            inner = self._inner_pad(block, block.pad_open)
+            text = self._reasoning_text(block)
+            options.append(sequence(self._begin(block.opener.text), inner, text))
         if start.must_open:
-            return whole
-        return optional(whole) if closed is None else choice([whole, closed])
+            return choice(options)
+        if not start.may_open and not start.instead:
+            return sequence(nothing, self._pad(state.pad))
+        if nothing == EMPTY:
+            return optional(choice(options))
+        return choice([*options, nothing])
 
-    def _whole_reasoning(self, block: Reasoning) -> Expression:
-        """Returns the reasoning block from its opener on."""
-        text = self._reasoning_text(block)
-        inner = self._inner_pad(block, block.pad_open)
-        return sequence(self._calls.spaced(block.opener.text), inner, text)
+    def _begin(self, text: str) -> Expression:
+        """Returns an expression for a text at the beginning of the turn, perhaps after the header
+        that the prompt lacks."""
+        header, own = self._state.header, self._calls.spaced(text)
+        if not header:
+            return own
+        if self._begins_with_content:
+            # One text: the lexer would take the header alone for the beginning of the content.
+            return choice([own, self._calls.spaced(header + text)])
+        return sequence(optional(self._calls.spaced(header)), own)
+
+    @property
+    def _begins_with_content(self) -> bool:
+        """Whether any text may begin the turn."""
+        if self._must_call or self._policy.answer is not None or self._format.head:
+            return False
+        return any(not content.opener for content in self._format.contents)
+
+    @property
+    def _must_call(self) -> bool:
+        return bool(self._turn.tools) and self._policy.choice is Choice.REQUIRED
 
     def _require_reasoning(self) -> None:
         """Raises PolicyError if the turn can have no reasoning."""
@@ -192,9 +212,8 @@ class _TurnRules:
         """Returns an expression for content, calls, or both. If the request asks for an answer, the
         answer takes the place of the content."""
         tools, answer = self._turn.tools, self._policy.answer
-        must_call = bool(tools) and self._policy.choice is Choice.REQUIRED
         options: list[Expression] = []
-        if not must_call:
+        if not self._must_call:
             for way in self._format.contents:
                 options += self._content_alone(way)
         if tools and self._format.bare is not None:
@@ -214,7 +233,7 @@ class _TurnRules:
                 f"the prompt begins the turn with {self._state.lead!r}, but no allowed turn does"
             )
             raise PolicyError(message, hint=hint)
-        if must_call or answer is not None or self._state.lead:
+        if self._must_call or answer is not None or self._state.lead:
             return choice(options)
         if Content() in self._format.contents:  # content may be empty
             return choice(options)

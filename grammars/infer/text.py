@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from grammars.errors import DetectError
+from grammars.steps import WRITTEN, spend
 from grammars.wire.format import Fixed, Literal, Marker, Node
 
 N = TypeVar("N", bound=Node)
@@ -13,6 +14,7 @@ N = TypeVar("N", bound=Node)
 # `<tool_call>`, `<<call>>`; Mistral's `[TOOL_CALLS]`, `[[call]]`; LaTeX's `\begin{call}`.
 TAG = r"<<[^<>\s]+>>|<[^<>\s]+>|\[\[/?\w+\]\]|\[/?[A-Z][A-Z_]+\]|\\(?:begin|end)\{\w+\}"
 _TOKEN = re.compile(rf"{TAG}|\w+|.", re.DOTALL)
+_SPACES = re.compile(r"\s+")
 _NUMBER = re.compile(r"[0-9]+|.", re.DOTALL)
 # What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="`, `<call ` or
 # `<call_` up to the name; a word with a sign, such as `functools[` (Firefunction) or `Action:`
@@ -100,13 +102,15 @@ def _common(rows: Sequence[Sequence[str]]) -> list[str]:
 def skip_words(text: str, head: str) -> str | None:
     """Returns the rest of a text that begins with another one, whatever the white space between its
     signs is. None if it begins with something else."""
-    rest = text
+    spend(1 + len(head) // WRITTEN)
+    end = 0
     for sign in "".join(head.split()):
-        rest = rest.lstrip()
-        if not rest.startswith(sign):
+        spaces = _SPACES.match(text, end)
+        end = end if spaces is None else spaces.end()
+        if not text.startswith(sign, end):
             return None
-        rest = rest[len(sign) :]
-    return rest
+        end += 1
+    return text[end:]
 
 
 def leading_space(text: str) -> str:

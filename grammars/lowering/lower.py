@@ -30,6 +30,7 @@ from grammars.lowering.nodes.multiples import limit_multiples
 from grammars.lowering.nodes.overlap import find_overlaps
 from grammars.lowering.rewrite.conditions import Split, divide, find_split, is_exclusion
 from grammars.lowering.rewrite.flattening import Flattening
+from grammars.lowering.rewrite.patterns import limit_patterns
 from grammars.lowering.rewrite.presence import find_presence
 from grammars.schema.extent import find_long_part, measure_least
 from grammars.schema.nodes import (
@@ -56,6 +57,9 @@ ALTERNATIVES = frozenset(["allOf", "anyOf", "oneOf"])
 DECLARING = ALTERNATIVES | OPENNESS | {"$ref", "then", "else", "dependentSchemas"}
 """Keywords that declare properties, or may have schemas that do."""
 MAX_PARTS = 15_000  # subschemas of a schema, with conjunctions multiplied out
+MAX_PATTERN_STEPS = (
+    20_000  # for the patterns that are written for a schema; a pair takes about 1,000
+)
 MAX_SHORTEST_VALUE = 1_000_000  # characters of the shortest value
 
 
@@ -81,7 +85,8 @@ EFFORTS = (
 )
 """A schema that takes too many steps is lowered again with less effort. Alternatives multiply with
 those inside them and beside them. A reference to itself with other keywords beside it may be a new
-schema on each level. Of 2,500 real schemas, 20 need the second effort, and none the third."""
+schema on each level. The last effort writes no patterns (`limit_patterns`). Of 2,500 real schemas,
+20 need the second effort, and none the third."""
 _MULTIPLES = "too many digits for a mask together with the other alternatives"
 _DEEP = "too many conjunctions inside each other"
 _DRAFTS = ("http://json-schema.org/draft", "https://json-schema.org/draft")
@@ -157,10 +162,12 @@ def _lower_with_efforts(source: Json, *, close: bool, only_object: bool) -> Sche
     with limit_steps(EFFORTS[0].steps) as account:
         reading = _read(source)
     with pointing_to_origins(reading.origins):
-        for effort in earlier:
-            with suppress(StepsError), limit_steps(effort.steps - account.spent):
-                return _lower(reading, close=close, only_object=only_object, effort=effort)
-        with limit_steps(last.steps - account.spent):
+        with limit_patterns(MAX_PATTERN_STEPS):
+            for effort in earlier:
+                max_steps = effort.steps + MAX_PATTERN_STEPS - account.spent
+                with suppress(StepsError), limit_steps(max_steps):
+                    return _lower(reading, close=close, only_object=only_object, effort=effort)
+        with limit_patterns(0), limit_steps(last.steps - account.spent):
             return _lower(reading, close=close, only_object=only_object, effort=last)
 
 

@@ -255,9 +255,9 @@ class CallReader:
             raise NotACallError
         parts.name = name or parts.name
         parts.arguments = cast(dict[str, Json], arguments)
-        if not isinstance(node, JsonCall) or id is None:
+        if not isinstance(node, JsonCall) or id in (None, ""):
             return
-        if not isinstance(id, str | int):
+        if not isinstance(id, str | int) or isinstance(id, bool):
             raise NotACallError
         if isinstance(node.id, CallIndex):
             parts.counter, parts.index = node.id, str(id)
@@ -482,7 +482,7 @@ def _says_nothing(key: str, value: Json) -> bool:
         case "type":
             return value == "function"
         case "index":
-            return isinstance(value, int)
+            return isinstance(value, int) and not isinstance(value, bool)
         case _:
             return False
 

@@ -187,7 +187,7 @@ class Parser:
         if may_open and (yield from self._buffer.accept(opener)):
             self._in_block = True
             yield from self._buffer.skip(block.pad_open)
-        elif instead and (yield from self._buffer.accept(instead)):
+        elif instead and (yield from self._buffer.accept(*instead)):
             yield from self._buffer.skip(block.after)
         self._show(self._buffer.recorded())
         if self._start.may_open and not self._in_block and self._buffer.closed:

@@ -1,5 +1,6 @@
 """Complete deterministic automata, for writers that need every state."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,8 @@ from grammars.regex.expressions import (
     repeat,
 )
 from grammars.steps import spend
+
+_COUNTED = 8  # paths that are counted in a step
 
 
 class TooManyStatesError(ValueError):
@@ -170,17 +173,25 @@ def write_back(states: Sequence[DeterministicState], max_size: int) -> Expressio
             paths[number, edge.target] = _StatePath(CharacterClass(edge.characters), 1)
     left = set(range(len(states)))
     while left:
-        number = min(left, key=lambda state: (_count_paths(paths, state), state))
+        through = _count_paths(paths)
+        number = min(left, key=lambda state: (through[state], state))
         left.remove(number)
         _remove_state(paths, number, max_size)
     return paths.get((start, end), _NO_PATH).texts
 
 
-def _count_paths(paths: Mapping[tuple[int, int], _StatePath], state: int) -> int:
-    """Returns how many paths there would be through the state."""
-    incoming = sum(target == state != source for source, target in paths)
-    outgoing = sum(source == state != target for source, target in paths)
-    return incoming * outgoing
+def _count_paths(paths: Mapping[tuple[int, int], _StatePath]) -> Counter[int]:
+    """Returns how many paths there would be through each state."""
+    spend(1 + len(paths) // _COUNTED)
+    incoming, outgoing = Counter[int](), Counter[int]()
+    for source, target in paths:
+        if source != target:
+            outgoing[source] += 1
+            incoming[target] += 1
+    through = Counter[int]()
+    for state in incoming:
+        through[state] = incoming[state] * outgoing[state]
+    return through
 
 
 def _remove_state(paths: dict[tuple[int, int], _StatePath], state: int, max_size: int) -> None:

@@ -12,7 +12,7 @@ _SPACES = (
 _CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": _SPACES}
 _ANY = "(?s:.)"
 _ANYTHING = "(?s:.*)"
-_ANY_CASE = "(?i)"
+_ANY_CASE = re.compile(r"(?:\(\?i\))+")
 _NEWLINES = {"\n": r"\n", "\r": r"\r"}
 _TOKEN = re.compile(
     r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[ux]\{[0-9a-fA-F]+\}|[pP]\{[^{}\\]*\}|.)|\(\?<?[=!:]?|.",
@@ -33,15 +33,30 @@ def translate(pattern: str) -> str | None:
     Returns:
         Rust syntax, or None if a mask cannot enforce the pattern.
     """
-    if pattern.startswith(_ANY_CASE):
-        rest = translate(pattern.removeprefix(_ANY_CASE))
-        return None if rest is None else f"(?i:{rest})"
+    any_case = _ANY_CASE.match(pattern)
+    if any_case is None:
+        return _translate_plain(pattern)
+    regex = _translate_plain(pattern[any_case.end() :])
+    return None if regex is None else f"(?i:{regex})"
+
+
+def has_dot(pattern: str) -> bool:
+    """Returns whether the pattern has a dot that stands for any character."""
+    inside = False
+    for found in _TOKEN.finditer(pattern):
+        token = found[0]
+        if token == "." and not inside:
+            return True
+        inside = token != "]" if inside else token == "["
+    return False
+
+
+def _translate_plain(pattern: str) -> str | None:
+    """Translates a pattern that does not begin with `(?i)`."""
     branches: list[list[str]] = [[]]
     depth, inside, quantifiers = 0, False, 0
-    is_quantified, is_counting = (
-        False,
-        False,
-    )  # `a+`, but not `a++`, which validators read otherwise
+    is_quantified = False  # `a+`, but not `a++`, which validators read otherwise
+    is_counting = False
     takes_newlines = [False]  # whether a dot does (the flag `s`), in each group around
     for found in _TOKEN.finditer(pattern):  # other threads run between the steps
         token = found[0]

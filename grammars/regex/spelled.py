@@ -19,7 +19,6 @@ from grammars.regex.expressions import (
 )
 from grammars.regex.reader import UnreadableError, read
 from grammars.regex.texts import ANY, Texts
-from grammars.steps import StepsError, limit_steps
 
 _LETTERS = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _HEX = "[0-9a-fA-F]"
@@ -32,9 +31,9 @@ _NUMBERED = Characters.collect(
 misread (Go, C#, jinja), and all beyond ASCII (Python). Nobody escapes letters and digits."""
 _ASCII = Characters(((0, 0x7F),))
 _ASTRAL = 0x10000
-_MAX_STATES, _MAX_SIZE, _MAX_JOINING_STEPS = 30, 100, 2_000
-"""The limits for patterns that are joined: states of their automaton, sets of characters in the
-result, and steps of work."""
+_MAX_STATES, _MAX_SIZE = 100, 200
+"""The limits for patterns that are joined: states of their automaton, and sets of characters in the
+result. Beside a pattern of up to 64 characters, such as an identifier, there are 65 states."""
 _MAX_RANGES = 2_000
 """The maximum number of escaped ranges of a pattern: three times those of all letters."""
 
@@ -95,15 +94,17 @@ def _write_range(codes: tuple[int, int]) -> str:
 
 def write_together(texts: Texts) -> str | None:
     """Returns one regex for these texts, in Rust syntax and that of ECMA 262; None: there is no
-    text, or it would be too long."""
+    text, or it would be too long.
+
+    Raises:
+        StepsError: it takes more steps than the work may.
+    """
     try:
         parts = [read(part) for part in texts.parts or (ANY,)]
         parts += [complement(read(part)) for part in texts.without]
-        with limit_steps(_MAX_JOINING_STEPS):
-            states = determinize(intersect(parts), _MAX_STATES)
-            joined = write_back(states, _MAX_SIZE)
+        joined = write_back(determinize(intersect(parts), _MAX_STATES), _MAX_SIZE)
         return spell_expression(joined, _write_set)
-    except (UnreadableError, RecursionError, StepsError, TooManyStatesError):
+    except (UnreadableError, RecursionError, TooManyStatesError):
         return None
 
 

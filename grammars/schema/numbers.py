@@ -200,7 +200,7 @@ def has_no_number(node: Number) -> bool:
     low, high = node.bounds.get("minimum", -inf), node.bounds.get("maximum", inf)
     above = node.bounds.get("exclusiveMinimum", -inf)
     below = node.bounds.get("exclusiveMaximum", inf)
-    return max(low, above) > min(high, below) or high <= above or below <= low
+    return low > high or above >= min(high, below) or low >= below
 
 
 def find_step(node: Number) -> Fraction | None:

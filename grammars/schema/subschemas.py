@@ -26,6 +26,7 @@ SINGLES = frozenset(
     "propertyNames not if then else".split()
 )
 """Keywords whose value is a schema."""
+_DEPENDENT = "dependentRequired"  # not a keyword with schemas, but read as one for each key
 _HINT = "Use a local reference such as #/$defs/Name"
 _INDEX = re.compile("0|[1-9][0-9]{0,8}")  # no document has lists with more items
 
@@ -153,7 +154,8 @@ class DocumentSize(NamedTuple):
     Args:
         subschemas: the number of schemas in it, including itself and definitions without
             references.
-        pointers: the characters of the JSON pointers of all their keywords.
+        pointers: the characters of the JSON pointers of all their keywords, of the schemas that
+            have none (`true`, `{}`), and of the keys in `dependentRequired`.
     """
 
     subschemas: int
@@ -167,9 +169,13 @@ def measure_document(document: Json) -> DocumentSize:
     while queue:
         length, schema = queue.pop()
         subschemas += 1
-        if not is_object(schema):
+        if not is_object(schema) or not schema:
+            pointers += length
             continue
         pointers += length * len(schema)
+        dependent = schema.get(_DEPENDENT)
+        for key in dependent if is_object(dependent) else ():
+            pointers += length + len(f"/{_DEPENDENT}/{key}")
         for step, part in list_parts(schema):
             queue.append((length + step, part))
     return DocumentSize(subschemas, pointers)

@@ -128,9 +128,10 @@ class Reasoning:
         return tuple(node.text for node in (self.opener, self.closer) if isinstance(node, Marker))
 
     @property
-    def skipped(self) -> str:
-        """The text with which a turn without reasoning may begin; "" if there is none."""
-        return self.closer.text if self.starts_closed else self.empty
+    def skipped(self) -> tuple[str, ...]:
+        """The texts with which a turn without reasoning may begin."""
+        closer = self.closer.text if self.starts_closed else ""
+        return tuple(filter(None, (self.empty, closer)))
 
     @property
     def shown(self) -> tuple[str, str]:

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from grammars.build.turn import build_grammar
+from grammars.build.turn import build_grammar, build_turn
 from grammars.errors import Error, PolicyError, SchemaError, ToolError
 from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
+from grammars.ir.completion import Completer
 from grammars.lowering.lower import lower
+from grammars.parse.parser import parse
 from grammars.turn import (
     Choice,
     Policy,
@@ -17,6 +19,7 @@ from grammars.turn import (
     Think,
     Tool,
     ToolCall,
+    Turn,
     find_reasoning_start,
 )
 from grammars.wire.format import (
@@ -96,6 +99,8 @@ def test_names_between_tags() -> None:
 BLOCK = HERMES.reasoning
 LONE_CLOSER = replace(BLOCK, starts_closed=True) if BLOCK else None
 EMPTY_BLOCK = replace(BLOCK, empty="<no></no>") if BLOCK else None
+CLOSER = ("</think>",)
+TWO_WAYS = replace(BLOCK, empty="<no></no>", starts_closed=True) if BLOCK else None
 
 
 @pytest.mark.parametrize(
@@ -104,11 +109,12 @@ EMPTY_BLOCK = replace(BLOCK, empty="<no></no>") if BLOCK else None
         (BLOCK, State(), Think.OPTIONAL, ReasoningStart(may_open=True)),
         (BLOCK, State(), Think.REQUIRED, ReasoningStart(may_open=True, must_open=True)),
         (BLOCK, State(), Think.FORBIDDEN, ReasoningStart()),
-        (LONE_CLOSER, State(), Think.OPTIONAL, ReasoningStart(may_open=True, instead="</think>")),
-        (LONE_CLOSER, State(), Think.FORBIDDEN, ReasoningStart(instead="</think>")),
-        (EMPTY_BLOCK, State(), Think.FORBIDDEN, ReasoningStart(instead="<no></no>")),
-        (EMPTY_BLOCK, State(Start.CLOSED), Think.OPTIONAL, ReasoningStart(instead="</think>")),
-        (BLOCK, State(Start.CLOSED), Think.OPTIONAL, ReasoningStart(instead="</think>")),
+        (LONE_CLOSER, State(), Think.OPTIONAL, ReasoningStart(may_open=True, instead=CLOSER)),
+        (LONE_CLOSER, State(), Think.FORBIDDEN, ReasoningStart(instead=CLOSER)),
+        (TWO_WAYS, State(), Think.FORBIDDEN, ReasoningStart(instead=("<no></no>", "</think>"))),
+        (EMPTY_BLOCK, State(), Think.FORBIDDEN, ReasoningStart(instead=("<no></no>",))),
+        (EMPTY_BLOCK, State(Start.CLOSED), Think.OPTIONAL, ReasoningStart(instead=CLOSER)),
+        (BLOCK, State(Start.CLOSED), Think.OPTIONAL, ReasoningStart(instead=CLOSER)),
         (BLOCK, State(Start.CLOSED, lead="<"), Think.OPTIONAL, ReasoningStart()),
         (BLOCK, State(Start.OPEN), Think.OPTIONAL, ReasoningStart(is_open=True)),
         (
@@ -124,5 +130,14 @@ def test_what_a_turn_may_begin_with(
     block: Reasoning | None, state: State, think: Think, expected: ReasoningStart
 ) -> None:
     assert find_reasoning_start(block, state, think) == expected
-    without = replace(expected, instead="")
+    without = replace(expected, instead=())
     assert find_reasoning_start(block, state, think, has_answer=True) == without
+
+
+@pytest.mark.parametrize("start", ["<no></no>", "</think>", ""])
+@pytest.mark.parametrize("think", [Think.OPTIONAL, Think.FORBIDDEN])
+def test_a_turn_without_reasoning_may_begin_in_two_ways(start: str, think: Think) -> None:
+    format = replace(HERMES, reasoning=TWO_WAYS)
+    grammar = build_turn(format, [A], Policy(think=think))
+    assert Completer(grammar).complete(f"{start}It is.") is not None
+    assert parse(f"{start}It is.", format, [A]) == Turn("It is.")

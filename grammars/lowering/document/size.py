@@ -11,8 +11,8 @@ MAX_SUBSCHEMAS = 15_000
 them in one call, 2 to 4 us for each, during which all other threads wait. A higher limit alone
 would admit no more: FHIR R4 (15,364) takes 253,000 steps, and lowering may take 60,000."""
 MAX_POINTERS = 32_000_000
-"""Characters of the JSON pointers of all keywords of a document together. jsonschema-rs keeps all
-of them: a key of 900 kB around 3,000 other keys would take gigabytes."""
+"""Characters of the JSON pointers of all keywords and subschemas of a document together.
+jsonschema-rs keeps all of them: a key of 900 kB around 3,000 other keys would take gigabytes."""
 
 
 def limit_size(document: Json) -> None:

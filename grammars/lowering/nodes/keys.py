@@ -25,6 +25,9 @@ MAX_NAMES = 200
 MAX_SETS = 16
 """The limit for sets of undeclared keys."""
 
+MAX_NAME_STEPS = 10_000
+"""Steps of reading the `propertyNames` of one object, at most."""
+
 MAX_DIVISION_STEPS = 20_000
 """Steps of dividing the undeclared keys of one object, at most."""
 
@@ -114,7 +117,9 @@ def _find_others(
 ) -> ObjectKeys:
     """Groups the undeclared keys by the patterns that they match."""
     checked: dict[str, str] = {}
-    limits = read_names(names)
+    limits = None
+    with suppress(StepsError), limit_steps(MAX_NAME_STEPS):
+        limits = read_names(names)
     if limits is None:
         limits = FREE
         if patterns or rest is not False:

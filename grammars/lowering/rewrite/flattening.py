@@ -9,6 +9,7 @@ from grammars.lowering.keywords import as_list, is_idle
 from grammars.lowering.rewrite.merging import merge
 from grammars.lowering.rewrite.negation import Resolve
 from grammars.lowering.rewrite.unevaluated import state_evaluated
+from grammars.schema.nodes import Finding
 from grammars.schema.subschemas import Json, is_object, look_up, omit
 from grammars.steps import spend
 
@@ -53,19 +54,36 @@ class Flattening:
         names = schema.get("propertyNames")
         if not is_object(names):
             return schema
-        flat = self._flatten_name(names, f"{pointer}/propertyNames", _MAX_NAME_DEPTH)
+        names_pointer = f"{pointer}/propertyNames"
+        flat = self._flatten_name(names, names_pointer, depth=_MAX_NAME_DEPTH, is_negated=False)
         return {**schema, "propertyNames": flat}
 
-    def _flatten_name(self, schema: Json, pointer: str, depth: int) -> Json:
+    def _flatten_name(self, schema: Json, pointer: str, *, depth: int, is_negated: bool) -> Json:
+        """Flattens a schema of keys.
+
+        Args:
+            schema: the schema.
+            pointer: its JSON pointer.
+            depth: how many alternatives inside each other are flattened.
+            is_negated: it is inside a `not`. If it cannot be flattened without leaving anything
+                out, it is returned as it is: the `not` would refuse more keys.
+        """
         if not is_object(schema) or not depth:
             return schema
-        flat = self.flatten(schema, pointer)
-        for keyword in ("anyOf", "not"):
-            if keyword not in flat:
-                continue
-            inner = f"{pointer}/{keyword}"
-            parts = [self._flatten_name(part, inner, depth - 1) for part in as_list(flat[keyword])]
-            flat[keyword] = parts if keyword == "anyOf" else parts[0]
+        losses: list[Finding] = []
+        flat = self._flatten(schema, pointer, under_way=(), merged=set(), losses=losses)
+        if losses and is_negated:
+            return schema
+        self._report(losses)
+        if "anyOf" in flat:
+            flat["anyOf"] = [
+                self._flatten_name(part, f"{pointer}/anyOf", depth=depth - 1, is_negated=is_negated)
+                for part in as_list(flat["anyOf"])
+            ]
+        if "not" in flat:
+            flat["not"] = self._flatten_name(
+                flat["not"], f"{pointer}/not", depth=depth - 1, is_negated=True
+            )
         return flat
 
     def flatten(self, schema: Mapping[str, Json], pointer: str) -> dict[str, Json]:
@@ -78,7 +96,14 @@ class Flattening:
             schema: the schema.
             pointer: its JSON pointer.
         """
-        return self._flatten(schema, pointer, under_way=(), merged=set())
+        losses: list[Finding] = []
+        flat = self._flatten(schema, pointer, under_way=(), merged=set(), losses=losses)
+        self._report(losses)
+        return flat
+
+    def _report(self, losses: list[Finding]) -> None:
+        for loss in losses:
+            self._findings.check(loss.pointer, loss.keyword, loss.reason)
 
     def _flatten(
         self,
@@ -87,6 +112,7 @@ class Flattening:
         *,
         under_way: tuple[str, ...],
         merged: set[str],
+        losses: list[Finding],
     ) -> dict[str, Json]:
         """As `flatten`.
 
@@ -96,6 +122,7 @@ class Flattening:
             under_way: the references that lead here.
             merged: all references so far. Repeating a part of a conjunction changes nothing, so
                 each is followed once; otherwise there would be 2^n paths through n levels.
+            losses: receives what is left out, so that the result allows more values.
         """
         spend(1 + len(schema))
         if self.references_stand_alone and "$ref" in schema:
@@ -105,7 +132,7 @@ class Flattening:
         parts: list[tuple[str, Json]] = []
         reference = schema.get("$ref")
         if reference in under_way:
-            self._findings.check(pointer, "$ref", "refers to itself next to other keywords")
+            losses.append(Finding(pointer, "$ref", "refers to itself next to other keywords"))
         elif reference is not None and reference not in merged:
             under_way = (*under_way, reference)
             merged.add(reference)
@@ -113,8 +140,10 @@ class Flattening:
         parts += [("allOf", part) for part in schema.get("allOf", [])]
         for keyword, part in parts:
             schema = _FIXED[part] if isinstance(part, bool) else part
-            other = self._flatten(schema, pointer, under_way=under_way, merged=merged)
+            other = self._flatten(
+                schema, pointer, under_way=under_way, merged=merged, losses=losses
+            )
             flat, left_out = merge(flat, other)
             for name in left_out:
-                self._findings.check(pointer, name, f"cannot be merged from {keyword}")
+                losses.append(Finding(pointer, name, f"cannot be merged from {keyword}"))
         return flat

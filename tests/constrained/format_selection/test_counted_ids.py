@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from constrained.errors import TemplateError
 from constrained.format_selection.counted_ids import find_id_pattern
 from constrained.format_selection.selection import select_format
 from constrained.template.chat_template import ChatTemplate
@@ -43,6 +44,8 @@ def find_ids(text: str) -> tuple[list[str], list[str]]:
     [
         ([[("call_8Kx2", "f"), ("call_9Ly3", "g")], [("call_1", "f")]], "f:0 g:1 f:2"),
         ([[(None, "f")]], "f:0"),
+        ([[(None, "f"), ("", "g"), ("call_1", "h")]], "f:0 g:1 h:2"),
+        ([[("call_1", "f"), ("call_1", "g")], [("call_1", "f")]], "f:0 g:1 f:2"),
         ([[("functions.f:0", "f")], [("call_1", "f")]], "f:0 f:1"),
         ([[("functions.f:4", "f"), ("functions.g:5", "g")]], "f:4 g:5"),  # the model's own
     ],
@@ -55,8 +58,39 @@ def test_calls_of_the_history_are_numbered(turns: list[Any], calls: str) -> None
         messages += write_turn(*turn)
     written, results = find_ids(selected.template.render(messages))
     assert written == [f"functions.{call}" for call in calls.split()]
-    if None not in [id for turn in turns for id, _ in turn]:
-        assert results == written
+    assert results == written
+
+
+def test_messages_after_calls_without_ids() -> None:
+    template = select_format(ChatTemplate(SOURCE)).template
+    question = {"role": "user", "content": "Hi"}
+    messages = [question, *write_turn((None, "f"), (None, "g")), question]
+    for message in messages:
+        message.pop("tool_call_id", None)
+    assert find_ids(template.render(messages))[1] == ["functions.f:0", "functions.g:1"]
+
+
+def test_results_in_another_order_keep_their_calls() -> None:
+    template = select_format(ChatTemplate(SOURCE)).template
+    turn, first, second = write_turn(("call_1", "f"), ("call_2", "g"))
+    written = template.render([{"role": "user", "content": "Hi"}, turn, second, first])
+    assert find_ids(written)[1] == ["functions.g:1", "functions.f:0"]
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"tool_calls": ["f"]}, "/messages/1/tool_calls/0"),
+        ({"tool_calls": [{"id": [1], "function": {"name": "f"}}]}, "/messages/1/tool_calls/0/id"),
+        ({"role": "tool", "tool_call_id": [1]}, "/messages/1/tool_call_id"),
+    ],
+)
+def test_calls_and_ids_of_another_type_are_refused(change: Any, pointer: str) -> None:
+    template = select_format(ChatTemplate(SOURCE)).template
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "", **change}]
+    with pytest.raises(TemplateError) as caught:
+        template.render(messages)
+    assert caught.value.where == pointer
 
 
 def test_other_spellings_of_the_model_stay() -> None:

@@ -1,9 +1,16 @@
 """Turns after a result: a header that the prompt lacks, calls that are written otherwise."""
 
+from dataclasses import replace
+
 import pytest
 
+from constrained.mask import Matcher
+from constrained.replay.replay_context import byte_tokenizer
 from constrained.template.chat_template import ChatTemplate
 from grammars.build.turn import build_turn
+from grammars.formats.command_r7b import COMMAND_R7B
+from grammars.formats.harmony import HARMONY
+from grammars.formats.hermes import HERMES
 from grammars.infer.detect import detect
 from grammars.infer.reasoning import find_state
 from grammars.ir.completion import Completer
@@ -66,6 +73,24 @@ def test_a_turn_may_begin_with_the_header_that_the_prompt_lacks(content: str, ca
             for choice in (Choice.AUTO, Choice.REQUIRED)[: 1 + len(turn.calls)]:
                 grammar = build_turn(found.format, [PING], Policy(choice), state)
                 assert Completer(grammar).complete(text) == ""
+
+
+@pytest.mark.parametrize("header", ["<|bot|>", "### Assistant:\n"])
+@pytest.mark.parametrize("known", [HERMES, HARMONY, COMMAND_R7B], ids=lambda known: known.name)
+def test_reasoning_follows_the_header(known: Format, header: str) -> None:
+    """In hermes, content may begin with the text of the header, in the others with none."""
+    format = replace(known, late_header=LateHeader(header, True, True))
+    state = State(header=header, calls=1)
+    _, tokenizer = byte_tokenizer(())
+    for turn in (*TURNS, replace(TURNS[0], reasoning="Hmm"), replace(TURNS[1], reasoning="Hmm")):
+        for choice in (Choice.AUTO, Choice.REQUIRED)[: 1 + len(turn.calls)]:
+            grammar = build_turn(format, [PING], Policy(choice), state)
+            matcher = Matcher.compile(tokenizer, grammar.lark)
+            written = render(turn, format, [PING], state)
+            for text in (written, written.removeprefix(header)):
+                assert parse(text, format, [PING], state).reasoning == turn.reasoning
+                assert Completer(grammar).complete(text) is not None
+                assert matcher.accepts(list(text.encode())) == len(text)
 
 
 @pytest.mark.parametrize(("header", "prompt"), [("", ""), ("<|bot|>", "<|bot|>")])

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from constrained.replay.instances import InstanceTrial
 from grammars.errors import SchemaError
 from grammars.lowering.lower import lower
 from grammars.schema.nodes import Number, Object, Schema
@@ -25,6 +26,7 @@ def lower_value(schema: Any, **definitions: Any) -> Schema:
         {"type": "array", "items": False, "minItems": 1},
         {"type": "number", "minimum": 1, "exclusiveMaximum": 1},
         {"type": "number", "exclusiveMinimum": 2, "maximum": 2},
+        {"type": "number", "exclusiveMinimum": 2, "exclusiveMaximum": 2},
         {"type": "number", "minimum": 2, "maximum": 1},
         {"type": "integer", "minimum": 0.2, "maximum": 0.8},
         {"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 2},
@@ -49,6 +51,14 @@ def test_a_required_property_without_any_value_is_a_contradiction(schema: Any) -
     optional = lower({"type": "object", "properties": {"v": schema}, "$defs": {
         "Endless": {"type": "object", **endless}}})  # fmt: skip
     assert optional.node == Object((), None, False)
+
+
+def test_alternatives_that_leave_no_number_are_dropped() -> None:
+    parts = [{"properties": {"a": part}} for part in ({"enum": [2]}, {"exclusiveMaximum": 2})]
+    schema = lower({"type": "object", "oneOf": parts}, close=False)
+    trial = InstanceTrial(schema)
+    for value in (2, 1, 3, "xy"):
+        assert (trial.find_refusal({"a": value}) is None) == schema.admits({"a": value})
 
 
 def test_an_integer_bound_is_not_empty() -> None:

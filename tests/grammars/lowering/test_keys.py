@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from constrained.replay.instances import InstanceTrial
@@ -261,3 +262,26 @@ def test_drafts_themselves_are_checked() -> None:
 )
 def test_the_keyword_of_a_pointer(where: str, keyword: str) -> None:
     assert find_keyword(where) == keyword
+
+
+@pytest.mark.parametrize(
+    "excluded",
+    [
+        {"allOf": [{"pattern": "^x-"}, {"pattern": "^(?!x-ok)"}]},
+        {"anyOf": [{"const": "b"}, {"allOf": [{"pattern": "^x-"}, {"pattern": "^(?!x-ok)"}]}]},
+        {"$ref": "#/$defs/inner", "pattern": "no$"},
+        {"not": {"anyOf": [{"pattern": "^[^x]"}, {"pattern": "ok$"}]}},
+    ],
+)
+def test_excluded_names_that_cannot_be_merged(excluded: Any) -> None:
+    """Inside a `not`, a keyword that is left out would exclude more."""
+    source = {**OBJECT, "propertyNames": {"not": excluded}}
+    source["$defs"] = {"inner": {"pattern": "^x-(?!y)"}}
+    schema = lower_open(source)
+    trial = InstanceTrial(schema)
+    for name in ("x-ok", "x-no", "x-y-no", "a", "b", "x", "xok"):
+        is_taken = trial.find_refusal({name: 1}) is None
+        if jsonschema_rs.is_valid(source, {name: 1}):
+            assert is_taken, name
+        else:
+            assert not is_taken or checked(schema), name

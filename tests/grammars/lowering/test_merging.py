@@ -84,6 +84,17 @@ def test_joined_patterns_match_what_both_match(a: str, b: str) -> None:
         assert jsonschema_rs.is_valid(merged, text) == both, text
 
 
+@pytest.mark.parametrize(
+    ("a", "b"), [("^https:", "\\.example$"), ("^user_", "^[a-zA-Z0-9_]{1,64}$")]
+)
+def test_usual_patterns_are_short_enough_to_join(a: str, b: str) -> None:
+    merged, left_out = merge({"pattern": a}, {"pattern": b})
+    assert left_out == []
+    for text in ("https:a.example", "https:example", "user_1", "user_-", "user_" + "a" * 60):
+        both = jsonschema_rs.is_valid({"allOf": [{"pattern": a}, {"pattern": b}]}, text)
+        assert jsonschema_rs.is_valid(merged, text) == both, text
+
+
 def test_sameness_is_that_of_the_text() -> None:
     assert are_same({"a": 1, "b": 2}, {"b": 2, "a": 1})
     assert not are_same(1, True)

@@ -42,6 +42,7 @@ def results(schema: Any, *data: Any, checked: tuple[str, ...] = ()) -> str:
         ({"minLength": 0}, []),
         ({"pattern": "(?=a)"}, [{"not": {"pattern": "(?=a)"}}]),
         ({"pattern": "^a.$"}, [{"not": {"pattern": "^a.$"}}]),  # a dot: see `negate_pattern`
+        ({"pattern": r"^\\.$"}, [{"not": {"pattern": r"^\\.$"}}]),
         ({"$ref": "#/$defs/A"}, [{"not": {"$ref": "#/$defs/A"}}]),
     ],
 )  # fmt: skip

@@ -50,16 +50,25 @@ def _name_keys(count: int) -> dict[str, Any]:
     return {"properties": {f"p{number}": {"type": "string"} for number in range(count)}}
 
 
+def _wrap(**schema: Any) -> dict[str, Any]:
+    return {"properties": {"a" * 100_000: schema}}
+
+
 @pytest.mark.parametrize(
     "schema",
     [
-        {"properties": {"a" * 100_000: _name_keys(400)}},
+        _wrap(**_name_keys(400)),
+        _wrap(properties={f"p{number}": True for number in range(400)}),
+        _wrap(properties={f"p{number}": {} for number in range(400)}),
+        _wrap(anyOf=[False] * 400),
+        _wrap(dependentRequired={f"p{number}": ["b"] for number in range(400)}),
+        _wrap(dependencies={f"p{number}": ["b"] for number in range(400)}),
         {
             "properties": {"x": {"$ref": f"#/$defs/{'a' * 100_000}"}},
             "$defs": {"a" * 100_000: _name_keys(400)},
         },
     ],
-    ids=["a key", "a definition"],
+    ids="keys booleans empty anyOf dependentRequired dependencies definition".split(),
 )
 def test_long_names_around_many_keys_are_refused(schema: Any) -> None:
     with pytest.raises(SchemaError, match="JSON pointers of the schema have"):
@@ -198,6 +207,38 @@ def test_long_patterns_are_checked() -> None:
     assert checked(one({"type": "string", "pattern": "a" * 100_000})) == [
         ("/properties/x", "pattern")
     ]
+
+
+def conjoin_patterns(*patterns: str) -> Any:
+    return {"type": "string", "allOf": [{"pattern": pattern} for pattern in patterns]}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [conjoin_patterns(r"^https:\/\/", rf"\.example{i}$") for i in range(130)],
+        [
+            {"type": "string", "not": {"pattern": f"^[a-z]{{3,20}}{i}[0-9]{{2,9}}$"}}
+            for i in range(500)
+        ],
+        [conjoin_patterns(*[f"a{i}" for i in range(100)])],
+    ],
+)
+def test_patterns_that_take_long_to_join_are_checked(texts: list[Any]) -> None:
+    properties = {f"v{i}": text for i, text in enumerate(texts)}
+    assert lower({"type": "object", "properties": properties}).report.checked
+
+
+def test_equal_patterns_are_joined_once() -> None:
+    text = conjoin_patterns("^https:", r"\.example$")
+    properties = {f"v{i}": text for i in range(300)}
+    assert not lower({"type": "object", "properties": properties}).report.checked
+
+
+def test_many_patterns_of_keys_are_checked() -> None:
+    names = {"anyOf": [{"pattern": f"^a{i}"} for i in range(2_000)]}
+    report = lower({"type": "object", "propertyNames": names}, close=False).report
+    assert [finding.keyword for finding in report.checked] == ["propertyNames"]
 
 
 def test_long_enums_are_compared_in_no_time() -> None:

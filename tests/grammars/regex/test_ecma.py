@@ -91,6 +91,10 @@ def test_what_a_mask_cannot_hold_is_not_translated(pattern: str) -> None:
     assert translate(pattern) is None
 
 
+def test_repeated_flags_are_read_once() -> None:
+    assert translate("(?i)" * 100_000 + "^a$") == translate("(?i)^a$")
+
+
 @pytest.mark.parametrize("name", sorted(FORMATS))
 @settings(max_examples=max(25, settings().max_examples // 4))  # large expressions draw slowly
 @given(data=st.data())
