@@ -221,12 +221,16 @@ def demonstrate(stranger: Stranger, folder: Path) -> float:
 
 
 def install(stranger: Stranger, wheel: Path) -> float:
-    """Installs the wheel, and the clients of the documents; returns the seconds until an answer."""
+    """Installs the wheel, and what the documents use with it: clients, pytest.
+
+    Returns:
+        The seconds until an answer.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     clients = [
         requirement
         for requirement in project["optional-dependencies"]["dev"]
-        if requirement.startswith(("openai", "anthropic"))
+        if requirement.startswith(("openai", "anthropic", "pytest>"))
     ]
     steps = [
         f"{sys.executable} -m venv {stranger.venv} && echo made",
@@ -264,6 +268,7 @@ def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> No
         "tools.json": tools,
         "turns.jsonl": row,
         "my_parser.py": (ROOT / PIPED_PARSER).read_text("utf-8"),
+        "known.txt": "",  # findings that are accepted: none
         "models.ini": models_ini.replace("/models/", f"{models}/"),
         "requests.jsonl": json.dumps(request),
         "chat_template.jinja": template,
