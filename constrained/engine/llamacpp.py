@@ -380,6 +380,8 @@ class LlamaEngine:
         self.needs_checkpoints = bool(
             llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
         )
+        has_window = llama_cpp.llama_model_n_swa(model) > 0
+        self._can_remove_fillers = not self.needs_checkpoints and not has_window
 
     def __enter__(self) -> "LlamaEngine":
         return self
@@ -414,8 +416,7 @@ class LlamaEngine:
     def _fill_gaps(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Returns chunks that spare passes; see `fill_gaps`. They are removed after the decode, so
         there are none if a sequence may not be cut then."""
-        has_window = llama_cpp.llama_model_n_swa(self._model) > 0
-        if not self.splits_uneven or self.needs_checkpoints or has_window:
+        if not self.splits_uneven or not self._can_remove_fillers:
             return []
         fillers = fill_gaps(chunks, self._lengths, self.context_length)
         tokens = sum(len(chunk.tokens) for chunk in (*chunks, *fillers))
