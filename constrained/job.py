@@ -59,6 +59,19 @@ class Recall(StrEnum):
     DROP = "drop"
 
 
+class Envelopes(StrEnum):
+    """What becomes of a call that the model begins in another envelope than its own format.
+
+    NATIVE leads the turn back to the opening of the model's own format, as long as nothing of the
+    envelope was sent; otherwise it is as KEPT. KEPT leaves the envelope as it is, and enforces the
+    rest of the call in it. OFF takes it as text.
+    """
+
+    NATIVE = "native"
+    KEPT = "kept"
+    OFF = "off"
+
+
 @dataclass(frozen=True)
 class Job:
     """One turn that a caller wants from a model.
@@ -91,6 +104,8 @@ class Job:
         key_order: the order in which objects have their declared keys.
         recall: whether the prompt keeps the reasoning of earlier turns.
         date: the date that the chat template sees as today; None: the real one.
+        envelopes: what becomes of a call in another envelope than the model's own format. It has an
+            effect only where calls are optional, and without `answer`.
         prefill: the turn continues the last message, one of the assistant: its content, or its
             reasoning if it has no content. The reply has only the new text.
         prefill_name: the caller's name for `prefill`, for errors; "": the caller did not name it,
@@ -125,6 +140,7 @@ class Job:
     key_order: KeyOrder = KeyOrder.ANY
     recall: Recall = Recall.AUTO
     date: datetime | None = None
+    envelopes: Envelopes = Envelopes.NATIVE
     prefill: bool = False
     prefill_name: str = "prefill"
     breakpoints: tuple[int, ...] = ()
@@ -168,6 +184,9 @@ def check_job(job: Job) -> None:
     if job.recall not in list(Recall):
         hint = f"Use {', '.join(Recall)}"
         raise RequestError(f"recall is {job.recall!r}", where="/recall", hint=hint)
+    if job.envelopes not in list(Envelopes):
+        hint = f"Use {', '.join(Envelopes)}"
+        raise RequestError(f"envelopes is {job.envelopes!r}", where="/envelopes", hint=hint)
     for name in _SWITCHES:
         if not isinstance(value := getattr(job, name), bool):
             raise RequestError(f"{name} is {value!r}, not a boolean", where=f"/{name}")

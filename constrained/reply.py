@@ -21,6 +21,7 @@ from constrained.trace.turn_trace import TurnTrace, make_trace, write_confidence
 from grammars.parse.parser import collect
 from grammars.schema.nodes import Json
 from grammars.turn import CallOpened, CallRead, Event, JsonAnswer, Tool, ToolCall, Turn
+from grammars.wire.envelopes import EnvelopeKind
 
 FinishReason: TypeAlias = Literal["tool_calls", "stop", "length", "cancelled"]
 
@@ -70,6 +71,8 @@ class Reply:
         barred_calls: calls that the model began, and that `excluded_calls` did not allow.
         unsure_calls: calls that a run has taken back because the model was not sure of them; see
             `unsure` of `Model.run`.
+        envelopes: in which form the model began calls, if it was not its own: "fence", "tag",
+            "list", "object" or "function".
         ended_values: values that repeated themselves and were ended.
         remote: the engine that sampled the tokens and what it cannot do; None: the local one.
         resumed: numbers of tokens after which another process continued the turn, because the one
@@ -96,6 +99,7 @@ class Reply:
     logprobs: tuple[TokenDrawn, ...] = ()
     barred_calls: tuple[ToolCall, ...] = ()
     unsure_calls: tuple[ToolCall, ...] = ()
+    envelopes: tuple[EnvelopeKind, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
     remote: RemoteNote | None = None
     resumed: tuple[int, ...] = ()
@@ -139,6 +143,7 @@ class Reply:
             "refused_tools": [refusal.to_json() for refusal in self.refused],
             "stop_sequence": self.stop_sequence,
             "logprobs": [one.to_json() for one in self.logprobs],
+            "envelopes": list(self.envelopes),
             "ended_values": [value.to_json() for value in self.ended_values],
             "remote": None if self.remote is None else self.remote.to_json(),
             "resumed": list(self.resumed),
@@ -208,6 +213,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         stop_sequence=generation.stopped,
         logprobs=generation.logprobs,
         barred_calls=generation.barred_calls,
+        envelopes=generation.envelopes,
         ended_values=generation.ended_values,
         remote=generation.remote,
         resumed=generation.resumed,

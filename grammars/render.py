@@ -16,6 +16,7 @@ from grammars.spelling.coerce import Raw, TypedText, coerce_members
 from grammars.spelling.json_call import (
     begin_call,
     close_json_call,
+    cut_opening,
     encode_string,
     open_json_call,
     style_arguments,
@@ -100,6 +101,39 @@ def _header(turn: Turn, format: Format, state: State) -> str:
         return ""
     is_written = late.before_calls if turn.calls else late.before_content
     return state.header if is_written else ""
+
+
+def render_opening(format: Format, name: str, state: State | None = None) -> str:
+    """Returns the text with which the first call of a turn begins, up to its arguments, or up to an
+    id that the model makes up.
+
+    Args:
+        format: its wire format.
+        name: of the tool.
+        state: has the number of calls in the conversation before this turn.
+    """
+    text = spell_fixed(format.opening)
+    calls = None if state is None else state.calls
+    for node in format.call:
+        match node:
+            case Literal(part) | Marker(part):
+                text += part
+            case Name():
+                text += name
+            case CallIndex() if (index := node.count(calls, 0)) is not None:
+                text += str(index)
+            case JsonCall():
+                index = None
+                if isinstance(node.id, CallIndex):
+                    index = node.id.count(calls, 0)
+                for piece in cut_opening(node, name, None if index is None else str(index)):
+                    if not isinstance(piece, str):
+                        break
+                    text += piece
+                return text
+            case _:
+                return text
+    return text
 
 
 def join_before(content: str, calls: str, format: Format) -> str:

@@ -1,7 +1,7 @@
 """The compiled turn: prompt, grammar, parser, and the checks of the generated values."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
@@ -11,10 +11,10 @@ from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.endless_values import EndlessValues
 from constrained.decode.filters.checked_values import CheckedSchemas
 from constrained.decode.reasoning_budget import ReasoningBudget
-from constrained.decode.request import DecodeInput
+from constrained.decode.request import DecodeInput, EnvelopeRules
 from constrained.decode.written_prefill import WrittenPrefill
 from constrained.errors import RequestError
-from constrained.job import MAX_REPEATED, NO_LIMITS, CallLimits
+from constrained.job import MAX_REPEATED, NO_LIMITS, CallLimits, Envelopes
 from constrained.mask import Matcher
 from constrained.prompt.prompts import TEXT, ComposedPrompt
 from constrained.tools.offer import Refusal
@@ -24,6 +24,7 @@ from grammars.ir.completion import Completer
 from grammars.ir.grammar import Grammar
 from grammars.lowering.checked import CheckedArguments, find_checked
 from grammars.parse.parser import Parser
+from grammars.render import render_opening
 from grammars.schema.extent import bound_length, bound_rest
 from grammars.schema.nodes import Schema
 from grammars.turn import (
@@ -68,6 +69,8 @@ class CompiledTurn:
         max_repetition: as in `Job`.
         call_ids: the ids of the calls in the conversation so far.
         text_ends: texts of the template that end the turn, if no token does.
+        envelopes: as in `Job`.
+        compile_grammar: compiles a grammar for this model.
         refused: the tools that were left out.
         scope: the cache scope of the prompt; None: nothing is cached.
     """
@@ -88,6 +91,8 @@ class CompiledTurn:
     max_repetition: int | None = MAX_REPEATED
     call_ids: frozenset[str] = frozenset()
     text_ends: tuple[str, ...] = ()
+    envelopes: Envelopes = Envelopes.OFF
+    compile_grammar: Callable[[Grammar], tuple[Completer, Matcher]] | None = None
     refused: tuple[Refusal, ...] = ()
     prefill: WrittenPrefill = field(default_factory=WrittenPrefill)
 
@@ -113,6 +118,7 @@ class CompiledTurn:
             checked_schemas=self.checked_schemas,
             answer=self._rewritten_answer,
             call_limits=self.call_limits,
+            envelopes=self._make_envelope_rules(),
             openings=self.openings,
             scope=self.scope,
         )
@@ -133,6 +139,59 @@ class CompiledTurn:
             return ()
         return tuple(self.format.openings) or self.format.bare_start[:1]
 
+    @cached_property
+    def foreign_tools(self) -> tuple[str, ...]:
+        """The tools whose calls are delivered in other envelopes, too: where calls are optional,
+        and the content is free."""
+        policy = self.policy
+        is_held = self.matcher is not None and self.compile_grammar is not None
+        if self.envelopes is Envelopes.OFF or not is_held or policy.requires_output:
+            return ()
+        return tuple(tool.name for tool in policy.select(self.tools))
+
+    def _make_envelope_rules(self) -> EnvelopeRules | None:
+        if not self.foreign_tools:
+            return None
+        return EnvelopeRules(
+            tools=self.foreign_tools,
+            keeps=self.envelopes is Envelopes.KEPT,
+            list_openings=self._list_openings,
+            encode=lambda text: self.vocabulary.encode_marked(text, self.markers),
+            continue_in=self._continue_in,
+        )
+
+    def _list_openings(self, name: str, has_content: bool) -> list[str]:
+        """Lists the ways to open a call, without the white space at its end, which may be part of
+        the next token."""
+        opening = render_opening(self.format, name, self.state).rstrip()
+        if not has_content:
+            starts = [content.opener + content.closer for content in self.format.contents]
+            return [opening, *(start + opening for start in starts if start)]
+        closers = [content.closer for content in self.format.contents if content.calls]
+        befores = [closer + self.format.before for closer in closers]
+        return [before + opening for before in dict.fromkeys([*befores, *closers])]
+
+    def _continue_in(self, format: Format, lead: str) -> DecodeInput:
+        """Makes the input for the rest of a turn that goes on in another format.
+
+        Args:
+            format: of the rest.
+            lead: what the turn has written of the first call.
+
+        Raises:
+            ToolError, SchemaError, PolicyError: the format cannot write the call.
+        """
+        assert self.compile_grammar is not None
+        markers = self.vocabulary.find_markers(format.texts)
+        state = State(lead=lead, calls=self.state.calls)
+        policy = replace(self.policy, think=Think.OPTIONAL)
+        grammar = build_turn(format, self.tools, policy, state=state, markers=markers)
+        completer, matcher = self.compile_grammar(grammar)
+        rest = replace(
+            self, format=format, state=state, completer=completer, matcher=matcher, budget=None
+        )
+        return rest.make_input()
+
     def make_parser(self) -> Parser:
         """Makes a parser for the text of this turn."""
         calls = bool(self.policy.select(self.tools))
@@ -147,6 +206,7 @@ class CompiledTurn:
             stream=self.matcher is not None,
             thoughts=THINKING_TAGS if reads_tags else None,
             ends=self.text_ends,
+            foreign=self.foreign_tools,
         )
 
     def check_endless(self) -> None:

@@ -7,13 +7,13 @@ prompt ends. `grammar_compiler` has the part between grammar and matcher.
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import Any
 
 from constrained.assistant_prefill import AssistantPrefill, read_prefill
-from constrained.cache_scope import name_scope
+from constrained.cache_scope import CacheScope, name_scope
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.detached_turn import DetachedTurn, TurnConstraints
 from constrained.compile.grammar_cache import GrammarSource
@@ -23,6 +23,7 @@ from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.selection import end_turns, select_format
 from constrained.job import CallLimits, Job, check_job
+from constrained.mask import Matcher
 from constrained.messages import read_call_ids
 from constrained.prompt.encoding import check_text
 from constrained.prompt.prompts import TEXT, Prompts
@@ -34,6 +35,8 @@ from constrained.tools.offer import Offer, read_offer
 from constrained.tools.shapes import read_policy
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary
 from grammars.byte_cache import CacheSize
+from grammars.ir.completion import Completer
+from grammars.ir.grammar import Grammar
 from grammars.long_json import pack_key
 from grammars.steps import StepsError, limit_steps
 from grammars.turn import (
@@ -280,6 +283,8 @@ class Compiler:
             max_repetition=turn.max_repetition,
             call_ids=turn.call_ids,
             text_ends=turn.text_ends,
+            envelopes=turn.envelopes,
+            compile_grammar=self._find_compiler(turn.scope),
             prefill=turn.prefill,
         )
 
@@ -343,9 +348,15 @@ class Compiler:
             max_repetition=job.max_repetition,
             call_ids=read_call_ids(job.messages),
             text_ends=text_ends,
+            envelopes=job.envelopes,
+            compile_grammar=self._find_compiler(job.grammar_scope),
             refused=offer.refused,
         )
         return add_prefill(turn, prefill)
+
+    def _find_compiler(self, scope: CacheScope) -> Callable[[Grammar], tuple[Completer, Matcher]]:
+        """Returns what compiles the grammar of a turn that goes on in another format."""
+        return lambda grammar: self._grammars.compile_built(grammar, None, scope)
 
     def _make_budget(self, job: Job, format: Format, policy: Policy) -> ReasoningBudget | None:
         """Returns the reasoning budget; None: reasoning has no limit, or the format has no

@@ -13,7 +13,7 @@ from constrained.cache_scope import CacheScope
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.written_prefill import WrittenPrefill
-from constrained.job import CallLimits
+from constrained.job import CallLimits, Envelopes
 from constrained.prompt.prompts import ComposedPrompt, Reuse
 from constrained.template.special_tokens import Prompt
 from grammars.byte_cache import MIB, ByteCache
@@ -59,6 +59,7 @@ class DetachedTurn:
     max_repetition: int | None
     call_ids: frozenset[str]
     text_ends: tuple[str, ...]
+    envelopes: Envelopes
     prefill: WrittenPrefill
     constraints: PackedConstraints
 
@@ -86,6 +87,7 @@ class TurnPacker:
             max_repetition=turn.max_repetition,
             call_ids=turn.call_ids,
             text_ends=turn.text_ends,
+            envelopes=turn.envelopes,
             prefill=turn.prefill,
             constraints=self._pack(turn),
         )

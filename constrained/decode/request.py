@@ -23,8 +23,31 @@ from grammars.ir.grammar import Grammar
 from grammars.parse.parser import Parser
 from grammars.schema.nodes import Json, Schema
 from grammars.turn import Event, ToolCall
+from grammars.wire.envelopes import EnvelopeKind
+from grammars.wire.format import Format
 
 DEFAULT_SAMPLING = Sampling()
+
+
+@dataclass(frozen=True)
+class EnvelopeRules:
+    """How a turn delivers calls in other envelopes.
+
+    Args:
+        tools: the names of the tools that may be called.
+        keeps: keep the envelope, rather than to lead the turn back.
+        list_openings: takes the name of a tool and whether text stands before the call, and lists
+            the ways to open the call in the model's own format.
+        encode: takes text, and returns its tokens, with markers as single tokens.
+        continue_in: takes a format and the text that a call in it begins with, and compiles the
+            rest of such a turn. Raises an Error if the format cannot write the call.
+    """
+
+    tools: Sequence[str]
+    keeps: bool
+    list_openings: Callable[[str, bool], Sequence[str]]
+    encode: Callable[[str], list[int]]
+    continue_in: "Callable[[Format, str], DecodeInput]"
 
 
 @dataclass(frozen=True)
@@ -50,6 +73,8 @@ class DecodeInput:
         answer: the schema of the content, if it is one JSON value: it begins with its value, and
             its numbers are written as the schema means them. None: the content stays as it is.
         call_limits: how many calls the turn may have, and how often the same one.
+        envelopes: how calls in other envelopes than the model's own are delivered; None: they are
+            text.
         prefill: the assistant prefill; the matcher is after its tokens.
         breakpoints: positions in the prompt whose KV cache is kept longest.
         openings: the texts that a call begins with; (): the turn has no calls.
@@ -67,6 +92,7 @@ class DecodeInput:
     checked_schemas: CheckedSchemas = field(default_factory=CheckedSchemas)
     answer: Schema | None = None
     call_limits: CallLimits = NO_LIMITS
+    envelopes: EnvelopeRules | None = None
     prefill: WrittenPrefill = field(default_factory=WrittenPrefill)
     breakpoints: CacheBreakpoints = NO_BREAKPOINTS
     openings: tuple[str, ...] = ()
@@ -244,6 +270,8 @@ class Generation:
             and `text` include it.
         logprobs: one for each token, if requested; if a stop text was found, those that were sent.
         barred_calls: excluded calls that the turn began; it went back and continued without them.
+        envelopes: the kinds of envelopes in which the model began calls that were delivered, in
+            order.
         ended_values: the values that repeated themselves, and were ended.
         remote: the remote engine; None: the tokens were sampled here.
         resumed: the numbers of tokens at which another process continued the turn, because the
@@ -262,6 +290,7 @@ class Generation:
     is_ended_by_text: bool = False
     logprobs: tuple[TokenDrawn, ...] = ()
     barred_calls: tuple[ToolCall, ...] = ()
+    envelopes: tuple[EnvelopeKind, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
     remote: RemoteNote | None = None
     resumed: tuple[int, ...] = ()

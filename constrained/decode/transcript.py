@@ -1,7 +1,7 @@
 """The turn so far: its tokens, their text, and the events that the parser reads in the text."""
 
 import codecs
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,6 +28,7 @@ from grammars.turn import (
     ReasoningDelta,
     ToolCall,
 )
+from grammars.wire.envelopes import ForeignCall
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,36 @@ FORCED = TokenOrigin()
 ONLY = TokenOrigin(source=TokenSource.ONLY)
 INSERTED = TokenOrigin(counts=False, source=TokenSource.INSERTED)
 WRITTEN = TokenOrigin(source=TokenSource.WRITTEN, is_new=False)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in the text of a turn.
+
+    Args:
+        count: how many whole tokens are before it.
+        text: the text between these and the place.
+    """
+
+    count: int
+    text: str
+
+
+@dataclass(frozen=True)
+class _Envelope:
+    """Where the turn goes on in the envelope of a call.
+
+    Args:
+        found: the call.
+        start: the number of tokens before the grammar of the envelope.
+        since: the number of tokens from which on it counts.
+        drops_rest: see `Parser.go_on`.
+    """
+
+    found: ForeignCall
+    start: int
+    since: int
+    drops_rest: bool
 
 
 class Transcript:
@@ -101,6 +132,7 @@ class Transcript:
         self._ends: list[int] = []  # characters of the prefill and the first n tokens
         self._healed = len(self._prefill.rest)  # bytes
         self._is_closed = False
+        self._envelope: _Envelope | None = None
         self.tokens: list[int] = []
         self.data = bytearray()
         self.events: list[Event] = []
@@ -176,6 +208,42 @@ class Transcript:
         return self._stop(self._sent_filter.take(self._limiter.admit_barred()))
 
     @property
+    def foreign_call(self) -> ForeignCall | None:
+        """The call in another envelope that the turn has just begun; otherwise None."""
+        return self._parser.foreign_call
+
+    @property
+    def has_content(self) -> bool:
+        """True if the turn has content so far."""
+        texts = [event.text for event in self.events if isinstance(event, ContentDelta)]
+        return bool("".join([self._prefill.message.content, *texts]).strip())
+
+    def find_place_of(self, offset: int) -> Place | None:
+        """Finds a place in the turn, in characters; None: it is inside the prefill."""
+        if offset < self._prefill_length:
+            return None
+        count = bisect_right(self._ends, offset)
+        start = self._ends[count - 1] if count else self._prefill_length
+        after = self._vocabulary.text(self.tokens[count:]).decode("utf-8", "replace")
+        return Place(count, after[: offset - start])
+
+    def decline_foreign_call(self) -> Sequence[StreamEvent]:
+        """Takes the call in another envelope as text; returns the events that may be sent."""
+        return self._filter(self._parser.decline(), len(self.tokens) - 1)
+
+    def go_on(self, found: ForeignCall, *, start: int, drops_rest: bool) -> Sequence[StreamEvent]:
+        """Goes on in the envelope of a call; returns the events that may be sent.
+
+        Args:
+            found: the call.
+            start: the number of tokens before the grammar of the envelope.
+            drops_rest: see `Parser.go_on`.
+        """
+        self._envelope = _Envelope(found, start, since=len(self.tokens), drops_rest=drops_rest)
+        events = self._parser.go_on(found, drops_rest=drops_rest)
+        return self._filter(events, len(self.tokens) - 1)
+
+    @property
     def is_over(self) -> bool:
         """True if a text of the template has ended the turn."""
         return self._parser.is_over
@@ -194,6 +262,7 @@ class Transcript:
             or self.stopped is not None
             or self.last_call is not None
             or self.barred_call is not None
+            or self.foreign_call is not None
         )
 
     def write(self, token: int, origin: TokenOrigin = FORCED) -> Sequence[StreamEvent]:
@@ -261,6 +330,9 @@ class Transcript:
         """The progress of the turn after these further tokens, which the matcher has committed."""
         data = self.data + self._vocabulary.text(tokens)
         text, rest = self._prefill.after(data)
+        if self._envelope is not None:  # its grammar does not begin with the turn
+            before = self._vocabulary.text(self.tokens[: self._envelope.start])
+            text, rest = bytes(data[len(before) :]), b""
         return TurnProgress(matcher, len(self.tokens) + len(tokens), text, rest=rest)
 
     def cut_after_call(self, index: int) -> tuple["Transcript", bytes]:
@@ -287,6 +359,9 @@ class Transcript:
             data = self._vocabulary.tokens[token]
             event = self.logprobs[position] if self.logprobs else None
             head._append(token, data, counts=self._counts[position], event=event)
+            kept = self._envelope
+            if kept is not None and kept.since == position + 1:
+                head.go_on(kept.found, start=kept.start, drops_rest=kept.drops_rest)
         return head
 
     def _filter(self, events: Sequence[StreamEvent], position: int) -> Sequence[StreamEvent]:

@@ -121,10 +121,10 @@ class TurnDecoder(TurnWriter):
 
     def _list_parts(self) -> list[TurnPart]:
         """Returns the parts of this turn, in the order in which they steer."""
-        request, state = self._request, self._state
+        state = self._state
         parts = (
             self._healing,
-            request.turn.budget,
+            state.turn.budget,
             self._retry,
             self._endless,
             state.reserve,

@@ -2,20 +2,22 @@
 
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from constrained.deadline import Clock, Stopwatch
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
-from constrained.decode.request import FailedTurn, Finish, Request
+from constrained.decode.request import DecodeInput, FailedTurn, Finish, Request
 from constrained.decode.token_trace import TokenTrace
-from constrained.decode.transcript import TokenOrigin, Transcript
+from constrained.decode.transcript import INSERTED, TokenOrigin, Transcript
+from constrained.decode.turn_part import TurnProgress
 from constrained.engine.protocol import Sampler, Sampling
 from constrained.errors import SHORTEN, ContextError, RequestError, TokenLimitError, check_count
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.ir.completion import TooLong
+from grammars.wire.envelopes import ForeignCall
 
 
 class TurnInput(Protocol):
@@ -63,6 +65,23 @@ class _TakenToken(NamedTuple):
     is_computed: bool
 
 
+@dataclass(frozen=True)
+class _Span:
+    """A part of a turn with a grammar of its own.
+
+    Args:
+        turn: has this grammar.
+        matcher: at its start.
+        start: the number of tokens before it.
+        since: the number of tokens from which on it counts.
+    """
+
+    turn: DecodeInput
+    matcher: Matcher
+    start: int
+    since: int
+
+
 class TurnState:
     """One turn, on one sequence: its transcript, its matcher, and its limit of tokens.
 
@@ -107,7 +126,9 @@ class TurnState:
         self.matcher = request.turn.matcher
         # It is not known in advance where the turn has to go back to. Instead of a fork for each
         # token there is one of the start, which commits the remaining tokens again.
-        self._start = None if self.matcher is None else self.matcher.fork()
+        self._spans: list[_Span] = []
+        if self.matcher is not None:
+            self._spans.append(_Span(request.turn, self.matcher.fork(), start=0, since=0))
         self._room = find_room(request, context_length)
         self.limit = min(request.options.max_tokens, self._room)
         self.transcript = Transcript(request, vocabulary)
@@ -259,7 +280,7 @@ class TurnState:
             self.ended_at = min(self.ended_at or len(head.events), len(head.events))
         if self.reserve is None:
             return ()
-        self.matcher = self._replay(head.tokens)
+        self.matcher = self.replay(head.tokens)
         ending = self.reserve.find_ending(replace(head.measure(self.matcher), rest=rest))
         if ending is None or isinstance(ending, TooLong):
             return ()
@@ -273,11 +294,26 @@ class TurnState:
         if self.trace is not None:
             self.trace.rewind(len(head.tokens))
 
-    def _replay(self, tokens: Sequence[int]) -> Matcher:
-        """Makes a matcher that has committed these first tokens of the turn."""
-        assert self._start is not None, "the turn has a grammar"
-        matcher = self._start.fork()
-        for token in tokens:
+    @property
+    def turn(self) -> DecodeInput:
+        """The turn with the grammar that counts now."""
+        return self._spans[-1].turn if self._spans else self.request.turn
+
+    def _list_spans(self, count: int) -> list[_Span]:
+        """Lists the spans that count after this many tokens."""
+        spans = [span for span in self._spans if span.since <= count]
+        assert spans, "the turn has a grammar"
+        return spans
+
+    def replay(self, tokens: Sequence[int]) -> Matcher:
+        """Makes a matcher that has committed these first tokens of the turn.
+
+        Raises:
+            GrammarError: the grammar does not take them.
+        """
+        span = self._list_spans(len(tokens))[-1]
+        matcher = span.matcher.fork()
+        for token in tokens[span.start :]:
             matcher.commit(token)
         return matcher
 
@@ -292,24 +328,106 @@ class TurnState:
             Then nothing has changed.
         """
         head = self.transcript.cut(count)
-        matcher = self._replay(head.tokens)
-        discarded = self.discarded + len(self.tokens) - count
-        limit = min(self.request.options.max_tokens - discarded, self._room)
-        reserve, shortest = None, None
-        if self.request.turn.make_reserve is not None:
-            reserve = self.request.turn.make_reserve(limit)
-            shortest = reserve.start(head.measure(matcher))
-        if shortest is None:
-            shortest = count + 1
-        if shortest > limit or not self.input.rewind(head.tokens):
+        matcher = self.replay(head.tokens)
+        spans = self._list_spans(count)
+        limit = self._find_limit(count)
+        reserve = self._make_reserve(spans[-1].turn, limit)
+        if reserve is not None and not _fits(reserve, head.measure(matcher), limit):
             return False
+        if reserve is None and count >= limit:
+            return False
+        if not self.input.rewind(head.tokens):
+            return False
+        self.discarded += len(self.tokens) - count
         self._cut_to(head)
+        self._spans = spans
         self.matcher = matcher
         self.reserve = reserve
         self.limit = limit
-        self.discarded = discarded
         self._recall()
         return True
+
+    def _find_limit(self, count: int) -> int:
+        """Returns the maximum number of tokens if the turn is cut to its first `count` ones."""
+        discarded = self.discarded + len(self.tokens) - count
+        return min(self.request.options.max_tokens - discarded, self._room)
+
+    def _make_reserve(self, turn: DecodeInput, limit: int) -> CompletionReserve | None:
+        return None if turn.make_reserve is None else turn.make_reserve(limit)
+
+    def go_on(self, rest: DecodeInput, found: ForeignCall, *, start: int) -> bool:
+        """Continues the turn with another grammar, in the envelope of a call.
+
+        Args:
+            rest: the rest of the turn.
+            found: the call.
+            start: the number of tokens before `rest`; the grammar takes those after them.
+
+        Returns:
+            False if too few tokens are left for the call. Then nothing has changed.
+        """
+        assert rest.matcher is not None
+        span = _Span(rest, rest.matcher, start=start, since=len(self.tokens))
+        matcher = span.matcher.fork()
+        for token in self.tokens[start:]:
+            matcher.commit(token)
+        text = self.vocabulary.text(self.tokens[start:])
+        progress = TurnProgress(matcher, len(self.tokens), text)
+        reserve = self._make_reserve(rest, self.limit)
+        if reserve is not None and not _fits(reserve, progress, self.limit):
+            return False
+        if self.has_unwritten and not self.input.rewind(self.tokens):
+            return False
+        self.drop_unwritten()
+        self._enter(span, found, matcher=matcher, reserve=reserve)
+        return True
+
+    def go_on_before(
+        self, rest: DecodeInput, found: ForeignCall, *, count: int, tokens: Sequence[int]
+    ) -> bool:
+        """Like `go_on`, but replaces the last tokens, which have the beginning of the arguments.
+
+        Args:
+            rest: the rest of the turn.
+            found: the call.
+            count: the number of tokens to keep.
+            tokens: those that come next, before `rest`.
+        """
+        assert rest.matcher is not None
+        start = count + len(tokens)
+        limit = self._find_limit(count)
+        reserve = self._make_reserve(rest, limit)
+        progress = TurnProgress(rest.matcher, start, b"")
+        if reserve is not None and not _fits(reserve, progress, limit):
+            return False
+        head = self.transcript.cut(count)
+        if not self.input.rewind(head.tokens):
+            return False
+        self.discarded += len(self.tokens) - count
+        self._cut_to(head)
+        self.limit = limit
+        for token in tokens:
+            self.take(token, INSERTED)
+            self.write_next()
+        span = _Span(rest, rest.matcher, start=start, since=start)
+        self._enter(span, found, matcher=rest.matcher.fork(), reserve=reserve)
+        self._recall()
+        return True
+
+    def _enter(
+        self,
+        span: _Span,
+        found: ForeignCall,
+        *,
+        matcher: Matcher,
+        reserve: CompletionReserve | None,
+    ) -> None:
+        """Makes a span count from now on."""
+        self._spans.append(span)
+        self.matcher = matcher
+        self.reserve = reserve
+        is_before = span.start == len(self.tokens)
+        self.send(self.transcript.go_on(found, start=span.start, drops_rest=is_before))
 
     def _recall(self) -> None:
         """Tells the sampler which tokens its penalties count: the prompt and the turn."""
@@ -329,3 +447,9 @@ def find_room(request: Request, context_length: int) -> int:
         raise RequestError("a turn needs a prompt and max_tokens of 1 or more", where="/max_tokens")
     check_count(len(prompt), context_length)
     return context_length - len(prompt)
+
+
+def _fits(reserve: CompletionReserve, progress: TurnProgress, limit: int) -> bool:
+    """Returns whether a turn can end within this many tokens."""
+    shortest = reserve.start(progress)
+    return shortest is None or shortest <= limit

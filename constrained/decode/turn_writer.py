@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from constrained.decode.endless_values import EndlessValues
 from constrained.decode.filters.checked_values import Fault
+from constrained.decode.foreign_calls import ForeignCalls
 from constrained.decode.request import Finish, Generation, Usage
 from constrained.decode.retry import Retry
 from constrained.decode.token_healing import TokenHealing
@@ -32,6 +33,9 @@ class TurnWriter:
         self._barred: list[ToolCall] = []
         self._healing: TokenHealing | None = None
         self._endless: EndlessValues | None = None
+        self._foreign: ForeignCalls | None = None
+        if state.turn.envelopes is not None:
+            self._foreign = ForeignCalls(state, state.turn.envelopes)
         self._parts = TurnParts([])
         self._defers = False  # the text of tokens is written later
         self._has_verdict = False  # what was read in the text may end or change the turn
@@ -169,6 +173,8 @@ class TurnWriter:
         """Acts on what the text says; returns True if the turn ended or went back."""
         if self._end_at_stop_text() or self._end_at_call_limit():
             return True
+        if self._deliver_foreign_call():
+            return True
         if self._go_back_for_fault() or self._leave_barred_call():
             return True
         if self._state.transcript.is_over:
@@ -218,6 +224,23 @@ class TurnWriter:
         if fault.is_final:  # the turn is an error: what would follow is of no use
             state.finish = Finish.STOP
         return fault.is_final
+
+    def _deliver_foreign_call(self) -> bool:
+        """Handles a call in another envelope; returns True if the turn goes on with a call."""
+        found = self._state.transcript.foreign_call
+        if found is None:
+            return False
+        assert self._foreign is not None
+        tokens = self._foreign.deliver(found)
+        if tokens is None:
+            return False
+        self._defers = False  # what comes next is written at once
+        turn = self._state.turn
+        if self._endless is not None and turn.make_endless_values is not None:
+            self._endless = turn.make_endless_values()  # the turn may have another grammar now
+        self._begin_anew()
+        self._take(tokens, INSERTED)
+        return True
 
     def _leave_barred_call(self) -> bool:
         """Handles an excluded call; returns True if the turn went back to before it."""
@@ -277,6 +300,7 @@ class TurnWriter:
             is_ended_by_text=transcript.is_over,
             logprobs=tuple(transcript.logprobs),
             barred_calls=tuple(self._barred),
+            envelopes=() if self._foreign is None else tuple(self._foreign.delivered),
             ended_values=self._endless.ended if self._endless else (),
             timings=state.stopwatch.read(),
             trace=() if state.trace is None else tuple(state.trace.tokens),

@@ -20,7 +20,7 @@ from constrained.decode.request import DecodeOptions
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError, describe_unknown
 from constrained.isolation.isolated_call import Isolation
-from constrained.job import Job, Recall
+from constrained.job import Envelopes, Job, Recall
 from constrained.messages import copy_json, normalise
 from constrained.reply import Reply
 from constrained.tools.search import ToolSearch
@@ -35,6 +35,7 @@ Messages = Sequence[Mapping[str, Any]] | str
 ThinkName = Literal["optional", "required", "forbidden"]
 KeyOrderName = Literal["any", "schema"]
 RecallName = Literal["auto", "keep", "drop"]
+EnvelopesName = Literal["native", "kept", "off"]
 UnsureName = Literal["approve", "ask", "decline"]
 """What users may write in place of the enumerations."""
 
@@ -114,6 +115,10 @@ class Options(TurnOptions, total=False):
             template does), or "auto" (the default): keep it until the next user message.
         date: the date for chat templates that write one into the prompt. Default: None, now. With a
             fixed date, the prompt stays the same from day to day, and cached.
+        envelopes: what happens if the model begins a call of an offered tool in another form than
+            its own, such as JSON in a fence, where calls are optional: "native" (the default): it
+            writes the call again in its own form; "kept": the form stays; "off": it is text. With
+            the first two, the arguments are enforced; `reply.envelopes` names the forms.
         prefill: continue the last message, which must be the assistant's: its content or, if that
             is empty, its reasoning. The reply has only the new text; `generate` returns the whole
             value. In `run`, this applies to the first turn. Default: False.
@@ -165,6 +170,7 @@ class Options(TurnOptions, total=False):
     key_order: KeyOrder | KeyOrderName
     recall: Recall | RecallName
     date: datetime | None
+    envelopes: Envelopes | EnvelopesName
     prefill: bool
     breakpoints: Sequence[int]
     cache_salt: str | None

@@ -44,9 +44,6 @@ from grammars.wire.format import (
 )
 from grammars.wire.variants import Handle
 
-# In recovery: other keys for the arguments.
-_ARGUMENT_KEYS = ("arguments", "parameters", "args")
-
 # Holes that end at white space, so white space before them is skipped.
 _WORDS = (Name, CallId, CallIndex)
 
@@ -173,6 +170,10 @@ class CallReader:
             case NestedArguments():
                 yield from self._read_nested(node, parts)
 
+    def finish(self, name: str, arguments: dict[str, Json], id: str | None) -> ToolCall:
+        """Returns the call with these parts, checked and converted."""
+        return self._finish(_CallParts(name, id, arguments=arguments))
+
     def _finish(self, parts: _CallParts) -> ToolCall:
         """Returns the call, with its errors and with its arguments converted to what the schema
         means."""
@@ -284,21 +285,13 @@ class CallReader:
             parts.is_held = True
 
     def _find_arguments(self, node: JsonCall, value: dict[str, Json]) -> Json:
-        """Finds the arguments in a JSON call. Models may also rename them, leave them out, or
-        encode them twice."""
-        keys = (node.arguments_key,)
-        if self._recover:
-            keys = tuple(dict.fromkeys((*keys, *_ARGUMENT_KEYS)))
-        given = [key for key in value if key in keys]
-        others = [key for key in value if key not in (node.name_key, node.id_key, *keys)]
-        is_known = self._recover and all(_says_nothing(key, value[key]) for key in others)
-        if len(given) > 1 or (others and not is_known):
-            raise NotACallError  # they would be lost
+        """Returns the arguments in a JSON call. In recovery, they may be missing, or text."""
+        known = (node.name_key, node.id_key, node.arguments_key)
+        if any(key not in known for key in value):
+            raise NotACallError  # something would be lost
         if not self._recover:
             return value.get(node.arguments_key)
-        if not given:
-            return {}
-        arguments = value[given[0]]
+        arguments = value.get(node.arguments_key, {})
         return read_json(arguments) if isinstance(arguments, str) else arguments
 
     def _read_tagged(self, tags: TaggedArguments, parts: _CallParts) -> Steps[None]:
@@ -473,18 +466,6 @@ def find_ways(format: Format, *, recover: bool) -> Sequence[Sequence[CallNode]]:
     if not recover:
         return (format.call,)
     return (format.call, *format.variants) if format.headers is None else ()
-
-
-def _says_nothing(key: str, value: Json) -> bool:
-    """Returns whether a member of a JSON call is one that some models copy from OpenAI's form, and
-    that is the same in each call."""
-    match key:
-        case "type":
-            return value == "function"
-        case "index":
-            return isinstance(value, int) and not isinstance(value, bool)
-        case _:
-            return False
 
 
 def _find_stops(nodes: Sequence[CallNode]) -> str:

@@ -1,12 +1,15 @@
 """Push parser: text -> events, in linear time. The events do not depend on the chunks."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from grammars.parse.arguments import CallSink
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.parse.calls import CallReader, find_openings, find_ways
+from grammars.parse.envelopes import EnvelopeReader, WholeCalls
 from grammars.parse.headers import HeaderReader
 from grammars.parse.pending_calls import PendingCalls
+from grammars.render import render_opening
 from grammars.spelling.keyword_arguments import list_starts, spell_fixed
 from grammars.turn import (
     ArgumentsDelta,
@@ -25,6 +28,7 @@ from grammars.turn import (
     collect,
     find_reasoning_start,
 )
+from grammars.wire.envelopes import ForeignCall
 from grammars.wire.format import CallNode, Content, Format, JsonCall, Reasoning
 
 
@@ -48,9 +52,13 @@ class Parser:
         inline: emit the reasoning block as content, as it is written, with its tags; also with the
             opener if the prompt has written it.
         ends: texts that end the turn outside of reasoning and calls.
+        foreign: names of the tools whose calls are also found in other envelopes than the format's
+            (`grammars.wire.envelopes`). In recovery, all are. If not, reading stops at the
+            arguments of such a call (`foreign_call`): what stands there has to be decided first.
 
     Attributes:
         is_over: one of `ends` was read; later text is ignored.
+        foreign_call: the beginning of a call in another envelope; None: there is none.
         output_start: where the last call or the answer began, in characters of the turn. For a
             call, the offset after its opener; if it is not streamed, after its name.
         call_ends: for each call, the offset of its end, in characters of the turn.
@@ -70,8 +78,8 @@ class Parser:
         thoughts: tuple[str, str] | None = None,
         inline: bool = False,
         ends: Sequence[str] = (),
+        foreign: Collection[str] = (),
     ):
-        self._format = format
         self._tools = {tool.name: tool for tool in tools}
         self._state = state or State()
         self._recover = recover
@@ -86,10 +94,15 @@ class Parser:
         self._headers: HeaderReader | None = None
         if recover and format.headers is not None:
             self._headers = HeaderReader(format.headers, self._buffer, format.inner_ends)
-        sink = CallSink(self._open_call, self._add_arguments)
-        self._reader = CallReader(format, self._buffer, self._tools, recover=recover, sink=sink)
-        self._openings = find_openings(format, recover=recover)
-        self._ways = find_ways(format, recover=recover)
+        self._use_format(format)
+        self._envelopes: EnvelopeReader | None = None
+        if calls and (foreign or (recover and tools and not answer)):
+            known = {name: self._tools[name] for name in foreign or self._tools}
+            own = () if recover else tuple(opener.strip() for opener in self._openings)
+            self._envelopes = EnvelopeReader(self._buffer, known, own=own, whole=recover)
+        self._is_fenced = False  # inside a fence of Markdown
+        self._body_start: int | None = 0  # in characters; None: there is content
+        self.foreign_call: ForeignCall | None = None
         self._start = find_reasoning_start(format.reasoning, self._state)
         self._events: list[Event] = []
         self._pending: PendingCalls | None = None  # of the reasoning block
@@ -106,6 +119,17 @@ class Parser:
         self.call_ends: list[int] = []
         self._steps = self._read_turn()
         next(self._steps)
+
+    def _use_format(self, format: Format) -> None:
+        """Reads calls in this format from now on."""
+        self._format = format
+        self._reader = self._make_reader(format)
+        self._openings = find_openings(format, recover=self._recover)
+        self._ways = find_ways(format, recover=self._recover)
+
+    def _make_reader(self, format: Format) -> CallReader:
+        sink = CallSink(self._open_call, self._add_arguments)
+        return CallReader(format, self._buffer, self._tools, recover=self._recover, sink=sink)
 
     @property
     def is_reasoning(self) -> bool:
@@ -142,6 +166,10 @@ class Parser:
             yield from self._read_body()
         else:
             yield from self._read_head()
+        yield from self._read_text()
+
+    def _read_text(self) -> Steps[None]:
+        """Reads text and calls up to the end of the turn."""
         while (stop := (yield from self._buffer.until(self._stops(), self._emit))) is not None:
             if stop in self._ends:
                 self.is_over = True
@@ -218,7 +246,7 @@ class Parser:
         answer."""
         if self._format.head:
             yield from self._buffer.accept(self._format.head)
-        self.output_start = self._buffer.position
+        self.output_start = self._body_start = self._buffer.position
         bare = self._format.bare
         if self._answer and (bare is None or not self._calls):
             self._calls = self._calls and (yield from self._opens_calls())
@@ -228,8 +256,7 @@ class Parser:
             return
         elif bare is not None:
             yield from self._read_bare_calls()
-        elif self._recover:
-            yield from self._read_bare_objects()
+        yield from self._read_line_start("")
 
     def _opens_calls(self) -> Steps[bool]:
         """Returns whether the text begins with an opener of calls, and not with an opener of
@@ -280,18 +307,6 @@ class Parser:
                 return
             is_first = False
 
-    def _read_bare_objects(self) -> Steps[None]:
-        """Reads JSON objects that may be calls without opener."""
-        nodes = self._format.call
-        index = next((i for i, node in enumerate(nodes) if isinstance(node, JsonCall)), None)
-        while index is not None:
-            count = self._count
-            if not (yield from self._buffer.peek_text("{")):
-                return
-            yield from self._read_calls("", (nodes[index:],))
-            if self._count == count:
-                return
-
     def _sees(self, texts: Sequence[str]) -> Steps[bool]:
         """Returns whether these texts come next in this order, with optional white space before
         them."""
@@ -318,7 +333,8 @@ class Parser:
             return (*closers, *calls) if self._recover else closers
         tail = (format.tail,) if format.tail else ()
         wrappers = format.content_openers
-        outside = (*calls, *wrappers, *format.inner_ends, *tail, *self._strays, *self._ends)
+        lines = ("\n",) if self._sees_envelopes else ()
+        outside = (*calls, *wrappers, *format.inner_ends, *tail, *self._strays, *self._ends, *lines)
         if self._in_thoughts and self._thoughts:  # the grammar allows calls there, too
             closer = self._thoughts[1]
             return (f"\n{closer}", closer, *outside)
@@ -327,7 +343,14 @@ class Parser:
         if not self._recover and (not wrapping.calls or wrapping.closer):
             calls = ()
         closers = (wrapping.closer,) if wrapping.closer else ()
-        return (*closers, *calls, *format.inner_ends, *self._ends)
+        return (*closers, *calls, *format.inner_ends, *self._ends, *lines)
+
+    @property
+    def _sees_envelopes(self) -> bool:
+        """True if a call in another envelope may begin with the next line."""
+        if self._envelopes is None or self._is_inside or self._in_thoughts:
+            return False
+        return self._recover or not self._count
 
     @property
     def _is_inside(self) -> bool:
@@ -358,6 +381,9 @@ class Parser:
             if self._recover:  # the grammar requires a marker here
                 yield from self._read_body()
             return
+        if stop == "\n" and self._sees_envelopes:
+            yield from self._read_line_start(stop)
+            return
         openings = [opening for opening in self._openings if stop.endswith(opening)]
         if openings and self._calls:
             yield from self._read_opener(stop, max(openings, key=len))
@@ -368,6 +394,8 @@ class Parser:
         elif stop != self._format.tail and stop not in self._format.inner_ends:
             wrapping = next(c for c in self._format.contents if c.opener == stop)
             yield from self._begin_content(wrapping)
+            if not wrapping.escaped:
+                yield from self._read_line_start("")
 
     def _close_block(self, stop: str, block: Reasoning) -> Steps[None]:
         """Continues after the closer of the reasoning block."""
@@ -502,7 +530,121 @@ class Parser:
             if self._count and self._format.has_content_after_calls:
                 text = text.removeprefix(self._format.after)
         if self._blank is None:
+            self._body_start = None
             self._emit_event(ContentDelta(text))
+
+    # Calls in other envelopes.
+
+    def _read_line_start(self, stop: str) -> Steps[None]:
+        """Continues where a line begins: with a call in another envelope, a fence, or text.
+
+        Args:
+            stop: the line break; "": the content begins here.
+        """
+        if not self._sees_envelopes:
+            self._emit(stop)
+            return
+        own = tuple(opener.lstrip() for opener in self._openings)
+        while not self._is_fenced and not (own and (yield from self._buffer.peek_text(*own))):
+            if not (yield from self._find_envelope(stop)):
+                break
+            stop = "," if (yield from self._buffer.accept(",")) else ""
+        self._emit(stop)
+        if (yield from self._buffer.peek(self._sees_fence())):
+            self._is_fenced = not self._is_fenced
+
+    def _sees_fence(self) -> Steps[bool]:
+        """Returns whether the line begins with a fence."""
+        count = 1
+        while (yield from self._buffer.need(count))[-1] in " \t":
+            count += 1
+        return (yield from self._buffer.need(count + 2)).endswith("```")
+
+    def _find_envelope(self, before: str) -> Steps[bool]:
+        """Tries to read a call in another envelope; returns whether there is one.
+
+        Args:
+            before: the text before it that was taken, and that is no content if there is a call.
+        """
+        if self._envelopes is None:
+            return False
+        self._buffer.mark()
+        try:
+            found = yield from self._envelopes.read(before)
+        except (CutError, NotACallError):
+            self._buffer.unread(self._buffer.forget())
+            return False
+        taken = self._buffer.forget()
+        if isinstance(found, WholeCalls):
+            for whole in found.calls:
+                self._close_call(self._reader.finish(whole.name, whole.arguments, whole.id))
+            for closer in found.closers:
+                yield from self._buffer.accept_loosely(closer)
+            return True
+        if self._recover:
+            return (yield from self._read_foreign_call(found, taken))
+        start = found.start if self._body_start is None else self._body_start
+        self.foreign_call = replace(found, start=start)
+        while self.is_undecided:  # until it is declined, or `go_on` takes another way
+            yield
+        self._buffer.unread(taken)
+        return False
+
+    def _read_foreign_call(self, found: ForeignCall, taken: str) -> Steps[bool]:
+        """Tries to read the rest of a call in another envelope.
+
+        Args:
+            found: its beginning.
+            taken: the text of that.
+        """
+        format = found.format
+        if format is not None:
+            lead = render_opening(format, found.tool)
+            self._buffer.unread(lead)
+            self._buffer.mark()
+            reader = self._make_reader(format)
+            try:
+                call = yield from reader.read((*format.opening, *format.call))
+            except (CutError, NotACallError):
+                self._buffer.unread(self._buffer.forget())
+                self._buffer.take(len(lead))
+            else:
+                self._buffer.forget()
+                self._close_call(call)
+                yield from self._buffer.accept_loosely(spell_fixed(format.closing))
+                return True
+        self._buffer.unread(taken)
+        return False
+
+    @property
+    def is_undecided(self) -> bool:
+        """True if the text stands at the arguments of a call in another envelope."""
+        return self.foreign_call is not None
+
+    def go_on(self, found: ForeignCall, *, drops_rest: bool = False) -> list[Event]:
+        """Reads the rest of the turn in the envelope of a call, from its arguments on.
+
+        Args:
+            found: the call, whose `format` is known.
+            drops_rest: the text that is not read yet belongs to the beginning of the call.
+
+        Returns:
+            the events that are now certain.
+        """
+        assert found.format is not None
+        self.foreign_call = None
+        self._buffer.forget()
+        if drops_rest:
+            self._buffer.drain()
+        self._use_format(found.format)
+        self._buffer.unread(render_opening(found.format, found.tool))
+        self._steps = self._read_text()
+        return self._advance()
+
+    def decline(self) -> list[Event]:
+        """Reads `foreign_call` as text; returns the events that are now certain."""
+        self.foreign_call = None
+        return self._advance()
 
     # Calls.
 
@@ -520,8 +662,9 @@ class Parser:
             opener.endswith(opening) and format.opens_several(opening) for opening in self._openings
         )
         if not format.opening and not opens_several:
-            if self._recover and opener:
-                yield from self._read_bare_objects()  # several objects between one pair of tags
+            if self._recover and opener:  # several objects between one pair of tags
+                while (yield from self._find_envelope("")):
+                    pass
             between, closing = format.between.strip(), spell_fixed(format.closing).strip()
             if closing and (yield from self._accept_closing(closing)):
                 return True
@@ -600,6 +743,11 @@ class Parser:
             self._buffer.forget()
             self._close_call(call)
             return True
+        if self._recover and opener:
+            self._buffer.unread(opener)
+            if (yield from self._find_envelope("")):
+                return True
+            self._buffer.take(len(opener))
         if is_cut:
             self._cut(opener)
         else:

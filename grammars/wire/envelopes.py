@@ -1,0 +1,131 @@
+"""Other envelopes: the ways to write calls that are not the model's own, as values of the algebra.
+
+Models write the calls that they were asked for in the form that they have seen most: in a fence, as
+a bare object, between tags of another model. How a call begins differs in white space, order and
+keys, so `grammars.parse.envelopes` reads it. How it goes on is a `Format`, with the texts around
+the calls as its opening and closing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from grammars.wire.format import Format
+from grammars.wire.nodes import (
+    Hole,
+    JsonArguments,
+    KeywordArguments,
+    Literal,
+    Marker,
+    Name,
+    Node,
+)
+
+
+class EnvelopeKind(StrEnum):
+    """What an envelope begins with."""
+
+    FENCE = "fence"
+    TAG = "tag"
+    LIST = "list"
+    OBJECT = "object"
+    FUNCTION = "function"  # NAME(...)
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """Text around the calls of an envelope.
+
+    Args:
+        kind: what it is.
+        opener: the text before the calls, with the line break that belongs to it.
+        closer: the text after the calls; "": there is none.
+    """
+
+    kind: EnvelopeKind
+    opener: str
+    closer: str = ""
+
+
+LIST = Wrapper(EnvelopeKind.LIST, "[", "]")
+
+
+def write_fence(language: str) -> Wrapper:
+    """Returns a fence of Markdown."""
+    return Wrapper(EnvelopeKind.FENCE, f"```{language}\n", "\n```")
+
+
+def write_tag(tag: str) -> Wrapper:
+    """Returns a tag, with its closing tag if it is one of XML. Text that is no whole tag has no
+    closer: it is the damaged opener of something."""
+    closer = f"\n</{tag[1:-1]}>" if tag.startswith("<") and tag[1:-1].isidentifier() else ""
+    return Wrapper(EnvelopeKind.TAG, f"{tag}\n", closer)
+
+
+def write_json_call(name_key: str, arguments_key: str, *, encoded: bool = False) -> Sequence[Node]:
+    """Returns the nodes of a call that is a JSON object.
+
+    Args:
+        name_key, arguments_key: the keys of its name and its arguments.
+        encoded: the arguments are the text of a JSON string.
+    """
+    return (
+        Marker(f'{{"{name_key}": "'),
+        Name(),
+        Literal(f'", "{arguments_key}": '),
+        JsonArguments(encoded=encoded),
+        Literal("}"),
+    )
+
+
+def write_function_call(hole: Hole) -> Sequence[Node]:
+    """Returns the nodes of a call as in a program: `functions.NAME(...)`."""
+    return (Marker("functions."), Name(), Literal("("), hole, Literal(")"))
+
+
+FUNCTION_OF_JSON = write_function_call(JsonArguments())
+FUNCTION_OF_KEYWORDS = write_function_call(KeywordArguments())
+
+
+def write_tagged_call(before: str, after: str, closer: str) -> Sequence[Node]:
+    """Returns the nodes of a call whose tag has the name, around JSON: `<function=NAME>{...}`."""
+    return (Marker(before), Name(), Literal(after), JsonArguments(), Literal(closer))
+
+
+def wrap(wrappers: Sequence[Wrapper], call: Sequence[Node]) -> Format:
+    """Returns the format of a turn that goes on in an envelope.
+
+    Args:
+        wrappers: around the calls, the outermost first.
+        call: the nodes of one call, first a marker.
+    """
+    opener = "".join(wrapper.opener for wrapper in wrappers)
+    closer = "".join(wrapper.closer for wrapper in reversed(wrappers))
+    is_list = any(wrapper.kind is EnvelopeKind.LIST for wrapper in wrappers)
+    return Format(
+        name="envelope",
+        opening=(Marker(opener),) if opener else (),
+        call=tuple(call),
+        closing=(Literal(closer),) if closer else (),
+        closes_one=False,  # models leave it out, and nothing depends on it
+        between=", " if is_list else "\n",
+    )
+
+
+@dataclass(frozen=True)
+class ForeignCall:
+    """The beginning of a call in another envelope, as the parser has read it.
+
+    Args:
+        kind: of the envelope.
+        tool: the name of the called tool.
+        start, end: where the envelope begins, with the white space before it, and where the
+            beginning ends, in characters of the turn.
+        format: how the rest of the turn is written; None: it is not known.
+    """
+
+    kind: EnvelopeKind
+    tool: str
+    start: int
+    end: int
+    format: Format | None
