@@ -22,7 +22,7 @@ from constrained.compile.prefilled_turn import add_prefill, narrow_policy, narro
 from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.selection import end_turns, select_format
-from constrained.job import CallLimits, Job, check_job
+from constrained.job import CallLimits, Envelopes, Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids
 from constrained.prompt.encoding import check_text
@@ -348,7 +348,7 @@ class Compiler:
             max_repetition=job.max_repetition,
             call_ids=read_call_ids(job.messages),
             text_ends=text_ends,
-            envelopes=job.envelopes,
+            envelopes=Envelopes(job.envelopes),
             compile_grammar=self._find_compiler(job.grammar_scope),
             refused=offer.refused,
         )

@@ -96,12 +96,15 @@ class ForeignCalls:
         """
         state = self._state
         lead = render_opening(format, found.tool)
-        written = lead.removesuffix(text) if lead.rstrip() + text == lead else lead
-        if not text or written != lead:
-            rest = self._rules.continue_in(format, written)
-            assert rest.matcher is not None
-            if rest.matcher.fork().takes(state.tokens[count:]):
-                return () if state.go_on(rest, found, start=count) else None
-        rest = self._rules.continue_in(format, lead)
+        start = lead.rstrip()
+        pad = lead.removeprefix(start)
+        if pad and text.endswith(pad):
+            text = text.removesuffix(pad)  # the grammar begins with it, as the token does
+        else:
+            start = lead
+        rest = self._rules.continue_in(format, start)
+        assert rest.matcher is not None
+        if not text and rest.matcher.fork().takes(state.tokens[count:]):
+            return () if state.go_on(rest, found, start=count) else None
         tokens = self._rules.encode(text)
-        return tokens if state.go_on_before(rest, found, count=count, tokens=tokens) else None
+        return () if state.go_on_before(rest, found, count=count, tokens=tokens) else None
