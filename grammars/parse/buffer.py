@@ -372,6 +372,11 @@ class Buffer:
         self.forget()
         return True
 
+    def skip_texts(self, *options: str) -> Steps[None]:
+        """Takes these texts as often as one of them comes next, with the white space before it."""
+        while options and (yield from self.accept(*options)):
+            pass
+
     def accept_loosely(self, text: str) -> Steps[bool]:
         """Takes the text if it comes next, with any white space before it and after each bracket in
         it. Otherwise takes nothing."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from grammars.parse.arguments import CallSink
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
-from grammars.parse.calls import CallReader, find_openings, find_ways
+from grammars.parse.calls import CallReader, find_closers, find_openings, find_ways
 from grammars.parse.headers import HeaderReader
 from grammars.parse.pending_calls import PendingCalls
 from grammars.spelling.keyword_arguments import list_starts, spell_fixed
@@ -90,6 +90,7 @@ class Parser:
         self._reader = CallReader(format, self._buffer, self._tools, recover=recover, sink=sink)
         self._openings = find_openings(format, recover=recover)
         self._ways = find_ways(format, recover=recover)
+        self._closers = find_closers(format)
         self._start = find_reasoning_start(format.reasoning, self._state)
         self._events: list[Event] = []
         self._pending: PendingCalls | None = None  # of the reasoning block
@@ -313,9 +314,8 @@ class Parser:
             befores = dict.fromkeys((format.before, format.header, ""))
             calls = tuple(before + opener for opener in self._openings for before in befores)
         if self._is_inside and format.reasoning is not None:
-            closer = format.reasoning.closer.text
-            closers = (format.reasoning.pad_close + closer, closer)
-            return (*closers, *calls) if self._recover else closers
+            closers = format.reasoning.closers
+            return (*closers, *calls, *format.tagged_openers) if self._recover else closers
         tail = (format.tail,) if format.tail else ()
         wrappers = format.content_openers
         outside = (*calls, *wrappers, *format.inner_ends, *tail, *self._strays, *self._ends)
@@ -349,7 +349,7 @@ class Parser:
             yield from self._read_message_stop(stop, self._headers)
             return
         block = self._format.reasoning
-        if self._is_inside and block is not None and stop.endswith(block.closer.text):
+        if self._is_inside and block is not None and stop in block.closers:
             yield from self._close_block(stop, block)
             return
         if self._in_thoughts and self._thoughts and stop.endswith(self._thoughts[1]):
@@ -363,7 +363,7 @@ class Parser:
             yield from self._read_opener(stop, max(openings, key=len))
         elif stop in self._strays:
             yield from self._read_stray(stop)
-        elif self._wrapping is not None:
+        elif self._wrapping is not None and not self._is_inside:
             self._wrapping, self._blank = None, ""
         elif stop != self._format.tail and stop not in self._format.inner_ends:
             wrapping = next(c for c in self._format.contents if c.opener == stop)
@@ -480,7 +480,10 @@ class Parser:
             yield from self._buffer.skip(" ")
 
     def _begin_content(self, wrapping: Content) -> Steps[None]:
-        """Begins content; if it is in a JSON string, reads all of it."""
+        """Begins content; if it is in a JSON string, reads all of it. In recovery, it also ends a
+        thought that lacks its closer."""
+        self._release()
+        self._in_block = False
         self._wrapping, self._blank, self._in_thoughts = wrapping, None, False
         if wrapping.escaped:
             yield from self._buffer.escaped(wrapping.closer, self._emit)
@@ -515,6 +518,14 @@ class Parser:
         """
         if not (yield from self._read_call(opener, ways)):
             return False
+        yield from self._read_rest_of_group(opener, ways)
+        if self._recover:
+            yield from self._buffer.skip_texts(*self._closers.of_call, *self._closers.of_group)
+        return True
+
+    def _read_rest_of_group(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[None]:
+        """Reads what belongs to the first call: the calls that share its opener, and what closes
+        them; arguments as for `_read_calls`."""
         format = self._format
         opens_several = any(
             opener.endswith(opening) and format.opens_several(opening) for opening in self._openings
@@ -524,17 +535,16 @@ class Parser:
                 yield from self._read_bare_objects()  # several objects between one pair of tags
             between, closing = format.between.strip(), spell_fixed(format.closing).strip()
             if closing and (yield from self._accept_closing(closing)):
-                return True
+                return
             if closing:
                 self._cut_after_call(closing)
             if between and not (yield from self._buffer.accept(between)):  # a header for each call
                 self._cut_after_call(between)
-            return True
+            return
         is_bare = format.bare is not None and ways[0] != format.call
         is_opened = format.opener is not None and opener.endswith(format.opener.text)
         if is_bare or is_opened or opens_several or (format.opener is not None and self._recover):
             yield from self._read_further_calls()
-        return True
 
     def _read_further_calls(self) -> Steps[None]:
         """Reads the calls after the first one of a group with a common opener, and the closer of
@@ -546,6 +556,8 @@ class Parser:
         closers = list(filter(None, (spell_fixed(nodes).strip() for nodes in closings)))
         nexts = [text for text in (between, self._format.start) if text]
         while True:
+            if self._recover:
+                yield from self._buffer.skip_texts(*self._closers.of_call)
             for closer in closers:
                 if (yield from self._accept_closing(closer)):
                     return

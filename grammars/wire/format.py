@@ -128,6 +128,11 @@ class Reasoning:
         return tuple(node.text for node in (self.opener, self.closer) if isinstance(node, Marker))
 
     @property
+    def closers(self) -> tuple[str, str]:
+        """The closer after the white space that the template writes, and the closer alone."""
+        return self.pad_close + self.closer.text, self.closer.text
+
+    @property
     def skipped(self) -> tuple[str, ...]:
         """The texts with which a turn without reasoning may begin."""
         closer = self.closer.text if self.starts_closed else ""
@@ -283,6 +288,12 @@ class Format:
     def content_openers(self) -> tuple[str, ...]:
         """The texts that open content, without the empty one."""
         return tuple(content.opener for content in self.contents if content.opener)
+
+    @property
+    def tagged_openers(self) -> tuple[str, ...]:
+        """The texts with a tag that open content. The others are words, which may stand in any
+        text."""
+        return tuple(opener for opener in self.content_openers if has_tag(opener))
 
     @property
     def escapes_content(self) -> bool:
@@ -556,6 +567,11 @@ def _text_of(node: Node) -> str:
 def _unique(values: Iterable[T]) -> tuple[T, ...]:
     """Returns the distinct values, in order."""
     return tuple(dict.fromkeys(values))
+
+
+def has_tag(text: str) -> bool:
+    """Returns whether a text has a tag in it, such as `<think>` or `[CALL]`."""
+    return _TAG.search(text) is not None
 
 
 def is_taggable(name: str) -> bool:
