@@ -469,7 +469,10 @@ class Parser:
         text, header = found
         self._in_block = False
         tool = headers.find_tool(header.recipient, self._tools)
-        if tool is not None and self._calls:
+        is_call = tool in self._tools or header.recipient.startswith(headers.tools)
+        if tool is not None and not is_call:  # code may be its message: `to=python code`
+            is_call = yield from self._buffer.peek_text("{")
+        if tool is not None and is_call and self._calls:
             yield from self._read_call(text, ((self._format.hole,),), name=tool)
             return
         self._blank = None
@@ -480,8 +483,7 @@ class Parser:
             yield from self._buffer.skip(" ")
 
     def _begin_content(self, wrapping: Content) -> Steps[None]:
-        """Begins content; if it is in a JSON string, reads all of it. In recovery, it also ends a
-        thought that lacks its closer."""
+        """Begins content, also amid a thought; if it is in a JSON string, reads all of it."""
         self._release()
         self._in_block = False
         self._wrapping, self._blank, self._in_thoughts = wrapping, None, False
