@@ -28,6 +28,7 @@ from grammars.spelling.tagged import list_text_kinds
 from grammars.turn import Tool, ToolCall
 from grammars.wire.format import (
     MAX_NAME_LENGTH,
+    MIN_TAG_LENGTH,
     CallId,
     CallIndex,
     CallNode,
@@ -44,7 +45,7 @@ from grammars.wire.format import (
     TaggedArguments,
     has_tag,
 )
-from grammars.wire.variants import Handle
+from grammars.wire.variants import AnyWord, Handle
 
 # In recovery: other keys for the arguments.
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
@@ -164,6 +165,8 @@ class CallReader:
             case CallIndex():
                 parts.counter = node
                 parts.index = yield from self._read_name(_find_stops(after))
+            case AnyWord():
+                yield from self._read_name(_find_stops(after))
             case Handle():
                 parts.name, parts.id = yield from self._read_handle(node)
             case JsonArguments(encoded=True) if (yield from self._buffer.sees('"')):
@@ -483,7 +486,23 @@ def find_openings(format: Format, *, recover: bool) -> Mapping[str, Sequence[Seq
             is_shared = format.opens_several(opening) and nodes != format.several_nodes
             openings[opening] = (nodes, format.several_nodes) if is_shared else (nodes,)
         return openings
-    return format.recovered if format.headers is None else {}
+    if format.headers is not None:
+        return {}
+    return {**format.recovered, **_list_other_openings(format)}
+
+
+def _list_other_openings(format: Format) -> Mapping[str, Sequence[Sequence[CallNode]]]:
+    """Returns the tags that open calls of a format with an `opening`, in recovery: the tag of one
+    call alone, and any other tag with the same head in front of it (`<｜DSML｜function_calls>`)."""
+    first, *rest = format.call
+    openings: dict[str, Sequence[Sequence[CallNode]]] = {}
+    if not format.opening or not isinstance(first, Literal) or not first.text.startswith("<"):
+        return openings
+    if len(first.text.strip()) >= MIN_TAG_LENGTH:
+        openings[first.text.strip()] = (rest,)
+    for head in format.tag_heads:
+        openings[f"<{head}"] = ((AnyWord(), Literal(">"), *format.call),)
+    return openings
 
 
 def find_ways(format: Format, *, recover: bool) -> Sequence[Sequence[CallNode]]:
@@ -495,10 +514,23 @@ def find_ways(format: Format, *, recover: bool) -> Sequence[Sequence[CallNode]]:
 
 @dataclass(frozen=True)
 class Closers:
-    """The tags that close calls: those of one call, and those of all calls of a turn."""
+    """The tags that close calls.
+
+    Args:
+        of_call: those of one call, and of its values.
+        of_group: those of all calls of a turn.
+        heads: what the closers of another version begin with.
+    """
 
     of_call: tuple[str, ...]
     of_group: tuple[str, ...]
+    heads: tuple[str, ...]
+
+    def skip(self, buffer: Buffer) -> Steps[None]:
+        """Takes those that come again after the calls, with the white space before them."""
+        yield from buffer.skip_texts(*self.of_call, *self.of_group)
+        for head in self.heads:
+            yield from buffer.skip_tag(head)
 
 
 def find_closers(format: Format) -> Closers:
@@ -514,7 +546,7 @@ def find_closers(format: Format) -> Closers:
             pass
     of_group = _list_tags(format, [node.text for node in group])
     of_call = tuple(text for text in _list_tags(format, texts) if text not in of_group)
-    return Closers(of_call, of_group)
+    return Closers(of_call, of_group, heads=tuple(f"</{head}" for head in format.tag_heads))
 
 
 def _list_tags(format: Format, texts: Iterable[str]) -> tuple[str, ...]:

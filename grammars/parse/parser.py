@@ -522,7 +522,7 @@ class Parser:
             return False
         yield from self._read_rest_of_group(opener, ways)
         if self._recover:
-            yield from self._buffer.skip_texts(*self._closers.of_call, *self._closers.of_group)
+            yield from self._closers.skip(self._buffer)
         return True
 
     def _read_rest_of_group(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[None]:

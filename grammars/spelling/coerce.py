@@ -21,7 +21,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import chain
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from grammars.errors import CoerceError
 from grammars.schema.nodes import (
@@ -42,6 +42,7 @@ from grammars.schema.nodes import (
     flatten,
 )
 from grammars.schema.numbers import normalise_numbers
+from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.reading import read_json, read_value
 from grammars.spelling.styles import speaks_json
 from grammars.wire.format import JsonStyle
@@ -101,29 +102,23 @@ def _read_texts(value: Json, node: Node, definitions: Mapping[str, Node]) -> Jso
     """Returns a list or object with each string in it that the schema allows no string for read as
     a number, a boolean or null. The value is unchanged where the schema has alternatives."""
     branches = list(flatten(node, definitions))
-    match value:
-        case str():
-            return _read_scalar(value, _list_kinds(branches))
-        case list():
-            arrays = [branch for branch in branches if isinstance(branch, Array)]
-            if len(arrays) != 1:
-                return value
-            return [
-                _read_texts(item, arrays[0].find(i) or AnyValue(), definitions)
-                for i, item in enumerate(cast(list[Json], value))
-            ]
-        case dict():
-            objects = [branch for branch in branches if isinstance(branch, Object)]
-            if len(objects) != 1:
-                return value
-            members: dict[str, Json] = {}
-            for key, member in cast(dict[str, Json], value).items():
-                declared = objects[0].find(key)
-                inner = AnyValue() if declared is None else declared.node
-                members[key] = _read_texts(member, inner, definitions)
-            return members
-        case _:
-            return value
+    arrays = [branch for branch in branches if isinstance(branch, Array)]
+    objects = [branch for branch in branches if isinstance(branch, Object)]
+    if isinstance(value, str):
+        return _read_scalar(value, _list_kinds(branches))
+    if is_list(value) and len(arrays) == 1:
+        items: list[Json] = []
+        for i, item in enumerate(value):
+            items.append(_read_texts(item, arrays[0].find(i) or AnyValue(), definitions))
+        return items
+    if is_object(value) and len(objects) == 1:
+        members: dict[str, Json] = {}
+        for key, member in value.items():
+            declared = objects[0].find(key)
+            inner = AnyValue() if declared is None else declared.node
+            members[key] = _read_texts(member, inner, definitions)
+        return members
+    return value
 
 
 def _read_scalar(text: str, kinds: Container[str]) -> Json:

@@ -35,6 +35,11 @@ class Handle:
 
 
 @dataclass(frozen=True)
+class AnyWord:
+    """A hole: a word that may be any, as in the tag that opens the calls of another version."""
+
+
+@dataclass(frozen=True)
 class MessageHeader:
     """The contents of a message header.
 

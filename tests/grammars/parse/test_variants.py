@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from grammars.formats import FORMATS, GLM45, GLM47, HERMES, LING, MINIMAX_M2, QWEN3_CODER
+from grammars.format_text import dump_format, load_format
+from grammars.formats import DSML_V4, FORMATS, GLM45, GLM47, HERMES, LING, MINIMAX_M2, QWEN3_CODER
 from grammars.lowering.lower import lower
 from grammars.parse.calls import find_closers
 from grammars.parse.parser import Parser, parse
@@ -223,3 +224,24 @@ def test_what_does_not_belong_behind_the_name(format: Format, stray: str) -> Non
     assert parse(damaged, format, TOOLS, recover=True) == Turn("", "", (F,))
     cut = damaged.partition("</arg_key>")[0]
     assert parse(cut, format, TOOLS, recover=True) == Turn(cut)
+
+
+@pytest.mark.parametrize("head", ["｜DSML｜", "|tool|", "%fn%"])
+@pytest.mark.parametrize("name", ["tool_calls", "function_calls", "calls_v5", ""])
+def test_the_block_of_another_version(head: str, name: str) -> None:
+    format = load_format(dump_format(DSML_V4).replace("｜DSML｜", head))
+    assert format.tag_heads == (head,)
+    assert head in format.reserved
+    invoke = (
+        f'<{head}invoke name="f">\n<{head}parameter name="a" string="true">x</{head}parameter>\n'
+        f"</{head}invoke>"
+    )
+    text = f"<{head}{name}>\n{invoke}\n</{head}{name}>" if name else invoke
+    assert parse(f"Hi\n{text}", format, TOOLS, recover=True) == Turn("Hi\n", "", (F,))
+    assert parse(f"<{head}{name}> is a tag", format, TOOLS, recover=True).calls == ()
+
+
+def test_a_call_without_the_block_around_it() -> None:
+    text = '<invoke name="f">\n<parameter name="a">x</parameter>\n</invoke>\n'
+    assert parse(text, MINIMAX_M2, TOOLS, recover=True).calls == (F,)
+    assert parse(text, MINIMAX_M2, TOOLS).calls == ()
