@@ -40,5 +40,6 @@ HARMONY = Format(
         end="<|end|>",
         thoughts=("analysis",),
         tools="functions.",
+        others=("user", "system", "developer"),
     ),
 )

@@ -372,6 +372,24 @@ class Buffer:
         self.forget()
         return True
 
+    def skip_texts(self, *options: str) -> Steps[None]:
+        """Takes these texts as often as one of them comes next, with the white space before it."""
+        while options and (yield from self.accept(*options)):
+            pass
+
+    def skip_tag(self, head: str) -> Steps[None]:
+        """Takes the tag that begins with this text if it comes next, with any name in it and the
+        white space before it."""
+        self.mark()
+        try:
+            yield from self._option((head,), after_space=True)
+            yield from self.name_before(">", "\n<")
+            yield from self.literal(">")
+        except (CutError, NotACallError):
+            self.unread(self.forget())
+            return
+        self.forget()
+
     def accept_loosely(self, text: str) -> Steps[bool]:
         """Takes the text if it comes next, with any white space before it and after each bracket in
         it. Otherwise takes nothing."""

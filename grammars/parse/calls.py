@@ -1,7 +1,7 @@
 """Reads one call from the push buffer: interprets the nodes of a format one after the other."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
@@ -28,9 +28,11 @@ from grammars.spelling.tagged import list_text_kinds
 from grammars.turn import Tool, ToolCall
 from grammars.wire.format import (
     MAX_NAME_LENGTH,
+    MIN_TAG_LENGTH,
     CallId,
     CallIndex,
     CallNode,
+    Fixed,
     Format,
     JsonArguments,
     JsonCall,
@@ -41,8 +43,11 @@ from grammars.wire.format import (
     Name,
     NestedArguments,
     TaggedArguments,
+    has_tag,
 )
-from grammars.wire.variants import Handle
+from grammars.wire.variants import AnyWord, Handle
+
+_BETWEEN_TAGS = re.compile(r"(?<=>)\s*(?=<)")
 
 # Holes that end at white space, so white space before them is skipped.
 _WORDS = (Name, CallId, CallIndex)
@@ -157,6 +162,8 @@ class CallReader:
             case CallIndex():
                 parts.counter = node
                 parts.index = yield from self._read_name(_find_stops(after))
+            case AnyWord():
+                yield from self._read_name(_find_stops(after))
             case Handle():
                 parts.name, parts.id = yield from self._read_handle(node)
             case JsonArguments(encoded=True) if (yield from self._buffer.sees('"')):
@@ -202,7 +209,10 @@ class CallReader:
         contain (`.call(`), the name ends only before all of the text."""
         first = after[0] if after else None
         if not isinstance(first, Literal) or first.text[:1] not in tuple("._-"):
-            return (yield from self._read_name(_find_stops(after)))
+            stops = _find_stops(after)
+            if self._recover and isinstance(first, TaggedArguments):
+                stops += "\n"  # which models add
+            return (yield from self._read_name(stops))
         return (yield from self._buffer.name_before(first.text, "\n<"))
 
     def _read_last_word(self, pattern: str) -> Steps[str]:
@@ -303,6 +313,10 @@ class CallReader:
         pad = tags.open[len(tags.open.rstrip()) :]
         empty = tags.end if tags.empty is None else tags.empty
         yield from self._buffer.space()
+        stray = tags.close.strip()
+        if self._recover and has_tag(stray) and (yield from self._buffer.begins(stray)):
+            self._buffer.take(len(stray))
+            yield from self._buffer.space()
         # The longest first: the end may begin like an argument.
         options = sorted((opener, tags.end.strip(), empty.strip()), key=len, reverse=True)
         stop = yield from self._buffer.literal(*options)
@@ -327,8 +341,10 @@ class CallReader:
             has_more = found.rstrip().endswith(opener)
             if not opener:  # a key begins a line
                 has_more = not found.rstrip().endswith(tags.end.strip())
-            if has_more and tags.rest_of_end:
-                has_more = not (yield from self._buffer.accept(tags.rest_of_end, after_space=False))
+            rest = tags.rest_of_end
+            if has_more and rest and (yield from self._buffer.begins(rest)):
+                self._buffer.take(len(rest))
+                has_more = False
             if not found.endswith(pad):  # in recovery
                 yield from self._buffer.skip(pad)
         self._coerce(raws, parts, tool=tool, style=tags.style)
@@ -405,9 +421,14 @@ class CallReader:
         return options[found]
 
     def _take_text(self, text: str) -> Steps[None]:
-        """Takes this text; newlines at its end may be missing."""
+        """Takes this text; newlines at its end may be missing. In recovery, there may be any white
+        space between two tags in it."""
         visible = text.rstrip("\n")
-        yield from self._buffer.literal(visible)
+        tags = _BETWEEN_TAGS.split(visible) if self._recover else [visible]
+        yield from self._buffer.literal(tags[0])
+        for tag in tags[1:]:
+            yield from self._buffer.space()
+            yield from self._buffer.literal(tag)
         yield from self._buffer.skip(text[len(visible) :])
 
     def _find_terminators(self, tags: TaggedArguments, *, is_wrapped: bool) -> tuple[str, ...]:
@@ -458,7 +479,23 @@ def find_openings(format: Format, *, recover: bool) -> Mapping[str, Sequence[Seq
             is_shared = format.opens_several(opening) and nodes != format.several_nodes
             openings[opening] = (nodes, format.several_nodes) if is_shared else (nodes,)
         return openings
-    return format.recovered if format.headers is None else {}
+    if format.headers is not None:
+        return {}
+    return {**format.recovered, **_list_other_openings(format)}
+
+
+def _list_other_openings(format: Format) -> Mapping[str, Sequence[Sequence[CallNode]]]:
+    """Returns the tags that open calls of a format with an `opening`, in recovery: the tag of one
+    call alone, and any other tag with the same head in front of it (`<｜DSML｜function_calls>`)."""
+    first, *rest = format.call
+    openings: dict[str, Sequence[Sequence[CallNode]]] = {}
+    if not format.opening or not isinstance(first, Literal) or not first.text.startswith("<"):
+        return openings
+    if len(first.text.strip()) >= MIN_TAG_LENGTH:
+        openings[first.text.strip()] = (rest,)
+    for head in format.tag_heads:
+        openings[f"<{head}"] = ((AnyWord(), Literal(">"), *format.call),)
+    return openings
 
 
 def find_ways(format: Format, *, recover: bool) -> Sequence[Sequence[CallNode]]:
@@ -466,6 +503,53 @@ def find_ways(format: Format, *, recover: bool) -> Sequence[Sequence[CallNode]]:
     if not recover:
         return (format.call,)
     return (format.call, *format.variants) if format.headers is None else ()
+
+
+@dataclass(frozen=True)
+class Closers:
+    """The tags that close calls.
+
+    Args:
+        of_call: those of one call, and of its values.
+        of_group: those of all calls of a turn.
+        heads: what the closers of another version begin with.
+    """
+
+    of_call: tuple[str, ...]
+    of_group: tuple[str, ...]
+    heads: tuple[str, ...]
+
+    def skip(self, buffer: Buffer) -> Steps[None]:
+        """Takes those that come again after the calls, with the white space before them."""
+        yield from buffer.skip_texts(*self.of_call, *self.of_group)
+        for head in self.heads:
+            yield from buffer.skip_tag(head)
+
+
+def find_closers(format: Format) -> Closers:
+    """Returns the tags that close the calls of a format, the longest first. Models write them more
+    than once. A tag that may also open a call is none of them."""
+    group = [*format.closing, *(format.several.closing if format.several else ())]
+    call = list(format.call[format.call.index(format.hole) + 1 :])
+    texts = [node.text for node in call if isinstance(node, Fixed)]
+    match format.hole:
+        case TaggedArguments(close=close, end=end):
+            texts += [close, end]
+        case _:
+            pass
+    of_group = _list_tags(format, [node.text for node in group])
+    of_call = tuple(text for text in _list_tags(format, texts) if text not in of_group)
+    return Closers(of_call, of_group, heads=tuple(f"</{head}" for head in format.tag_heads))
+
+
+def _list_tags(format: Format, texts: Iterable[str]) -> tuple[str, ...]:
+    """Returns those of the texts that have a tag and open nothing, the longest first."""
+    openers = (*format.openings, *format.content_openers, format.start)
+    tags: list[str] = []
+    for text in map(str.strip, texts):
+        if has_tag(text) and not any(opener.startswith(text) for opener in openers):
+            tags.append(text)
+    return tuple(sorted(dict.fromkeys(tags), key=len, reverse=True))
 
 
 def _find_stops(nodes: Sequence[CallNode]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from grammars.parse.arguments import CallSink
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
-from grammars.parse.calls import CallReader, find_openings, find_ways
+from grammars.parse.calls import CallReader, find_closers, find_openings, find_ways
 from grammars.parse.envelopes import EnvelopeReader, WholeCalls
 from grammars.parse.headers import HeaderReader
 from grammars.parse.pending_calls import PendingCalls
@@ -126,6 +126,7 @@ class Parser:
         self._reader = self._make_reader(format)
         self._openings = find_openings(format, recover=self._recover)
         self._ways = find_ways(format, recover=self._recover)
+        self._closers = find_closers(format)
 
     def _make_reader(self, format: Format) -> CallReader:
         sink = CallSink(self._open_call, self._add_arguments)
@@ -328,9 +329,8 @@ class Parser:
             befores = dict.fromkeys((format.before, format.header, ""))
             calls = tuple(before + opener for opener in self._openings for before in befores)
         if self._is_inside and format.reasoning is not None:
-            closer = format.reasoning.closer.text
-            closers = (format.reasoning.pad_close + closer, closer)
-            return (*closers, *calls) if self._recover else closers
+            closers = format.reasoning.closers
+            return (*closers, *calls, *format.tagged_openers) if self._recover else closers
         tail = (format.tail,) if format.tail else ()
         wrappers = format.content_openers
         lines = ("\n",) if self._sees_envelopes else ()
@@ -372,7 +372,7 @@ class Parser:
             yield from self._read_message_stop(stop, self._headers)
             return
         block = self._format.reasoning
-        if self._is_inside and block is not None and stop.endswith(block.closer.text):
+        if self._is_inside and block is not None and stop in block.closers:
             yield from self._close_block(stop, block)
             return
         if self._in_thoughts and self._thoughts and stop.endswith(self._thoughts[1]):
@@ -389,7 +389,7 @@ class Parser:
             yield from self._read_opener(stop, max(openings, key=len))
         elif stop in self._strays:
             yield from self._read_stray(stop)
-        elif self._wrapping is not None:
+        elif self._wrapping is not None and not self._is_inside:
             self._wrapping, self._blank = None, ""
         elif stop != self._format.tail and stop not in self._format.inner_ends:
             wrapping = next(c for c in self._format.contents if c.opener == stop)
@@ -497,7 +497,10 @@ class Parser:
         text, header = found
         self._in_block = False
         tool = headers.find_tool(header.recipient, self._tools)
-        if tool is not None and self._calls:
+        is_call = tool in self._tools or header.recipient.startswith(headers.tools)
+        if tool is not None and not is_call:  # code may be its message: `to=python code`
+            is_call = yield from self._buffer.peek_text("{")
+        if tool is not None and is_call and self._calls:
             yield from self._read_call(text, ((self._format.hole,),), name=tool)
             return
         self._blank = None
@@ -508,7 +511,9 @@ class Parser:
             yield from self._buffer.skip(" ")
 
     def _begin_content(self, wrapping: Content) -> Steps[None]:
-        """Begins content; if it is in a JSON string, reads all of it."""
+        """Begins content, also amid a thought; if it is in a JSON string, reads all of it."""
+        self._release()
+        self._in_block = False
         self._wrapping, self._blank, self._in_thoughts = wrapping, None, False
         if wrapping.escaped:
             yield from self._buffer.escaped(wrapping.closer, self._emit)
@@ -548,6 +553,7 @@ class Parser:
         while not self._is_fenced and not (own and (yield from self._buffer.peek_text(*own))):
             if not (yield from self._find_envelope(stop)):
                 break
+            yield from self._closers.skip(self._buffer)
             stop = "," if (yield from self._buffer.accept(",")) else ""
         self._emit(stop)
         if (yield from self._buffer.peek(self._sees_fence())):
@@ -657,6 +663,14 @@ class Parser:
         """
         if not (yield from self._read_call(opener, ways)):
             return False
+        yield from self._read_rest_of_group(opener, ways)
+        if self._recover:
+            yield from self._closers.skip(self._buffer)
+        return True
+
+    def _read_rest_of_group(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[None]:
+        """Reads what belongs to the first call: the calls that share its opener, and what closes
+        them; arguments as for `_read_calls`."""
         format = self._format
         opens_several = any(
             opener.endswith(opening) and format.opens_several(opening) for opening in self._openings
@@ -667,17 +681,16 @@ class Parser:
                     pass
             between, closing = format.between.strip(), spell_fixed(format.closing).strip()
             if closing and (yield from self._accept_closing(closing)):
-                return True
+                return
             if closing:
                 self._cut_after_call(closing)
             if between and not (yield from self._buffer.accept(between)):  # a header for each call
                 self._cut_after_call(between)
-            return True
+            return
         is_bare = format.bare is not None and ways[0] != format.call
         is_opened = format.opener is not None and opener.endswith(format.opener.text)
         if is_bare or is_opened or opens_several or (format.opener is not None and self._recover):
             yield from self._read_further_calls()
-        return True
 
     def _read_further_calls(self) -> Steps[None]:
         """Reads the calls after the first one of a group with a common opener, and the closer of
@@ -689,6 +702,8 @@ class Parser:
         closers = list(filter(None, (spell_fixed(nodes).strip() for nodes in closings)))
         nexts = [text for text in (between, self._format.start) if text]
         while True:
+            if self._recover:
+                yield from self._buffer.skip_texts(*self._closers.of_call)
             for closer in closers:
                 if (yield from self._accept_closing(closer)):
                     return

@@ -10,14 +10,17 @@ these, in this order:
 5. an integer written as a float without a fraction (`2.0`, `1e3`).
 
 The first candidate that fits the schema is the value, with numbers as the schema means them (see
-`grammars.schema.numbers`). Text is never changed to make it fit: no number is rounded, `5.`, `+5`
-and `007` are not numbers, strings keep their quotes and spaces, and JSON inside a JSON string stays
-a string. Text that fits no candidate is refused, since it may be cut or mean something else.
+`grammars.schema.numbers`). If none does, strings inside lists and objects are read in this way,
+too, where the schema allows no string: `["10", "20"]` for integers. Otherwise, text is never
+changed to make it fit: no number is rounded, `5.`, `+5` and `007` are not numbers, strings keep
+their quotes and spaces, and JSON inside a JSON string stays a string. Text that fits no candidate
+is refused, since it may be cut or mean something else.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from itertools import chain
 from typing import TypeAlias
 
 from grammars.errors import CoerceError
@@ -28,6 +31,7 @@ from grammars.schema.nodes import (
     Constant,
     Flat,
     Json,
+    Node,
     Null,
     Number,
     Object,
@@ -38,6 +42,7 @@ from grammars.schema.nodes import (
     flatten,
 )
 from grammars.schema.numbers import normalise_numbers
+from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.reading import read_json, read_value
 from grammars.spelling.styles import speaks_json
 from grammars.wire.format import JsonStyle
@@ -68,24 +73,62 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
         CoerceError: the text fits no type that the schema allows; `where` points to the first part
             that does not fit.
     """
+    candidates = _list_candidates(raw, schema, style)
+    read_inside = (_read_texts(value, schema.node, schema.definitions) for value in candidates)
+    for candidate in chain(candidates, read_inside):
+        settled = normalise_numbers(candidate, schema)  # draft 4 takes 2.0 for no integer
+        if schema.admits(settled):
+            return settled
+    raise _refusal(raw, candidates, schema)
+
+
+def _list_candidates(raw: str, schema: Schema, style: JsonStyle | None) -> list[Json]:
+    """Returns the values of the types that the schema allows that the text can be read as, the
+    likeliest first."""
     nodes = list(flatten(schema.node, schema.definitions))
-    admitted: set[str] = set()
-    for node in nodes:
-        admitted.update(_kinds(node))
+    admitted = _list_kinds(nodes)
     readings: Iterable[Json] = [raw]
     if admitted != {"string"}:
         is_listed = any(isinstance(node, Constant) and raw in node.values for node in nodes)
         readings = _read_all(raw, is_listed, style)
-    tests = [fits for kind, fits in _KINDS if kind in admitted]
-    candidates: list[Json] = []
-    for value in readings:
-        if any(fits(value) for fits in tests):
-            candidates.append(value)
-    for candidate in candidates:
-        settled = normalise_numbers(candidate, schema)  # draft 4 takes 2.0 for no integer
-        if schema.admits(settled):
-            return settled
-    raise _refusal(raw, candidates, schema, admitted)
+    return [value for value in readings if _has_kind(value, admitted)]
+
+
+def _has_kind(value: Json, kinds: Container[str]) -> bool:
+    return any(kind in kinds and fits(value) for kind, fits in _KINDS)
+
+
+def _read_texts(value: Json, node: Node, definitions: Mapping[str, Node]) -> Json:
+    """Returns a list or object with each string in it that the schema allows no string for read as
+    a number, a boolean or null. The value is unchanged where the schema has alternatives."""
+    branches = list(flatten(node, definitions))
+    arrays = [branch for branch in branches if isinstance(branch, Array)]
+    objects = [branch for branch in branches if isinstance(branch, Object)]
+    if isinstance(value, str):
+        return _read_scalar(value, _list_kinds(branches))
+    if is_list(value) and len(arrays) == 1:
+        items: list[Json] = []
+        for i, item in enumerate(value):
+            items.append(_read_texts(item, arrays[0].find(i) or AnyValue(), definitions))
+        return items
+    if is_object(value) and len(objects) == 1:
+        members: dict[str, Json] = {}
+        for key, member in value.items():
+            declared = objects[0].find(key)
+            inner = AnyValue() if declared is None else declared.node
+            members[key] = _read_texts(member, inner, definitions)
+        return members
+    return value
+
+
+def _read_scalar(text: str, kinds: Container[str]) -> Json:
+    """Returns the value of a text that is no string; the text if there is none."""
+    if "string" in kinds:
+        return text
+    for value in _read_all(text, is_listed=False, style=None):
+        if not isinstance(value, list | dict) and _has_kind(value, kinds):
+            return value
+    return text
 
 
 def _read_all(raw: str, is_listed: bool, style: JsonStyle | None) -> Iterator[Json]:
@@ -134,7 +177,8 @@ def read_undeclared(raws: Mapping[str, Raw]) -> dict[str, Json]:
 def coerce_members(
     raws: Mapping[str, Raw], schema: Schema, style: JsonStyle | None = None
 ) -> tuple[dict[str, Json], tuple[Violation, ...]]:
-    """Converts the members of an object; a raw text that fits no type stays a string.
+    """Converts the members of an object. A raw text that fits no type stays a string; of a list or
+    object whose parts do not fit, these stay as they are.
 
     If the schema allows several objects, the members are read as the first one that all of them
     fit.
@@ -169,17 +213,25 @@ def _read_members(
         try:
             values[key] = coerce(raw, member, style)
         except CoerceError as e:
+            if e.where:  # it leads into a list or object
+                values[key] = _list_candidates(raw, member, style)[0]
             errors.append(Violation(f"/{escape(key)}{e.where or ''}", e.message))
     return values, tuple(errors) or schema.find_errors(values)
 
 
-def _refusal(raw: str, candidates: list[Json], schema: Schema, admitted: set[str]) -> CoerceError:
+def _refusal(raw: str, candidates: list[Json], schema: Schema) -> CoerceError:
     if candidates:
         unfit = schema.find_errors(candidates[0])[0]
         return CoerceError(unfit.message, where=unfit.pointer)
+    admitted = _list_kinds(flatten(schema.node, schema.definitions))
     kinds = " or ".join(sorted(admitted)) or "anything"
     shown = raw if len(raw) <= 60 else raw[:57] + "..."
     return CoerceError(f"{shown!r} is not {kinds}", where="")
+
+
+def _list_kinds(nodes: Iterable[Flat]) -> set[str]:
+    """Returns the names of the types that these nodes allow."""
+    return {kind for node in nodes for kind in _kinds(node)}
 
 
 def _kinds(node: Flat) -> Iterator[str]:

@@ -30,15 +30,17 @@ from grammars.wire.nodes import NestedArguments as NestedArguments
 from grammars.wire.nodes import Node as Node
 from grammars.wire.nodes import TaggedArguments as TaggedArguments
 from grammars.wire.nodes import TextWrapper as TextWrapper
-from grammars.wire.variants import Handle, MessageHeaders
+from grammars.wire.variants import AnyWord, Handle, MessageHeaders
 
 T = TypeVar("T")
-CallNode: TypeAlias = Node | Handle
+CallNode: TypeAlias = Node | Handle | AnyWord
 MAX_NAME_LENGTH = 256  # characters; a parser buffers no more while it searches for a name
 MARGIN = 4  # characters of white space that a model may add; templates write at most two
 WIDEST = 256  # characters of white space, even if a template writes more
 MIN_TAG_LENGTH = 4  # characters; a shorter text could be part of anything
 _TAG = re.compile(r"<[^<>\s]*>|\[[A-Z_/]+\]")
+# A word between two equal signs, with which a longer tag begins: `<｜DSML｜invoke`.
+_TAG_HEAD = re.compile(r"</?(([^\w\s<>/\[\]\"'=:.-])\w+\2)(?!>)")
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,11 @@ class Reasoning:
     def markers(self) -> tuple[str, ...]:
         """The texts of opener and closer, as far as these are markers."""
         return tuple(node.text for node in (self.opener, self.closer) if isinstance(node, Marker))
+
+    @property
+    def closers(self) -> tuple[str, str]:
+        """The closer after the white space that the template writes, and the closer alone."""
+        return self.pad_close + self.closer.text, self.closer.text
 
     @property
     def skipped(self) -> tuple[str, ...]:
@@ -283,6 +290,12 @@ class Format:
     def content_openers(self) -> tuple[str, ...]:
         """The texts that open content, without the empty one."""
         return tuple(content.opener for content in self.contents if content.opener)
+
+    @property
+    def tagged_openers(self) -> tuple[str, ...]:
+        """The texts with a tag that open content. The others are words, which may stand in any
+        text."""
+        return tuple(opener for opener in self.content_openers if has_tag(opener))
 
     @property
     def escapes_content(self) -> bool:
@@ -446,7 +459,7 @@ class Format:
             reserved = [marker for marker in reserved if marker not in self.openings]
         # In a JSON string, the closer is no text of its own: a quote has an escape.
         closers = [content.closer for content in self.contents if not content.escaped]
-        reserved += [*closers, self.head]
+        reserved += [*closers, self.head, *self.tag_heads]
         return _unique(filter(None, reserved))
 
     @property
@@ -492,11 +505,21 @@ class Format:
         return tuple(ends)
 
     @property
+    def tag_heads(self) -> tuple[str, ...]:
+        """The texts with which several tags of the format begin, and nothing else: `｜DSML｜`. A
+        vocabulary may have a token for them."""
+        heads: list[str] = []
+        for text in self.texts:
+            heads += [match[1] for match in _TAG_HEAD.finditer(text)]
+        return _unique(heads)
+
+    @property
     def atoms(self) -> tuple[str, ...]:
         """The tags within the markers, if a vocabulary has tokens for them."""
         tags: list[str] = []
         for marker in self.markers:
             tags += _TAG.findall(marker)
+        tags += self.tag_heads
         if isinstance(self.hole, NestedArguments):
             tags.append(self.hole.mark)
         return _unique(tags)
@@ -556,6 +579,11 @@ def _text_of(node: Node) -> str:
 def _unique(values: Iterable[T]) -> tuple[T, ...]:
     """Returns the distinct values, in order."""
     return tuple(dict.fromkeys(values))
+
+
+def has_tag(text: str) -> bool:
+    """Returns whether a text has a tag in it, such as `<think>` or `[CALL]`."""
+    return _TAG.search(text) is not None
 
 
 def is_taggable(name: str) -> bool:

@@ -35,6 +35,11 @@ class Handle:
 
 
 @dataclass(frozen=True)
+class AnyWord:
+    """A hole: a word that may be any, as in the tag that opens the calls of another version."""
+
+
+@dataclass(frozen=True)
 class MessageHeader:
     """The contents of a message header.
 
@@ -64,6 +69,7 @@ class MessageHeaders:
         end: the marker that ends a message.
         thoughts: the channels with reasoning; all others have content.
         tools: the prefix of a tool's name as a recipient; models sometimes leave it out.
+        others: recipients that are no tools, beside the model itself.
     """
 
     start: str
@@ -76,6 +82,7 @@ class MessageHeaders:
     end: str
     thoughts: tuple[str, ...]
     tools: str
+    others: tuple[str, ...]
 
     @property
     def starts(self) -> tuple[str, ...]:
@@ -117,5 +124,5 @@ class MessageHeaders:
         for name in (recipient, recipient.removeprefix(self.tools)):
             if name in names:
                 return name
-        is_tool = recipient.startswith(self.tools)
-        return recipient.removeprefix(self.tools) if is_tool else None
+        is_other = recipient in ("", self.role, *self.others)
+        return None if is_other else recipient.removeprefix(self.tools)

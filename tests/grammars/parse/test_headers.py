@@ -89,3 +89,23 @@ def test_a_tool_that_is_not_offered_is_called_and_not_valid() -> None:
     assert (call.name, call.arguments, call.valid) == ("put", {"a": 1}, False)
     text = "<|channel|>commentary to=functions.put<|message|>a = 1"
     assert read(text) == Turn(text)
+
+
+@given(header=headers(("commentary", "analysis"), ("functions.nope", "nope", "browser.search")))
+def test_a_tool_that_is_not_offered_makes_an_invalid_call(header: str) -> None:
+    header = header.replace("to=assistant", "")
+    turn = read(header + CALL)
+    (call,) = turn.calls
+    assert call.name in ("nope", "browser.search")
+    assert [error.pointer for error in call.errors] == ["/name"]
+    assert (turn.content, turn.reasoning) == ("", "")
+
+
+@pytest.mark.parametrize("recipient", ["user", "assistant", "system"])
+def test_a_message_to_somebody_else_is_no_call(recipient: str) -> None:
+    text = f"<|channel|>commentary to={recipient}<|message|>{CALL}"
+    assert read(text) == Turn(CALL)
+
+
+def test_code_is_no_call() -> None:
+    assert read("<|channel|>analysis to=python code<|message|>print(1)") == Turn("", "print(1)")

@@ -1,17 +1,19 @@
 """Calls inside a reasoning block, in recovery: those that the model means, and those that it only
 thinks about. And the block as content, where that is asked for."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from grammars.errors import RenderError
-from grammars.formats import FORMATS
+from grammars.formats import FORMATS, SOLAR
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect, parse
 from grammars.render import render
 from grammars.turn import Event, Start, State, Tool, ToolCall, Turn
-from grammars.wire.format import Format
+from grammars.wire.format import Content, Format
 from tests.text_strategies import TEXTS
 from tests.turn_strategies import chunkings
 
@@ -111,3 +113,22 @@ def test_a_block_is_content_where_that_is_asked_for(
         assert together.reasoning == ""
         foot = block.foot if is_closed else ""
         assert together.content == f"{block.head}hm{foot}"
+
+
+ANSWERED = [format for format in BLOCKS if format.tagged_openers]
+
+
+@pytest.mark.parametrize("format", ANSWERED, ids=lambda f: f.name)
+def test_a_block_that_is_never_closed_ends_where_the_answer_opens(format: Format) -> None:
+    content = format.contents[0]
+    answer = content.opener + "So." + content.closer
+    assert read(format, f"a{answer}") == Turn("So.", "a")
+    call = render(Turn(calls=(ToolCall("write", {"text": "x"}),)), format, TOOLS)
+    turn = read(format, f"a{call}{answer}")  # the call was not only thought of
+    assert (turn.content, turn.reasoning) == ("So.", "a")
+    assert [c.arguments for c in turn.calls] == [{"text": "x"}]
+
+
+def test_an_opener_without_a_tag_may_stand_in_a_thought() -> None:
+    worded = replace(SOLAR, contents=(Content("Answer: "),))
+    assert read(worded, "a. Answer: b") == Turn("", "a. Answer: b")

@@ -77,7 +77,7 @@ def test_what_is_no_call_is_content_to_the_character(text: str) -> None:
         (wrap(CALL.replace("{", '{"id": "", ', 1)), Turn(calls=(F,))),
         (wrap(CALL.replace('{"a"', '{"a": "kvelp", "a"')), Turn(calls=(F,))),
         (OPEN + wrap(CALL), Turn(OPEN.strip(), calls=(F,))),
-        (wrap(CALL) + CLOSE, Turn(CLOSE, calls=(F,))),
+        (wrap(CALL) + CLOSE, Turn(calls=(F,))),
         (wrap(CALL) + "<|im_end|>", Turn("<|im_end|>", calls=(F,))),
         (f"```\n{wrap(CALL)}\n```", Turn("```\n```", calls=(F,))),
     ],

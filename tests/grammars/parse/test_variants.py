@@ -1,12 +1,17 @@
 """What models really write, read in recovery; and that strict reading refuses it."""
 
+import re
+
 import pytest
 
-from grammars.formats import HERMES, QWEN3_CODER
+from grammars.format_text import dump_format, load_format
+from grammars.formats import DSML_V4, FORMATS, GLM45, GLM47, HERMES, LING, MINIMAX_M2, QWEN3_CODER
 from grammars.lowering.lower import lower
+from grammars.parse.calls import find_closers
 from grammars.parse.parser import Parser, parse
+from grammars.render import render
 from grammars.turn import ContentDelta, Start, State, Tool, ToolCall, Turn
-from grammars.wire.format import Format
+from grammars.wire.format import Format, TaggedArguments
 
 TOOLS = [
     Tool(
@@ -19,6 +24,7 @@ TOOLS = [
 JSON = '{"name": "f", "arguments": {"a": "x"}}'
 TAGS = "<function=f>\n<parameter=a>\nx\n</parameter>\n</function>"
 F = ToolCall("f", {"a": "x"})
+TAGGED = [format for format in FORMATS if isinstance(format.hole, TaggedArguments)]
 
 
 @pytest.mark.parametrize(
@@ -171,3 +177,71 @@ def test_values_that_nest_too_deeply_are_read_and_not_valid(depth: int) -> None:
         assert not call.valid
     recovered = parse(json, HERMES, [tool], recover=True)
     assert recovered.content == (json if depth > 1000 else "")
+
+
+def write_call(format: Format) -> str:
+    """A call of `f` in the order of a whole turn."""
+    return render(Turn(calls=(F,)), format, TOOLS)
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
+def test_closers_that_come_again_are_no_content(format: Format) -> None:
+    written = write_call(format)
+    closers = find_closers(format)
+    for closer in (*closers.of_call, *closers.of_group):
+        for rest in (closer, f"\n{closer}", f"{closer}\n{closer}\n"):
+            turn = parse(written + rest, format, TOOLS, recover=True)
+            assert (turn.content.strip(), turn.reasoning) == ("", "")
+            assert [(c.name, c.arguments) for c in turn.calls] == [("f", {"a": "x"})]
+
+
+def test_text_after_closers_that_come_again_is_content() -> None:
+    text = f"<tool_call>\n{JSON}\n</tool_call></tool_call>\nDone.</tool_call>"
+    assert parse(text, HERMES, TOOLS, recover=True) == Turn("\nDone.</tool_call>", "", (F,))
+    assert parse(text, HERMES, TOOLS).content == "</tool_call>\nDone.</tool_call>"
+
+
+def test_calls_go_on_behind_a_closer_that_comes_twice() -> None:
+    invoke = '<invoke name="f">\n<parameter name="a">x</parameter>\n</invoke>\n'
+    text = f"<minimax:tool_call>\n{invoke}</invoke>\n{invoke}</minimax:tool_call>"
+    assert parse(text, MINIMAX_M2, TOOLS, recover=True) == Turn("", "", (F, F))
+
+
+@pytest.mark.parametrize("format", TAGGED, ids=lambda f: f.name)
+@pytest.mark.parametrize("space", ["", "\n"])
+def test_line_breaks_between_tags_matter_to_nobody(format: Format, space: str) -> None:
+    written = write_call(format)
+    spaced = re.sub(r"(?<=>)\s*(?=<)", space, written)
+    (call,) = parse(spaced, format, TOOLS, recover=True).calls
+    assert (call.name, call.arguments) == ("f", {"a": "x"})
+
+
+@pytest.mark.parametrize("format", [GLM45, GLM47, LING], ids=lambda f: f.name)
+@pytest.mark.parametrize("stray", ["</arg_value>", "</arg_value>\n", "\n", "\n\n"])
+def test_what_does_not_belong_behind_the_name(format: Format, stray: str) -> None:
+    written = write_call(format)
+    damaged = re.sub(r"(?<=<tool_call>f)\n?", lambda _: stray, written)
+    assert parse(damaged, format, TOOLS, recover=True) == Turn("", "", (F,))
+    cut = damaged.partition("</arg_key>")[0]
+    assert parse(cut, format, TOOLS, recover=True) == Turn(cut)
+
+
+@pytest.mark.parametrize("head", ["｜DSML｜", "|tool|", "%fn%"])
+@pytest.mark.parametrize("name", ["tool_calls", "function_calls", "calls_v5", ""])
+def test_the_block_of_another_version(head: str, name: str) -> None:
+    format = load_format(dump_format(DSML_V4).replace("｜DSML｜", head))
+    assert format.tag_heads == (head,)
+    assert head in format.reserved
+    invoke = (
+        f'<{head}invoke name="f">\n<{head}parameter name="a" string="true">x</{head}parameter>\n'
+        f"</{head}invoke>"
+    )
+    text = f"<{head}{name}>\n{invoke}\n</{head}{name}>" if name else invoke
+    assert parse(f"Hi\n{text}", format, TOOLS, recover=True) == Turn("Hi\n", "", (F,))
+    assert parse(f"<{head}{name}> is a tag", format, TOOLS, recover=True).calls == ()
+
+
+def test_a_call_without_the_block_around_it() -> None:
+    text = '<invoke name="f">\n<parameter name="a">x</parameter>\n</invoke>\n'
+    assert parse(text, MINIMAX_M2, TOOLS, recover=True).calls == (F,)
+    assert parse(text, MINIMAX_M2, TOOLS).calls == ()

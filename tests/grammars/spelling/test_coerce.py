@@ -100,6 +100,31 @@ def test_a_wrong_row_is_shown() -> None:
             '{"b": 1}',
             '{"b": 1}',
         ),
+        # Strings in a list or object are read like raw text, if it would not fit otherwise.
+        ({"items": {"type": "integer"}, "type": "array"}, '["10", "20"]', [10, 20]),
+        ({"items": {"type": "integer"}, "type": "array"}, "['1', '2.0']", [1, 2]),
+        (
+            {"items": {"type": ["boolean", "null"]}, "type": "array"},
+            '["True", "none"]',
+            [True, None],
+        ),
+        ({"items": {"type": ["string", "integer"]}, "type": "array"}, '["1", 2]', ["1", 2]),
+        ({"prefixItems": [{"type": "number"}, {}], "type": "array"}, '["1.5", "2"]', [1.5, "2"]),
+        (
+            {"type": "object", "properties": {"a": {"items": {"type": "integer"}}, "b": {}}},
+            '{"a": ["1"], "b": "1"}',
+            {"a": [1], "b": "1"},
+        ),
+        (
+            {"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "type": "object"},
+            '{"a": "1", "b": "1"}',
+            {"a": 1, "b": "1"},
+        ),
+        (
+            {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "string"}]},
+            '["1"]',
+            '["1"]',
+        ),
     ],
 )
 def test_values_by_schema(schema: Any, raw: str, value: Any) -> None:
@@ -121,7 +146,8 @@ def test_values_by_schema(schema: Any, raw: str, value: Any) -> None:
         ({"type": ["integer", "null"]}, ""),
         *(({"type": "boolean"}, raw) for raw in ("1", "yes", "'true'", "")),
         *(({"type": "array"}, raw) for raw in ("(1, 2)", "['a'", "{1}", "[nan]", "a, b")),
-        ({"type": "array", "items": {"type": "integer"}}, "['1']"),
+        ({"type": "array", "items": {"type": "integer"}}, "['a']"),
+        ({"type": "array", "items": {"type": "array"}}, '["[1]"]'),
         ({"type": "object"}, "{'a': 1, **b}"),
         ({"type": "null"}, "nil"),
         ({"enum": ["a", None]}, "b"),
@@ -132,6 +158,17 @@ def test_values_by_schema(schema: Any, raw: str, value: Any) -> None:
 def test_what_spells_no_such_value_is_refused(schema: Any, raw: str) -> None:
     with pytest.raises(CoerceError):
         coerce(raw, lower(schema, only_object=False))
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [('[1, "a"]', [1, "a"]), ("['a']", ["a"]), ("[1", "[1"), ('"a"', '"a"')],
+)
+def test_a_list_whose_items_do_not_fit_is_a_list(raw: str, value: Any) -> None:
+    items = {"type": "array", "items": {"type": "integer"}}
+    values, errors = coerce_members({"a": raw}, lower({"properties": {"a": items}}))
+    assert values == {"a": value}
+    assert errors
 
 
 def test_a_refusal_says_where() -> None:
