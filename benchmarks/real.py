@@ -20,10 +20,10 @@ before the next one, in an order that changes, so that a slow minute of the mach
 - free: what the model writes after the same prompt, sampled in the same way, without a mask. The
   reader of this library looks for calls in it, also for common deviations;
 - llama-server, as the package xllamacpp has it, with its stock settings and --jinja, likewise
-  (--peers), and as the executable PATH (--llama-server), which is the way "llama-server, built". It
-  is another build of llama.cpp. Where the model's template knows no tools, as that of
-  SmolLM2, it leaves them out, whatever the tool_choice; --chat-template-file gives both servers one
-  that does (examples/templates/hermes.jinja, which opens a block of reasoning unless
+  (--peers), and as the executable PATH (--llama-server), which is called "llama-server, built" in
+  the table. The package is another build of llama.cpp. Where the model's template knows no tools,
+  as that of SmolLM2, both leave them out, whatever the tool_choice; --chat-template-file gives all
+  servers one that does (examples/templates/hermes.jinja, which opens a block of reasoning unless
   --chat-template-kwargs '{"enable_thinking": false}' is given);
 - llama-cpp-python with GBNF of the tools' schema, after the prompt that this library writes for
   templates without tools, and after the tag of a call: it is forced to make one;
@@ -43,8 +43,8 @@ share their tools, and rows whose tools are joined. The answers stay in the conv
 a made-up result. Only the servers are asked. The table has a row for each turn.
 
 300 rows take hours: --answers FILE keeps each answer as it comes, and what it has from an earlier
-run is not asked again, so a run can be stopped and continued. Times are best compared within one
-run.
+run is not asked again, so a run can be stopped and continued. Other options of the model or the
+server need another FILE. Times are best compared within one run.
 """
 
 import argparse
