@@ -6,7 +6,7 @@ file says what it measures and prints; `python -m benchmarks.NAME` runs it. The 
   streamed, totality, linear, coercion, fuzz;
 - chat templates and formats: templates, unseen, faithful, replay, known_templates, doctor;
 - schemas: schemas, instances, orders, tool_reports;
-- real weights: real, bfcl_judge, best_of, calibration, instructions;
+- real weights: real, asked_calls, bfcl_judge, best_of, calibration, instructions;
 - compared with others: peers, side_by_side, prompts_beside, compared, emitted, foreign_parsers;
 - the decode loop: step_parts, device_share, together, forced, passes, attention, busy, copying,
   drafting, compiling, completions, large_choices, learning, tracing, startup;

@@ -1,11 +1,21 @@
 """The rows of `benchmarks.real`, how answers to them are judged, and the table."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.bfcl.answers import Outcome, Way, is_valid, summarise, write_schema
+from benchmarks.bfcl.answers import (
+    Limits,
+    Outcome,
+    Way,
+    continue_conversation,
+    is_valid,
+    read_freely,
+    summarise,
+    write_schema,
+)
 from benchmarks.bfcl.kept_answers import KeptAnswers
 from benchmarks.bfcl.rows import (
     HALVES,
@@ -15,11 +25,24 @@ from benchmarks.bfcl.rows import (
     find_half,
     fits,
     is_exact,
+    make_conversations,
     read_calls,
     read_questions,
 )
 from benchmarks.inputs.tool_sets import read_rows, sample_paths
-from benchmarks.real import CHOICES, WARM_UP, measure, show_table
+from benchmarks.real import (
+    CHOICES,
+    FREE,
+    WARM_UP,
+    find_unread,
+    measure,
+    show_table,
+    summarise_all,
+)
+from constrained.compile.compiler import Compiler
+from constrained.template.chat_template import ChatTemplate
+from constrained.vocabulary.vocabulary import byte_vocabulary
+from tests.templates import HERMES
 
 RINGS = Call("ring", {"times": 2})
 TALKS = Outcome([], cut=False, seconds=1.0, tokens=5)
@@ -49,7 +72,7 @@ def test_kept_answers_are_not_asked_again(tmp_path: Path) -> None:
 
     for _ in range(2):
         with KeptAnswers(path) as kept:
-            answered = measure([Way("ours", ask, declines=False)], [question], kept)
+            answered = measure([Way("ours", ask, declines=False)], [[question]], kept)
         assert answered["ours", "simple"] == [(question, rings)]
     assert asked == [WARM_UP.id, question.id, WARM_UP.id]
 
@@ -158,7 +181,8 @@ def test_each_way_gets_each_row_that_it_may_be_asked() -> None:
         return Way(choice, ask, declines=choice == "auto")
 
     questions = read_questions(sample_paths(), 2)
-    answered = measure([make_way(choice) for choice in CHOICES], questions, KeptAnswers(None))
+    ways = [make_way(choice) for choice in CHOICES]
+    answered = measure(ways, [[question] for question in questions], KeptAnswers(None))
     assert {key: len(pairs) for key, pairs in answered.items() if pairs} == {
         ("required", "simple"): 2,
         ("auto", "simple"): 2,
@@ -179,10 +203,86 @@ def test_the_table() -> None:
     rows = [summarise("ours", "simple", pairs)]
     nothing_of_use = Question("id", "irrelevance", WARM_UP.tools, WARM_UP.messages, None, ())
     rows.append(summarise("ours", "irrelevance", [(nothing_of_use, TALKS)]))
-    assert show_table(rows).splitlines()[2:] == [
-        "| 4 simple | ours | 75% | 75% | 50% | 25% | 750 | 10 | 1 |",
-        "| 1 irrelevance | ours | 100% |  |  | 0% | 1,000 | 5 | 0 |",
+    assert show_table(rows).splitlines() == [
+        "| rows | way | called | valid | right tool | exact | cut | ms | tokens | errors |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+        "| 4 simple | ours | 75% | 75% | 75% | 50% | 25% | 750 | 10 | 1 |",
+        "| 1 irrelevance | ours | 0% | 100% |  |  | 0% | 1,000 | 5 | 0 |",
     ]
+
+
+def test_delivered_are_calls_that_were_written_without_a_mask() -> None:
+    questions = [replace(WARM_UP, id=str(number)) for number in range(4)]
+    fenced = Outcome([RINGS], cut=False, seconds=1.0, tokens=9, envelopes=("fence",))
+    written = [fenced, fenced, TALKS, replace(TALKS, text='ring("twice")')]
+    delivered = [fenced, TALKS, fenced, TALKS]
+    answered = {
+        ("ours", "simple"): list(zip(questions, delivered, strict=True)),
+        (FREE, "simple"): list(zip(questions, written, strict=True)),
+    }
+    assert show_table(summarise_all(answered)).splitlines() == [
+        "| rows | way | called | delivered | valid | right tool | exact | cut | ms | tokens | "
+        "errors | envelopes |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| 4 simple | ours | 50% | 50% | 50% | 50% | 50% | 0% | 1,000 | 7 | 0 | 2 fence |",
+        "| 4 simple | free | 50% |  | 50% | 50% | 50% | 0% | 1,000 | 7 | 0 | 2 fence |",
+    ]
+    assert find_unread(answered) == ["3"]
+
+
+def test_calls_written_without_a_mask_are_read_of_tools_on_offer() -> None:
+    limits = Limits(max_tokens=9, temperature=0, parallel=False)
+    compiler = Compiler(byte_vocabulary(), ChatTemplate(HERMES))
+    text = (
+        'So: <tool_call>\n{"name": "ring", "arguments": {"times": 2}}\n</tool_call>\n'
+        '<tool_call>\n{"name": "sing", "arguments": {}}\n</tool_call>'
+    )
+    outcome = Outcome(None, cut=False, seconds=1.0, tokens=9, text=text)
+    read = read_freely(WARM_UP, outcome, compiler=compiler, limits=limits)
+    assert read.calls == [RINGS]
+
+
+def test_conversations_have_the_tools_of_all_their_questions() -> None:
+    questions = read_questions(sample_paths(), 999)
+    conversations = make_conversations(questions, 4, 3)
+    assert len(conversations) == 4
+    assert conversations == make_conversations(questions, 4, 3)
+    ids = [question.id for conversation in conversations for question in conversation]
+    assert len({*ids}) == 12
+    for conversation in conversations:
+        assert [question.kind for question in conversation] == ["turn 1", "turn 2", "turn 3"]
+        names = [tool["function"]["name"] for tool in conversation[0].tools]
+        assert len({*names}) == len(names)
+        for question in conversation:
+            assert question.tools == conversation[0].tools
+            assert question.right_name in names
+
+
+def test_rows_that_share_their_tools_are_asked_together() -> None:
+    sings = replace(WARM_UP, tools=({"function": {"name": "sing"}},))
+    conversations = make_conversations([WARM_UP, sings, WARM_UP, sings, WARM_UP], 9, 2)
+    tools = [question.tools for conversation in conversations for question in conversation]
+    assert tools == [WARM_UP.tools, WARM_UP.tools, sings.tools, sings.tools]
+
+
+def test_later_questions_come_after_the_answers_and_results() -> None:
+    asked: list[tuple[dict[str, Any], ...]] = []
+
+    def ask(question: Question) -> Outcome:
+        asked.append(question.messages)
+        return replace(TALKS, text="No.") if len(asked) == 3 else replace(TALKS, calls=[RINGS])
+
+    conversation = [replace(WARM_UP, id=str(number)) for number in range(3)]
+    measure([Way("ours", ask, declines=True)], [conversation], KeptAnswers(None))
+    _, _, second, third = asked
+    roles = ["user", "assistant", "tool", "assistant"]
+    assert [message["role"] for message in second] == [*roles, "user"]
+    [call] = second[1]["tool_calls"]
+    assert second[2]["tool_call_id"] == call["id"]
+    assert read_calls([call]) == [RINGS]
+    assert [message["role"] for message in third] == [*roles, "user", "assistant", "user"]
+    again = continue_conversation(third, replace(TALKS, calls=[RINGS]))
+    assert again[-3]["tool_calls"][0]["id"] != call["id"]
 
 
 def test_rows_whose_right_call_does_not_fit_are_left_out(tmp_path: Path) -> None:

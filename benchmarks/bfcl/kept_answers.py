@@ -51,4 +51,5 @@ def _read_outcome(row: dict[str, Any]) -> Outcome:
     calls = row.pop("calls")
     if calls is not None:
         calls = [Call(**call) for call in calls]
-    return Outcome(calls=calls, **row)
+    envelopes = tuple(row.pop("envelopes", ()))  # answers of older runs have none
+    return Outcome(calls=calls, envelopes=envelopes, **row)

@@ -1,10 +1,11 @@
-"""This library for `benchmarks.peers`.
+"""This library for `benchmarks.peers`; without a mask, for `benchmarks.real`.
 
 python -m benchmarks.peer_processes.constrained_peer MODEL.gguf THREADS CONTEXT
 """
 
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.forced import ImposedSampler
@@ -17,9 +18,19 @@ GREEDY = Sampling(temperature=0)
 ORDERS = {"constrained": KeyOrder.SCHEMA, "constrained, any key order": KeyOrder.ANY}
 
 
+def write_freely(model: Model, prompt: str, *, temperature: float, max_tokens: int) -> Reply:
+    """Returns what the model writes after a prompt without a mask, in `text`. Sampled as for a
+    request to the server with seed 0."""
+    sampling = replace(model.sampling, temperature=temperature, seed=0)
+    turn = model.compile_text(prompt)
+    [reply] = model.complete([turn], sampling=sampling, max_tokens=max_tokens)
+    return reply
+
+
 def answer(model: Model, ask: Ask) -> Answer:
-    """Generates one call."""
-    assert ask.text is not None
+    """Generates one call of which the text is given, or else any text."""
+    if ask.text is None:
+        return _answer_freely(model, ask)
     engine: Any = model.engine
     text = engine.vocabulary.encode(ask.text)
     tokens, make = [*text, engine.vocabulary.end[0]], type(engine).sampler
@@ -36,6 +47,16 @@ def answer(model: Model, ask: Ask) -> Answer:
     usage = reply.usage
     return Answer(
         reply.content, seconds - begin, usage.prompt_tokens, len(text), usage.forward_passes
+    )
+
+
+def _answer_freely(model: Model, ask: Ask) -> Answer:
+    begin = time.perf_counter()
+    reply = write_freely(model, ask.prompt, temperature=ask.temperature, max_tokens=ask.max_tokens)
+    seconds = time.perf_counter() - begin
+    usage = reply.usage
+    return Answer(
+        reply.text, seconds, usage.prompt_tokens, usage.completion_tokens, usage.forward_passes
     )
 
 

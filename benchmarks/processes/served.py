@@ -29,17 +29,25 @@ class Served:
 
 
 @contextmanager
-def serve(options: Sequence[str], module: Sequence[str] = ("server",)) -> Iterator[Served]:
+def serve(
+    options: Sequence[str],
+    module: Sequence[str] = ("server",),
+    program: Path | None = None,
+) -> Iterator[Served]:
     """Starts a server that listens to this machine alone, waits until it answers, and stops it.
 
     Args:
         options: of the command line, without host and port.
         module: what is run in place of `python -m server`, and its first arguments.
+        program: an executable that is run in place of Python; it has /health, too.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", *module, "--port", str(port), *options]
+    command = [sys.executable, "-m", *module]
+    if program is not None:
+        command = [str(program)]
+    command += ["--port", str(port), *options]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("LLAMA_ARG_")}
     process = subprocess.Popen(command, env=environment)
     url = f"http://127.0.0.1:{port}"
