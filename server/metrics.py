@@ -62,6 +62,8 @@ class Counters:
         )
         text = "Calls in replies, by tool and outcome (valid, unfit, truncated)"
         self._calls = Counter("constrained_calls", text, ["tool", "outcome"], registry=registry)
+        text = "Calls that the model began in another form than its own, by form"
+        self._envelopes = Counter("constrained_envelopes", text, ["kind"], registry=registry)
         self._tools: set[str] = set()
         self._gauges = {
             name: Gauge(f"constrained_{name}", text, registry=registry)
@@ -96,6 +98,8 @@ class Counters:
             self._token_seconds.observe(record.durations.generation / record.completion_tokens)
         for tool, outcome in record.calls:
             self._calls.labels(self._name_tool(tool), outcome).inc()
+        for kind in record.envelopes:
+            self._envelopes.labels(kind).inc()
         if record.lost_prefix:
             self._lost.labels(record.lost_prefix).inc()
         if record.repeated_calls:

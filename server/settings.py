@@ -9,7 +9,7 @@ from typing import Any
 
 from constrained.engine.options import MAX_WAITING
 from constrained.errors import RequestError
-from constrained.job import MAX_REPEATED
+from constrained.job import MAX_REPEATED, Envelopes
 
 MIB = 1 << 20
 MIN_RATE = 1_000
@@ -76,6 +76,8 @@ class Settings:
     """Default maximum of reasoning tokens; None: no limit."""
     lenient_tools: bool = False
     """`strict: false` of a tool turns its schema off; otherwise the schema is enforced anyway."""
+    envelopes: Envelopes = Envelopes.NATIVE
+    """What becomes of a call that the model begins in another form than its own."""
     max_waiting: int = MAX_WAITING
     """Requests that wait to be read before their model is known."""
     max_choices: int = 16

@@ -20,8 +20,6 @@ from grammars.parse import parse
 from grammars.turn import Think
 
 PATIENCE = 600  # seconds for one answer
-ENVELOPE = "envelope"
-"""The field of a call that says in which envelope the model wrote it, in replies that have it."""
 RESULT = '{"status": "ok"}'
 AFTER_RESULT = {"role": "assistant", "content": "That is done."}
 
@@ -140,7 +138,7 @@ def ask_server(url: str, question: Question, *, choice: str, limits: Limits) -> 
         seconds=seconds,
         tokens=tokens,
         text=message["content"] or "",
-        envelopes=tuple(call[ENVELOPE] for call in calls if ENVELOPE in call),
+        envelopes=tuple(one["kind"] for one in reply.get("constrained", {}).get("envelopes", ())),
     )
 
 

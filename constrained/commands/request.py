@@ -9,7 +9,7 @@ from constrained.commands import options as shared
 from constrained.engine.options import MAX_WAITING, read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
-from constrained.job import MAX_REPEATED, Recall
+from constrained.job import MAX_REPEATED, Envelopes, Recall
 from constrained.model_files.local_models import measure_files
 from constrained.remote.address import is_address
 from constrained.terminal.input import read_json, read_text
@@ -41,6 +41,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     help = f"maximum tokens of a value that repeats itself; -1: no limit; default: {MAX_REPEATED:,}"
     parser.add_argument("--max-repetition", type=int, metavar="N", default=MAX_REPEATED, help=help)
+    help = "calls in another form than the model's own: led back to it, kept, or text"
+    parser.add_argument(
+        "--envelopes", choices=tuple(Envelopes), default=Envelopes.NATIVE, help=help
+    )
     help = "generate N turns that differ in names and listed values, and take the likeliest"
     parser.add_argument("--best-of", type=int, metavar="N", default=1, help=help)
     help = "replace calls of which the model is less sure than P (0 to 1); needs --unsure"
@@ -152,6 +156,7 @@ def read_request(options: argparse.Namespace) -> "Job":
         parallel=not options.no_parallel,
         max_calls=options.max_calls,
         max_repetition=None if options.max_repetition == -1 else options.max_repetition,
+        envelopes=Envelopes(options.envelopes),
         think=shared.THINKING[options.reasoning],
         template_kwargs=kwargs,
         answer=answer,

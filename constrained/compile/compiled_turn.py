@@ -70,6 +70,7 @@ class CompiledTurn:
         call_ids: the ids of the calls in the conversation so far.
         text_ends: texts of the template that end the turn, if no token does.
         envelopes: as in `Job`.
+        quoted_tools: the tools that the data of the conversation calls.
         compile_grammar: compiles a grammar for this model.
         refused: the tools that were left out.
         scope: the cache scope of the prompt; None: nothing is cached.
@@ -92,6 +93,7 @@ class CompiledTurn:
     call_ids: frozenset[str] = frozenset()
     text_ends: tuple[str, ...] = ()
     envelopes: Envelopes = Envelopes.OFF
+    quoted_tools: frozenset[str] = frozenset()
     compile_grammar: Callable[[Grammar], tuple[Completer, Matcher]] | None = None
     refused: tuple[Refusal, ...] = ()
     prefill: WrittenPrefill = field(default_factory=WrittenPrefill)
@@ -142,12 +144,13 @@ class CompiledTurn:
     @cached_property
     def foreign_tools(self) -> tuple[str, ...]:
         """The tools whose calls are delivered in other envelopes, too: where calls are optional,
-        and the content is free."""
+        and the content is free. Data that calls a tool may be copied, so such a call is text."""
         policy = self.policy
         is_held = self.matcher is not None and self.compile_grammar is not None
         if self.envelopes is Envelopes.OFF or not is_held or policy.requires_output:
             return ()
-        return tuple(tool.name for tool in policy.select(self.tools))
+        names = [tool.name for tool in policy.select(self.tools)]
+        return tuple(name for name in names if name not in self.quoted_tools)
 
     def _make_envelope_rules(self) -> EnvelopeRules | None:
         if not self.foreign_tools:

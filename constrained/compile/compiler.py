@@ -32,6 +32,7 @@ from constrained.prompt.turn_cache import MAX_TOKENS
 from constrained.template.chat_template import ChatTemplate, freeze
 from constrained.template.work_limits import MAX_REQUEST_STEPS, limit_work
 from constrained.tools.offer import Offer, read_offer
+from constrained.tools.quoted_calls import find_quoted_tools
 from constrained.tools.shapes import read_policy
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary
 from grammars.byte_cache import CacheSize
@@ -284,6 +285,7 @@ class Compiler:
             call_ids=turn.call_ids,
             text_ends=turn.text_ends,
             envelopes=turn.envelopes,
+            quoted_tools=turn.quoted_tools,
             compile_grammar=self._find_compiler(turn.scope),
             prefill=turn.prefill,
         )
@@ -349,6 +351,7 @@ class Compiler:
             call_ids=read_call_ids(job.messages),
             text_ends=text_ends,
             envelopes=Envelopes(job.envelopes),
+            quoted_tools=find_quoted_tools(job.messages, [tool.name for tool in offer.tools]),
             compile_grammar=self._find_compiler(job.grammar_scope),
             refused=offer.refused,
         )

@@ -60,6 +60,7 @@ class DetachedTurn:
     call_ids: frozenset[str]
     text_ends: tuple[str, ...]
     envelopes: Envelopes
+    quoted_tools: frozenset[str]
     prefill: WrittenPrefill
     constraints: PackedConstraints
 
@@ -88,6 +89,7 @@ class TurnPacker:
             call_ids=turn.call_ids,
             text_ends=turn.text_ends,
             envelopes=turn.envelopes,
+            quoted_tools=turn.quoted_tools,
             prefill=turn.prefill,
             constraints=self._pack(turn),
         )

@@ -53,7 +53,6 @@ class ForeignCalls:
             if tokens is not None:
                 self.delivered.append(found.kind)
                 return tokens
-        self._state.send(self._state.transcript.decline_foreign_call())
         return None
 
     def _lead_back(self, found: ForeignCall) -> Sequence[int] | None:

@@ -230,9 +230,9 @@ class TurnWriter:
         found = self._state.transcript.foreign_call
         if found is None:
             return False
-        assert self._foreign is not None
-        tokens = self._foreign.deliver(found)
+        tokens = None if self._foreign is None else self._foreign.deliver(found)
         if tokens is None:
+            self._state.send(self._state.transcript.decline_foreign_call())
             return False
         self._defers = False  # what comes next is written at once
         turn = self._state.turn

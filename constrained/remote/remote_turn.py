@@ -80,6 +80,7 @@ class RemoteTurn(TurnWriter):
             clock=clock,
         )
         super().__init__(state)
+        self._foreign = None  # the engine cannot go back, and its grammar begins with the turn
         self._sampler = sampler
         self._received = 0  # tokens of the current stream, with an end token
         self._room = state.limit  # the maximum number of its tokens

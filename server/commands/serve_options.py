@@ -12,6 +12,7 @@ from constrained.commands.mcp import connection as mcp_options
 from constrained.commands.options import LOCAL_HOST, MAX_MODELS, PORT
 from constrained.engine.options import MAX_WAITING
 from constrained.errors import RequestError
+from constrained.job import Envelopes
 from constrained.terminal.input import read_text
 from server.logs import FORMATTERS
 from server.mcp.forced_approval import ForcedApproval
@@ -141,6 +142,11 @@ def _add_prompts(add: Callable[..., Any]) -> None:
     """Declares the options for making prompts and grammars from requests."""
     help = "do not enforce schemas of tools with strict: false"
     add("--lenient-tools", action="store_true", help=help)
+    help = (
+        "calls in another form than the model's own, where calls are optional: led back to it "
+        "(native, the default), kept as they are, or text (off)"
+    )
+    add("--envelopes", choices=tuple(Envelopes), default=Envelopes.NATIVE, help=help)
     help = "keep text that agents change in every request; prompts are then computed again"
     add("--keep-volatile", action="store_true", help=help)
     help = "date in prompts, YYYY-MM-DD; default: the day the conversation began"
@@ -320,6 +326,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
         date=_read_date(options.date),
         share_cache=options.share_cache,
         lenient_tools=options.lenient_tools,
+        envelopes=Envelopes(options.envelopes),
         show_grammar=options.show_grammar,
         log_prompts=options.log_prompts,
         trace=None if options.trace is None else Path(options.trace),

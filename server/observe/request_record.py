@@ -52,6 +52,7 @@ class RequestRecord:
         durations: the time that it took.
         tools: the number of offered tools.
         calls: name and outcome of each call: "valid", "unfit", "truncated".
+        envelopes: the forms, other than the model's own, in which it began calls.
         prompt_hash: identifies the beginning that all prompts with these tools and system messages
             share; "" if nothing is shared.
         grammar_hash: identifies the grammar; "" if there is none.
@@ -75,6 +76,7 @@ class RequestRecord:
     durations: Durations
     tools: int = 0
     calls: tuple[tuple[str, str], ...] = ()
+    envelopes: tuple[str, ...] = ()
     prompt_hash: str = ""
     grammar_hash: str = ""
     lost_prefix: str = ""

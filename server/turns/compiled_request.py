@@ -120,18 +120,20 @@ class CompiledRequest:
 
     def annotate(self, replies: Mapping[int, Reply]) -> dict[str, Any]:
         """Returns all notes, including those that only complete replies have: values that repeated
-        themselves and were ended, positions where another replica took over, the remote engine, and
-        the confidence.
+        themselves and were ended, other forms in which calls came, positions where another replica
+        took over, the remote engine, and the confidence.
 
         Args:
             replies: by the number of the choice.
         """
         further: dict[str, Any] = {}
         ended: list[dict[str, Any]] = []
+        envelopes: list[dict[str, Any]] = []
         resumed: list[dict[str, Any]] = []
         for number, reply in sorted(replies.items()):
             choice = {"choice": number} if len(replies) > 1 else {}
             ended += [choice | value.to_json() for value in reply.ended_values]
+            envelopes += [choice | {"kind": kind.value} for kind in reply.envelopes]
             resumed += [choice | {"tokens": count} for count in reply.resumed]
             if reply.remote is not None:
                 further["remote"] = reply.remote.to_json()
@@ -139,6 +141,8 @@ class CompiledRequest:
                 further |= self._show_confidence(reply)
         if ended:
             further["ended_values"] = ended
+        if envelopes:
+            further["envelopes"] = envelopes
         if resumed:
             further["resumed"] = resumed
         if not further:

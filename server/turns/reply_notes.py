@@ -1,7 +1,7 @@
 """The field `constrained` of replies, our extension of all dialects: where the reply differs from
 the request."""
 
-from typing import Any, NotRequired
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -61,6 +61,13 @@ class RemoteEngineNote(TypedDict):
     """The abilities that the engine lacks, so the reply was made without them."""
 
 
+class EnvelopeNote(TypedDict):
+    """A form other than the model's own in which it began a call, which was delivered."""
+
+    choice: NotRequired[int]
+    kind: Literal["fence", "tag", "list", "object", "function"]
+
+
 class CallConfidenceNote(TypedDict):
     """The model's confidence in a call, from 0 to 1: the lowest probability of a choice, among what
     the mask allowed. null: nothing was chosen there."""
@@ -98,6 +105,7 @@ class ReplyNotes(TypedDict):
     """Fields of the request that the server does not know."""
     repeated_calls: NotRequired[list[RepeatedCall]]
     ended_values: NotRequired[list[EndedValueNote]]
+    envelopes: NotRequired[list[EnvelopeNote]]
     call_probability: NotRequired[float]
     """The probability of a call, from 0 to 1, at the place of the first call, or else at the
     beginning of the output; present if `min_confidence`, `best_of` or `trace` asks for it and a

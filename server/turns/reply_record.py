@@ -52,6 +52,7 @@ def make_record(
         ),
         tools=len(turn.tools),
         calls=_judge_calls(reply.calls),
+        envelopes=tuple(kind.value for kind in reply.envelopes),
         prompt_hash=compiled.head_hash or "",
         grammar_hash=compiled.grammar_hash or "",
         lost_prefix="" if lost is None else lost.part.value,

@@ -35,6 +35,7 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         job,
         cache_salt=salt,
         messages=service.call_ids.restore(job.messages),
+        envelopes=settings.envelopes,
         think=plan.think,
         reasoning_budget=plan.budget,
         # Variables that the client itself gives override those of its effort.
