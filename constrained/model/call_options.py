@@ -86,7 +86,8 @@ class Options(TurnOptions, total=False):
         parallel: allow several calls in one turn. Default: True.
         max_calls: maximum number of calls in one turn. Default: None, no limit.
         max_identical_calls: how often one turn may hold the same call with the same arguments;
-            before one more, the turn ends. Default: 1. None: no limit.
+            before one more, the turn ends. A number is for all tools. Default: 1, and no limit for
+            tools that are marked as `repeatable`. None: no limit.
         excluded_calls: calls (`ToolCall`) that the turn must not repeat, because earlier turns had
             them often enough: it ends before one, or answers instead; `reply.barred_calls` lists
             them.
