@@ -72,7 +72,8 @@ class Job:
             to where the call began, and continues in another way, with an answer if possible. If
             there is no other way, the turn keeps the call.
         max_repetition: how many tokens of a call or an answer may repeat themselves, if as many are
-            left. The value is then ended, and the turn continues. None: any number.
+            left. The value is then ended, and the turn continues. Other content may do so for a
+            quarter of that, and then ends the turn. None: any number.
         think: whether the turn reasons first.
         template_kwargs: variables for the chat template.
         answer: the form of the content. With tools, the turn is either calls or such an answer.

@@ -70,7 +70,8 @@ class Reply:
         barred_calls: calls that the model began, and that `excluded_calls` did not allow.
         unsure_calls: calls that a run has taken back because the model was not sure of them; see
             `unsure` of `Model.run`.
-        ended_values: values that repeated themselves and were ended.
+        ended_values: values that repeated themselves and were ended, and content that did and
+            therefore ended the turn.
         remote: the engine that sampled the tokens and what it cannot do; None: the local one.
         resumed: numbers of tokens after which another process continued the turn, because the one
             before had ended.

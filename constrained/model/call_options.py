@@ -92,8 +92,9 @@ class Options(TurnOptions, total=False):
             them often enough: it ends before one, or answers instead; `reply.barred_calls` lists
             them.
         max_repetition: how many tokens of a call or an answer may repeat themselves, such as a list
-            of equal items. The value is then ended, and the turn continues; `reply.ended_values`
-            lists it. Default: 1,024. None: no limit.
+            of equal items. The value is then ended, and the turn continues. Other content that
+            repeats itself for a quarter of that ends the turn. `reply.ended_values` lists both.
+            Default: 1,024. None: no limit.
         response_format: what the answer must be: OpenAI's `response_format`, or a pydantic model.
             With tools, the reply is calls or such an answer. Default: any text.
         max_tokens: maximum number of generated tokens. Default: 1,024.
