@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from constrained.cache_scope import CacheScope, name_scope
 from constrained.errors import RequestError
@@ -15,8 +15,9 @@ MAX_IDENTICAL_CALLS = 1
 MAX_REPEATED = 1024
 """Tokens of a value that repeats itself. Small models do that until their tokens run out, and no
 useful value has so many equal parts."""
-MAX_IDENTICAL_PARALLEL_CALLS = 2
-"""Where a client explicitly allows parallel calls: two dice are rolled by two identical calls."""
+MaxIdentical: TypeAlias = int | Literal["auto"] | None
+"""How often a turn may have the same call. None: any number of times. "auto": once, and any number
+of times if the tool is marked as repeatable."""
 
 
 @dataclass(frozen=True)
@@ -27,24 +28,17 @@ class CallLimits:
         calls: the maximum number of calls; None: any number.
         identical: how often the turn may have the same call (same tool, same arguments, keys in any
             order); None: any number of times.
+        repeatable: the tools whose calls the turn may repeat any number of times.
         excluded: calls that the turn should not have; see `Job`.
     """
 
     calls: int | None = None
     identical: int | None = None
+    repeatable: frozenset[str] = frozenset()
     excluded: tuple[ToolCall, ...] = ()
 
 
 NO_LIMITS = CallLimits()
-
-
-def limit_identical(parallel: bool | None) -> int:
-    """Returns how often a turn may have the same call, if the client does not say.
-
-    Args:
-        parallel: whether the client allows parallel calls; None: it does not say.
-    """
-    return MAX_IDENTICAL_PARALLEL_CALLS if parallel else MAX_IDENTICAL_CALLS
 
 
 class Recall(StrEnum):
@@ -83,13 +77,16 @@ class Job:
         parallel: whether the turn may have several calls.
         max_calls: the maximum number of calls; None: any number.
         max_identical_calls: how often the turn may have the same call (same tool, same arguments,
-            keys in any order). The turn ends before one more. None: any number of times.
+            keys in any order). The turn ends before one more. A number is for all tools. "auto":
+            once, but any number of times if the tool is marked as repeatable. None: any number of
+            times.
         excluded_calls: calls that the turn should not have, because earlier turns had them often
             enough. The turn ends before such a call. If it is the first call, the turn goes back
             to where the call began, and continues in another way, with an answer if possible. If
             there is no other way, the turn keeps the call.
         max_repetition: how many tokens of a call or an answer may repeat themselves, if as many are
-            left. The value is then ended, and the turn continues. None: any number.
+            left. The value is then ended, and the turn continues. Other content may do so for a
+            quarter of that, and then ends the turn. None: any number.
         think: whether the turn reasons first.
         template_kwargs: variables for the chat template.
         answer: the form of the content. With tools, the turn is either calls or such an answer.
@@ -126,7 +123,7 @@ class Job:
     tool_choice: Any = None
     parallel: bool = True
     max_calls: int | None = None
-    max_identical_calls: int | None = MAX_IDENTICAL_CALLS
+    max_identical_calls: MaxIdentical = "auto"
     excluded_calls: Sequence[ToolCall] = ()
     max_repetition: int | None = MAX_REPEATED
     think: Think = Think.OPTIONAL
@@ -198,8 +195,10 @@ def check_job(job: Job) -> None:
         raise RequestError(message, where="/reasoning_close")
     if not isinstance(job.template_kwargs, Mapping):
         raise RequestError("template_kwargs are not an object", where="/chat_template_kwargs")
-    for name in ("max_calls", "max_identical_calls", "max_repetition"):
-        count = getattr(job, name)
+    counts = {"max_calls": job.max_calls, "max_repetition": job.max_repetition}
+    if job.max_identical_calls != "auto":
+        counts["max_identical_calls"] = job.max_identical_calls
+    for name, count in counts.items():
         if count is not None and (type(count) is not int or count < 1):
             message = f"{name} is {count!r}, must be 1 or more"
             raise RequestError(message, where=f"/{name}")

@@ -73,7 +73,8 @@ class Reply:
             `unsure` of `Model.run`.
         envelopes: in which form the model began calls, if it was not its own: "fence", "tag",
             "list", "object" or "function".
-        ended_values: values that repeated themselves and were ended.
+        ended_values: values that repeated themselves and were ended, and content that did and
+            therefore ended the turn.
         remote: the engine that sampled the tokens and what it cannot do; None: the local one.
         resumed: numbers of tokens after which another process continued the turn, because the one
             before had ended.

@@ -117,6 +117,7 @@ class CompiledTurn:
             build_closing=self.build_closing,
             make_reserve=self.make_reserve,
             make_endless_values=endless,
+            max_content_repetition=self._max_content_repetition,
             checked_schemas=self.checked_schemas,
             answer=self._rewritten_answer,
             call_limits=self.call_limits,
@@ -124,6 +125,14 @@ class CompiledTurn:
             openings=self.openings,
             scope=self.scope,
         )
+
+    @property
+    def _max_content_repetition(self) -> int | None:
+        """None where content may not end anywhere: a call or an answer must come. A raw text has no
+        turn that could end."""
+        if self.policy.requires_output or self.policy.answer is not None or self.format == TEXT:
+            return None
+        return self.max_repetition
 
     @property
     def _rewritten_answer(self) -> Schema | None:

@@ -22,7 +22,7 @@ from constrained.compile.prefilled_turn import add_prefill, narrow_policy, narro
 from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.selection import end_turns, select_format
-from constrained.job import CallLimits, Envelopes, Job, check_job
+from constrained.job import MAX_IDENTICAL_CALLS, CallLimits, Envelopes, Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids
 from constrained.prompt.encoding import check_text
@@ -346,7 +346,7 @@ class Compiler:
             markers=self.markers,
             scope=job.prompt_scope,
             thinking_tags=job.thinking_tags,
-            call_limits=_read_call_limits(job),
+            call_limits=_read_call_limits(job, offer),
             max_repetition=job.max_repetition,
             call_ids=read_call_ids(job.messages),
             text_ends=text_ends,
@@ -402,10 +402,14 @@ def _read_job_policy(job: Job, offer: Offer) -> Policy:
     return policy
 
 
-def _read_call_limits(job: Job) -> CallLimits:
+def _read_call_limits(job: Job, offer: Offer) -> CallLimits:
+    identical, repeatable = job.max_identical_calls, frozenset[str]()
+    if identical == "auto":
+        identical, repeatable = MAX_IDENTICAL_CALLS, offer.repeatable
     return CallLimits(
         calls=job.max_calls,
-        identical=job.max_identical_calls,
+        identical=identical,
+        repeatable=repeatable,
         excluded=tuple(job.excluded_calls),
     )
 

@@ -44,7 +44,8 @@ LAST_TOKENS = 4 * FEWEST_TOKENS  # besides the rest; with fewer, a turn that had
 
 @dataclass(frozen=True)
 class EndedValue:
-    """A value that repeated itself and was therefore ended (see the option `max_repetition`).
+    """A value, or content, that repeated itself and was therefore ended (see the option
+    `max_repetition`).
 
     Args:
         where: JSON pointer into the reply, to the argument or the content with the value.

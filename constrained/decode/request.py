@@ -68,6 +68,8 @@ class DecodeInput:
             which a call ends well when the tokens run out; None: the turn is cut there.
         make_endless_values: makes the part that ends values which repeat themselves; None: such
             values go on.
+        max_content_repetition: ends content that repeats itself, if this is how many tokens of a
+            value may; None: such content goes on.
         checked_schemas: the schemas of values that are checked when they are complete. A value that
             does not fit is generated again.
         answer: the schema of the content, if it is one JSON value: it begins with its value, and
@@ -89,6 +91,7 @@ class DecodeInput:
     build_closing: Callable[[], Grammar] | None = None
     make_reserve: Callable[[int], CompletionReserve] | None = None
     make_endless_values: Callable[[], EndlessValues] | None = None
+    max_content_repetition: int | None = None
     checked_schemas: CheckedSchemas = field(default_factory=CheckedSchemas)
     answer: Schema | None = None
     call_limits: CallLimits = NO_LIMITS

@@ -6,7 +6,8 @@ gets them over the network.
 
 from collections.abc import Sequence
 
-from constrained.decode.endless_values import EndlessValues
+from constrained.decode.endless_content import EndlessContent
+from constrained.decode.endless_values import EndedValue, EndlessValues
 from constrained.decode.filters.checked_values import Fault
 from constrained.decode.foreign_calls import ForeignCalls
 from constrained.decode.request import Finish, Generation, Usage
@@ -36,6 +37,10 @@ class TurnWriter:
         self._foreign: ForeignCalls | None = None
         if state.turn.envelopes is not None:
             self._foreign = ForeignCalls(state, state.turn.envelopes)
+        self._content: EndlessContent | None = None
+        max_repetition = state.request.turn.max_content_repetition
+        if max_repetition is not None and not state.request.options.ignore_eos:
+            self._content = EndlessContent(max_repetition)
         self._parts = TurnParts([])
         self._defers = False  # the text of tokens is written later
         self._has_verdict = False  # what was read in the text may end or change the turn
@@ -168,6 +173,8 @@ class TurnWriter:
             for after_write in self._parts.after_write:
                 after_write(token)
             self._has_verdict = state.transcript.has_verdict
+            if self._content is not None and self._content.note(token, state.transcript):
+                self._has_verdict = True
 
     def _act_on_verdict(self) -> bool:
         """Acts on what the text says; returns True if the turn ended or went back."""
@@ -181,7 +188,21 @@ class TurnWriter:
             if self._state.finish is None:  # else the tokens have run out
                 self._stop()
             return True
-        return False
+        return self._end_endless_content()
+
+    def _end_endless_content(self) -> bool:
+        """Ends the turn if its content repeats itself; returns True if so."""
+        if self._content is None or self._content.ended is None:
+            return False
+        if self._state.finish is None:
+            self._state.finish = Finish.LENGTH
+        return True
+
+    def _list_ended(self) -> tuple[EndedValue, ...]:
+        values = () if self._endless is None else self._endless.ended
+        if self._content is None or self._content.ended is None:
+            return values
+        return (*values, self._content.ended)
 
     def _stop(self) -> None:
         """Ends the turn, unless its answer does not fit its schema and can be generated again."""
@@ -268,6 +289,8 @@ class TurnWriter:
         self._parts = TurnParts(self._list_parts())
         for rewind in self._parts.rewind:
             rewind(len(self._state.tokens))
+        if self._content is not None:
+            self._content.forget()
 
     def result(self) -> Generation:
         """The finished turn."""
@@ -301,7 +324,7 @@ class TurnWriter:
             logprobs=tuple(transcript.logprobs),
             barred_calls=tuple(self._barred),
             envelopes=() if self._foreign is None else tuple(self._foreign.delivered),
-            ended_values=self._endless.ended if self._endless else (),
+            ended_values=self._list_ended(),
             timings=state.stopwatch.read(),
             trace=() if state.trace is None else tuple(state.trace.tokens),
         )

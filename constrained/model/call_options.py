@@ -87,13 +87,15 @@ class Options(TurnOptions, total=False):
         parallel: allow several calls in one turn. Default: True.
         max_calls: maximum number of calls in one turn. Default: None, no limit.
         max_identical_calls: how often one turn may hold the same call with the same arguments;
-            before one more, the turn ends. Default: 1. None: no limit.
+            before one more, the turn ends. A number is for all tools. Default: 1, and no limit for
+            tools that are marked as `repeatable`. None: no limit.
         excluded_calls: calls (`ToolCall`) that the turn must not repeat, because earlier turns had
             them often enough: it ends before one, or answers instead; `reply.barred_calls` lists
             them.
         max_repetition: how many tokens of a call or an answer may repeat themselves, such as a list
-            of equal items. The value is then ended, and the turn continues; `reply.ended_values`
-            lists it. Default: 1,024. None: no limit.
+            of equal items. The value is then ended, and the turn continues. Other content that
+            repeats itself for a quarter of that ends the turn. `reply.ended_values` lists both.
+            Default: 1,024. None: no limit.
         response_format: what the answer must be: OpenAI's `response_format`, or a pydantic model.
             With tools, the reply is calls or such an answer. Default: any text.
         max_tokens: maximum number of generated tokens. Default: 1,024.

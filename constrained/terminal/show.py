@@ -120,7 +120,8 @@ class TurnPrinter:
                 self._notes.say(text)
         for ended in reply.ended_values:
             self._notes.say(f"(ended because it repeated itself) {ended.where}")
-        if reply.finish_reason == "length":
+        has_ended_content = any(ended.where == "/content" for ended in reply.ended_values)
+        if reply.finish_reason == "length" and not has_ended_content:
             text = "(the tokens ran out: raise --max-tokens, or the context with -c)"
             self._notes.say(text)
 

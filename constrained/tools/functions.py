@@ -31,6 +31,8 @@ class ToolOptions(TypedDict, total=False):
             True.
         read_only: the tool changes nothing. The agent loop may then start a call while the model is
             still writing the turn, in another thread, and repeat it after a crash. Default: False.
+        repeatable: one turn may have the same call several times, such as two rolls of a die. Calls
+            of other tools are not repeated in a turn. Default: False.
         cost: the cost of a call for `Budget`: a number, or a function of the call. Default: 0.
         isolate: run calls in a separate process, with limits on time and memory; True: those of
             `Isolation`. Default: False.
@@ -40,6 +42,7 @@ class ToolOptions(TypedDict, total=False):
     description: str | None
     strict: bool | None
     read_only: bool
+    repeatable: bool
     cost: Cost | None
     isolate: bool | Isolation
 
@@ -109,6 +112,7 @@ class FunctionTool:
         bind: converts JSON arguments into the positional and keyword arguments of the function;
             raises `CallError`.
         read_only: see `ToolOptions`.
+        repeatable: see `ToolOptions`.
         cost: see `ToolOptions`.
         isolation: limits of a separate process in which calls run; None: they run in this one.
     """
@@ -120,6 +124,7 @@ class FunctionTool:
     strict: bool | None = None
     bind: Callable[[Mapping[str, Json]], Bound] = field(default=_bind_plainly, repr=False)
     read_only: bool = False
+    repeatable: bool = False
     cost: Cost | None = None
     isolation: Isolation | None = None
 
@@ -172,6 +177,7 @@ class FunctionTool:
         description: str = "",
         strict: bool | None = None,
         read_only: bool = False,
+        repeatable: bool = False,
         cost: Cost | None = None,
         isolate: bool | Isolation = False,
     ) -> "FunctionTool":
@@ -184,6 +190,7 @@ class FunctionTool:
             description: the description that the model sees.
             strict: see `ToolOptions`.
             read_only: see `ToolOptions`.
+            repeatable: see `ToolOptions`.
             cost: see `ToolOptions`.
             isolate: see `ToolOptions`.
 
@@ -197,6 +204,7 @@ class FunctionTool:
             function=function,
             strict=strict,
             read_only=read_only,
+            repeatable=repeatable,
             cost=cost,
             isolation=read_isolation(isolate),
         )
@@ -205,7 +213,8 @@ class FunctionTool:
     def from_mcp(cls, tool: Any, function: Callable[..., Any]) -> "FunctionTool":
         """Makes a tool from an MCP server's description, and a function that calls that server.
 
-        The tool is read-only if its annotation `readOnlyHint` says so.
+        The tool is read-only if its annotation `readOnlyHint` says so, and repeatable if its
+        `_meta` has `"repeatable": true`.
 
         Args:
             tool: an object (`mcp.types.Tool`), or its JSON.
@@ -228,6 +237,7 @@ class FunctionTool:
             function,
             description=body.get("description") or "",
             read_only=_is_read_only(body.get("annotations")),
+            repeatable=_is_repeatable(body.get("_meta")),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -239,6 +249,8 @@ class FunctionTool:
         }
         if self.strict is not None:
             body["strict"] = self.strict
+        if self.repeatable:
+            body["repeatable"] = True
         return {"type": "function", "function": body}
 
 
@@ -271,6 +283,7 @@ def _make(
         strict=merged.get("strict"),
         bind=signature.bind,
         read_only=merged.get("read_only", False),
+        repeatable=merged.get("repeatable", False),
         cost=merged.get("cost"),
         isolation=read_isolation(merged.get("isolate", False)),
     )
@@ -319,8 +332,15 @@ def as_json(given: Any) -> Any:
     if isinstance(given, FunctionTool):
         return given.to_json()
     if _is_mcp(given):
-        description = getattr(given, "description", None) or ""
-        return {"name": given.name, "description": description, "inputSchema": _find_schema(given)}
+        body = _read_mcp(given)
+        shown = {
+            "name": body["name"],
+            "description": body["description"] or "",
+            "inputSchema": body["inputSchema"],
+        }
+        if _is_repeatable(body["_meta"]):
+            shown["repeatable"] = True
+        return shown
     return given
 
 
@@ -331,6 +351,7 @@ def _read_mcp(given: Any) -> Mapping[str, Any]:
         "description": getattr(given, "description", None),
         "inputSchema": _find_schema(given),
         "annotations": getattr(given, "annotations", None),
+        "_meta": getattr(given, "meta", None),
     }
 
 
@@ -349,6 +370,12 @@ def _is_read_only(annotations: Any) -> bool:
         return annotations.get("readOnlyHint") is True
     hints = (getattr(annotations, name, None) for name in ("readOnlyHint", "read_only_hint"))
     return any(hint is True for hint in hints)
+
+
+def _is_repeatable(meta: Any) -> bool:
+    """Returns the value of `repeatable` in MCP's `_meta`, where tools have what MCP itself does not
+    define; False if it is missing."""
+    return isinstance(meta, Mapping) and meta.get("repeatable") is True
 
 
 def _is_mcp(given: Any) -> bool:

@@ -56,12 +56,14 @@ class Offered:
 
     Args:
         is_hidden: it is not in the prompt; messages describe it.
+        is_repeatable: one turn may have the same call several times.
     """
 
     given: Any
     tool: Tool
     where: str
     is_hidden: bool = False
+    is_repeatable: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,11 @@ class Offer:
     def tools(self) -> tuple[Tool, ...]:
         """The tools that may be called, with their schemas, for the grammar."""
         return tuple(offered.tool for offered in self.kept)
+
+    @property
+    def repeatable(self) -> frozenset[str]:
+        """The names of the tools that are marked as repeatable."""
+        return frozenset(offered.tool.name for offered in self.kept if offered.is_repeatable)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -149,7 +156,15 @@ def read_offer(
             refused.append(Refusal(entry.name, e))
             continue
         is_hidden = index >= len(given)
-        kept.append(Offered(tool_given, tool, entry.place, is_hidden=is_hidden))
+        kept.append(
+            Offered(
+                tool_given,
+                tool,
+                entry.place,
+                is_hidden=is_hidden,
+                is_repeatable=entry.repeatable,
+            )
+        )
     check_names([entry.name for entry in entries], [entry.place for entry in entries])
     if refused and not kept:
         raise refused[0].error

@@ -35,6 +35,7 @@ class Entry:
         name: of the tool.
         body: the object with the name and the schema.
         strict: the calls have to fit the schema.
+        repeatable: one turn may have the same call several times.
         place: the JSON pointer of the tool.
         where: the JSON pointer of the body.
         text: the whole tool as JSON.
@@ -43,6 +44,7 @@ class Entry:
     name: str
     body: Mapping[str, Any]
     strict: bool
+    repeatable: bool
     place: str
     where: str
     text: str
@@ -149,18 +151,32 @@ def _read_entry(given: Any, place: str) -> Entry:
     name = body.get("name")
     if not isinstance(name, str) or not name:
         raise ToolError("a tool has no name", where=f"{where}/name", hint="Give it a name")
-    strict = body.get("strict")
-    if strict is None:  # false for Chat Completions, but the schema is enforced anyway
-        strict = True
-    if not isinstance(strict, bool):
-        message = f"tool {name!r}: strict is {reprlib.repr(strict)}, not a boolean"
-        raise ToolError(message, where=f"{where}/strict", hint="Use true or false")
+    # For Chat Completions, the default of `strict` is false, but the schema is enforced anyway.
+    strict = _read_switch(body, "strict", default=True, where=where)
+    repeatable = _read_switch(body, "repeatable", default=False, where=where)
     key = _find_key(body)
     if key is not None and not isinstance(body[key], Mapping):
         message = f"tool {name!r}: its parameters are not a JSON Schema object"
         hint = 'Write {"type": "object", "properties": {...}}'
         raise ToolError(message, where=f"{where}/{key}", hint=hint)
-    return Entry(name, body, strict, place=place, where=where, text=text)
+    return Entry(
+        name, body, strict=strict, repeatable=repeatable, place=place, where=where, text=text
+    )
+
+
+def _read_switch(body: Mapping[str, Any], key: str, *, default: bool, where: str) -> bool:
+    """Returns a boolean of a tool; null is the default.
+
+    Raises:
+        ToolError: it is not a boolean.
+    """
+    value = body.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        message = f"tool {body['name']!r}: {key} is {reprlib.repr(value)}, not a boolean"
+        raise ToolError(message, where=f"{where}/{key}", hint="Use true or false")
+    return value
 
 
 def _encode(tool: Any) -> str:

@@ -242,7 +242,10 @@ class Values:
             return self.builder.terminal(Pattern(NUMBER), "NUMBER")
         if "multipleOf" in node.bounds:
             return self._multiple(node)
-        regex = express_range(node.bounds, integer=node.integer)
+        bounds = {**node.bounds, **node.mask_bounds}
+        regex = express_range(bounds, integer=node.integer)
+        if regex is None and node.mask_bounds:  # what a `not` has left of the range is beyond them
+            regex = express_range(node.bounds, integer=node.integer)
         if regex is None:
             raise SchemaError("no number within its bounds can be written", where="")
         return self.builder.terminal(Pattern(regex), "NUMBER")

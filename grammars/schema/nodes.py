@@ -56,11 +56,15 @@ class Number:
 
     Args:
         bounds: the JSON Schema keywords for its range, as written there.
+        mask_bounds: further bounds, which only the mask has: readers read numbers beyond them.
         multiple: where its `multipleOf` is from.
     """
 
     integer: bool = False
     bounds: Mapping[str, float] = field(default_factory=dict[str, float])
+    mask_bounds: Mapping[str, float] = field(
+        default_factory=dict[str, float], compare=False, repr=False
+    )
     multiple: "Multiple | None" = field(default=None, compare=False, repr=False)
 
 

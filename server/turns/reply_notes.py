@@ -43,7 +43,7 @@ class RepeatedCall(TypedDict):
 
 
 class EndedValueNote(TypedDict):
-    """A value that repeated itself, and was ended."""
+    """A value that repeated itself, and was ended, or content that did, and ended the reply."""
 
     where: str
     """JSON pointer into the reply."""

@@ -120,6 +120,8 @@ class CallLimiter:
         text = _identify(call)
         self._counts[text] += 1
         count, limit = self._counts[text], self._limits.identical
+        if call.name in self._limits.repeatable:
+            limit = None
         is_excluded = text in self._excluded
         if count == limit:
             self._exhaust(call)

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial, reduce
 from itertools import chain
 from math import inf
@@ -54,7 +55,7 @@ from grammars.schema.nodes import (
     escape,
     unite,
 )
-from grammars.schema.numbers import find_step, has_no_number
+from grammars.schema.numbers import count_multiples, find_step, has_no_number
 from grammars.schema.presence import simplify
 from grammars.schema.subschemas import omit
 from grammars.schema.validator import LATEST, RootDocument, Validator, count_parts
@@ -64,6 +65,11 @@ _LONG = 50  # characters
 _LONG_BESIDE_WORDS = 100
 """A longer `maxLength` beside a pattern that counts words is checked, not enforced: llguidance
 would follow both counts at once, and refuse texts that fit, or exceed its limit of expressions."""
+_BITS = 63
+"""Of integers without bounds, in the mask, besides the sign. Most clients read integers of 64 bits,
+and a model that repeats a digit has to come to an end."""
+_BITS_OF_FORMATS = {"uint64": 64, "uint": 64, "int128": 127, "uint128": 128}
+"""Larger integers, as generators name them (schemars, for Rust)."""
 _WITHOUT_EXPONENT = 1e-4
 """Most encoders write smaller numbers with an exponent."""
 _LONG_BESIDE_PATTERN = 2_500
@@ -302,6 +308,12 @@ class FlatLowering:
         if integer and divisor is not None:
             divisor = int(find_step(node) or 1)  # every integer is a multiple of 0.5
             node = replace(node, bounds={**node.bounds, "multipleOf": divisor})
+        if integer:
+            bits = _BITS_OF_FORMATS.get(str(flat.get("format")), _BITS)
+            node = replace(node, mask_bounds=_find_mask_bounds(node, bits))
+        if node.mask_bounds:
+            shown = ", ".join(f"{name} {bound}" for name, bound in node.mask_bounds.items())
+            self._findings.narrow(pointer, "type", f"{shown} in the mask")
         if divisor is None:
             return node
         if divisor == 1 and integer:
@@ -379,6 +391,19 @@ class FlatLowering:
 def _counts(flat: Mapping[str, Json]) -> bool:
     """Returns whether `contains` excludes any list."""
     return "contains" in flat and (flat.get("minContains", 1) > 0 or "maxContains" in flat)
+
+
+def _find_mask_bounds(node: Number, bits: int) -> dict[str, float]:
+    """Returns the bounds of this many bits on each side where an integer has none; none if its
+    other bound is beyond them."""
+    least, greatest = -(2**bits), 2**bits - 1
+    first, last = count_multiples(node, Fraction(1))
+    bounds: dict[str, float] = {}
+    if first == -inf and (last == inf or least <= last <= greatest):
+        bounds["minimum"] = least
+    if last == inf and (first == -inf or least <= first <= greatest):
+        bounds["maximum"] = greatest
+    return bounds
 
 
 def _keep_small(node: Number, largest: int) -> Number:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from constrained.job import Job, limit_identical
+from constrained.job import Job, MaxIdentical
 from constrained.tools.shapes import read_policy
 from server.dialects.chat.functions import read_function_messages, translate_function_call
 from server.dialects.chat.reasoning_parts import (
@@ -76,7 +76,8 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
     max_calls: int | None = Field(None, ge=1)
     """The maximum number of calls in one reply."""
     max_identical_calls: int | None = Field(None, ge=1)
-    """The maximum number of calls of the same tool with the same arguments in one reply."""
+    """The maximum number of calls of the same tool with the same arguments in one reply; null: no
+    limit. Default: 1, and no limit for tools with `repeatable: true`."""
     max_tokens: int | None = Field(None, ge=-1)
     """The maximum number of tokens of the reply; -1: as many as fit into the context."""
     max_completion_tokens: int | None = Field(None, ge=-1)
@@ -256,10 +257,10 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             ignored.append("add_generation_prompt")  # a turn begins with the generation prompt
         return tuple(ignored)
 
-    def _read_max_identical_calls(self) -> int | None:
+    def _read_max_identical_calls(self) -> MaxIdentical:
         if "max_identical_calls" in self.model_fields_set:
             return self.max_identical_calls  # null: no limit
-        return limit_identical(self.parallel_tool_calls)
+        return "auto"
 
 
 def _read_message(message: Json, number: int) -> Json:

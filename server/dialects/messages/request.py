@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from constrained.answers import read_response_format
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.errors import Error, ReplyError
-from constrained.job import Job, limit_identical
+from constrained.job import Job
 from grammars.turn import Answer
 from server.dialects.messages.client_tools import describe_client_tools
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
@@ -51,7 +51,7 @@ HARMLESS = frozenset(
     "metadata service_tier inference_geo speed user_profile_id workspace_id diagnostics".split()
 )
 """Fields that have no effect here, but that the reply does not name as ignored."""
-TOOL_FIELDS = ("name", "description", "input_schema", "strict")
+TOOL_FIELDS = ("name", "description", "input_schema", "strict", "repeatable")
 """Fields of a tool that are in the prompt."""
 OTHER_TOOL_FIELDS = ("type", "cache_control", "defer_loading", "eager_input_streaming")
 """Other fields of a tool that are supported, or that need no effect."""
@@ -179,7 +179,6 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             tools=shown,
             hidden_tools=hidden,
             tool_choice=self._read_choice(),
-            max_identical_calls=limit_identical(self._asks_for_parallel()),
             max_repetition=self.read_max_repetition(service.settings),
             answer=self._read_answer(service),
             prefill=conversation.prefill,
@@ -281,11 +280,6 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         if choice.disable_parallel_tool_use:
             given["disable_parallel_tool_use"] = True
         return given
-
-    def _asks_for_parallel(self) -> bool:
-        """Returns whether the request allows parallel calls explicitly."""
-        choice = self.tool_choice
-        return choice is not None and choice.disable_parallel_tool_use is False
 
     def _read_answer(self, service: Service) -> Answer | None:
         where, given = "/output_format", self.output_format  # the field's name in the beta

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from constrained.answers import read_response_format
 from constrained.errors import Error
-from constrained.job import Job, limit_identical
+from constrained.job import Job
 from constrained.tools.functions import FunctionTool
 from constrained.tools.shapes import read_policy
 from server.dialects.responses.conversation import write_messages
@@ -45,7 +45,7 @@ ENCRYPTED = "reasoning.encrypted_content"
 ECHOED = ("instructions", "previous_response_id", "max_output_tokens", "max_tool_calls")
 ECHOED_OR_NULL = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
 """Fields that the server does not use, but every response has."""
-TOOL_FIELDS = ("type", "name", "description", "parameters", "strict")
+TOOL_FIELDS = ("type", "name", "description", "parameters", "strict", "repeatable")
 OTHER_TOOL_FIELDS = ("function", "custom", "format", "defer_loading", "cache_control")
 """Fields of a tool that have an effect, or that change nothing, but are not in the prompt."""
 OWN_TOOLS = (None, "function", "custom")
@@ -160,7 +160,6 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
                 hidden_tools=[_drop_foreign(tool) for tool in list_hidden(tools, messages)],
                 tool_choice=choice,
                 parallel=self.parallel_tool_calls is not False,
-                max_identical_calls=limit_identical(self.parallel_tool_calls),
                 max_repetition=self.read_max_repetition(settings),
                 template_kwargs=self.chat_template_kwargs or {},
                 answer=read_response_format(text.format),

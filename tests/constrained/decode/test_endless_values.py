@@ -342,9 +342,9 @@ def test_numbers_end_by_themselves() -> None:
 
 
 def test_content_and_reasoning_may_repeat_themselves() -> None:
-    said = "<think>\n" + "so " * 99 + "\n</think>\n\n" + "ha " * 99
-    reply = scripted(said).call(ASK, [NOTE], max_tokens=800, sampling=DRAW)
-    assert reply.content == "ha " * 99
+    said = "<think>\n" + "so " * 199 + "\n</think>\n\n" + "ha " * 80
+    reply = scripted(said).call(ASK, [NOTE], max_tokens=1200, sampling=DRAW)
+    assert reply.content == "ha " * 80
     assert reply.ended_values == ()
 
 

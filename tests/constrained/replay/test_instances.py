@@ -66,8 +66,7 @@ def test_multiples_far_away_are_told_or_checked(
     trial = InstanceTrial(schema)
     assert [v for v in values if trial.find_refusal(v) is not None] == []
     report = schema.report
-    (finding,) = report.narrowed or report.checked
-    assert finding.keyword == "multipleOf"
+    assert "multipleOf" in [found.keyword for found in (*report.narrowed, *report.checked)]
     assert bool(report.checked) == (trial.find_refusal(values[0] + 1) is None)
 
 
@@ -110,6 +109,52 @@ def test_an_integer_of_64_bits_without_a_sign() -> None:
     schema = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
     assert find_refusal(schema, 2**64 - 1) is None
     assert find_refusal(schema, 2**64) is not None
+
+
+@pytest.mark.parametrize(
+    ("bounds", "largest", "smallest"),
+    [
+        ({}, 2**63 - 1, -(2**63)),
+        ({"minimum": 1}, 2**63 - 1, None),
+        ({"exclusiveMaximum": 5.5}, None, -(2**63)),
+        ({"format": "int64"}, 2**63 - 1, -(2**63)),
+        ({"format": "uint64", "minimum": 0}, 2**64 - 1, None),
+        ({"format": "uint128", "minimum": 0}, 2**128 - 1, None),
+        ({"type": ["integer", "null"]}, 2**63 - 1, -(2**63)),
+    ],
+)
+def test_integers_without_a_bound_have_64_bits_in_the_mask(
+    bounds: dict[str, Any], largest: int | None, smallest: int | None
+) -> None:
+    schema = lower({"type": "integer", **bounds}, only_object=False)
+    trial = InstanceTrial(schema)
+    for edge, step in ((largest, 1), (smallest, -1)):
+        if edge is not None:
+            assert trial.find_refusal(edge) is None
+            assert trial.find_refusal(edge + step) is not None
+            assert schema.admits(edge + step)
+    (told,) = schema.report.narrowed
+    assert (told.pointer, told.keyword) == ("", "type")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "integer", "minimum": 2**63}, 10**30),
+        ({"type": "integer", "exclusiveMinimum": 2**63 - 1}, 10**30),
+        ({"type": "integer", "maximum": 2**64}, -(10**30)),
+        ({"type": "integer", "minimum": 0, "maximum": 10**30}, 10**30),
+        ({"type": "integer", "not": {"const": 2**63 - 1}, "minimum": 2**63 - 1}, 10**30),
+        ({"type": ["integer", "number"]}, 10**30),
+        ({"type": "number"}, 10**30),
+        ({"enum": [10**30, 1]}, 10**30),
+        ({"type": "integer", "const": 10**30}, 10**30),
+        ({}, 10**30),
+    ],
+)
+def test_integers_that_a_schema_names_may_be_longer(schema: dict[str, Any], value: int) -> None:
+    lowered = lower(schema, only_object=False)
+    assert InstanceTrial(lowered).find_refusal(value) is None
 
 
 def test_what_is_narrowed_is_reported() -> None:

@@ -413,6 +413,25 @@ def test_tools_of_the_package_mcp():
     assert as_openai([listed])[0]["function"]["parameters"] == schema
     made = FunctionTool.from_mcp(listed, print)
     assert (made.name, made.parameters, made.read_only) == ("f", schema, True)
+    assert not made.repeatable
+
+
+def test_a_tool_may_be_repeatable():
+    @tool(repeatable=True)
+    def roll(sides: int) -> int:
+        """Rolls a die."""
+        return sides
+
+    schema = {"type": "object", "properties": {"x": INTEGER}}
+    listed = mcp.types.Tool(name="f", input_schema=schema, _meta={"repeatable": True})
+    made = FunctionTool.from_mcp(listed, print)
+    said = FunctionTool.from_mcp(listed.model_dump(by_alias=True), print)
+    assert made.repeatable
+    assert said.repeatable
+    marked = [roll, listed, made, FunctionTool.from_schema("g", schema, repeatable=True)]
+    assert all(shown["function"]["repeatable"] for shown in as_openai(marked))
+    plain = FunctionTool.from_function(roll, repeatable=False)
+    assert "repeatable" not in as_openai([plain])[0]["function"]
 
 
 def test_a_function_is_no_tool_of_mcp():

@@ -222,12 +222,13 @@ def test_strict(shape: str, strict: bool | None, expected: bool):
     assert read.strict is expected
 
 
-@pytest.mark.parametrize("strict", ["true", 1, [], {}])
-def test_strict_that_is_no_boolean(strict: Any):
+@pytest.mark.parametrize("key", ["strict", "repeatable"])
+@pytest.mark.parametrize("value", ["true", 1, [], {}])
+def test_a_switch_that_is_no_boolean(key: str, value: Any):
     for tool, where in (
-        ({"name": "f", "strict": strict}, "/tools/0/strict"),
-        ({"function": {"name": "f", "strict": strict}}, "/tools/0/function/strict"),
+        ({"name": "f", key: value}, f"/tools/0/{key}"),
+        ({"function": {"name": "f", key: value}}, f"/tools/0/function/{key}"),
     ):
-        with pytest.raises(ToolError, match=r"tool 'f': strict is .*, not a boolean") as info:
+        with pytest.raises(ToolError, match=rf"tool 'f': {key} is .*, not a boolean") as info:
             read_tools([tool])
         assert info.value.where == where

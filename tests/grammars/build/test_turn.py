@@ -84,7 +84,7 @@ def test_no_spelling_of_a_declared_key_is_an_additional_one() -> None:
 @pytest.mark.parametrize(
     ("schema", "good", "bad"),
     [
-        ({"type": "integer"}, ["0", "-1", "1" * 25, "1.0", "-2.00", "1e3", "1E+03",
+        ({"type": "integer"}, ["0", "-1", "1" * 19, "1.0", "-2.00", "1e3", "1E+03",
           "1234567890123456.0", "1.5e+16"], ["01", '"1"', "+1", "1.5", "1e-3", "1.", "1.5e15"]),
         ({"type": "integer", "minimum": 3, "maximum": 12}, ["3", "12", "3.0", "12.0", "1e1"],
          ["2", "13", "-3", "3.5", "2e0", "2e1"]),

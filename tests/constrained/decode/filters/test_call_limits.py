@@ -1,6 +1,7 @@
 """A turn ends after the last call that it may have, in every format; none beyond is sent."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -28,9 +29,11 @@ TWISTED = ToolCall("roll", {"to": "me", "sides": 6})
 ASK = [{"role": "user", "content": "Roll!"}]
 
 
-def write(place: Stage, calls: tuple[ToolCall, ...], **limits: Any) -> Reply:
+def write(
+    place: Stage, calls: tuple[ToolCall, ...], tools: Sequence[Any] = (ROLL,), **limits: Any
+) -> Reply:
     """The reply of a model that wants to write these calls."""
-    turn = place.model.compile(Job(ASK, [ROLL], tool_choice="required", **limits))
+    turn = place.model.compile(Job(ASK, tools, tool_choice="required", **limits))
     text = render(Turn(calls=calls), turn.format, turn.tools, turn.state)
     place._logits = scripted_logits(turn.vocabulary, text, len(turn.tokens))
     (reply,) = place.model.complete([turn], max_tokens=4000, sampling=DRAW)
@@ -69,6 +72,16 @@ def test_an_endless_call_is_ended_in_every_format(name: str, markers: str) -> No
 def test_calls_may_be_repeated_without_a_limit() -> None:
     place = stage("hermes", "bytes, text")
     assert len(write(place, (SIX,) * 5, max_identical_calls=None).calls) == 5
+
+
+def test_a_limit_of_the_caller_is_for_repeatable_tools_too() -> None:
+    place = stage("hermes", "bytes, text")
+    roll = {**ROLL, "function": {**ROLL["function"], "repeatable": True}}
+    assert len(write(place, (SIX,) * 5, [roll]).calls) == 5
+    assert len(write(place, (SIX,) * 5, [roll], max_identical_calls=1).calls) == 1
+    assert len(write(place, (SIX,) * 5, [roll], max_identical_calls=2).calls) == 2
+    assert len(write(place, (SIX,) * 5, [roll], max_calls=3).calls) == 3
+    assert len(write(place, (SIX, FOUR, SIX), [roll], excluded_calls=[FOUR]).calls) == 1
 
 
 def test_a_stream_sends_nothing_of_the_call_beyond() -> None:
@@ -137,16 +150,18 @@ def is_same(left: Any, right: Any) -> bool:
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
-@given(st.lists(CALLS, max_size=8), st.integers(1, 3))
-def test_the_first_call_beyond_is_found(calls: list[ToolCall], most: int) -> None:
-    limiter = CallLimiter(CallLimits(identical=most))
+@given(st.lists(CALLS, max_size=8), st.integers(1, 3), st.sets(st.sampled_from(["roll", "send"])))
+def test_the_first_call_beyond_is_found(
+    calls: list[ToolCall], most: int, repeatable: set[str]
+) -> None:
+    limiter = CallLimiter(CallLimits(identical=most, repeatable=frozenset(repeatable)))
     sent = [*limiter.take([CallRead(index, call) for index, call in enumerate(calls)])]
     expected: list[ToolCall] = []
     for call in calls:
         known = [
             c for c in expected if c.name == call.name and is_same(c.arguments, call.arguments)
         ]
-        if len(known) == most:
+        if len(known) == most and call.name not in repeatable:
             assert limiter.last == len(expected) - 1
             break
         expected.append(call)

@@ -109,7 +109,8 @@ def test_a_single_call_is_the_only_one() -> None:
     with running(scripted(f"{call}\n{call}")) as client:
         for single, calls in ((False, 2), (True, 1)):
             choice = {"type": "any", "disable_parallel_tool_use": single}
-            message = same(client, tools=[PING_TOOL], tool_choice=choice, temperature=0)
+            twice = {**PING_TOOL, "repeatable": True}
+            message = same(client, tools=[twice], tool_choice=choice, temperature=0)
             assert [block["input"] for block in message["content"]] == [{}] * calls
             assert len({block["id"] for block in message["content"]}) == calls
 

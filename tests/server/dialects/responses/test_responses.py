@@ -182,8 +182,9 @@ def test_a_stream_says_the_same(painter: httpx.Client, choice: Any) -> None:
 def test_parallel_calls_can_be_off() -> None:
     call = hermes_call("ping")
     with running(scripted(call + "\n" + call)) as client:
-        both = ask(client, tools=[FLAT_PING], parallel_tool_calls=True)["output"]
-        one = ask(client, tools=[FLAT_PING], parallel_tool_calls=False)
+        tools = [{**FLAT_PING, "repeatable": True}]
+        both = ask(client, tools=tools, parallel_tool_calls=True)["output"]
+        one = ask(client, tools=tools, parallel_tool_calls=False)
     assert [item["type"] for item in both] == ["function_call"] * 2
     assert len({item["call_id"] for item in both}) == 2
     assert [item["type"] for item in one["output"]] == ["function_call"]
