@@ -7,6 +7,7 @@ or does not describe the tools, instructions are added; see `generic`.
 
 import os
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -133,6 +134,9 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
     found = detect_format(template)
     if found.slip:
         return _select_corrected(template, found)
+    if stated := _find_stated_instead(template, found):
+        with suppress(DetectError):  # the template changes such calls
+            return _select_shown(template, stated)
     if find_facts(template).describes_tools and found.drops_thoughts:
         return _select_thoughtless(template, found)
     if find_facts(template).describes_tools:
@@ -146,6 +150,21 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
     if not abilities.calls and _count_examples(teacher) < 1:
         raise DetectError(f"{message}, and changes calls of the format {found.format.name}")
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
+
+
+def _find_stated_instead(template: ChatTemplate, own: Detection) -> ShownFormat | None:
+    """Returns the format that the prompt states, if the template writes calls without the marker
+    that opens them there: Phi-4-mini is told to write `functools[...]`. Else None.
+
+    The prompt is what the model follows, and only with the marker is a call no answer.
+    """
+    if own.format.bare is None or not find_facts(template).describes_tools:
+        return None
+    try:
+        stated = find_stated(template.render)
+    except DetectError:
+        return None
+    return None if stated.format.opener is None else stated
 
 
 def _give_ids(template: ChatTemplate, format: Format) -> ChatTemplate:
@@ -224,6 +243,8 @@ def _select_shown(template: ChatTemplate, shown: ShownFormat) -> SelectedFormat:
 def _describe_calls(template: ChatTemplate) -> str:
     if find_facts(template).only_shows_tools:
         return "the chat template writes no tool calls"
+    if isinstance(find_facts(template).detection, Detection):
+        return "the chat template writes tool calls without the marker that opens them"
     return "the chat template writes tool calls that cannot be read back"
 
 
@@ -258,7 +279,10 @@ def detect_shown(
         TemplateError, DetectError: as `detect_format`.
     """
     try:
-        return detect_format(template)
+        own = detect_format(template)
+        if stated := _find_stated_instead(template, own):
+            return _as_detection(template, stated)
+        return own
     except DetectError as e:
         if not find_facts(template).describes_tools:
             raise
@@ -270,6 +294,11 @@ def detect_shown(
             shown = _find_shown(template, special_tokens)
         except DetectError as doubt:
             raise DetectError(f"{e.message}, and {doubt.message}", hint=e.hint) from doubt
+    return _as_detection(template, shown)
+
+
+def _as_detection(template: ChatTemplate, shown: ShownFormat) -> Detection:
+    """Returns the format that a prompt shows, with the reason."""
     conclusion = f"{_describe_calls(template)}; {shown.reason}"
     evidence = Evidence("a prompt with a tool", "", conclusion)
     return Detection(shown.format, Origin.SHOWN, (evidence,))

@@ -1,6 +1,6 @@
 """Muse: every part of a turn is a message to a recipient; the call itself is XML.
 
-Read from the template of Muse Glimmer.
+Read from the template of Muse Glimmer, which drops content beside a call; models may write it.
 """
 
 from grammars.wire.format import Content, Format, Literal, Marker, Name, Reasoning, TaggedArguments
@@ -29,7 +29,8 @@ MUSE = Format(
         Marker("<|eom|><|start|>assistant"),
         next_opener="<|start|>assistant",
     ),
-    contents=(Content(" to=user<|message|>", calls=False),),
+    contents=(Content(" to=user<|message|>"),),
+    before="<|eom|><|start|>assistant",
     between="<|eom|><|start|>assistant",
     ends=("<|eot|>",),
 )

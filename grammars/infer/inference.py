@@ -236,9 +236,10 @@ class _TemplateReader:
             first=first.removeprefix(head),
             turn=calls.one.removeprefix(head),
             turn_head=head,
+            between=layout.between,
         )
-        is_mixed = mixed.before is not None
-        if not is_mixed:
+        is_mixed = mixed.before is not None and TEXT in mixed.text
+        if mixed.before is None:
             mixed = replace(mixed, before=chat.find_indent(Turn(calls=(call,))))
         written = _assemble(sample, ending, mixed, header=self._find_header(layout), head=head)
         if gap:

@@ -1,10 +1,10 @@
 """The format that the prompt itself states: an example of a call, or a sentence about calls, in the
-instructions of a template that describes the tools but writes no calls.
+instructions of a template that describes the tools but writes no calls, or bare ones.
 
-It reads JSON calls, one object or a list, between tags or bare; lists of calls in Python,
-`[name(key=value)]`; and if there is no example, a sentence such as "`<|call|>` followed by a JSON
-list of calls". Text in messages or tools is not an instruction, so only text that appears with
-every tool counts.
+It reads JSON calls, one object or a list, between tags, after a word (`calls[{...}]`) or bare;
+lists of calls in Python, `[name(key=value)]`; and if there is no example, a sentence such as
+"`<|call|>` followed by a JSON list of calls". Text in messages or tools is not an instruction, so
+only text that appears with every tool counts.
 """
 
 import re
@@ -32,8 +32,11 @@ NAME_KEYS = ("name", "function", "function_name", "tool", "tool_name")
 ARGUMENTS_KEYS = ("arguments", "parameters", "args", "params", "input")
 MAX_SHOWN_LENGTH = 120  # characters of the example, for the user
 
-_STAND_IN = r"""<[^<>\n]{1,60}>|\\?"[^"\n]{0,60}"|'[^'\n]{0,60}'|\$?\{?[\w .-]{1,60}\}?|\.{3}"""
-"""What an example has in place of a name: `<function-name>`, `"func_name1"`, `$NAME`."""
+_STAND_IN = (
+    r"""<[^<>\n]{1,60}>|\\?"[^"\n]{0,60}"|'[^'\n]{0,60}'|\[[\w .-]{1,60}\]"""
+    r"""|\$?\{?[\w .-]{1,60}\}?|\.{3}"""
+)
+"""What an example has in place of a name: `<function-name>`, `"func_name1"`, `[name]`, `$NAME`."""
 _ARGUMENTS = rf"\{{[^{{}}]*\}}|{_STAND_IN}"
 _QUOTE = r"""(?P<quote>\\?"|')"""
 """Around the keys of an example: some templates escape it, or write JSON with Python's quotes."""
@@ -53,9 +56,12 @@ _CALLS = (
 """A call with the name in front, or after its arguments. Members of a JSON object have no order,
 and the mask has to know the name to enforce the arguments, so both are written name first."""
 SURROUNDINGS = 400  # characters around an example in which its tags are looked for
+_TYPES = "list|array|json|tuple|sequence|object|dict"
 _OPENER = re.compile(
-    r"(?P<tag><[^<>\s/][^<>\s]*>|\[[A-Z][A-Z_]*\])?(?P<space>\s*)(?P<list>\[\s*)?$"
+    r"(?P<tag><[^<>\s/][^<>\s]*>|\[[A-Z][A-Z_]*\])?(?P<space>\s*)"
+    rf"(?P<word>\b(?!(?i:{_TYPES})\[)[^\W\d_]\w{{3,}}(?=\[))?(?P<list>\[\s*)?$"
 )
+"""What precedes an example: a tag, or a word at the bracket of a list, which is no type."""
 _CLOSER = re.compile(
     r"(?P<more>\s*,\s*(?:\{[^\n]*\}|\.{3}[^\n\]]*)\s*)*(?P<list>\s*\])?(?P<space>\s*)"
     r"(?P<tag></[^<>\s]+>|<\|[^<>\s]+\|>|\[/[A-Z][A-Z_]*\])?"
@@ -122,7 +128,9 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
         if before["tag"]:
             yield _enclose(written, opener=before, closer=after, is_list=is_list), example
         elif is_list:
-            opening, closing = (Literal("["),), (Literal("]"),)
+            word = before["word"] or ""
+            opening = make_nodes(f"{word}[", opens=bool(word))
+            closing = (Literal("]"),)
             yield Format("stated", (written,), opening, closing, between=", "), example
         else:
             yield Format("stated", (written,), single=True), example

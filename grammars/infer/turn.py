@@ -292,6 +292,11 @@ def _separates(text: str, prompt: str) -> bool:
     return not text.strip() or (is_open and text.rstrip().endswith(header))
 
 
+def _ends_message(between: str, chat: ProbedTemplate) -> bool:
+    """Returns whether the text between two calls ends a message and begins another one."""
+    return bool(between.strip()) and _separates(between, chat.prompted)
+
+
 @dataclass(frozen=True)
 class Mixed:
     """A turn of content and a call, as the template writes it.
@@ -388,7 +393,14 @@ def _read_frame(chat: ProbedTemplate, answer: str) -> tuple[str, str]:
 
 
 def infer_mixed(
-    chat: ProbedTemplate, content: Content, *, call: ToolCall, first: str, turn: str, turn_head: str
+    chat: ProbedTemplate,
+    content: Content,
+    *,
+    call: ToolCall,
+    first: str,
+    turn: str,
+    turn_head: str,
+    between: str,
 ) -> Mixed:
     """Infers the text between content and calls.
 
@@ -399,6 +411,7 @@ def infer_mixed(
         first: what the first call begins with.
         turn: the turn with that call alone.
         turn_head: what opens every turn, which the other texts are without.
+        between: the text between two calls.
 
     Raises:
         DetectError: in front of a call, content is written in another way.
@@ -413,6 +426,13 @@ def infer_mixed(
     if not found and TEXT in body and chat.reasoning and chat.reasoning.next_opener:
         # Each part of a turn is a message, and the template does not show what models write here.
         raise DetectError(f"beside a call, content is written as a thought: {body[:80]!r}")
+    if not found and content.opener and not content.closer and _ends_message(between, chat):
+        conclusion = (
+            "content is dropped next to a call; it may be a message of its own, as calls are"
+        )
+        return Mixed(
+            text, content=replace(content, calls=True), conclusion=conclusion, before=between
+        )
     if not found:
         return Mixed(text, alone, "content next to a call is rejected or dropped")
     before, found, _ = after.partition(first)

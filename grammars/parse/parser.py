@@ -326,10 +326,11 @@ class Parser:
         format, wrapping = self._format, self._wrapping
         calls: tuple[str, ...] = ()
         if self._calls:
-            befores = dict.fromkeys((format.before, format.header, ""))
+            befores = format.list_befores(amid_content=wrapping is not None and not self._recover)
             calls = tuple(before + opener for opener in self._openings for before in befores)
         if self._is_inside and format.reasoning is not None:
             closers = format.reasoning.closers
+            calls = tuple(call for call in calls if not call.startswith(closers))
             return (*closers, *calls, *format.tagged_openers) if self._recover else closers
         tail = (format.tail,) if format.tail else ()
         wrappers = format.content_openers
@@ -513,8 +514,8 @@ class Parser:
     def _begin_content(self, wrapping: Content) -> Steps[None]:
         """Begins content, also amid a thought; if it is in a JSON string, reads all of it."""
         self._release()
-        self._in_block = False
-        self._wrapping, self._blank, self._in_thoughts = wrapping, None, False
+        self._wrapping, self._blank = wrapping, None
+        self._in_block = self._in_thoughts = False
         if wrapping.escaped:
             yield from self._buffer.escaped(wrapping.closer, self._emit)
             self._wrapping, self._blank = None, ""
@@ -655,12 +656,8 @@ class Parser:
     # Calls.
 
     def _read_calls(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[bool]:
-        """Tries to read a call in one of these ways, and the calls that share its opener. If it is
-        not a call, its opener is text, and reading continues after it.
-
-        Returns:
-            whether it is a call.
-        """
+        """Tries to read a call in one of these ways, and the calls that share its opener; returns
+        whether it is a call. If it is not, its opener is text, and reading continues after it."""
         if not (yield from self._read_call(opener, ways)):
             return False
         yield from self._read_rest_of_group(opener, ways)

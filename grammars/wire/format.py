@@ -449,11 +449,27 @@ class Format:
         return self.several.closing if self.several and self.opens_several(opening) else ()
 
     @property
+    def opens_calls_in_messages(self) -> bool:
+        """True if content and calls are messages with headers: what opens calls is only text in the
+        middle of content."""
+        is_open = all(content.opener and not content.closer for content in self.contents)
+        return is_open and bool(self.before.strip()) and not self.escapes_content
+
+    def list_befores(self, *, amid_content: bool) -> tuple[str, ...]:
+        """Returns the texts that may precede the opener of calls."""
+        if amid_content and self.opens_calls_in_messages:
+            return (self.before,)
+        return _unique((self.before, self.header, ""))
+
+    @property
     def reserved(self) -> tuple[str, ...]:
         """The texts that content cannot contain: the markers, and other texts that open a call. If
         calls come only after the closer of content, the content may contain their openings."""
         reserved = list(self.markers)
-        if any(content.calls and not content.closer for content in self.contents):
+        if self.opens_calls_in_messages:
+            reserved = [marker for marker in reserved if marker not in self.openings]
+            reserved.append(self.before)
+        elif any(content.calls and not content.closer for content in self.contents):
             reserved += self.openings
         else:
             reserved = [marker for marker in reserved if marker not in self.openings]

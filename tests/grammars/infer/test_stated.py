@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from constrained.format_selection.selection import select_format
+from constrained.format_selection.selection import detect_shown, select_format
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.work_limits import TemplateLimitError
 from grammars.errors import DetectError
@@ -86,6 +86,16 @@ def state(example: str) -> ChatTemplate:
             '<act>{"tool": "f", "args": {"a": 1}}</act>\n'
             '<act>{"tool": "f", "args": {"a": 2}}</act>',
         ),
+        (
+            'Formatted as calltools[{"name": [function name], "arguments": [object as JSON]}, ...]',
+            'calltools[{"name": "f", "arguments": {"a": 1}}]',
+            'calltools[{"name": "f", "arguments": {"a": 1}}, {"name": "f", "arguments": {"a": 2}}]',
+        ),
+        (  # a type is no marker
+            'Return List[{"name": NAME, "arguments": {}}]',
+            '[{"name": "f", "arguments": {"a": 1}}]',
+            '[{"name": "f", "arguments": {"a": 1}}, {"name": "f", "arguments": {"a": 2}}]',
+        ),
         (  # the example tells more than the sentence
             '[ACT] followed by a JSON list of calls: [ACT][{"tool": "NAME", "args": {}}][/ACT]',
             '[ACT][{"tool": "f", "args": {"a": 1}}][/ACT]',
@@ -119,6 +129,48 @@ def test_the_calls_of_the_history_are_written_in_it() -> None:
         [tool("f", {"a": {"type": "integer"}})],
     )
     assert '<act>\n{"name": "f", "arguments": {"a": 1}}\n</act>[[end]]' in text
+
+
+BARE_CALLS = """{%- for call in m.tool_calls or [] -%}
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+{%- if not loop.last %},{% endif %}{% endfor %}"""
+
+
+@pytest.mark.parametrize(
+    ("example", "call"),
+    [
+        (
+            'calltools[{"name": [name], "arguments": [object]}, ...]',
+            'calltools[{"name": "f", "arguments": {"a": 1}}]',
+        ),
+        (
+            '<act>{"name": "x", "arguments": {}}</act>',
+            '<act>{"name": "f", "arguments": {"a": 1}}</act>',
+        ),
+        ('{"name": "x", "arguments": {}}', '{"name": "f", "arguments": {"a": 1}}'),
+        ("Use them.", '{"name": "f", "arguments": {"a": 1}}'),
+    ],
+)
+def test_a_marker_in_the_prompt_counts_more_than_bare_calls_in_the_history(
+    example: str, call: str
+) -> None:
+    written = state(example).source.replace("{{ m.content }}", "{{ m.content or '' }}" + BARE_CALLS)
+    template = ChatTemplate(written)
+    selected = select_format(template)
+    is_stated = not call.startswith("{")
+    assert selected.origin is (Origin.SHOWN if is_stated else Origin.INFERRED)
+    assert detect_shown(template).format == selected.format
+    assert ("without the marker" in selected.notice) == is_stated
+    function = {"name": "f", "arguments": {"a": 1}}
+    text = selected.template.render(
+        [
+            {"role": "user", "content": "Go."},
+            {"role": "assistant", "tool_calls": [{"type": "function", "function": function}]},
+        ],
+        [tool("f", {"a": {"type": "integer"}})],
+    )
+    assert f"{call}[[end]]" in text
+    assert parse(call, selected.format, TOOLS) == Turn(calls=(ONE,))
 
 
 @pytest.mark.parametrize(
