@@ -65,7 +65,8 @@ def _check(row: Any) -> dict[str, Any]:
     count, complete, state = 0, False, State()
     try:
         state = context.find_state(row, as_openai(shown))
-        grammar = build_grammar(format, tools, _read_policy(row), state, context.ids)
+        format, policy = context.guard_text(_read_policy(row), row, has_tools=bool(tools))
+        grammar = build_grammar(format, tools, policy, state, context.ids)
         count, complete = _match(text, grammar, context)
     except Error as e:
         error = error or e
@@ -102,7 +103,8 @@ def build_row_grammar(row: Mapping[str, Any], context: ReplayContext) -> RowGram
     if error is not None:
         raise error
     state = context.find_state(row, as_openai(shown))
-    grammar = build_grammar(context.format, tools, _read_policy(row), state, context.ids)
+    format, policy = context.guard_text(_read_policy(row), row, has_tools=bool(tools))
+    grammar = build_grammar(format, tools, policy, state, context.ids)
     return RowGrammar(grammar, state)
 
 

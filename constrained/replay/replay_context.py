@@ -28,7 +28,7 @@ from grammars.byte_cache import MIB, keep_results
 from grammars.errors import DetectError, Error
 from grammars.formats import FORMATS
 from grammars.infer.reasoning import find_state
-from grammars.turn import State
+from grammars.turn import Policy, State
 from grammars.wire.format import Format, find_format
 
 T = TypeVar("T")
@@ -68,6 +68,15 @@ class ReplayContext:
     def encode(self, text: str) -> list[int]:
         """Tokenizes the text; the text of a marker that is one token becomes that token."""
         return self.vocabulary.encode_marked(text, self.ids)
+
+    def guard_text(
+        self, policy: Policy, row: Mapping[str, Any], *, has_tools: bool
+    ) -> tuple[Format, Policy]:
+        """As `SelectedFormat.guard_text`; unchanged if the row only names a format."""
+        if self.selected is None:
+            return self.format, policy
+        messages = row.get("messages") or ()
+        return self.selected.guard_text(policy, messages, has_tools=has_tools)
 
     def find_state(self, row: Mapping[str, Any], tools: list[Any]) -> State:
         """Returns the start state after the prompt of this row.
