@@ -138,7 +138,8 @@ def _select_unchosen(
     format = replace(GENERIC, reasoning=find_block(template), head=head, tail=tail)
     notice = (
         f"{template.name}: {reason}: the generic tool format is used, and explained in the "
-        "prompt (--chat-template-file names another template)"
+        "prompt; small models hardly call then: use tool_choice required, a router in front, or a "
+        "template with tools (--chat-template-file)"
     )
     if not find_facts(template).keeps_answers:
         notice += (

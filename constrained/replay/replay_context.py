@@ -144,7 +144,13 @@ def read_context(row: Mapping[str, Any]) -> ReplayContext:
     if row.get("template") is not None:
         bos = read_field(row, "bos_token", default="<s>")
         eos = read_field(row, "eos_token", default="</s>")
-        selected = _read_template(_read_source(source), bos=bos, eos=eos, chosen=chosen)
+        selected = _read_template(
+            _read_source(source),
+            bos=bos,
+            eos=eos,
+            chosen=chosen,
+            special_tokens=_read_special_tokens(row),
+        )
         format = selected.format
     elif chosen:
         hint = "Leave it out, or name a template or a model instead of the format"
@@ -155,6 +161,17 @@ def read_context(row: Mapping[str, Any]) -> ReplayContext:
     return ReplayContext(
         selected, format, vocabulary=vocabulary, tokenizer=tokenizer, ends=format.ends
     )
+
+
+def _read_special_tokens(row: Mapping[str, Any]) -> frozenset[str] | None:
+    given = row.get("special_tokens")
+    if given is None:
+        return None
+    if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+        message = "special_tokens must be a list of texts"
+        hint = "Write the texts of the model's special tokens"
+        raise RequestError(message, where="/special_tokens", hint=hint)
+    return frozenset(given)
 
 
 def _find_format(name: str) -> Format:
@@ -186,7 +203,7 @@ def _read_template(
     bos: str,
     eos: str,
     chosen: str,
-    special_tokens: frozenset[str] | None = None,
+    special_tokens: frozenset[str] | None,
 ) -> SelectedFormat:
     """Returns the template and the format that it teaches, or the chosen one.
 
