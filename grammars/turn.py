@@ -401,6 +401,8 @@ class Policy:
         answer: the form of the content; None: any text. With tools, the turn is either calls or
             such an answer.
         key_order: in which order objects have their declared keys.
+        excluded: texts that content and reasoning cannot contain, besides the markers of the
+            format: those around results in the prompt, which models copy.
     """
 
     choice: Choice = Choice.AUTO
@@ -409,6 +411,7 @@ class Policy:
     think: Think = Think.OPTIONAL
     answer: Answer | None = None
     key_order: KeyOrder = KeyOrder.ANY
+    excluded: tuple[str, ...] = ()
 
     @property
     def requires_output(self) -> bool:

@@ -3,11 +3,12 @@
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from constrained.commands import options as shared
 from constrained.engine.host import GGUF
 from constrained.files.input_files import begins_with
 from constrained.terminal.input import read_text
@@ -15,6 +16,7 @@ from constrained.terminal.output import print_json, print_text
 from grammars.turn import ToolCall, Turn
 
 if TYPE_CHECKING:
+    from constrained.template.chat_template import ChatTemplate
     from grammars.infer.detect import Detection
     from grammars.infer.probes import Evidence
     from grammars.wire.format import Format
@@ -32,10 +34,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     detect = parser.add_subparsers(metavar="[detect]").add_parser(
         "detect", help="the format of a chat template, with the evidence"
     )
-    detect.set_defaults(run=_detect)
+    detect.set_defaults(run=_run_detect)
     detect.add_argument("source", metavar="TEMPLATE_OR_GGUF", help="a Jinja file, or a model")
     help = "also show the format as text, and what each probe gave"
     detect.add_argument("-v", "--verbose", action="store_true", help=help)
+    shared.add_special_tokens(detect)
     detect.add_argument("--save", metavar="FILE", help="also write the format to a file")
     detect.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
 
@@ -78,10 +81,10 @@ def _show(format: "Format") -> str:
     return "\n".join(lines)
 
 
-def _detect(options: argparse.Namespace) -> int:
+def _run_detect(options: argparse.Namespace) -> int:
     from grammars.format_text import dump_format
 
-    found = _detect_in(options.source)
+    found = _detect_in(options.source, options.special_tokens)
     written = dump_format(found.format)
     if options.save:
         Path(options.save).write_text(written, encoding="utf-8")
@@ -117,23 +120,39 @@ def _summarise(evidence: "Iterable[Evidence]") -> Iterator[str]:
             yield f"{of_it[0]}: {conclusion}"
 
 
-def _detect_in(path: str) -> "Detection":
+def _detect_in(path: str, special_tokens: Sequence[str] | None) -> "Detection":
     """Detects the format of a template, or of a GGUF file with its vocabulary."""
-    from constrained.format_selection.selection import detect_shown
     from constrained.template.chat_template import ChatTemplate
 
     name = Path(path).name
     if not _is_gguf(path):
         source = read_text(path, "TEMPLATE_OR_GGUF")
-        return detect_shown(ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=name))
+        template = ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=name)
+        return _detect(template, special_tokens)
     from constrained.engine.header import choose_template
     from constrained.engine.llama_files import read_header
 
     header = read_header(path)
     source = choose_template(header.chat_templates, with_tools=True)
     tokens = {"bos_token": header.bos_text, "eos_token": header.eos_text}
-    special = frozenset(header.vocabulary.named.values())
-    return detect_shown(ChatTemplate(source, **tokens, name=name), special)
+    special = [*header.vocabulary.named.values(), *(special_tokens or ())]
+    return _detect(ChatTemplate(source, **tokens, name=name), special)
+
+
+def _detect(template: "ChatTemplate", special_tokens: Sequence[str] | None) -> "Detection":
+    """Detects the format; where the template teaches none, it is the one that `load` uses."""
+    from constrained.format_selection.selection import detect_shown, select_format
+    from grammars.errors import DetectError
+    from grammars.infer.detect import Detection
+    from grammars.infer.probes import Evidence
+
+    special = None if special_tokens is None else frozenset(special_tokens)
+    try:
+        return detect_shown(template, special)
+    except DetectError:
+        selected = select_format(template, special_tokens=special)
+    evidence = Evidence("a prompt with a tool", "", selected.notice)
+    return Detection(selected.format, selected.origin, (evidence,))
 
 
 def _is_gguf(path: str) -> bool:

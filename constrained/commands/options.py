@@ -132,6 +132,17 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_special_tokens(parser: argparse.ArgumentParser) -> None:
+    """Declares the special tokens of a template that comes without a vocabulary."""
+    parser.add_argument(
+        "--special-token",
+        metavar="TEXT",
+        dest="special_tokens",
+        action="append",
+        help="a special token of the model, for a template without a vocabulary (repeatable)",
+    )
+
+
 def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
     """Declares the tools of a request, and the options of their calls."""
     add = parser.add_argument_group("tools").add_argument

@@ -316,6 +316,7 @@ class Compiler:
         budget = self._make_budget(job, format, policy)
         if budget is not None and budget.tokens == 0:
             policy = replace(policy, think=_forbid_thinking(policy.think))
+        format, policy = selected.guard_text(policy, job.messages, has_tools=bool(offer.tools))
         policy = narrow_policy(prefill, policy)
         state = narrow_state(prefill, prompt.state, format)
         limits_thinking = policy.think is not Think.OPTIONAL or budget is not None
@@ -323,7 +324,8 @@ class Compiler:
         if policy.answer is None:  # an answer may contain any text, and its grammar ends the turn
             text_ends = self._find_text_ends(selected.template, format)
         completer, matcher = None, None
-        if offer.kept or limits_thinking or policy.requires_output:
+        restricts_text = bool(policy.excluded) or limits_thinking
+        if offer.kept or restricts_text or policy.requires_output:
             source = GrammarSource(
                 format,
                 tools=offer.tools,

@@ -6,6 +6,7 @@ history, so the prompt teaches what the grammar enforces.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +24,7 @@ from constrained.template.chat_template import ChatTemplate
 from grammars.errors import RenderError, ToolError
 from grammars.render import join_before, render
 from grammars.turn import State, ToolCall, Turn
-from grammars.wire.format import ContentPlace, Format
+from grammars.wire.format import Content, ContentPlace, Format
 
 CHATML = (
     "{%- for message in messages -%}"
@@ -50,8 +51,13 @@ To call a tool, write its name and its arguments in exactly this form:
 Use only names and parameters of the tools listed above; example_tool is not one of them. \
 {several}{results}If no tool is needed, answer in plain text."""
 _SEVERAL = "To make several calls, write them "
-_RESULTS = "You will get each result inside <tool_response></tool_response>. "
+_RESULT_OPENER, _RESULT_CLOSER = "<tool_response>", "</tool_response>"
+RESULT_STEMS = (_RESULT_OPENER[:-1], _RESULT_CLOSER[:-1])
+"""The tags around results, without their last character: a model that may not write it writes
+another one there."""
+_RESULTS = f"You will get each result inside {_RESULT_OPENER}{_RESULT_CLOSER}. "
 _PROBE = "PROBE-OF-A-SYSTEM-MESSAGE"
+_TAG = re.compile(r"</?\w+>")
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
 Message = dict[str, Any]
@@ -187,6 +193,18 @@ class GenericTemplate(ChatTemplate):
         hint = "Leave out system messages after the first, or use another template"
         raise TemplateError(f"{self.name} drops the description of the tools", hint=hint)
 
+    @property
+    def writes_results(self) -> bool:
+        """Whether results are written here, not by the chat template."""
+        return not self._abilities.results
+
+    @property
+    def tool_tags(self) -> tuple[str, ...]:
+        """The tags around the tools in the instructions; empty if the template describes them."""
+        if self._abilities.tools:
+            return ()
+        return tuple(dict.fromkeys(_TAG.findall(self._instructions.text)))
+
     @cached_property
     def _has_system_role(self) -> bool:
         """True if the template writes a system message; some refuse it, others drop it."""
@@ -198,6 +216,18 @@ class GenericTemplate(ChatTemplate):
 
     def _instruct(self, tools: Sequence[Mapping[str, Any]]) -> str:
         return self._instructions.write(tools, self.format, writes_results=self._abilities.results)
+
+
+def let_quote_result(format: Format) -> Format:
+    """Lets an answer quote a result as the prompt writes it; the parser reads what is between the
+    tags.
+
+    Small models answer so. If the mask only forbids the tags, they repeat the call instead.
+    """
+    if format.contents != (Content(),) or format.bare is not None:
+        return format
+    quoted = Content(f"{_RESULT_OPENER}\n", f"\n{_RESULT_CLOSER}", calls=False)
+    return replace(format, contents=(Content(), quoted))
 
 
 def write_example(format: Format, count: int = 1) -> str:
@@ -325,7 +355,7 @@ def _write_results(messages: list[Message]) -> list[Message]:
             if results:
                 results += "\n"
             content = read_content(message, f"/messages/{i}")
-            results += f"<tool_response>\n{content}\n</tool_response>"
+            results += f"{_RESULT_OPENER}\n{content}\n{_RESULT_CLOSER}"
             continue
         if results and message["role"] == "user":  # the message continues after the results
             message = message | {"content": _prepend(results, message["content"])}

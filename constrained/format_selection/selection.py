@@ -6,18 +6,21 @@ or does not describe the tools, instructions are added; see `generic`.
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import Any
 
 from constrained.errors import RequestError
 from constrained.files.input_files import read_input
 from constrained.format_selection.counted_ids import CountedIdTemplate, find_id_pattern
 from constrained.format_selection.generic import (
     EXAMPLES,
+    RESULT_STEMS,
     Abilities,
     GenericTemplate,
+    let_quote_result,
     write_example,
 )
 from constrained.format_selection.message_forms import (
@@ -33,6 +36,7 @@ from grammars.infer.detect import Detection, Origin
 from grammars.infer.probes import Evidence
 from grammars.infer.shown import ShownFormat, find_shown
 from grammars.infer.stated import find_stated
+from grammars.turn import Policy
 from grammars.wire.format import Content, Format, Marker, Reasoning, find_format
 
 _HINT = "Leave the tool format out, or use another one (generic, hermes)"
@@ -46,12 +50,39 @@ class SelectedFormat:
     Args:
         origin: how the format is known.
         notice: what the user should know of the selection; "" if nothing.
+        tool_tags: the texts around tools that this project writes into prompts.
+        result_tags: the texts around results in prompts.
     """
 
     template: ChatTemplate
     format: Format
     origin: Origin
     notice: str = ""
+    tool_tags: tuple[str, ...] = ()
+    result_tags: tuple[str, ...] = ()
+
+    def guard_text(
+        self, policy: Policy, messages: Sequence[Mapping[str, Any]], *, has_tools: bool
+    ) -> tuple[Format, Policy]:
+        """Returns format and policy of a turn whose text has nothing of what stands around tools
+        and results in the prompt, which small models copy.
+
+        Args:
+            messages: of the conversation. Without tools and results, nothing changes.
+            has_tools: the prompt describes tools.
+        """
+        has_results = any(message.get("role") == "tool" for message in messages)
+        excluded: tuple[str, ...] = ()
+        if has_tools:
+            excluded = (*self.tool_tags, *self.result_tags)
+        elif has_results:
+            excluded = self.result_tags
+        if not excluded:
+            return self.format, policy
+        format = self.format
+        if has_results and _writes_results(self.template):
+            format = let_quote_result(format)
+        return format, replace(policy, excluded=excluded)
 
 
 @limit_work(MAX_DETECTION_STEPS)
@@ -74,7 +105,23 @@ def select_format(
         TemplateError: the template fails on a plain message.
     """
     if chosen is not None:
-        return _select_chosen(template, chosen)
+        selected = _select_chosen(template, chosen)
+    else:
+        selected = _select_unchosen(template, special_tokens)
+    teacher = selected.template
+    tool_tags = teacher.tool_tags if isinstance(teacher, GenericTemplate) else ()
+    result_tags = RESULT_STEMS if _writes_results(teacher) else find_facts(template).result_tags
+    return replace(selected, tool_tags=tool_tags, result_tags=result_tags)
+
+
+def _writes_results(template: ChatTemplate) -> bool:
+    """Returns whether this project writes results into the prompt, not the chat template."""
+    return isinstance(template, GenericTemplate) and template.writes_results
+
+
+def _select_unchosen(
+    template: ChatTemplate, special_tokens: Collection[str] | None
+) -> SelectedFormat:
     try:
         return _select_own(template)
     except DetectError as e:
@@ -92,7 +139,8 @@ def select_format(
     format = replace(GENERIC, reasoning=find_block(template), head=head, tail=tail)
     notice = (
         f"{template.name}: {reason}: the generic tool format is used, and explained in the "
-        "prompt (--chat-template-file names another template)"
+        "prompt; small models hardly call then: use tool_choice required, a router in front, or a "
+        "template with tools (--chat-template-file)"
     )
     if not find_facts(template).keeps_answers:
         notice += (

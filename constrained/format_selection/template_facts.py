@@ -1,6 +1,7 @@
 """Facts about a chat template from probes: its format, its reasoning block, what it writes."""
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ from grammars.wire.format import Reasoning
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 TEMPLATES = 16 * MIB
 _PROBE = "probe_of_a_tool"
+_TAGS_AROUND = re.compile(rf"<([A-Za-z][\w-]*)>\s*{_PROBE}\s*</\1>")
 
 
 class TemplateFacts:
@@ -135,6 +137,27 @@ class TemplateFacts:
             return _PROBE in self._template.render(messages)
         except TemplateError:
             return False
+
+    @cached_property
+    def result_tags(self) -> tuple[str, ...]:
+        """The opening and the closing tag between which the prompt has the result of a call,
+        without their last character; empty if no tags of this kind stand there.
+
+        A model that may not write the last character of `<result>` writes another one there.
+        """
+        function: Json = {"name": "get_probe", "arguments": {}}
+        call: Json = {"id": "abcdefgh1", "type": "function", "function": function}
+        messages: list[dict[str, Json]] = [
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "abcdefgh1", "name": "get_probe", "content": _PROBE},
+        ]
+        try:
+            text = self._template.render(messages)
+        except TemplateError:
+            return ()
+        found = _TAGS_AROUND.search(text)
+        return () if found is None else (f"<{found[1]}", f"</{found[1]}")
 
     @cached_property
     def describes_tools(self) -> bool:

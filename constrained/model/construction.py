@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _NO_TEMPLATE = (
     "{name} has no chat template: ChatML and {tool_format} are used "
-    "(--chat-template-file names another template)"
+    "(--chat-template-file names another template; without one, small models hardly call: use "
+    "tool_choice required)"
 )
 
 

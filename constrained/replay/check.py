@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,14 +28,18 @@ from grammars.wire.format import Format
 MATCHERS = 16 * MIB
 
 
-def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, Any]]:
+def check_rows(
+    rows: Iterable[Mapping[str, Any] | Error], *, special_tokens: Sequence[str] | None = None
+) -> Iterator[dict[str, Any]]:
     """Checks recorded turns.
 
     Args:
         rows: `{id, template | format | model, tools, hidden_tools?, text, messages?, tool_choice?,
             parallel_tool_calls?, response_format?, chat_template_kwargs?, reasoning_format?,
-            tool_format?, markers?, bos_token?, eos_token?}`; `text` is what the model wrote
-            after the generation prompt. An error takes the place of a row that could not be read.
+            tool_format?, markers?, bos_token?, eos_token?, special_tokens?}`; `text` is what
+            the model wrote after the generation prompt. An error takes the place of a row that
+            could not be read.
+        special_tokens: of the model, for rows with a template that name none; None: not known.
 
     Yields:
         one answer for each row, in order: `{id, accepted, accepted_bytes, complete, format,
@@ -44,6 +48,8 @@ def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, 
         if not, `error` has the pointer. A row that cannot be checked has the reason in `error`.
     """
     for row in rows:
+        if special_tokens is not None and isinstance(row, Mapping):
+            row = {"special_tokens": list(special_tokens), **row}
         try:
             answer = _check(row)
         except Error as e:
@@ -65,7 +71,8 @@ def _check(row: Any) -> dict[str, Any]:
     count, complete, state = 0, False, State()
     try:
         state = context.find_state(row, as_openai(shown))
-        grammar = build_grammar(format, tools, _read_policy(row), state, context.ids)
+        format, policy = context.guard_text(_read_policy(row), row, has_tools=bool(tools))
+        grammar = build_grammar(format, tools, policy, state, context.ids)
         count, complete = _match(text, grammar, context)
     except Error as e:
         error = error or e
@@ -102,7 +109,8 @@ def build_row_grammar(row: Mapping[str, Any], context: ReplayContext) -> RowGram
     if error is not None:
         raise error
     state = context.find_state(row, as_openai(shown))
-    grammar = build_grammar(context.format, tools, _read_policy(row), state, context.ids)
+    format, policy = context.guard_text(_read_policy(row), row, has_tools=bool(tools))
+    grammar = build_grammar(format, tools, policy, state, context.ids)
     return RowGrammar(grammar, state)
 
 

@@ -28,7 +28,7 @@ from grammars.byte_cache import MIB, keep_results
 from grammars.errors import DetectError, Error
 from grammars.formats import FORMATS
 from grammars.infer.reasoning import find_state
-from grammars.turn import State
+from grammars.turn import Policy, State
 from grammars.wire.format import Format, find_format
 
 T = TypeVar("T")
@@ -68,6 +68,15 @@ class ReplayContext:
     def encode(self, text: str) -> list[int]:
         """Tokenizes the text; the text of a marker that is one token becomes that token."""
         return self.vocabulary.encode_marked(text, self.ids)
+
+    def guard_text(
+        self, policy: Policy, row: Mapping[str, Any], *, has_tools: bool
+    ) -> tuple[Format, Policy]:
+        """As `SelectedFormat.guard_text`; unchanged if the row only names a format."""
+        if self.selected is None:
+            return self.format, policy
+        messages = row.get("messages") or ()
+        return self.selected.guard_text(policy, messages, has_tools=has_tools)
 
     def find_state(self, row: Mapping[str, Any], tools: list[Any]) -> State:
         """Returns the start state after the prompt of this row.
@@ -135,7 +144,13 @@ def read_context(row: Mapping[str, Any]) -> ReplayContext:
     if row.get("template") is not None:
         bos = read_field(row, "bos_token", default="<s>")
         eos = read_field(row, "eos_token", default="</s>")
-        selected = _read_template(_read_source(source), bos=bos, eos=eos, chosen=chosen)
+        selected = _read_template(
+            _read_source(source),
+            bos=bos,
+            eos=eos,
+            chosen=chosen,
+            special_tokens=_read_special_tokens(row),
+        )
         format = selected.format
     elif chosen:
         hint = "Leave it out, or name a template or a model instead of the format"
@@ -146,6 +161,17 @@ def read_context(row: Mapping[str, Any]) -> ReplayContext:
     return ReplayContext(
         selected, format, vocabulary=vocabulary, tokenizer=tokenizer, ends=format.ends
     )
+
+
+def _read_special_tokens(row: Mapping[str, Any]) -> frozenset[str] | None:
+    given = row.get("special_tokens")
+    if given is None:
+        return None
+    if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+        message = "special_tokens must be a list of texts"
+        hint = "Write the texts of the model's special tokens"
+        raise RequestError(message, where="/special_tokens", hint=hint)
+    return frozenset(given)
 
 
 def _find_format(name: str) -> Format:
@@ -177,7 +203,7 @@ def _read_template(
     bos: str,
     eos: str,
     chosen: str,
-    special_tokens: frozenset[str] | None = None,
+    special_tokens: frozenset[str] | None,
 ) -> SelectedFormat:
     """Returns the template and the format that it teaches, or the chosen one.
 

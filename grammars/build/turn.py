@@ -439,15 +439,16 @@ class _TurnRules:
         return sequence(text, builder.fixed("".join(rest)))
 
     def _free(self, *, content: bool = False) -> Expression:
-        """Returns an expression for any text without markers, including markers that are spelled in
-        ordinary tokens.
+        """Returns an expression for any text without markers and texts that the policy excludes,
+        including markers that are spelled in ordinary tokens.
 
         Args:
             content: if no marker opens calls, the text may not begin like a call.
         """
         excluded: list[Expression] = []
-        if self._format.reserved:
-            markers = match_any(self._format.reserved)
+        texts = (*self._format.reserved, *self._policy.excluded)
+        if texts:
+            markers = match_any(texts)
             excluded.append(exclude_beginning(f"(?s:.*){markers}"))
         if content and self._format.bare and self._turn.tools:
             excluded.append(exclude_beginning(begin_call(self._format)))

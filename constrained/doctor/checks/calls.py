@@ -41,7 +41,10 @@ def check_calls(subject: Subject) -> Iterator[Verdict]:
     text = f"calls are in the format {found.format.name}: {_ORIGINS[found.origin]}"
     remedy = ""
     if found.origin is Origin.GENERIC:
-        remedy = "Small models often ignore it: a template or a model that knows tools does better"
+        remedy = (
+            "Small models hardly call under tool_choice auto: use required, a router in front, or "
+            "a template with tools (--chat-template-file)"
+        )
     yield Verdict(level, text, remedy, facts)
     if found.notice:
         yield Verdict(Level.NOTE, found.notice)

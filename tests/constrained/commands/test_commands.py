@@ -11,6 +11,7 @@ import gguf
 import pytest
 from gguf.scripts.gguf_new_metadata import MetadataDetails, copy_with_new_metadata
 
+from constrained.format_selection.generic import CHATML
 from constrained.mask import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from examples.random_model import MARKERS, load_small, with_markers, write_model
@@ -210,18 +211,24 @@ def test_formats_detect(run: Run, model: str, tmp_path: Path):
 
 
 def test_formats_that_cannot_be_detected(run: Run, tmp_path: Path):
-    plain = write(tmp_path / "t.jinja", "{{ messages[0].content }}")
     bare = write_model(tmp_path / "bare.gguf", load_small(), None, n_layer=1)
     for source, message in [
         ("none", "No such file or directory: 'none'. Check the path"),
         (str(tmp_path), "Is a directory"),
-        (plain, "writes no tool calls"),
         (str(bare), "has no chat template"),
     ]:
         code, out, err = run("formats", "detect", source, "--json")
         assert code == 2
         assert message in err
         assert message in json.loads(out)["error"]
+
+
+def test_a_template_without_tools_gets_the_format_of_loading(run: Run, tmp_path: Path):
+    source = write(tmp_path / "t.jinja", CHATML)
+    code, out, err = run("formats", "detect", source, "--special-token", "<|im_end|>")
+    assert (code, err) == (0, "")
+    assert out.startswith("generic: generic\n")
+    assert "use tool_choice required" in out
 
 
 def test_schema(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
