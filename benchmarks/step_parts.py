@@ -26,7 +26,7 @@ from unittest.mock import patch
 from benchmarks.inputs.stage import real_vocabulary
 from benchmarks.overhead import HEAD, TEMPLATE, TOOL, write_text
 from constrained.decode.completion_reserve import CompletionReserve
-from constrained.decode.endless_values import EndlessValues
+from constrained.decode.endless.values import EndlessValues
 from constrained.decode.turn_decoder import TurnDecoder
 from constrained.decode.turn_part import TurnPart
 from constrained.decode.turn_state import TurnState

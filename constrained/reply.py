@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from constrained.answers import CHECKED_ONLY, read_answer
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.deadline import Timings
-from constrained.decode.endless_values import EndedValue
+from constrained.decode.endless.values import EndedValue
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.request import Finish, Generation, RemoteNote, Usage
 from constrained.errors import ReplyError

@@ -8,7 +8,7 @@ from math import ceil
 
 from constrained.cache_scope import CacheScope
 from constrained.decode.completion_reserve import CompletionReserve
-from constrained.decode.endless_values import EndlessValues
+from constrained.decode.endless.values import EndlessValues
 from constrained.decode.filters.checked_values import CheckedSchemas
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.request import DecodeInput, EnvelopeRules

@@ -8,7 +8,7 @@ from secrets import token_hex
 from constrained.cache_scope import COMMON, CacheScope
 from constrained.deadline import Deadline, Timings
 from constrained.decode.completion_reserve import CompletionReserve
-from constrained.decode.endless_values import EndedValue, EndlessValues
+from constrained.decode.endless.values import EndedValue, EndlessValues
 from constrained.decode.filters.checked_values import CheckedSchemas
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.reasoning_budget import ReasoningBudget

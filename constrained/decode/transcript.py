@@ -62,7 +62,7 @@ WRITTEN = TokenOrigin(source=TokenSource.WRITTEN, is_new=False)
 
 
 @dataclass(frozen=True)
-class Place:
+class TextPlace:
     """A place in the text of a turn.
 
     Args:
@@ -218,14 +218,14 @@ class Transcript:
         texts = [event.text for event in self.events if isinstance(event, ContentDelta)]
         return bool("".join([self._prefill.message.content, *texts]).strip())
 
-    def find_place_of(self, offset: int) -> Place | None:
+    def find_place_of(self, offset: int) -> TextPlace | None:
         """Finds a place in the turn, in characters; None: it is inside the prefill."""
         if offset < self._prefill_length:
             return None
         count = bisect_right(self._ends, offset)
         start = self._ends[count - 1] if count else self._prefill_length
         after = self._vocabulary.text(self.tokens[count:]).decode("utf-8", "replace")
-        return Place(count, after[: offset - start])
+        return TextPlace(count, after[: offset - start])
 
     def decline_foreign_call(self) -> Sequence[StreamEvent]:
         """Takes the call in another envelope as text; returns the events that may be sent."""

@@ -6,8 +6,8 @@ gets them over the network.
 
 from collections.abc import Sequence
 
-from constrained.decode.endless_content import EndlessContent
-from constrained.decode.endless_values import EndedValue, EndlessValues
+from constrained.decode.endless.content import EndlessContent
+from constrained.decode.endless.values import EndedValue, EndlessValues
 from constrained.decode.filters.checked_values import Fault
 from constrained.decode.foreign_calls import ForeignCalls
 from constrained.decode.request import Finish, Generation, Usage

@@ -19,7 +19,7 @@ from constrained.answers import read_target
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.drafts.draft_model import DraftModel
 from constrained.decode.drafts.draft_options import DraftOptions
-from constrained.decode.endless_values import EndlessValues
+from constrained.decode.endless.values import EndlessValues
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Generation, Request
 from constrained.decode.turn_decoder import DecodedRows, TurnDecoder

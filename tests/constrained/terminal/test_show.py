@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.decode.endless_values import EndedValue
+from constrained.decode.endless.values import EndedValue
 from constrained.reply import Reply, Usage
 from constrained.terminal.show import DIM, PLAIN, ArgumentsText, Screen, TurnPrinter, show_reply
 from grammars.schema.nodes import Violation

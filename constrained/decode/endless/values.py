@@ -21,7 +21,6 @@ Three kinds of loops need more:
 Repetition that brings the end of the turn nearer, such as items that a list needs, is not a loop.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,14 +28,12 @@ from typing import Protocol
 
 import numpy as np
 
+from constrained.decode.endless.loops import FEWEST_TOKENS, Loop, LoopFinder
 from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
 from grammars.ir.completion import TooLong
 from grammars.schema.nodes import Json
 
-LONGEST_PERIOD = 64  # tokens
-FEWEST_PERIODS = 3
-FEWEST_TOKENS = 16  # of a loop, however few are left
 EARLY = 3  # a loop that may need more and more tokens to end is examined at this part of its bound
 MAX_FUTILE_LOOPS = 2  # loops after which the rest was not shorter
 LAST_TOKENS = 4 * FEWEST_TOKENS  # besides the rest; with fewer, a turn that had loops ends
@@ -70,66 +67,6 @@ class Endings(Protocol):
     ) -> str | None: ...
 
     def count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None: ...
-
-
-@dataclass(frozen=True)
-class Loop:
-    """The repetition at the end of a text.
-
-    Args:
-        period: the number of tokens that repeat.
-        length: the number of tokens of the whole repetition.
-    """
-
-    period: int
-    length: int
-
-
-class LoopFinder:
-    """Finds the repetition at the end of a growing text, for all periods up to the longest.
-
-    The cost of a token is the number of equal tokens within the longest period.
-
-    Args:
-        longest: the longest period, in tokens.
-    """
-
-    def __init__(self, longest: int = LONGEST_PERIOD):
-        self._longest = longest
-        self._size = 0  # of the text, in tokens
-        self._places: dict[int, deque[int]] = {}  # of each token, the last ones
-        # By period, the longest first: how many of the last tokens equal those one period earlier.
-        self._repeated: dict[int, int] = {}
-
-    def add(self, token: int) -> None:
-        """Adds a token to the text."""
-        places = self._places.setdefault(token, deque())
-        while places and self._size - places[0] > self._longest:
-            places.popleft()
-        repeated: dict[int, int] = {}
-        for place in places:
-            period = self._size - place
-            repeated[period] = self._repeated.get(period, 0) + 1
-        self._repeated = repeated
-        places.append(self._size)
-        self._size += 1
-
-    def find(self, fewest: int) -> Loop | None:
-        """The loop with the shortest period; None: there is none.
-
-        Args:
-            fewest: the minimum length of the loop, in tokens.
-        """
-        for period, repeated in reversed(self._repeated.items()):
-            length = period + repeated
-            if length >= fewest and length >= FEWEST_PERIODS * period:
-                return Loop(period, length)
-        return None
-
-    def measure(self, loop: Loop) -> int:
-        """The current length of the loop, in tokens; 0: the text has left it."""
-        length = self._repeated.get(loop.period, 0) + loop.period
-        return length if length >= loop.length else 0
 
 
 @dataclass

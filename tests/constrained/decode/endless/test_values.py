@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.inputs.sources import TEMPLATES
 from benchmarks.inputs.stage import DRAW, stage
 from constrained.compile.compiled_turn import CompiledTurn
-from constrained.decode.endless_values import LoopFinder
+from constrained.decode.endless.loops import LoopFinder
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import RequestError
 from constrained.job import Job

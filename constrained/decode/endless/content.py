@@ -6,7 +6,8 @@ itself on purpose stays: a table of equal rows, a line of zeros, a poem. So a lo
 these, and has many periods.
 """
 
-from constrained.decode.endless_values import FEWEST_TOKENS, EndedValue, LoopFinder
+from constrained.decode.endless.loops import FEWEST_TOKENS, LoopFinder
+from constrained.decode.endless.values import EndedValue
 from constrained.decode.turn_part import TranscriptView
 from constrained.vocabulary.vocabulary import ends_inside
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.decode.endless_content import EndlessContent
+from constrained.decode.endless.content import EndlessContent
 from constrained.engine.sampling import Sampling
 from constrained.job import MAX_REPEATED
 from constrained.logits import TokenDrawn
@@ -19,7 +19,7 @@ from tests.templates import PING, hermes_call
 
 GREEDY = Sampling(temperature=0)
 LOOPS = ["391 and is 391 and the is ", "```\n", "\n", " ", "🙂"]
-PAGES = sorted(Path(__file__).parents[3].glob("docs/*.md"))
+PAGES = sorted(Path(__file__).parents[4].glob("docs/*.md"))
 KEPT = {
     "matrix": "[" + ",\n".join(["[" + ", ".join("0" * 10) + "]"] * 10) + "]",
     "rows": "| - | - |\n" * 12,
