@@ -8,7 +8,8 @@ from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.parse.calls import CallReader, find_closers, find_openings, find_ways
 from grammars.parse.envelopes import EnvelopeReader, WholeCalls
 from grammars.parse.headers import HeaderReader
-from grammars.parse.pending_calls import PendingCalls
+from grammars.parse.output import TurnOutput
+from grammars.parse.stops import TextStops
 from grammars.render import render_opening
 from grammars.spelling.keyword_arguments import list_starts, spell_fixed
 from grammars.turn import (
@@ -17,9 +18,7 @@ from grammars.turn import (
     CallCut,
     CallOpened,
     CallRead,
-    ContentDelta,
     Event,
-    ReasoningDelta,
     Start,
     State,
     Tool,
@@ -88,12 +87,13 @@ class Parser:
         # If the turn may be an answer, a call without a marker is certain only when complete.
         self._streams = stream and not recover and not (answer and format.bare)
         self._thoughts = None if answer else thoughts
-        self._inline = inline
         self._ends = tuple(ends)
         self._buffer = Buffer()
         self._headers: HeaderReader | None = None
         if recover and format.headers is not None:
             self._headers = HeaderReader(format.headers, self._buffer, format.inner_ends)
+        self._start = find_reasoning_start(format.reasoning, self._state)
+        self._output = TurnOutput(in_block=self._start.is_open, inline=inline)
         self._use_format(format)
         self._envelopes: EnvelopeReader | None = None
         if calls and (foreign or (recover and tools and not answer)):
@@ -101,19 +101,11 @@ class Parser:
             own = () if recover else tuple(opener.strip() for opener in self._openings)
             self._envelopes = EnvelopeReader(self._buffer, known, own=own, whole=recover)
         self._is_fenced = False  # inside a fence of Markdown
-        self._body_start: int | None = 0  # in characters; None: there is content
+        self._body_start = 0  # where content or calls begin, in characters
         self.foreign_call: ForeignCall | None = None
-        self._start = find_reasoning_start(format.reasoning, self._state)
-        self._events: list[Event] = []
-        self._pending: PendingCalls | None = None  # of the reasoning block
-        self._count = 0  # the calls so far
-        self._in_block = self._start.is_open  # in the reasoning block
-        self._in_thoughts = False  # between the tags of `thoughts`
         self._is_call_open = False  # a call that is not complete has been emitted
         self.is_in_call = False
         self._wrapping: Content | None = None  # of the current content
-        # White space that becomes content if more content follows; None: content has begun.
-        self._blank: str | None = ""
         self.is_over = False
         self.output_start = 0
         self.call_ends: list[int] = []
@@ -127,6 +119,14 @@ class Parser:
         self._openings = find_openings(format, recover=self._recover)
         self._ways = find_ways(format, recover=self._recover)
         self._closers = find_closers(format)
+        self._stops = TextStops(
+            format,
+            tuple(self._openings),
+            recover=self._recover,
+            thoughts=self._thoughts,
+            ends=self._ends,
+        )
+        self._output.after_calls = format.after if format.has_content_after_calls else ""
 
     def _make_reader(self, format: Format) -> CallReader:
         sink = CallSink(self._open_call, self._add_arguments)
@@ -135,7 +135,7 @@ class Parser:
     @property
     def is_reasoning(self) -> bool:
         """True if the text so far ends inside the reasoning block of the format."""
-        return self._in_block
+        return self._output.in_block
 
     @property
     def closer(self) -> str:
@@ -155,8 +155,7 @@ class Parser:
 
     def _advance(self) -> list[Event]:
         next(self._steps, None)
-        events, self._events = self._events, []
-        return events
+        return self._output.take()
 
     # The turn, from its beginning to its end.
 
@@ -171,21 +170,17 @@ class Parser:
 
     def _read_text(self) -> Steps[None]:
         """Reads text and calls up to the end of the turn."""
-        while (stop := (yield from self._buffer.until(self._stops(), self._emit))) is not None:
+        write = self._output.write
+        while (stop := (yield from self._buffer.until(self._find_stops(), write))) is not None:
             if stop in self._ends:
                 self.is_over = True
                 self._release()
                 return
             yield from self._read_stop(stop)
         if not self._cut_tag():
-            self._emit(self._buffer.drain())
+            self._output.write(self._buffer.drain())
         self._release()
-        if self._blank and not self._count:
-            self._emit_event(ContentDelta(self._blank))
-
-    def _emit_event(self, event: Event) -> None:
-        events = self._events if self._pending is None else self._pending.events
-        events.append(event)
+        self._output.close()
 
     def _read_head(self) -> Steps[None]:
         """Reads what may come before content: a header that the prompt lacks, padding, and the
@@ -198,28 +193,28 @@ class Parser:
             self._buffer.record()
             yield from self._buffer.skip(self._state.pad)
             pad = self._buffer.recorded()
-            if self._in_block:
-                self._show(pad)
+            if self._output.in_block:
+                self._output.show(pad)
         if self._format.reasoning is not None:
             yield from self._read_block_start(self._format.reasoning)
-        if not self._in_block:
+        if not self._output.in_block:
             yield from self._read_thoughts_opener()
-        if not self._in_block and not self._in_thoughts:
+        if not self._output.in_block and not self._output.in_thoughts:
             yield from self._read_body()
 
     def _read_block_start(self, block: Reasoning) -> Steps[None]:
         """Reads the opener of the reasoning block, or what stands instead of a block."""
         opener = block.opener.text.lstrip()
         instead = self._start.instead
-        may_open = self._start.may_open or (self._recover and not self._in_block)
+        may_open = self._start.may_open or (self._recover and not self._output.in_block)
         self._buffer.record()
         if may_open and (yield from self._buffer.accept(opener)):
-            self._in_block = True
+            self._output.in_block = True
             yield from self._buffer.skip(block.pad_open)
         elif instead and (yield from self._buffer.accept(*instead)):
             yield from self._buffer.skip(block.after)
-        self._show(self._buffer.recorded())
-        if self._start.may_open and not self._in_block and self._buffer.closed:
+        self._output.show(self._buffer.recorded())
+        if self._start.may_open and not self._output.in_block and self._buffer.closed:
             self._cut_tag()
 
     def _show_opener(self) -> None:
@@ -227,19 +222,13 @@ class Parser:
         content."""
         block = self._format.reasoning
         if block is not None:
-            self._show(block.head.removesuffix(self._state.pad))
-
-    def _show(self, tags: str) -> None:
-        """Emits the tags of a reasoning block, if reasoning is content."""
-        if self._inline and tags:
-            self._blank = None
-            self._emit_event(ContentDelta(tags))
+            self._output.show(block.head.removesuffix(self._state.pad))
 
     def _read_thoughts_opener(self) -> Steps[None]:
         """Reads the opener of thoughts between tags that the format does not know."""
         if self._thoughts and self._thoughts[0]:
-            self._in_thoughts = yield from self._buffer.accept(self._thoughts[0])
-        if self._in_thoughts:
+            self._output.in_thoughts = yield from self._buffer.accept(self._thoughts[0])
+        if self._output.in_thoughts:
             yield from self._buffer.skip("\n")
 
     def _read_body(self) -> Steps[None]:
@@ -275,19 +264,19 @@ class Parser:
         if wrapping.opener:
             if not (yield from self._buffer.accept(wrapping.opener)):
                 return
-            self._blank = None
+            self._output.blank = None
             self.output_start = self._buffer.position
         if wrapping.escaped:
             yield from self._begin_content(wrapping)
             return
         closers = (wrapping.closer + tail, wrapping.closer, tail, *self._format.inner_ends)
         ends = tuple(closer for closer in closers if closer)
-        while (stop := (yield from self._buffer.until(ends, self._emit))) is not None:
+        while (stop := (yield from self._buffer.until(ends, self._output.write))) is not None:
             try:
                 yield from self._buffer.need()
             except CutError:
                 return
-            self._emit(stop)
+            self._output.write(stop)
 
     def _read_bare_calls(self) -> Steps[None]:
         """Reads calls without opener, as many as the format allows. In recovery: any number, even
@@ -300,11 +289,13 @@ class Parser:
             return  # content may begin with the keys of a call
         is_first = True
         while is_first or self._recover or not (format.single or format.opening):
-            count = self._count
+            count = self._output.count
             for texts, nodes in starts.items():
-                if self._count == count and (yield from self._buffer.peek(self._sees(texts))):
+                if self._output.count == count and (
+                    yield from self._buffer.peek(self._sees(texts))
+                ):
                     yield from self._read_calls("", (nodes,))
-            if self._count == count:
+            if self._output.count == count:
                 return
             is_first = False
 
@@ -319,65 +310,31 @@ class Parser:
 
     # Text up to a stop: an opener, a closer or an end.
 
-    def _stops(self) -> tuple[str, ...]:
+    def _find_stops(self) -> tuple[str, ...]:
         """Returns the texts that end the current text."""
         if self._headers is not None:
-            return self._headers.find_stops(is_thought=self._in_block)
-        format, wrapping = self._format, self._wrapping
-        calls: tuple[str, ...] = ()
-        if self._calls:
-            befores = format.list_befores(amid_content=wrapping is not None and not self._recover)
-            calls = tuple(before + opener for opener in self._openings for before in befores)
-        if self._is_inside and format.reasoning is not None:
-            closers = format.reasoning.closers
-            calls = tuple(call for call in calls if not call.startswith(closers))
-            return (*closers, *calls, *format.tagged_openers) if self._recover else closers
-        tail = (format.tail,) if format.tail else ()
-        wrappers = format.content_openers
-        lines = ("\n",) if self._sees_envelopes else ()
-        outside = (*calls, *wrappers, *format.inner_ends, *tail, *self._strays, *self._ends, *lines)
-        if self._in_thoughts and self._thoughts:  # the grammar allows calls there, too
-            closer = self._thoughts[1]
-            return (f"\n{closer}", closer, *outside)
-        if wrapping is None:
-            return outside
-        if not self._recover and (not wrapping.calls or wrapping.closer):
-            calls = ()
-        closers = (wrapping.closer,) if wrapping.closer else ()
-        return (*closers, *calls, *format.inner_ends, *self._ends, *lines)
+            return self._headers.find_stops(is_thought=self._output.in_block)
+        lines = self._sees_envelopes
+        return self._stops.find(self._output, self._wrapping, calls=self._calls, lines=lines)
 
     @property
     def _sees_envelopes(self) -> bool:
         """True if a call in another envelope may begin with the next line."""
-        if self._envelopes is None or self._is_inside or self._in_thoughts:
+        if self._envelopes is None or self._output.is_inside or self._output.in_thoughts:
             return False
-        return self._recover or not self._count
-
-    @property
-    def _is_inside(self) -> bool:
-        """True inside the reasoning block, and after a call in it that is still pending."""
-        return self._in_block or self._pending is not None
-
-    @property
-    def _strays(self) -> tuple[str, ...]:
-        """The markers of a reasoning block that may occur anywhere in a turn; empty if the format
-        does not list any."""
-        block = self._format.reasoning
-        if not self._recover or block is None or not self._format.strays:
-            return ()
-        return (block.opener.text, *self._format.strays)
+        return self._recover or not self._output.count
 
     def _read_stop(self, stop: str) -> Steps[None]:
-        """Continues after one of the `_stops`."""
+        """Continues after one of `_find_stops`."""
         if self._headers is not None:
             yield from self._read_message_stop(stop, self._headers)
             return
         block = self._format.reasoning
-        if self._is_inside and block is not None and stop in block.closers:
+        if self._output.is_inside and block is not None and stop in block.closers:
             yield from self._close_block(stop, block)
             return
-        if self._in_thoughts and self._thoughts and stop.endswith(self._thoughts[1]):
-            self._in_thoughts = False
+        if self._output.in_thoughts and self._thoughts and stop.endswith(self._thoughts[1]):
+            self._output.in_thoughts = False
             yield from self._buffer.skip("\n\n")
             if self._recover:  # the grammar requires a marker here
                 yield from self._read_body()
@@ -388,10 +345,10 @@ class Parser:
         openings = [opening for opening in self._openings if stop.endswith(opening)]
         if openings and self._calls:
             yield from self._read_opener(stop, max(openings, key=len))
-        elif stop in self._strays:
+        elif stop in self._stops.strays:
             yield from self._read_stray(stop)
-        elif self._wrapping is not None and not self._is_inside:
-            self._wrapping, self._blank = None, ""
+        elif self._wrapping is not None and not self._output.is_inside:
+            self._wrapping, self._output.blank = None, ""
         elif stop != self._format.tail and stop not in self._format.inner_ends:
             wrapping = next(c for c in self._format.contents if c.opener == stop)
             yield from self._begin_content(wrapping)
@@ -400,15 +357,16 @@ class Parser:
 
     def _close_block(self, stop: str, block: Reasoning) -> Steps[None]:
         """Continues after the closer of the reasoning block."""
-        if self._pending is not None:
+        if self._output.pending is not None:
             if (yield from self._buffer.peek(self._sees_more())):
-                self._forget_calls(stop)
+                self._output.forget_pending()
+                self._output.write(self._buffer.recorded().removesuffix(stop))
             else:
                 self._release()
-        self._in_block = False
+        self._output.in_block = False
         self._buffer.record(stop.removesuffix(block.next_opener))
         yield from self._buffer.skip(block.after)
-        self._show(self._buffer.recorded())
+        self._output.show(self._buffer.recorded())
         yield from self._read_body()
 
     def _sees_more(self) -> Steps[bool]:
@@ -422,10 +380,10 @@ class Parser:
         block = self._format.reasoning
         if block is None or stop != block.opener.text:
             return
-        self._in_block = True
+        self._output.in_block = True
         self._buffer.record(stop)
         yield from self._buffer.skip(block.pad_open)
-        self._show(self._buffer.recorded())
+        self._output.show(self._buffer.recorded())
 
     def _read_opener(self, stop: str, opening: str) -> Steps[None]:
         """Continues after an opener of calls, or of content that begins in the same way."""
@@ -437,13 +395,13 @@ class Parser:
             if (yield from self._buffer.accept(rest, after_space=False)):
                 yield from self._begin_content(wrapping)
                 return
-        if self._recover and self._in_block and self._pending is None:
+        if self._recover and self._output.in_block and self._output.pending is None:
             yield from self._read_pending_calls(stop, opening)
             return
         if self._has_content_inside(opening) and not (yield from self._read_inside()):
             return
         if (yield from self._read_calls(stop, self._openings[opening])) and not self._recover:
-            self._in_thoughts = False
+            self._output.in_thoughts = False
 
     def _has_content_inside(self, opening: str) -> bool:
         own = self._format.opener is not None and opening == self._format.opener.text
@@ -453,7 +411,7 @@ class Parser:
         """Reads content between the opener of the calls and the first call; returns False if the
         text ends in it."""
         closer = self._format.opening[1].text
-        stop = yield from self._buffer.until((closer,), self._emit)
+        stop = yield from self._buffer.until((closer,), self._output.write)
         if stop is None:
             return False
         self._buffer.unread(stop)
@@ -461,26 +419,18 @@ class Parser:
 
     def _read_pending_calls(self, stop: str, opening: str) -> Steps[None]:
         """Tries to read a call inside the reasoning block; its events are pending."""
-        self._pending = PendingCalls(self._count, self._blank)
+        self._output.begin_pending()
         self._buffer.record(stop)
         if (yield from self._read_calls(stop, self._openings[opening])):
-            self._in_block = False  # a call ends the block, unless the closer follows
+            self._output.in_block = False  # a call ends the block, unless the closer follows
         else:
             self._release()
 
     def _release(self) -> None:
         """Emits the pending calls."""
-        if self._pending is not None:
-            self._events += self._pending.events
-            self._pending = None
+        if self._output.pending is not None:
+            self._output.release()
             self._buffer.recorded()
-
-    def _forget_calls(self, stop: str) -> None:
-        """Emits the pending calls, and the text between them, as reasoning."""
-        assert self._pending is not None
-        self._count, self._blank = self._pending.count, self._pending.blank
-        self._pending, self._in_block = None, True
-        self._emit(self._buffer.recorded().removesuffix(stop))
 
     # Messages with headers, in recovery.
 
@@ -488,15 +438,15 @@ class Parser:
         """Continues after a text that ends a message or begins one."""
         headers = messages.headers
         if stop not in headers.starts:
-            if self._in_block:
-                self._show(stop)
-            self._in_block, self._blank = False, ""
+            if self._output.in_block:
+                self._output.show(stop)
+            self._output.in_block, self._output.blank = False, ""
             return
         if (found := (yield from messages.read(stop))) is None:
-            self._emit(stop)
+            self._output.write(stop)
             return
         text, header = found
-        self._in_block = False
+        self._output.in_block = False
         tool = headers.find_tool(header.recipient, self._tools)
         is_call = tool in self._tools or header.recipient.startswith(headers.tools)
         if tool is not None and not is_call:  # code may be its message: `to=python code`
@@ -504,40 +454,21 @@ class Parser:
         if tool is not None and is_call and self._calls:
             yield from self._read_call(text, ((self._format.hole,),), name=tool)
             return
-        self._blank = None
-        self._in_block = header.channel in headers.thoughts
-        if self._in_block:
-            self._show(text)
+        self._output.blank = None
+        self._output.in_block = header.channel in headers.thoughts
+        if self._output.in_block:
+            self._output.show(text)
         if header.is_spaced:
             yield from self._buffer.skip(" ")
 
     def _begin_content(self, wrapping: Content) -> Steps[None]:
         """Begins content, also amid a thought; if it is in a JSON string, reads all of it."""
         self._release()
-        self._wrapping, self._blank = wrapping, None
-        self._in_block = self._in_thoughts = False
+        self._wrapping, self._output.blank = wrapping, None
+        self._output.in_block = self._output.in_thoughts = False
         if wrapping.escaped:
-            yield from self._buffer.escaped(wrapping.closer, self._emit)
-            self._wrapping, self._blank = None, ""
-
-    def _emit(self, text: str) -> None:
-        """Emits text outside of calls."""
-        if not text:
-            return
-        if self._in_block and self._inline:
-            self._emit_event(ContentDelta(text))
-            return
-        if self._in_block or self._in_thoughts:
-            self._emit_event(ReasoningDelta(text))
-            return
-        if self._blank is not None:
-            text = self._blank + text
-            self._blank = text if text.isspace() else None
-            if self._count and self._format.has_content_after_calls:
-                text = text.removeprefix(self._format.after)
-        if self._blank is None:
-            self._body_start = None
-            self._emit_event(ContentDelta(text))
+            yield from self._buffer.escaped(wrapping.closer, self._output.write)
+            self._wrapping, self._output.blank = None, ""
 
     # Calls in other envelopes.
 
@@ -548,7 +479,7 @@ class Parser:
             stop: the line break; "": the content begins here.
         """
         if not self._sees_envelopes:
-            self._emit(stop)
+            self._output.write(stop)
             return
         own = tuple(opener.lstrip() for opener in self._openings)
         while not self._is_fenced and not (own and (yield from self._buffer.peek_text(*own))):
@@ -556,7 +487,7 @@ class Parser:
                 break
             yield from self._closers.skip(self._buffer)
             stop = "," if (yield from self._buffer.accept(",")) else ""
-        self._emit(stop)
+        self._output.write(stop)
         if (yield from self._buffer.peek(self._sees_fence())):
             self._is_fenced = not self._is_fenced
 
@@ -590,7 +521,7 @@ class Parser:
             return True
         if self._recover:
             return (yield from self._read_foreign_call(found, taken))
-        start = found.start if self._body_start is None else self._body_start
+        start = found.start if self._output.has_content else self._body_start
         self.foreign_call = replace(found, start=start)
         while self.is_undecided:  # until it is declined, or `go_on` takes another way
             yield
@@ -771,38 +702,38 @@ class Parser:
         """Receives the name of the current call."""
         if self._streams:
             self._is_call_open = True
-            self._emit_event(CallOpened(self._count, name))
+            self._output.add(CallOpened(self._output.count, name))
         else:
             self.output_start = self._buffer.position
 
     def _add_arguments(self, text: str, boundaries: Sequence[Boundary]) -> None:
         """Receives more of the arguments of the current call."""
         if self._streams and text:
-            self._emit_event(ArgumentsDelta(self._count, text, tuple(boundaries)))
+            self._output.add(ArgumentsDelta(self._output.count, text, tuple(boundaries)))
 
     def _close_call(self, call: ToolCall) -> None:
         """Ends the current call."""
-        self._emit_event(CallRead(self._count, call))
+        self._output.add(CallRead(self._output.count, call))
         self.call_ends.append(self._buffer.position)
-        self._count += 1
-        self._blank = ""
+        self._output.count += 1
+        self._output.blank = ""
         self._is_call_open = self.is_in_call = False
 
     def _refuse(self, opener: str, taken: str) -> None:
         """Emits what looked like a call as text; as a cut call, if the call has been emitted."""
         if self._is_call_open:
-            self._emit_event(CallCut(opener + self._buffer.take(len(taken))))
-            self._count += 1
+            self._output.add(CallCut(opener + self._buffer.take(len(taken))))
+            self._output.count += 1
         else:
-            self._emit(opener or self._buffer.take(1))
+            self._output.write(opener or self._buffer.take(1))
 
     def _cut(self, opener: str) -> None:
         """Handles text that ended inside a call."""
         text = opener + self._buffer.drain()
         if self._recover or not text.strip():  # white space after the last call begins no other
-            self._emit(text)
+            self._output.write(text)
         else:
-            self._emit_event(CallCut(text))
+            self._output.add(CallCut(text))
 
     def _cut_tag(self) -> bool:
         """Handles text that ended inside a tag; returns whether it did.
@@ -813,7 +744,7 @@ class Parser:
         rest = self._buffer.rest
         if self._recover or not rest.strip():
             return False
-        is_after = self._count and not self._format.has_content_after_calls
+        is_after = self._output.count and not self._format.has_content_after_calls
         if not is_after and not any(marker in rest for marker in self._format.reserved):
             return False
         self._cut("")

@@ -1,0 +1,114 @@
+"""The events of a turn: text becomes reasoning or content, depending on where it stands."""
+
+from dataclasses import dataclass, field
+
+from grammars.turn import ContentDelta, Event, ReasoningDelta
+
+
+@dataclass
+class PendingCalls:
+    """Calls inside a reasoning block, in recovery mode.
+
+    If the model continues after the block, it was only thinking about these calls. If it never
+    closes the block, or ends the turn right after it, it means them. So their events wait until
+    this is known.
+
+    Args:
+        count: the number of calls before them.
+        blank: the parser's pending white space before them.
+        events: the events to emit if the calls are meant.
+    """
+
+    count: int
+    blank: str | None
+    events: list[Event] = field(default_factory=list[Event])
+
+
+class TurnOutput:
+    """Collects the events of one turn.
+
+    Args:
+        in_block: the turn begins inside the reasoning block.
+        inline: emit the reasoning block as content, as it is written, with its tags.
+
+    Attributes:
+        in_block: in the reasoning block.
+        in_thoughts: in thoughts between tags that the format does not know.
+        count: the number of calls so far.
+        blank: white space that becomes content if more content follows; None: content has begun.
+        after_calls: the text that the template writes between calls and content; it is no content.
+        has_content: there is content, other than white space.
+        pending: the calls in the reasoning block that may not be meant; None: there are none.
+    """
+
+    def __init__(self, *, in_block: bool, inline: bool):
+        self.in_block = in_block
+        self.in_thoughts = False
+        self.count = 0
+        self.blank: str | None = ""
+        self.after_calls = ""
+        self.has_content = False
+        self.pending: PendingCalls | None = None
+        self._inline = inline
+        self._events: list[Event] = []
+
+    @property
+    def is_inside(self) -> bool:
+        """True inside the reasoning block, and after a call in it that is still pending."""
+        return self.in_block or self.pending is not None
+
+    def take(self) -> list[Event]:
+        """Returns the events since the last call of this method."""
+        events, self._events = self._events, []
+        return events
+
+    def add(self, event: Event) -> None:
+        """Adds an event."""
+        events = self._events if self.pending is None else self.pending.events
+        events.append(event)
+
+    def show(self, tags: str) -> None:
+        """Adds the tags of a reasoning block, if reasoning is content."""
+        if self._inline and tags:
+            self.blank = None
+            self.add(ContentDelta(tags))
+
+    def write(self, text: str) -> None:
+        """Adds text outside of calls."""
+        if not text:
+            return
+        if self.in_block and self._inline:
+            self.add(ContentDelta(text))
+            return
+        if self.in_block or self.in_thoughts:
+            self.add(ReasoningDelta(text))
+            return
+        if self.blank is not None:
+            text = self.blank + text
+            self.blank = text if text.isspace() else None
+            if self.count:
+                text = text.removeprefix(self.after_calls)
+        if self.blank is None:
+            self.has_content = True
+            self.add(ContentDelta(text))
+
+    def begin_pending(self) -> None:
+        """Lets the events of calls wait from now on."""
+        self.pending = PendingCalls(self.count, self.blank)
+
+    def release(self) -> None:
+        """Adds the pending events."""
+        if self.pending is not None:
+            self._events += self.pending.events
+            self.pending = None
+
+    def forget_pending(self) -> None:
+        """Drops the pending events: the text of these calls is reasoning."""
+        assert self.pending is not None
+        self.count, self.blank = self.pending.count, self.pending.blank
+        self.pending, self.in_block = None, True
+
+    def close(self) -> None:
+        """Ends the turn: white space is content if there is nothing else."""
+        if self.blank and not self.count:
+            self.add(ContentDelta(self.blank))
