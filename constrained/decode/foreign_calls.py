@@ -66,7 +66,7 @@ class ForeignCalls:
         for opening in self._rules.list_openings(found.tool, state.transcript.has_content):
             tokens = self._rules.encode(place.text + opening)
             if start.accepts(tokens) == len(tokens):
-                return tokens if state.rewind(place.count) else None
+                return tokens if state.rewind(place.count, then=tokens) else None
         return None
 
     def _keep(self, found: ForeignCall) -> Sequence[int] | None:

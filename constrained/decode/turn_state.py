@@ -317,11 +317,12 @@ class TurnState:
             matcher.commit(token)
         return matcher
 
-    def rewind(self, count: int) -> bool:
+    def rewind(self, count: int, *, then: Sequence[int] = ()) -> bool:
         """Cuts a turn that has a grammar to its first tokens.
 
         Args:
             count: the number of tokens to keep.
+            then: tokens that will be taken after them, and need an ending, too.
 
         Returns:
             False if too few tokens would be left for the turn, or the model cannot forget tokens.
@@ -332,9 +333,13 @@ class TurnState:
         spans = self._list_spans(count)
         limit = self._find_limit(count)
         reserve = self._make_reserve(spans[-1].turn, limit)
-        if reserve is not None and not _fits(reserve, head.measure(matcher), limit):
-            return False
-        if reserve is None and count >= limit:
+        if reserve is not None:
+            after = matcher.fork()
+            for token in then:
+                after.commit(token)
+            if not _fits(reserve, head.measure(after, then), limit):
+                return False
+        elif count + len(then) >= limit:
             return False
         if not self.input.rewind(head.tokens):
             return False

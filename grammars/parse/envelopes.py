@@ -24,6 +24,7 @@ from grammars.wire.envelopes import (
     FUNCTION_OF_JSON,
     FUNCTION_OF_KEYWORDS,
     LIST,
+    NAME_AND_JSON,
     EnvelopeKind,
     ForeignCall,
     Wrapper,
@@ -87,7 +88,7 @@ class WholeCalls:
 
     Args:
         calls: in order.
-        closers: the texts that may follow them.
+        closers: the texts that may follow them, the next one last.
     """
 
     calls: Sequence[WholeCall]
@@ -263,7 +264,7 @@ class EnvelopeReader:
         following = yield from self._skip_space()
         format = None
         if following == "{":
-            format = wrap(wrappers, FUNCTION_OF_JSON)
+            format = wrap(wrappers, NAME_AND_JSON)
         elif following == "<":
             format = _find_registered(wrappers[-1].opener.strip() + word, name, self._tools)
         else:
@@ -412,7 +413,7 @@ class EnvelopeReader:
             calls = self._list_calls(read_value(text, _EITHER_QUOTES))
         except ValueError:
             raise NotACallError from None
-        closers = tuple(w.closer.strip() for w in reversed(wrappers) if w.closer)
+        closers = tuple(wrapper.closer.strip() for wrapper in wrappers if wrapper.closer)
         return WholeCalls(calls, closers)
 
     def _list_calls(self, value: Json, id: str | None = None) -> Sequence[WholeCall]:

@@ -100,6 +100,7 @@ class Parser:
             known = {name: self._tools[name] for name in foreign or self._tools}
             own = () if recover else tuple(opener.strip() for opener in self._openings)
             self._envelopes = EnvelopeReader(self._buffer, known, own=own, whole=recover)
+        self._unclosed: list[str] = []  # closers of envelopes, the next one last
         self._is_fenced = False  # inside a fence of Markdown
         self._body_start = 0  # where content or calls begin, in characters
         self.foreign_call: ForeignCall | None = None
@@ -482,12 +483,10 @@ class Parser:
             self._output.write(stop)
             return
         own = tuple(opener.lstrip() for opener in self._openings)
-        while not self._is_fenced and not (own and (yield from self._buffer.peek_text(*own))):
-            if not (yield from self._find_envelope(stop)):
-                break
-            yield from self._closers.skip(self._buffer)
-            stop = "," if (yield from self._buffer.accept(",")) else ""
-        self._output.write(stop)
+        if self._is_fenced or (own and (yield from self._buffer.peek_text(*own))):
+            self._output.write(stop)
+        elif not (yield from self._read_envelopes(stop)):
+            self._output.write(stop)
         if (yield from self._buffer.peek(self._sees_fence())):
             self._is_fenced = not self._is_fenced
 
@@ -497,6 +496,22 @@ class Parser:
         while (yield from self._buffer.need(count))[-1] in " \t":
             count += 1
         return (yield from self._buffer.need(count + 2)).endswith("```")
+
+    def _read_envelopes(self, before: str = "") -> Steps[bool]:
+        """Tries to read calls in other envelopes, as many as there are; returns whether there is
+        one. Arguments as for `_find_envelope`."""
+        if not (yield from self._find_envelope(before)):
+            return False
+        is_found = True
+        while is_found:
+            while self._unclosed and (yield from self._buffer.accept_loosely(self._unclosed[-1])):
+                self._unclosed.pop()
+            yield from self._closers.skip(self._buffer)
+            comma = "," if (yield from self._buffer.accept(",")) else ""
+            is_found = yield from self._find_envelope(comma)
+        self._unclosed.clear()
+        self._output.write(comma)
+        return True
 
     def _find_envelope(self, before: str) -> Steps[bool]:
         """Tries to read a call in another envelope; returns whether there is one.
@@ -516,8 +531,7 @@ class Parser:
         if isinstance(found, WholeCalls):
             for whole in found.calls:
                 self._close_call(self._reader.finish(whole.name, whole.arguments, whole.id))
-            for closer in found.closers:
-                yield from self._buffer.accept_loosely(closer)
+            self._unclosed += found.closers
             return True
         if self._recover:
             return (yield from self._read_foreign_call(found, taken))
@@ -549,7 +563,7 @@ class Parser:
             else:
                 self._buffer.forget()
                 self._close_call(call)
-                yield from self._buffer.accept_loosely(spell_fixed(format.closing))
+                self._unclosed.append(spell_fixed(format.closing))
                 return True
         self._buffer.unread(taken)
         return False
@@ -605,8 +619,9 @@ class Parser:
         )
         if not format.opening and not opens_several:
             if self._recover and opener:  # several objects between one pair of tags
-                while (yield from self._find_envelope("")):
-                    pass
+                comma = "," if (yield from self._buffer.accept(",")) else ""
+                if not (yield from self._read_envelopes(comma)):
+                    self._buffer.unread(comma)
             between, closing = format.between.strip(), spell_fixed(format.closing).strip()
             if closing and (yield from self._accept_closing(closing)):
                 return
@@ -686,9 +701,9 @@ class Parser:
             self._buffer.forget()
             self._close_call(call)
             return True
-        if self._recover and opener:
+        if self._recover:
             self._buffer.unread(opener)
-            if (yield from self._find_envelope("")):
+            if (yield from self._read_envelopes()):
                 return True
             self._buffer.take(len(opener))
         if is_cut:

@@ -85,6 +85,8 @@ def write_function_call(hole: Hole) -> Sequence[Node]:
 
 FUNCTION_OF_JSON = write_function_call(JsonArguments())
 FUNCTION_OF_KEYWORDS = write_function_call(KeywordArguments())
+NAME_AND_JSON: Sequence[Node] = (Name(), Literal("\n"), JsonArguments())
+"""A name behind a tag, and its arguments."""
 
 
 def write_tagged_call(before: str, after: str, closer: str) -> Sequence[Node]:
