@@ -114,6 +114,9 @@ class EnvelopeReader:
         own: texts that open the model's own calls, which are no envelope.
         whole: all text is there, so JSON is read up to its end, wherever its name stands. If not,
             reading ends where the arguments begin, and after `MAX_HELD` characters.
+
+    Attributes:
+        reads_whole: that is so.
     """
 
     def __init__(
@@ -127,7 +130,7 @@ class EnvelopeReader:
         self._buffer = buffer
         self._tools = tools
         self._own = own
-        self._whole = whole
+        self.reads_whole = whole
         self._begun = 0
         options = [prefix + name for prefix in ("", *PREFIXES) for name in tools]
         self._words = (*options, *TAG_WORDS)
@@ -162,10 +165,10 @@ class EnvelopeReader:
                     wrappers.append(write_tag(tag))
                 case "[":
                     tag = yield from self._read_square_tag()
-                    if not tag and self._whole and (yield from self._holds_json("[")):
+                    if not tag and self.reads_whole and (yield from self._holds_json("[")):
                         return (yield from self._read_whole(wrappers))
                     wrappers.append(write_tag(tag) if tag else self._take_list())
-                case "{" if self._whole:
+                case "{" if self.reads_whole:
                     return (yield from self._read_whole(wrappers))
                 case "{":
                     return (yield from self._read_object(wrappers))
@@ -522,7 +525,7 @@ class EnvelopeReader:
             CutError: the text ends before.
         """
         held = self._buffer.position - self._begun + count
-        if held > MAX_HELD and not self._whole:
+        if held > MAX_HELD and not self.reads_whole:
             raise NotACallError
         return (yield from self._buffer.need(count))
 

@@ -1,13 +1,13 @@
 """Push parser: text -> events, in linear time. The events do not depend on the chunks."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from grammars.parse.arguments import CallSink
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.parse.calls import CallReader, find_closers, find_openings, find_ways
-from grammars.parse.envelopes import EnvelopeReader, WholeCalls
+from grammars.parse.envelopes import EnvelopeReader
 from grammars.parse.headers import HeaderReader
+from grammars.parse.lines import CallReading, LineReader
 from grammars.parse.output import TurnOutput
 from grammars.parse.stops import TextStops
 from grammars.render import render_opening
@@ -57,7 +57,6 @@ class Parser:
 
     Attributes:
         is_over: one of `ends` was read; later text is ignored.
-        foreign_call: the beginning of a call in another envelope; None: there is none.
         output_start: where the last call or the answer began, in characters of the turn. For a
             call, the offset after its opener; if it is not streamed, after its name.
         call_ends: for each call, the offset of its end, in characters of the turn.
@@ -95,15 +94,9 @@ class Parser:
         self._start = find_reasoning_start(format.reasoning, self._state)
         self._output = TurnOutput(in_block=self._start.is_open, inline=inline)
         self._use_format(format)
-        self._envelopes: EnvelopeReader | None = None
+        self._lines: LineReader | None = None
         if calls and (foreign or (recover and tools and not answer)):
-            known = {name: self._tools[name] for name in foreign or self._tools}
-            own = () if recover else tuple(opener.strip() for opener in self._openings)
-            self._envelopes = EnvelopeReader(self._buffer, known, own=own, whole=recover)
-        self._unclosed: list[str] = []  # closers of envelopes, the next one last
-        self._is_fenced = False  # inside a fence of Markdown
-        self._body_start = 0  # where content or calls begin, in characters
-        self.foreign_call: ForeignCall | None = None
+            self._lines = self._make_line_reader(foreign or tuple(self._tools))
         self._is_call_open = False  # a call that is not complete has been emitted
         self.is_in_call = False
         self._wrapping: Content | None = None  # of the current content
@@ -128,6 +121,18 @@ class Parser:
             ends=self._ends,
         )
         self._output.after_calls = format.after if format.has_content_after_calls else ""
+
+    def _make_line_reader(self, names: Collection[str]) -> LineReader:
+        known = {name: self._tools[name] for name in names}
+        own = () if self._recover else tuple(opener.strip() for opener in self._openings)
+        envelopes = EnvelopeReader(self._buffer, known, own=own, whole=self._recover)
+        reading = CallReading(
+            self._make_reader,
+            check_call=self._reader.finish,
+            close_call=self._close_call,
+            skip_closers=lambda: self._closers.skip(self._buffer),
+        )
+        return LineReader(self._buffer, self._output, envelopes, reading)
 
     def _make_reader(self, format: Format) -> CallReader:
         sink = CallSink(self._open_call, self._add_arguments)
@@ -237,7 +242,9 @@ class Parser:
         answer."""
         if self._format.head:
             yield from self._buffer.accept(self._format.head)
-        self.output_start = self._body_start = self._buffer.position
+        self.output_start = self._buffer.position
+        if self._lines is not None:
+            self._lines.body_start = self.output_start
         bare = self._format.bare
         if self._answer and (bare is None or not self._calls):
             self._calls = self._calls and (yield from self._opens_calls())
@@ -321,7 +328,7 @@ class Parser:
     @property
     def _sees_envelopes(self) -> bool:
         """True if a call in another envelope may begin with the next line."""
-        if self._envelopes is None or self._output.is_inside or self._output.in_thoughts:
+        if self._lines is None or self._output.is_inside or self._output.in_thoughts:
             return False
         return self._recover or not self._output.count
 
@@ -474,104 +481,18 @@ class Parser:
     # Calls in other envelopes.
 
     def _read_line_start(self, stop: str) -> Steps[None]:
-        """Continues where a line begins: with a call in another envelope, a fence, or text.
-
-        Args:
-            stop: the line break; "": the content begins here.
-        """
-        if not self._sees_envelopes:
+        """Continues where a line begins; `stop`: the line break, "": the content begins here."""
+        if self._lines is None or not self._sees_envelopes:
             self._output.write(stop)
             return
         own = tuple(opener.lstrip() for opener in self._openings)
-        if self._is_fenced or (own and (yield from self._buffer.peek_text(*own))):
-            self._output.write(stop)
-        elif not (yield from self._read_envelopes(stop)):
-            self._output.write(stop)
-        if (yield from self._buffer.peek(self._sees_fence())):
-            self._is_fenced = not self._is_fenced
-
-    def _sees_fence(self) -> Steps[bool]:
-        """Returns whether the line begins with a fence."""
-        count = 1
-        while (yield from self._buffer.need(count))[-1] in " \t":
-            count += 1
-        return (yield from self._buffer.need(count + 2)).endswith("```")
-
-    def _read_envelopes(self, before: str = "") -> Steps[bool]:
-        """Tries to read calls in other envelopes, as many as there are; returns whether there is
-        one. Arguments as for `_find_envelope`."""
-        if not (yield from self._find_envelope(before)):
-            return False
-        is_found = True
-        while is_found:
-            while self._unclosed and (yield from self._buffer.accept_loosely(self._unclosed[-1])):
-                self._unclosed.pop()
-            yield from self._closers.skip(self._buffer)
-            comma = "," if (yield from self._buffer.accept(",")) else ""
-            is_found = yield from self._find_envelope(comma)
-        self._unclosed.clear()
-        self._output.write(comma)
-        return True
-
-    def _find_envelope(self, before: str) -> Steps[bool]:
-        """Tries to read a call in another envelope; returns whether there is one.
-
-        Args:
-            before: the text before it that was taken, and that is no content if there is a call.
-        """
-        if self._envelopes is None:
-            return False
-        self._buffer.mark()
-        try:
-            found = yield from self._envelopes.read(before)
-        except (CutError, NotACallError):
-            self._buffer.unread(self._buffer.forget())
-            return False
-        taken = self._buffer.forget()
-        if isinstance(found, WholeCalls):
-            for whole in found.calls:
-                self._close_call(self._reader.finish(whole.name, whole.arguments, whole.id))
-            self._unclosed += found.closers
-            return True
-        if self._recover:
-            return (yield from self._read_foreign_call(found, taken))
-        start = found.start if self._output.has_content else self._body_start
-        self.foreign_call = replace(found, start=start)
-        while self.is_undecided:  # until it is declined, or `go_on` takes another way
-            yield
-        self._buffer.unread(taken)
-        return False
-
-    def _read_foreign_call(self, found: ForeignCall, taken: str) -> Steps[bool]:
-        """Tries to read the rest of a call in another envelope.
-
-        Args:
-            found: its beginning.
-            taken: the text of that.
-        """
-        format = found.format
-        if format is not None:
-            lead = render_opening(format, found.tool)
-            self._buffer.unread(lead)
-            self._buffer.mark()
-            reader = self._make_reader(format)
-            try:
-                call = yield from reader.read((*format.opening, *format.call))
-            except (CutError, NotACallError):
-                self._buffer.unread(self._buffer.forget())
-                self._buffer.take(len(lead))
-            else:
-                self._buffer.forget()
-                self._close_call(call)
-                self._unclosed.append(spell_fixed(format.closing))
-                return True
-        self._buffer.unread(taken)
-        return False
+        yield from self._lines.read(stop, own)
 
     @property
-    def is_undecided(self) -> bool:
-        """True if the text stands at the arguments of a call in another envelope."""
-        return self.foreign_call is not None
+    def foreign_call(self) -> ForeignCall | None:
+        """The beginning of a call in another envelope, at which reading has stopped; otherwise
+        None."""
+        return None if self._lines is None else self._lines.found
 
     def go_on(self, found: ForeignCall, *, drops_rest: bool = False) -> list[Event]:
         """Reads the rest of the turn in the envelope of a call, from its arguments on.
@@ -584,7 +505,8 @@ class Parser:
             the events that are now certain.
         """
         assert found.format is not None
-        self.foreign_call = None
+        assert self._lines is not None
+        self._lines.found = None
         self._buffer.forget()
         if drops_rest:
             self._buffer.drain()
@@ -595,7 +517,8 @@ class Parser:
 
     def decline(self) -> list[Event]:
         """Reads `foreign_call` as text; returns the events that are now certain."""
-        self.foreign_call = None
+        assert self._lines is not None
+        self._lines.found = None
         return self._advance()
 
     # Calls.
@@ -618,10 +541,11 @@ class Parser:
             opener.endswith(opening) and format.opens_several(opening) for opening in self._openings
         )
         if not format.opening and not opens_several:
-            if self._recover and opener:  # several objects between one pair of tags
-                comma = "," if (yield from self._buffer.accept(",")) else ""
-                if not (yield from self._read_envelopes(comma)):
-                    self._buffer.unread(comma)
+            if self._lines is not None and self._recover and opener:
+                # Several objects between one pair of tags.
+                separator = yield from self._lines.take_separator()
+                if not (yield from self._lines.read_envelopes(separator)):
+                    self._buffer.unread(separator)
             between, closing = format.between.strip(), spell_fixed(format.closing).strip()
             if closing and (yield from self._accept_closing(closing)):
                 return
@@ -701,9 +625,9 @@ class Parser:
             self._buffer.forget()
             self._close_call(call)
             return True
-        if self._recover:
+        if self._recover and self._lines is not None:
             self._buffer.unread(opener)
-            if (yield from self._read_envelopes()):
+            if (yield from self._lines.read_envelopes()):
                 return True
             self._buffer.take(len(opener))
         if is_cut:

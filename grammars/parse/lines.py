@@ -1,0 +1,163 @@
+"""Lines of content: each may begin a call in another envelope than the model's own, or a fence."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
+from grammars.parse.calls import CallReader
+from grammars.parse.envelopes import EnvelopeReader, WholeCalls
+from grammars.parse.output import TurnOutput
+from grammars.render import render_opening
+from grammars.schema.nodes import Json
+from grammars.spelling.keyword_arguments import spell_fixed
+from grammars.turn import ToolCall
+from grammars.wire.envelopes import ForeignCall
+from grammars.wire.format import Format
+
+
+@dataclass(frozen=True)
+class CallReading:
+    """How the parser reads calls.
+
+    Args:
+        make_reader: makes a reader for a format.
+        check_call: makes a call of its name, arguments and id.
+        close_call: takes a complete call.
+        skip_closers: takes what closes calls of the model's own format.
+    """
+
+    make_reader: Callable[[Format], CallReader]
+    check_call: Callable[[str, dict[str, Json], str | None], ToolCall]
+    close_call: Callable[[ToolCall], None]
+    skip_closers: Callable[[], Steps[None]]
+
+
+class LineReader:
+    """Reads the beginnings of lines.
+
+    Args:
+        buffer: the text.
+        output: of the parser.
+        envelopes: reads the beginning of an envelope.
+        reading: how calls are read.
+
+    Attributes:
+        found: the beginning of a call in another envelope, at which reading stops; None: there is
+            none. With an `EnvelopeReader` for whole texts, calls are read to their end instead.
+        body_start: where content or calls begin, in characters.
+    """
+
+    def __init__(
+        self, buffer: Buffer, output: TurnOutput, envelopes: EnvelopeReader, reading: CallReading
+    ):
+        self._buffer = buffer
+        self._output = output
+        self._envelopes = envelopes
+        self._reading = reading
+        self._unclosed: list[str] = []  # closers of envelopes, the next one last
+        self._is_fenced = False  # inside a fence of Markdown
+        self.found: ForeignCall | None = None
+        self.body_start = 0
+
+    def read(self, stop: str, own: Sequence[str]) -> Steps[None]:
+        """Reads what begins a line: calls in other envelopes, a fence, or text.
+
+        Args:
+            stop: the line break; "": the content begins here.
+            own: texts that open calls of the model's own format.
+        """
+        is_own = bool(own) and (yield from self._buffer.peek_text(*own))
+        is_text = self._is_fenced or is_own
+        if is_text or not (yield from self.read_envelopes(stop)):
+            self._output.write(stop)
+        if (yield from self._buffer.peek(self._sees_fence())):
+            self._is_fenced = not self._is_fenced
+
+    def _sees_fence(self) -> Steps[bool]:
+        """Returns whether the line begins with a fence."""
+        count = 1
+        while (yield from self._buffer.need(count))[-1] in " \t":
+            count += 1
+        return (yield from self._buffer.need(count + 2)).endswith("```")
+
+    def read_envelopes(self, before: str = "") -> Steps[bool]:
+        """Tries to read calls in other envelopes, as many as there are; returns whether there is
+        one.
+
+        Args:
+            before: the text before them that was taken, and that is no content if there is a call.
+        """
+        separator = before
+        is_found = False
+        while (yield from self._find_envelope(separator)):
+            is_found = True
+            while self._unclosed and (yield from self._buffer.accept_loosely(self._unclosed[-1])):
+                self._unclosed.pop()
+            yield from self._reading.skip_closers()
+            separator = yield from self.take_separator()
+        self._unclosed.clear()
+        if is_found:
+            self._output.write(separator)
+        return is_found
+
+    def take_separator(self) -> Steps[str]:
+        """Takes what models write between two calls; "": nothing."""
+        for text in (",", ";"):
+            if (yield from self._buffer.accept(text)):
+                return text
+        return ""
+
+    def _find_envelope(self, before: str) -> Steps[bool]:
+        """Tries to read a call in another envelope; returns whether there is one."""
+        self._buffer.mark()
+        try:
+            found = yield from self._envelopes.read(before)
+        except (CutError, NotACallError):
+            self._buffer.unread(self._buffer.forget())
+            return False
+        taken = self._buffer.forget()
+        if isinstance(found, WholeCalls):
+            for whole in found.calls:
+                call = self._reading.check_call(whole.name, whole.arguments, whole.id)
+                self._reading.close_call(call)
+            self._unclosed += found.closers
+            return True
+        if self._envelopes.reads_whole:
+            return (yield from self._read_rest(found, taken))
+        start = found.start if self._output.has_content else self.body_start
+        self.found = replace(found, start=start)
+        while self.is_undecided:  # until it is declined, or the parser takes another way
+            yield
+        self._buffer.unread(taken)
+        return False
+
+    @property
+    def is_undecided(self) -> bool:
+        """True if the text stands at the arguments of a call in another envelope."""
+        return self.found is not None
+
+    def _read_rest(self, found: ForeignCall, taken: str) -> Steps[bool]:
+        """Tries to read the rest of a call that is not JSON.
+
+        Args:
+            found: its beginning.
+            taken: the text of that.
+        """
+        format = found.format
+        if format is not None:
+            lead = render_opening(format, found.tool)
+            self._buffer.unread(lead)
+            self._buffer.mark()
+            reader = self._reading.make_reader(format)
+            try:
+                call = yield from reader.read((*format.opening, *format.call))
+            except (CutError, NotACallError):
+                self._buffer.unread(self._buffer.forget())
+                self._buffer.take(len(lead))
+            else:
+                self._buffer.forget()
+                self._reading.close_call(call)
+                self._unclosed.append(spell_fixed(format.closing))
+                return True
+        self._buffer.unread(taken)
+        return False
