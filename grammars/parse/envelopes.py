@@ -152,7 +152,7 @@ class EnvelopeReader:
                 raise NotACallError
             first = yield from self._skip_space()
             for opener in self._own:
-                if opener.startswith(first) and (yield from self._buffer.begins(opener)):
+                if opener.startswith(first) and (yield from self._begins(opener)):
                     raise NotACallError
             match first:
                 case "`":
@@ -172,7 +172,7 @@ class EnvelopeReader:
                     return (yield from self._read_whole(wrappers))
                 case "{":
                     return (yield from self._read_object(wrappers))
-                case "A" if self._whole and (yield from self._buffer.begins(_ACTION)):
+                case "A" if self.reads_whole and (yield from self._begins(_ACTION)):
                     return (yield from self._read_action(wrappers))
                 case _:
                     found = yield from self._read_word(wrappers)
@@ -528,6 +528,13 @@ class EnvelopeReader:
         if held > MAX_HELD and not self.reads_whole:
             raise NotACallError
         return (yield from self._buffer.need(count))
+
+    def _begins(self, text: str) -> Steps[bool]:
+        """Returns whether the text comes next. Takes nothing."""
+        for i, character in enumerate(text):
+            if (yield from self._need(i + 1))[i] != character:
+                return False
+        return True
 
     def _skip_space(self) -> Steps[str]:
         """Takes white space; returns the next character, which stays."""
