@@ -1,10 +1,12 @@
 """How the time of a step outside of the model is spent.
 
     python -m benchmarks.step_parts [--vocabularies llama-spm qwen2 gemma-4] [--turns 1 8 32]
+                                    [--text FILE] [--envelopes native off]
 
-A scripted engine writes one long argument of a tool call; its logits come at once, and the time to
-make them is left out. Prints the CPU time of the thread that runs the turns (a busy machine changes
-it less), in microseconds for one token of one turn:
+A scripted engine writes one long argument of a tool call, or with --text an answer, whose lines are
+looked at for calls in other forms than the model's own (--envelopes). Its logits come at once, and
+the time to make them is left out. Prints the CPU time of the thread that runs the turns (a busy
+machine changes it less), in microseconds for one token of one turn:
 
 - mask: llguidance computes which tokens may come;
 - apply: the others are forbidden in the logits, where the most likely token is not allowed;
@@ -20,6 +22,8 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -33,7 +37,7 @@ from constrained.decode.turn_state import TurnState
 from constrained.engine.numpy_sampler import RowSampler
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
-from constrained.job import Job
+from constrained.job import Envelopes, Job
 from constrained.mask import Matcher
 from constrained.model.model import Model
 from constrained.schedule.scheduler import Schedule
@@ -54,6 +58,7 @@ WHOLE = ("all", "engine")
 INNER = [part for part in PARTS if part not in WHOLE]
 SKIPPED = 16  # steps: prompts are read, turns begin
 MAX_TOKENS = 4_000
+MAX_TEXT = 12_000  # characters
 
 
 class Clock:
@@ -107,12 +112,13 @@ class Rows:
         self.count += rows
 
 
-def measure(vocabulary: str, turns: int, characters: int, parts: Sequence[str]) -> dict[str, float]:
+def measure(
+    vocabulary: str, turns: int, script: str, parts: Sequence[str], *, envelopes: Envelopes
+) -> dict[str, float]:
     """Microseconds a token, of these parts alone."""
     clock = Clock()
     rows = Rows(clock)
     tokens = real_vocabulary(vocabulary)
-    script = HEAD + write_text(characters) + '"}}\n</tool_call>'
 
     class Counted(ScriptedEngine):
         def decode(self, chunks: Any) -> Any:
@@ -131,7 +137,12 @@ def measure(vocabulary: str, turns: int, characters: int, parts: Sequence[str]) 
     ]
     with Model(engine, template, draft=False) as model:
         jobs = [
-            Job([{"role": "user", "content": f"turn {n}"}], [TOOL], tool_choice="required")
+            Job(
+                [{"role": "user", "content": f"turn {n}"}],
+                [TOOL],
+                tool_choice="required" if script.startswith(HEAD) else "auto",
+                envelopes=envelopes,
+            )
             for n in range(turns)
         ]
         compiled = [model.compile(job) for job in jobs]
@@ -152,16 +163,26 @@ def main() -> None:
     parser.add_argument("--vocabularies", nargs="+", default=names, metavar="NAME")
     parser.add_argument("--turns", type=int, nargs="+", default=[1, 8, 32], metavar="N")
     parser.add_argument("--characters", type=int, default=600, help="of the argument")
+    help = "an answer, in place of the call; at most 12,000 characters"
+    parser.add_argument("--text", type=Path, metavar="FILE", help=help)
+    help = "what becomes of calls in other forms, with --text"
+    parser.add_argument(
+        "--envelopes", nargs="+", choices=[*Envelopes], default=[Envelopes.NATIVE], help=help
+    )
     options = parser.parse_args()
+    script = HEAD + write_text(options.characters) + '"}}\n</tool_call>'
+    if options.text is not None:
+        script = options.text.read_text(encoding="utf-8")[:MAX_TEXT]
     header = "".join(f"{part:>8}" for part in [*INNER, "all"])
-    print(f"{'vocabulary':<12}{'turns':>6}{header}   us a token")
-    for vocabulary in options.vocabularies:
-        for turns in options.turns:
-            spent = measure(vocabulary, turns, options.characters, [*INNER, *WHOLE])
-            whole = measure(vocabulary, turns, options.characters, WHOLE)
-            spent["all"] = whole["all"]
-            figures = "".join(f"{spent[part]:8.0f}" for part in [*INNER, "all"])
-            print(f"{vocabulary:<12}{turns:>6}{figures}", flush=True)
+    print(f"{'vocabulary':<12}{'envelopes':<12}{'turns':>6}{header}   us a token")
+    runs = product(options.vocabularies, options.turns, map(Envelopes, options.envelopes))
+    for vocabulary, turns, envelopes in runs:
+        inner = [*INNER, *WHOLE]
+        spent = measure(vocabulary, turns, script, inner, envelopes=envelopes)
+        whole = measure(vocabulary, turns, script, WHOLE, envelopes=envelopes)
+        spent["all"] = whole["all"]
+        figures = "".join(f"{spent[part]:8.0f}" for part in [*INNER, "all"])
+        print(f"{vocabulary:<12}{envelopes:<12}{turns:>6}{figures}", flush=True)
 
 
 if __name__ == "__main__":

@@ -306,6 +306,28 @@ class Buffer:
                 return self.take(count)
         raise NotACallError
 
+    def texts(self, texts: Sequence[str]) -> Steps[bool]:
+        """Takes these texts, which come next in this order, with optional white space before them.
+        Returns False if it is white space that JSON does not allow.
+
+        Raises:
+            NotACallError: something else comes next.
+        """
+        for text in texts:
+            if (yield from self.space()).strip(" \t\r\n"):
+                return False
+            yield from self.literal(text)
+        return True
+
+    def more(self) -> Steps[bool]:
+        """Takes white space; returns True if there is more text after it.
+
+        Raises:
+            CutError: there is none.
+        """
+        yield from self.space()
+        return True
+
     def name_before(self, text: str, barred: str) -> Steps[str]:
         """Takes a name up to `text`, which stays.
 

@@ -32,7 +32,7 @@ class CallReading:
     skip_closers: Callable[[], Steps[None]]
 
 
-class LineReader:
+class ContentLines:
     """Reads the beginnings of lines.
 
     Args:

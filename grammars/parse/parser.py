@@ -7,7 +7,7 @@ from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.parse.calls import CallReader, find_closers, find_openings, find_ways
 from grammars.parse.envelopes import EnvelopeReader
 from grammars.parse.headers import HeaderReader
-from grammars.parse.lines import CallReading, LineReader
+from grammars.parse.lines import CallReading, ContentLines
 from grammars.parse.output import TurnOutput
 from grammars.parse.stops import TextStops
 from grammars.render import render_opening
@@ -94,9 +94,9 @@ class Parser:
         self._start = find_reasoning_start(format.reasoning, self._state)
         self._output = TurnOutput(in_block=self._start.is_open, inline=inline)
         self._use_format(format)
-        self._lines: LineReader | None = None
+        self._lines: ContentLines | None = None
         if calls and (foreign or (recover and tools and not answer)):
-            self._lines = self._make_line_reader(foreign or tuple(self._tools))
+            self._lines = self._make_lines(foreign or tuple(self._tools))
         self._is_call_open = False  # a call that is not complete has been emitted
         self.is_in_call = False
         self._wrapping: Content | None = None  # of the current content
@@ -122,7 +122,7 @@ class Parser:
         )
         self._output.after_calls = format.after if format.has_content_after_calls else ""
 
-    def _make_line_reader(self, names: Collection[str]) -> LineReader:
+    def _make_lines(self, names: Collection[str]) -> ContentLines:
         known = {name: self._tools[name] for name in names}
         own = () if self._recover else tuple(opener.strip() for opener in self._openings)
         envelopes = EnvelopeReader(self._buffer, known, own=own, whole=self._recover)
@@ -132,7 +132,7 @@ class Parser:
             close_call=self._close_call,
             skip_closers=lambda: self._closers.skip(self._buffer),
         )
-        return LineReader(self._buffer, self._output, envelopes, reading)
+        return ContentLines(self._buffer, self._output, envelopes, reading)
 
     def _make_reader(self, format: Format) -> CallReader:
         sink = CallSink(self._open_call, self._add_arguments)
@@ -300,21 +300,12 @@ class Parser:
             count = self._output.count
             for texts, nodes in starts.items():
                 if self._output.count == count and (
-                    yield from self._buffer.peek(self._sees(texts))
+                    yield from self._buffer.peek(self._buffer.texts(texts))
                 ):
                     yield from self._read_calls("", (nodes,))
             if self._output.count == count:
                 return
             is_first = False
-
-    def _sees(self, texts: Sequence[str]) -> Steps[bool]:
-        """Returns whether these texts come next in this order, with optional white space before
-        them."""
-        for part in texts:
-            if (yield from self._buffer.space()).strip(" \t\r\n"):
-                return False  # white space that JSON does not allow
-            yield from self._buffer.literal(part)
-        return True
 
     # Text up to a stop: an opener, a closer or an end.
 
@@ -366,7 +357,7 @@ class Parser:
     def _close_block(self, stop: str, block: Reasoning) -> Steps[None]:
         """Continues after the closer of the reasoning block."""
         if self._output.pending is not None:
-            if (yield from self._buffer.peek(self._sees_more())):
+            if (yield from self._buffer.peek(self._buffer.more())):
                 self._output.forget_pending()
                 self._output.write(self._buffer.recorded().removesuffix(stop))
             else:
@@ -376,11 +367,6 @@ class Parser:
         yield from self._buffer.skip(block.after)
         self._output.show(self._buffer.recorded())
         yield from self._read_body()
-
-    def _sees_more(self) -> Steps[bool]:
-        """Reads white space; succeeds if there is more text after it."""
-        yield from self._buffer.space()
-        return True
 
     def _read_stray(self, stop: str) -> Steps[None]:
         """Continues after a marker of the reasoning block that is not at the beginning of the
@@ -485,13 +471,11 @@ class Parser:
         if self._lines is None or not self._sees_envelopes:
             self._output.write(stop)
             return
-        own = tuple(opener.lstrip() for opener in self._openings)
-        yield from self._lines.read(stop, own)
+        yield from self._lines.read(stop, [opener.lstrip() for opener in self._openings])
 
     @property
     def foreign_call(self) -> ForeignCall | None:
-        """The beginning of a call in another envelope, at which reading has stopped; otherwise
-        None."""
+        """The beginning of a call in another envelope, where reading has stopped, or None."""
         return None if self._lines is None else self._lines.found
 
     def go_on(self, found: ForeignCall, *, drops_rest: bool = False) -> list[Event]:
