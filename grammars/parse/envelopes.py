@@ -588,8 +588,10 @@ def _find_registered(wrappers: Sequence[Wrapper], ending: str, name: str) -> For
         if not opening.endswith(_leave_space_out(ending)):
             continue
         opener = "".join(wrapper.opener for wrapper in wrappers)
-        if opening.endswith(_leave_space_out(opener + ending)):
+        if opening == _leave_space_out(opener + ending) or not (wrappers or format.opening):
             return format
+        if not wrappers:
+            return replace(format, closing=(), closes_one=False)
         around = wrap(wrappers, format.call)
         return replace(format, opening=around.opening, closing=around.closing, closes_one=False)
     return None
