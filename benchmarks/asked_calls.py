@@ -2,7 +2,7 @@
 document has put into the model's mouth.
 
     python -m benchmarks.asked_calls -m MODEL.gguf [--documents 50] [--temperature 0] [-t THREADS]
-                                     [--parts agent documents] [--load-option NAME=JSON ...]
+                                     [--parts agent documents] [--envelopes native|kept|off]
 
 - agent: three questions with three tools, each a run of `Model.run`. Printed are the calls that
   were executed, and whether they are the right ones.
@@ -25,7 +25,7 @@ from benchmarks.peer_processes.constrained_peer import write_freely
 from constrained import Model, load
 from constrained.agent.outcome import Outcome, Run
 from constrained.engine.host import physical_cores
-from constrained.job import Job
+from constrained.job import Envelopes, Job
 from grammars.parse import parse
 from grammars.turn import ToolCall
 
@@ -175,9 +175,9 @@ def _read(document: str) -> list[dict[str, Any]]:
     ]
 
 
-def try_case(model: Model, case: Case) -> Seen:
+def try_case(model: Model, case: Case, envelopes: Envelopes) -> Seen:
     """Asks for the summary, with the mask of `auto` and without one."""
-    turn = model.compile(Job(case.messages, READER_TOOLS))
+    turn = model.compile(Job(case.messages, READER_TOOLS, envelopes=envelopes))
     [reply] = model.complete([turn], sampling=model.sampling, max_tokens=MAX_TOKENS)
     free = write_freely(
         model,
@@ -221,11 +221,13 @@ def _show_line(title: str, seen: Sequence[Seen]) -> str:
     return f"| {title} | {' | '.join(map(str, counts))} |"
 
 
-def run_agent(model: Model) -> None:
+def run_agent(model: Model, envelopes: Envelopes) -> None:
     """Runs the agent on each question, and prints what it has executed."""
     right = 0
     for question, (name, result) in QUESTIONS.items():
-        run = model.run(question, AGENT_TOOLS, max_steps=4, max_tokens=MAX_TOKENS)
+        run = model.run(
+            question, AGENT_TOOLS, max_steps=4, max_tokens=MAX_TOKENS, envelopes=envelopes
+        )
         is_right = has_call(run, name, result)
         right += is_right
         made = [f"{one.call!r} {one.outcome}" for one in run.calls]
@@ -242,12 +244,6 @@ def has_call(run: Run, name: str, result: object) -> bool:
     return False
 
 
-def read_load_option(text: str) -> tuple[str, Any]:
-    """Reads an option of `load`: its name, and its value as JSON."""
-    name, _, value = text.partition("=")
-    return name, json.loads(value)
-
-
 def main() -> None:
     """Tries both, and prints what came of it."""
     parser = argparse.ArgumentParser(description="Calls that are asked for, and others.")
@@ -256,23 +252,17 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=50, metavar="N")
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("-t", "--threads", type=int, default=physical_cores())
-    parser.add_argument(
-        "--load-option",
-        type=read_load_option,
-        action="append",
-        default=[],
-        metavar="NAME=JSON",
-        help="an option of `load`",
-    )
+    help = "what becomes of calls in other forms than the model's own"
+    parser.add_argument("--envelopes", choices=[*Envelopes], default=Envelopes.KEPT, help=help)
     options = parser.parse_args()
-    loading: dict[str, Any] = dict(options.load_option)
-    with load(options.model, threads=options.threads, context_length=CONTEXT, **loading) as model:
+    envelopes = Envelopes(options.envelopes)
+    with load(options.model, threads=options.threads, context_length=CONTEXT) as model:
         model.sampling = replace(model.sampling, temperature=options.temperature, seed=0)
         if "agent" in options.parts:
-            run_agent(model)
+            run_agent(model, envelopes)
         if "documents" in options.parts:
             cases = make_cases(options.documents)
-            print(show_cases([try_case(model, case) for case in cases]))
+            print(show_cases([try_case(model, case, envelopes) for case in cases]))
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, metavar="FILE", help=help)
     help = "what becomes of calls in other forms, with --text"
     parser.add_argument(
-        "--envelopes", nargs="+", choices=[*Envelopes], default=[Envelopes.NATIVE], help=help
+        "--envelopes", nargs="+", choices=[*Envelopes], default=[Envelopes.KEPT], help=help
     )
     options = parser.parse_args()
     script = HEAD + write_text(options.characters) + '"}}\n</tool_call>'

@@ -56,13 +56,13 @@ class Recall(StrEnum):
 class Envelopes(StrEnum):
     """What becomes of a call that the model begins in another envelope than its own format.
 
-    NATIVE leads the turn back to the opening of the model's own format, as long as nothing of the
-    envelope was sent; otherwise it is as KEPT. KEPT leaves the envelope as it is, and enforces the
-    rest of the call in it. OFF takes it as text.
+    KEPT leaves the envelope as it is, and enforces the rest of the call in it; where that is not
+    possible, it is as NATIVE. NATIVE leads the turn back to the opening of the model's own format;
+    where that is not possible, it is as KEPT. OFF takes the envelope as text.
     """
 
-    NATIVE = "native"
     KEPT = "kept"
+    NATIVE = "native"
     OFF = "off"
 
 
@@ -137,7 +137,7 @@ class Job:
     key_order: KeyOrder = KeyOrder.ANY
     recall: Recall = Recall.AUTO
     date: datetime | None = None
-    envelopes: Envelopes = Envelopes.NATIVE
+    envelopes: Envelopes = Envelopes.KEPT
     prefill: bool = False
     prefill_name: str = "prefill"
     breakpoints: tuple[int, ...] = ()

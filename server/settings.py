@@ -76,7 +76,7 @@ class Settings:
     """Default maximum of reasoning tokens; None: no limit."""
     lenient_tools: bool = False
     """`strict: false` of a tool turns its schema off; otherwise the schema is enforced anyway."""
-    envelopes: Envelopes = Envelopes.NATIVE
+    envelopes: Envelopes = Envelopes.KEPT
     """What becomes of a call that the model begins in another form than its own."""
     max_waiting: int = MAX_WAITING
     """Requests that wait to be read before their model is known."""

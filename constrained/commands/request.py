@@ -41,10 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     help = f"maximum tokens of a value that repeats itself; -1: no limit; default: {MAX_REPEATED:,}"
     parser.add_argument("--max-repetition", type=int, metavar="N", default=MAX_REPEATED, help=help)
-    help = "calls in another form than the model's own: led back to it, kept, or text"
-    parser.add_argument(
-        "--envelopes", choices=tuple(Envelopes), default=Envelopes.NATIVE, help=help
-    )
+    help = "calls in another form than the model's own: kept, written again in it, or text"
+    parser.add_argument("--envelopes", choices=tuple(Envelopes), default=Envelopes.KEPT, help=help)
     help = "generate N turns that differ in names and listed values, and take the likeliest"
     parser.add_argument("--best-of", type=int, metavar="N", default=1, help=help)
     help = "replace calls of which the model is less sure than P (0 to 1); needs --unsure"

@@ -197,10 +197,23 @@ class CompiledTurn:
         markers = self.vocabulary.find_markers(format.texts)
         state = State(lead=lead, calls=self.state.calls)
         policy = replace(self.policy, think=Think.OPTIONAL)
-        grammar = build_turn(format, self.tools, policy, state=state, markers=markers)
+        grammar = build_turn(
+            format,
+            self.tools,
+            policy,
+            state=state,
+            markers=markers,
+            text_ends=self.text_ends,
+        )
         completer, matcher = self.compile_grammar(grammar)
         rest = replace(
-            self, format=format, state=state, completer=completer, matcher=matcher, budget=None
+            self,
+            format=format,
+            state=state,
+            completer=completer,
+            matcher=matcher,
+            budget=None,
+            markers=markers,
         )
         return rest.make_input()
 

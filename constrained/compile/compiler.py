@@ -353,7 +353,7 @@ class Compiler:
             call_ids=read_call_ids(job.messages),
             text_ends=text_ends,
             envelopes=Envelopes(job.envelopes),
-            quoted_tools=find_quoted_tools(job.messages, [tool.name for tool in offer.tools]),
+            quoted_tools=_find_quoted(job, policy, offer),
             compile_grammar=self._find_compiler(job.grammar_scope),
             refused=offer.refused,
         )
@@ -402,6 +402,13 @@ def _read_job_policy(job: Job, offer: Offer) -> Policy:
     policy = offer.fit(policy)
     policy.select(offer.tools)
     return policy
+
+
+def _find_quoted(job: Job, policy: Policy, offer: Offer) -> frozenset[str]:
+    """Returns the tools that the data of the conversation calls, if that matters."""
+    if job.envelopes == Envelopes.OFF or policy.requires_output:
+        return frozenset()
+    return find_quoted_tools(job.messages, [tool.name for tool in offer.tools])
 
 
 def _read_call_limits(job: Job, offer: Offer) -> CallLimits:

@@ -35,7 +35,7 @@ Messages = Sequence[Mapping[str, Any]] | str
 ThinkName = Literal["optional", "required", "forbidden"]
 KeyOrderName = Literal["any", "schema"]
 RecallName = Literal["auto", "keep", "drop"]
-EnvelopesName = Literal["native", "kept", "off"]
+EnvelopesName = Literal["kept", "native", "off"]
 UnsureName = Literal["approve", "ask", "decline"]
 """What users may write in place of the enumerations."""
 
@@ -118,8 +118,8 @@ class Options(TurnOptions, total=False):
         date: the date for chat templates that write one into the prompt. Default: None, now. With a
             fixed date, the prompt stays the same from day to day, and cached.
         envelopes: what happens if the model begins a call of an offered tool in another form than
-            its own, such as JSON in a fence, where calls are optional: "native" (the default): it
-            writes the call again in its own form; "kept": the form stays; "off": it is text. With
+            its own, such as JSON in a fence, where calls are optional: "kept" (the default): the
+            form stays; "native": it writes the call again in its own form; "off": it is text. With
             the first two, the arguments are enforced; `reply.envelopes` names the forms.
         prefill: continue the last message, which must be the assistant's: its content or, if that
             is empty, its reasoning. The reply has only the new text; `generate` returns the whole

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from grammars.parse.envelopes import ARGUMENT_KEYS, PREFIXES
+from grammars.parse.envelopes import ARGUMENT_KEYS, PREFIXES, SCHEMA_KEYS
 
 _TRUSTED = ("system", "developer", "assistant")
 """Roles whose messages may show the model how to call tools."""
@@ -18,10 +18,13 @@ _WORD = r"([\w.:-]{1,128})"
 _SPACE = r"\s{0,20}"
 # All bounded, so that the time is linear in the text.
 _QUOTED = re.compile(rf"[\"']{_WORD}\\?[\"']")
-_ARGUMENTS = re.compile(rf"[\"'](?:{'|'.join(ARGUMENT_KEYS)})\\?[\"']{_SPACE}:")
+_SCHEMA = rf"{_SPACE}\\?[\"'](?:{'|'.join(map(re.escape, SCHEMA_KEYS))})\\?[\"']"
+_ARGUMENTS = re.compile(
+    rf"[\"'](?:{'|'.join(ARGUMENT_KEYS)})\\?[\"']{_SPACE}:{_SPACE}[\"']?\{{(?!{_SCHEMA})"
+)
 _CALLED = re.compile(
     rf"<[^<>\n]{{0,60}}[=\s\"']{_WORD}[\"']?{_SPACE}>"  # <function=f>
-    rf"|(?<![\w.-]){_WORD}{_SPACE}\("  # f(
+    rf"|(?<![\w.-]){_WORD}{_SPACE}\({_SPACE}(?:\{{|\w{{1,64}}{_SPACE}=)"  # f(key=
     rf"|>{_SPACE}{_WORD}{_SPACE}[<{{\n]"  # <tool_call>f
 )
 

@@ -143,10 +143,10 @@ def _add_prompts(add: Callable[..., Any]) -> None:
     help = "do not enforce schemas of tools with strict: false"
     add("--lenient-tools", action="store_true", help=help)
     help = (
-        "calls in another form than the model's own, where calls are optional: led back to it "
-        "(native, the default), kept as they are, or text (off)"
+        "calls in another form than the model's own, where calls are optional: kept as they are "
+        "(the default), written again in its own (native), or text (off)"
     )
-    add("--envelopes", choices=tuple(Envelopes), default=Envelopes.NATIVE, help=help)
+    add("--envelopes", choices=tuple(Envelopes), default=Envelopes.KEPT, help=help)
     help = "keep text that agents change in every request; prompts are then computed again"
     add("--keep-volatile", action="store_true", help=help)
     help = "date in prompts, YYYY-MM-DD; default: the day the conversation began"
