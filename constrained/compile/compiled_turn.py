@@ -179,6 +179,8 @@ class CompiledTurn:
         if not has_content:
             starts = [content.opener + content.closer for content in self.format.contents]
             return [opening, *(start + opening for start in starts if start)]
+        if not self.format.openings:
+            return []  # a call without a marker begins a turn; after content it would be text
         closers = [content.closer for content in self.format.contents if content.calls]
         befores = [closer + self.format.before for closer in closers]
         return [before + opening for before in dict.fromkeys([*befores, *closers])]
