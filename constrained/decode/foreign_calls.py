@@ -13,6 +13,7 @@ If neither is possible, as when too few tokens are left for the call, the envelo
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from constrained.decode.request import EnvelopeRules
 from constrained.decode.turn_state import TurnState
@@ -21,6 +22,21 @@ from grammars.errors import Error
 from grammars.render import render_opening
 from grammars.wire.envelopes import EnvelopeKind, ForeignCall
 from grammars.wire.format import Format
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How a turn goes on with a call that began in another envelope.
+
+    Args:
+        kept: how many of its first tokens the turn has kept.
+        said: the tokens that come next, of text that was sent before.
+        opening: those after them, of the opening of the call.
+    """
+
+    kept: int
+    said: Sequence[int] = ()
+    opening: Sequence[int] = ()
 
 
 class ForeignCalls:
@@ -39,23 +55,19 @@ class ForeignCalls:
         self._rules = rules
         self.delivered: list[EnvelopeKind] = []
 
-    def deliver(self, found: ForeignCall) -> Sequence[int] | None:
-        """Makes the turn continue with a call.
-
-        Returns:
-            the tokens that come next; None: the call could not be delivered, and is text.
-        """
+    def deliver(self, found: ForeignCall) -> Delivery | None:
+        """Makes the turn continue with a call; None: it could not be delivered, and is text."""
         ways = [self._lead_back, self._keep]
         if self._rules.keeps:
             ways.reverse()
         for way in ways:
-            tokens = way(found)
-            if tokens is not None:
+            delivery = way(found)
+            if delivery is not None:
                 self.delivered.append(found.kind)
-                return tokens
+                return delivery
         return None
 
-    def _lead_back(self, found: ForeignCall) -> Sequence[int] | None:
+    def _lead_back(self, found: ForeignCall) -> Delivery | None:
         """Goes back to before the envelope; returns the opening of the call. None: the turn cannot
         go back, or the grammar has no call there."""
         state = self._state
@@ -63,13 +75,16 @@ class ForeignCalls:
         if place is None:
             return None
         start = state.replay(state.tokens[: place.count])
-        for opening in self._rules.list_openings(found.tool, state.transcript.has_content):
-            tokens = self._rules.encode(place.text + opening)
+        said = self._rules.encode(place.text) if place.text else ()
+        for text in self._rules.list_openings(found.tool, state.transcript.has_content):
+            opening = self._rules.encode(text)
+            tokens = [*said, *opening]
             if start.accepts(tokens) == len(tokens):
-                return tokens if state.rewind(place.count, then=tokens) else None
+                is_back = state.rewind(place.count, then=tokens)
+                return Delivery(place.count, said, opening) if is_back else None
         return None
 
-    def _keep(self, found: ForeignCall) -> Sequence[int] | None:
+    def _keep(self, found: ForeignCall) -> Delivery | None:
         """Continues in the envelope. None: it cannot be continued, or too few tokens are left."""
         place = self._state.transcript.find_place_of(found.end)
         if found.format is None or place is None:
@@ -83,7 +98,7 @@ class ForeignCalls:
 
     def _continue(
         self, found: ForeignCall, format: Format, count: int, text: str
-    ) -> Sequence[int] | None:
+    ) -> Delivery | None:
         """Continues in a format. The last token usually has the brace of the arguments, and may
         have the end of what stands before it.
 
@@ -104,6 +119,7 @@ class ForeignCalls:
         rest = self._rules.continue_in(format, start)
         assert rest.matcher is not None
         if not text and rest.matcher.fork().takes(state.tokens[count:]):
-            return () if state.go_on(rest, found, start=count) else None
+            return Delivery(len(state.tokens)) if state.go_on(rest, found, start=count) else None
         tokens = self._rules.encode(text)
-        return () if state.go_on_before(rest, found, count=count, tokens=tokens) else None
+        is_cut = state.go_on_before(rest, found, count=count, tokens=tokens)
+        return Delivery(count) if is_cut else None

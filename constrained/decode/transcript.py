@@ -40,6 +40,7 @@ class TokenOrigin:
         counts: they count as reasoning tokens inside a reasoning block.
         source: what decided about them.
         is_new: their events have not been sent yet.
+        is_said: their content was sent before, as that of other tokens.
         scores: the scores of all tokens at this position; None: the request does not want log
             probabilities, or the model was not evaluated here.
         observation: what the trace notes at this position; None: no trace, or the model was not
@@ -50,6 +51,7 @@ class TokenOrigin:
     counts: bool = True
     source: TokenSource = TokenSource.FORCED
     is_new: bool = True
+    is_said: bool = False
     scores: TokenScores | None = None
     observation: Observation | None = None
 
@@ -58,6 +60,7 @@ SAMPLED = TokenOrigin(is_sampled=True, source=TokenSource.DRAWN)
 FORCED = TokenOrigin()
 ONLY = TokenOrigin(source=TokenSource.ONLY)
 INSERTED = TokenOrigin(counts=False, source=TokenSource.INSERTED)
+SAID = TokenOrigin(counts=False, source=TokenSource.INSERTED, is_said=True)
 WRITTEN = TokenOrigin(source=TokenSource.WRITTEN, is_new=False)
 
 
@@ -121,7 +124,9 @@ class Transcript:
         answer = None if self._prefill.message.content else request.turn.answer
         self._answer = None if answer is None else AnswerText(answer)
         self._checks = EventBuffer(request.turn.checked_schemas)
-        self._limiter = CallLimiter(request.turn.call_limits)
+        # A call in another envelope is led back: its tokens are replaced.
+        self._may_go_back = request.turn.envelopes is not None
+        self._limiter = CallLimiter(request.turn.call_limits, may_go_back=self._may_go_back)
         self._stops = StopFilter(request.options.stops)
         # Checked values are sent late, so the two streams meet the prefill at different times.
         self._read_filter = PrefillFilter(self._prefill)
@@ -297,7 +302,8 @@ class Transcript:
             self.text_end = len(self.tokens)
         if event is not None:
             self.logprobs.append(event)
-            events = [event, *events]
+            is_first = not self._may_go_back or _says_all(events, text)
+            events = [event, *events] if is_first else [*events, event]
         return self._filter(events, position)
 
     def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
@@ -410,3 +416,10 @@ class Transcript:
                 break
             count += 1
         return max(0, count)
+
+
+def _says_all(events: Sequence[Event], text: str) -> bool:
+    """Returns whether the events say the text of their token to its end. If not, the rest may turn
+    out to be a call, and the token may be replaced."""
+    said = "".join(e.text for e in events if isinstance(e, ContentDelta | ReasoningDelta))
+    return said.endswith(text) or (bool(said) and text.endswith(said))

@@ -10,13 +10,14 @@ from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
 from constrained.decode.request import DecodeInput, FailedTurn, Finish, Request
 from constrained.decode.token_trace import TokenTrace
-from constrained.decode.transcript import INSERTED, TokenOrigin, Transcript
+from constrained.decode.transcript import SAID, TokenOrigin, Transcript
 from constrained.decode.turn_part import TurnProgress
 from constrained.engine.protocol import Sampler, Sampling
 from constrained.errors import SHORTEN, ContextError, RequestError, TokenLimitError, check_count
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.ir.completion import TooLong
+from grammars.turn import ContentDelta
 from grammars.wire.envelopes import ForeignCall
 
 
@@ -204,6 +205,8 @@ class TurnState:
         origin = taken.origin
         self._trace(taken)
         events = self.transcript.write(taken.token, origin)
+        if origin.is_said:
+            events = [event for event in events if not isinstance(event, ContentDelta)]
         if origin.is_new:
             self.send(events)
         else:
@@ -412,7 +415,7 @@ class TurnState:
         self._cut_to(head)
         self.limit = limit
         for token in tokens:
-            self.take(token, INSERTED)
+            self.take(token, SAID)
             self.write_next()
         span = _Span(rest, rest.matcher, start=start, since=start)
         self._enter(span, found, matcher=rest.matcher.fork(), reserve=reserve)

@@ -13,7 +13,7 @@ from constrained.decode.foreign_calls import ForeignCalls
 from constrained.decode.request import Finish, Generation, Usage
 from constrained.decode.retry import Retry
 from constrained.decode.token_healing import TokenHealing
-from constrained.decode.transcript import INSERTED, TokenOrigin
+from constrained.decode.transcript import INSERTED, SAID, TokenOrigin
 from constrained.decode.turn_part import TurnPart, TurnParts
 from constrained.decode.turn_state import TurnState
 from grammars.turn import ToolCall
@@ -251,16 +251,17 @@ class TurnWriter:
         found = self._state.transcript.foreign_call
         if found is None:
             return False
-        tokens = None if self._foreign is None else self._foreign.deliver(found)
-        if tokens is None:
+        delivery = None if self._foreign is None else self._foreign.deliver(found)
+        if delivery is None:
             self._state.send(self._state.transcript.decline_foreign_call())
             return False
         self._defers = False  # what comes next is written at once
         turn = self._state.turn
         if self._endless is not None and turn.make_endless_values is not None:
             self._endless = turn.make_endless_values()  # the turn may have another grammar now
-        self._begin_anew()
-        self._take(tokens, INSERTED)
+        self._begin_anew(delivery.kept)
+        if self._take(delivery.said, SAID):
+            self._take(delivery.opening, INSERTED)
         return True
 
     def _leave_barred_call(self) -> bool:
@@ -283,12 +284,20 @@ class TurnWriter:
         self._begin_anew()
         return True
 
-    def _begin_anew(self) -> None:
-        """After the turn went back, makes its parts go back, too."""
+    def _begin_anew(self, kept: int | None = None) -> None:
+        """After the turn went back, makes its parts go back, too.
+
+        Args:
+            kept: how many tokens the turn went back to, if it has got others since.
+        """
+        count = len(self._state.tokens) if kept is None else kept
         # The reserve is a new one, for the remaining tokens.
         self._parts = TurnParts(self._list_parts())
         for rewind in self._parts.rewind:
-            rewind(len(self._state.tokens))
+            rewind(count)
+        for token in self._state.tokens[count:]:
+            for after_take in self._parts.after_take:
+                after_take(token, is_forced=True, is_computed=False)
         if self._content is not None:
             self._content.forget()
 

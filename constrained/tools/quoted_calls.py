@@ -9,24 +9,27 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from grammars.parse.envelopes import ARGUMENT_KEYS, PREFIXES, SCHEMA_KEYS
+from grammars.parse.envelopes import ARGUMENT_KEYS, MAX_HELD, PREFIXES, SCHEMA_KEYS
 
 _TRUSTED = ("system", "developer", "assistant")
 """Roles whose messages may show the model how to call tools."""
-_BEFORE, _AFTER = 1_000, 80  # characters around a name, in which its arguments may begin
+_BEFORE, _AFTER = 1_000, MAX_HELD  # characters around a name, in which its arguments may begin
 _WORD = r"([\w.:-]{1,128})"
-_SPACE = r"\s{0,20}"
+_SPACE = rf"\s{{0,{MAX_HELD}}}"
 # All bounded, so that the time is linear in the text.
-_QUOTED = re.compile(rf"[\"']{_WORD}\\?[\"']")
-_SCHEMA = rf"{_SPACE}\\?[\"'](?:{'|'.join(map(re.escape, SCHEMA_KEYS))})\\?[\"']"
+_QUOTED = re.compile(rf"[\"']{_WORD}[\"']")
+_SCHEMA = rf"{_SPACE}[\"'](?:{'|'.join(map(re.escape, SCHEMA_KEYS))})[\"']"
 _ARGUMENTS = re.compile(
-    rf"[\"'](?:{'|'.join(ARGUMENT_KEYS)})\\?[\"']{_SPACE}:{_SPACE}[\"']?\{{(?!{_SCHEMA})"
+    rf"[\"'](?:{'|'.join(ARGUMENT_KEYS)})[\"']{_SPACE}:{_SPACE}[\"']?\{{(?!{_SCHEMA})"
 )
 _CALLED = re.compile(
     rf"<[^<>\n]{{0,60}}[=\s\"']{_WORD}[\"']?{_SPACE}>"  # <function=f>
     rf"|(?<![\w.-]){_WORD}{_SPACE}\({_SPACE}(?:\{{|\w{{1,64}}{_SPACE}=)"  # f(key=
     rf"|>{_SPACE}{_WORD}{_SPACE}[<{{\n]"  # <tool_call>f
+    rf"|\]{_SPACE}{_WORD}{_SPACE}(?:\[ARGS\]|\{{)"  # [TOOL_CALLS]f
 )
+_ESCAPES = {"\\n": "\n", "\\u003c": "<", "\\u003e": ">", "\\u0022": '"', "\\u0027": "'", "\\": ""}
+"""How JSON writes what is around names, a backslash last. Data is often JSON."""
 
 
 def find_quoted_tools(
@@ -61,6 +64,8 @@ def _list_texts(content: Any) -> Sequence[str]:
 
 def _find_called(text: str, names: Collection[str]) -> set[str]:
     """Returns the tools that a text calls: in JSON, in a tag, or as a function."""
+    for escape, character in _ESCAPES.items():
+        text = text.replace(escape, character)
     found: set[str] = set()
     for match in _CALLED.finditer(text):
         found.update(_find_names(match[match.lastindex or 0], names))

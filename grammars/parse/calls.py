@@ -200,7 +200,7 @@ class CallReader:
         name = ""
         while (character := (yield from self._buffer.need())) not in stops:
             name += self._buffer.take(1)
-            if len(name) > MAX_NAME_LENGTH or character in "\n<":
+            if len(name) > MAX_NAME_LENGTH or character in "\n<{":
                 raise NotACallError
         return name.strip()
 

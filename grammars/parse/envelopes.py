@@ -5,13 +5,15 @@ An envelope begins a line, or a fence. It is wrappers, in any order and number, 
     wrapper   ```json   <tools>   [   [TOOL_CALLS]   {"tool_calls": [
     call      {"name": "f", "arguments": {   <function=f>   f(key=   functions.f({
 
+In whole texts, a call of the kind ReAct is one, too (`Action: f`, `Action Input: {`).
+
 Until the name of an offered tool and the opening of its arguments are there, everything may still
 be text: that is what `NotACallError` says.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 from grammars.formats import NATIVE
@@ -35,6 +37,7 @@ from grammars.wire.envelopes import (
     write_tagged_call,
 )
 from grammars.wire.format import PYTHON, Format, JsonStyle, TaggedArguments
+from grammars.wire.nodes import JsonArguments, Literal, Name
 
 MAX_HELD = 200
 """Characters of an envelope's beginning. A stream holds them back."""
@@ -64,7 +67,14 @@ _DATA = re.compile(r"(json\w*|ndjson|xml|te?xt|plain\w*|\w*(tool|function|call|a
 _TAG_WITH_NAME = re.compile(
     r"<[^\s=<>]*(?:=|\s+(?:name|tool|function)\s*=\s*)[\"']?([^\"'<>\s=]+)[\"']?\s*>"
 )
+_CUT_TAG = re.compile(r"<\W*\w*(tool|function|call)\w*\W*", re.I)
+"""A tag without its last character. Other words may be content that a call follows."""
 _SQUARE_TAG = re.compile(r"\[/?[A-Z][A-Z_ ]*\]")
+_ARGUMENTS_TAG = "[ARGS]"
+"""What Mistral's models write between name and arguments."""
+_ACTION, _ACTION_INPUT = "Action:", "Action Input:"
+"""How calls begin in prompts of the kind ReAct. Only whole texts are read so: until the input
+begins, this is an ordinary line of text."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +152,7 @@ class EnvelopeReader:
                 raise NotACallError
             first = yield from self._skip_space()
             for opener in self._own:
-                if opener.startswith(first) and (yield from self._buffer.begins(opener)):
+                if opener.startswith(first) and (yield from self._begins(opener)):
                     raise NotACallError
             match first:
                 case "`":
@@ -162,6 +172,8 @@ class EnvelopeReader:
                     return (yield from self._read_whole(wrappers))
                 case "{":
                     return (yield from self._read_object(wrappers))
+                case "A" if self.reads_whole and (yield from self._begins(_ACTION)):
+                    return (yield from self._read_action(wrappers))
                 case _:
                     found = yield from self._read_word(wrappers)
                     if isinstance(found, ForeignCall):
@@ -190,6 +202,8 @@ class EnvelopeReader:
                 raise NotACallError
         if character == ">":
             tag += self._buffer.take(1)
+        elif not _CUT_TAG.fullmatch(tag):
+            raise NotACallError
         if len(tag) < 3 or tag.startswith("</"):
             raise NotACallError
         return tag
@@ -238,12 +252,13 @@ class EnvelopeReader:
     ) -> Steps[ForeignCall]:
         """Reads up to the arguments after a tag with the name of the tool: JSON or further tags."""
         following = yield from self._skip_space()
-        format = _find_registered(tag, name, self._tools)
         if following == "{":
             before, _, after = tag.partition(name)
             word = tag[1:].split("=")[0].split()[0]
             format = wrap(wrappers, write_tagged_call(before, f"{after}\n", f"\n</{word}>"))
-        elif following != "<":
+        elif following == "<":
+            format = _find_registered(wrappers, tag, name)
+        else:
             raise NotACallError
         return self._commit(wrappers, EnvelopeKind.TAG, name, format)
 
@@ -265,11 +280,14 @@ class EnvelopeReader:
         if not wrappers or wrappers[-1].kind is not EnvelopeKind.TAG:
             raise NotACallError
         following = yield from self._skip_space()
-        format = None
         if following == "{":
             format = wrap(wrappers, NAME_AND_JSON)
+        elif following == "[":
+            yield from self._take_text(_ARGUMENTS_TAG)
+            yield from self._skip_space()
+            format = wrap(wrappers, (Name(), Literal(_ARGUMENTS_TAG), JsonArguments()))
         elif following == "<":
-            format = _find_registered(wrappers[-1].opener.strip() + word, name, self._tools)
+            format = _find_registered(wrappers[:-1], wrappers[-1].opener.strip() + word, name)
         else:
             raise NotACallError
         return self._commit(wrappers, EnvelopeKind.TAG, name, format)
@@ -409,15 +427,42 @@ class EnvelopeReader:
 
     # JSON up to its end.
 
+    def _read_action(self, wrappers: Sequence[Wrapper]) -> Steps[WholeCalls]:
+        """Reads a call of the kind ReAct."""
+        self._buffer.take(len(_ACTION))
+        yield from self._skip_space()
+        line = ""
+        while (yield from self._need()) != "\n":
+            line += self._buffer.take(1)
+        name = self._find_tool(line.strip())
+        if not name:
+            raise NotACallError
+        yield from self._skip_space()
+        yield from self._take_text(_ACTION_INPUT)
+        if (yield from self._skip_space()) == "`":
+            wrappers = (*wrappers, (yield from self._read_fence()))
+        arguments = yield from self._read_json()
+        if not isinstance(arguments, dict):
+            raise NotACallError
+        call = WholeCall(name, cast(dict[str, Json], arguments), None)
+        return WholeCalls([call], _list_closers(wrappers))
+
     def _read_whole(self, wrappers: Sequence[Wrapper]) -> Steps[WholeCalls]:
         """Reads an object or a list of objects that are calls."""
+        value = yield from self._read_json()
         try:
-            text = yield from self._buffer.value(make_scanner(_EITHER_QUOTES))
-            calls = self._list_calls(read_value(text, _EITHER_QUOTES))
+            calls = self._list_calls(value)
         except ValueError:
             raise NotACallError from None
-        closers = tuple(wrapper.closer.strip() for wrapper in wrappers if wrapper.closer)
-        return WholeCalls(calls, closers)
+        return WholeCalls(calls, _list_closers(wrappers))
+
+    def _read_json(self) -> Steps[Json]:
+        """Reads an object or a list."""
+        try:
+            text = yield from self._buffer.value(make_scanner(_EITHER_QUOTES))
+            return read_value(text, _EITHER_QUOTES)
+        except ValueError:
+            raise NotACallError from None
 
     def _list_calls(self, value: Json, id: str | None = None) -> Sequence[WholeCall]:
         """Returns the calls in a JSON value; `id`: that of the object around it.
@@ -484,6 +529,13 @@ class EnvelopeReader:
             raise NotACallError
         return (yield from self._buffer.need(count))
 
+    def _begins(self, text: str) -> Steps[bool]:
+        """Returns whether the text comes next. Takes nothing."""
+        for i, character in enumerate(text):
+            if (yield from self._need(i + 1))[i] != character:
+                return False
+        return True
+
     def _skip_space(self) -> Steps[str]:
         """Takes white space; returns the next character, which stays."""
         while (character := (yield from self._need())).isspace():
@@ -515,12 +567,35 @@ def _says_nothing(key: str, value: Json) -> bool:
     return key in ID_KEYS and (value is None or is_number or isinstance(value, str))
 
 
-def _find_registered(ending: str, name: str, tools: Collection[str]) -> Format | None:
+def _list_closers(wrappers: Sequence[Wrapper]) -> Sequence[str]:
+    """Lists the texts that may follow the calls, the next one last."""
+    return tuple(wrapper.closer.strip() for wrapper in wrappers if wrapper.closer)
+
+
+def _find_registered(wrappers: Sequence[Wrapper], ending: str, name: str) -> Format | None:
     """Returns the registered format in which a call of this tool begins so, up to its name or the
-    text after it, and whose arguments are between tags; None: no format is known."""
+    text after it, and whose arguments are between tags; None: no format is known.
+
+    Args:
+        wrappers: around the calls. They count, unless they are those of the format.
+        ending: the last text before the arguments.
+        name: of the tool.
+    """
     for format in NATIVE:
         if not isinstance(format.hole, TaggedArguments):
             continue
-        if render_opening(format, name).rstrip().endswith(ending):
+        opening = _leave_space_out(render_opening(format, name))
+        if not opening.endswith(_leave_space_out(ending)):
+            continue
+        opener = "".join(wrapper.opener for wrapper in wrappers)
+        if opening == _leave_space_out(opener + ending) or not (wrappers or format.opening):
             return format
+        if not wrappers:
+            return replace(format, closing=(), closes_one=False)
+        around = wrap(wrappers, format.call)
+        return replace(format, opening=around.opening, closing=around.closing, closes_one=False)
     return None
+
+
+def _leave_space_out(text: str) -> str:
+    return "".join(text.split())

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.parse.calls import CallReader
-from grammars.parse.envelopes import EnvelopeReader, WholeCalls
+from grammars.parse.envelopes import MAX_HELD, EnvelopeReader, WholeCalls
 from grammars.parse.output import TurnOutput
 from grammars.render import render_opening
 from grammars.schema.nodes import Json
@@ -66,7 +66,9 @@ class ContentLines:
             stop: the line break; "": the content begins here.
             own: texts that open calls of the model's own format.
         """
-        is_own = bool(own) and (yield from self._buffer.peek_text(*own))
+        is_own = False
+        if own and self._envelopes.reads_whole:  # in a stream, the reader of envelopes looks for it
+            is_own = yield from self._buffer.peek_text(*own)
         is_text = self._is_fenced or is_own
         if is_text or not (yield from self.read_envelopes(stop)):
             self._output.write(stop)
@@ -78,6 +80,8 @@ class ContentLines:
         count = 1
         while (yield from self._buffer.need(count))[-1] in " \t":
             count += 1
+            if count > MAX_HELD - 2:
+                return False
         return (yield from self._buffer.need(count + 2)).endswith("```")
 
     def read_envelopes(self, before: str = "") -> Steps[bool]:

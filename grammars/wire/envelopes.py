@@ -56,9 +56,10 @@ def write_fence(language: str) -> Wrapper:
 
 
 def write_tag(tag: str) -> Wrapper:
-    """Returns a tag, with its closing tag if it is one of XML. Text that is no whole tag has no
-    closer: it is the damaged opener of something."""
-    closer = f"\n</{tag[1:-1]}>" if tag.startswith("<") and tag[1:-1].isidentifier() else ""
+    """Returns a tag, with its closing tag if it is one of XML, perhaps without its first or last
+    character."""
+    word = tag.removeprefix("<").removesuffix(">")
+    closer = f"\n</{word}>" if word.isidentifier() else ""
     return Wrapper(EnvelopeKind.TAG, f"{tag}\n", closer)
 
 

@@ -23,6 +23,7 @@ class CallLimiter:
 
     Args:
         limits: of the turn.
+        may_go_back: the turn may also go back to before its first call for another reason.
 
     Attributes:
         last: the number, from 0, of the call after which the turn has to end; no later events pass.
@@ -31,8 +32,9 @@ class CallLimiter:
             goes back, or `admit_barred` is called.
     """
 
-    def __init__(self, limits: CallLimits):
+    def __init__(self, limits: CallLimits, *, may_go_back: bool = False):
         self._limits = limits
+        self._may_go_back = may_go_back or bool(limits.excluded)
         self._counts = Counter[str]()
         # The arguments of calls that must not be repeated, by tool; the values are those of
         # `identify`.
@@ -89,9 +91,11 @@ class CallLimiter:
     def _may_begin_call(self, event: StreamEvent) -> bool:
         """True for a token before a call that may have to be left out: the text between two calls,
         or before the first one, belongs to the call after it."""
-        if not self._exhausted or not isinstance(event, TokenDrawn):
+        if not isinstance(event, TokenDrawn):
             return False
-        return self._is_after_call or (self._index < 0 and bool(self._excluded))
+        if self._index < 0:
+            return self._may_go_back
+        return self._is_after_call and bool(self._exhausted)
 
     def _note(self, event: StreamEvent) -> None:
         if not isinstance(event, TokenDrawn):

@@ -30,15 +30,11 @@ def read_in_pieces(text: str, *, recover: bool) -> Turn:
 @pytest.mark.parametrize(
     "text",
     [
-        wrap(CALL.replace('"', "'")),
         wrap(CALL.replace("}}", ",}}")),
         wrap(CALL.replace("{", "{ /* why */ ", 1)),
-        wrap(CALL.replace('"zorn"', "None")),
         wrap(CALL.replace('"zorn"', "NaN")),
         wrap(CALL.replace('"name"', "name")),
         wrap(CALL.replace("zorn", "zo\nrn")),
-        wrap(f"```json\n{CALL}\n```"),
-        wrap(f"[{CALL}]"),
         wrap(CALL.replace("{", '{"reason": "kvelp", ', 1)),
         wrap(CALL.replace("{", '{"type": "kvelp", ', 1)),
         wrap(CALL.replace("{", '{"index": "kvelp", ', 1)),
@@ -76,15 +72,24 @@ def test_what_is_no_call_is_content_to_the_character(text: str) -> None:
         ),
         (wrap(CALL.replace("{", '{"id": "", ', 1)), Turn(calls=(F,))),
         (wrap(CALL.replace('{"a"', '{"a": "kvelp", "a"')), Turn(calls=(F,))),
-        (OPEN + wrap(CALL), Turn(OPEN.strip(), calls=(F,))),
+        (OPEN + wrap(CALL), Turn(calls=(F,))),
+        (wrap(CALL.replace('"', "'")), Turn(calls=(F,))),
+        (wrap(f"```json\n{CALL}\n```"), Turn(calls=(F,))),
+        (wrap(f"[{CALL}, {CALL}]"), Turn(calls=(F, F))),
         (wrap(CALL) + CLOSE, Turn(calls=(F,))),
         (wrap(CALL) + "<|im_end|>", Turn("<|im_end|>", calls=(F,))),
-        (f"```\n{wrap(CALL)}\n```", Turn("```\n```", calls=(F,))),
+        (f"```\n{wrap(CALL)}\n```", Turn(calls=(F,))),
     ],
 )
 def test_what_is_read_as_a_call(text: str, turn: Turn) -> None:
     assert parse(text, HERMES, TOOLS, recover=True) == turn
     assert read_in_pieces(text, recover=True) == turn
+
+
+def test_values_of_python_are_read() -> None:
+    (call,) = parse(wrap(CALL.replace('"zorn"', "None")), HERMES, TOOLS, recover=True).calls
+    assert call.arguments == {"a": None}
+    assert [error.pointer for error in call.errors] == ["/arguments/a"]
 
 
 @pytest.mark.parametrize("format", [HERMES, LLAMA3_JSON], ids=lambda format: format.name)

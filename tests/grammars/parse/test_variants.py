@@ -58,7 +58,7 @@ def test_white_space_and_a_missing_opener_matter_to_nobody(
         (HERMES, ' {"a": 1} is JSON', Turn(' {"a": 1} is JSON')),
         (HERMES, '{"a": 1', Turn('{"a": 1')),
         (HERMES, "{'a'", Turn("{'a'")),
-        (QWEN3_CODER, JSON, Turn(JSON)),
+        (QWEN3_CODER, JSON, Turn("", "", (F,))),
         (
             HERMES,
             '<tool_call>{"name": "f", "arguments": "{\\"a\\": \\"x\\"}"}</tool_call>',
