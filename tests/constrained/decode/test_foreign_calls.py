@@ -15,7 +15,7 @@ from tests.constrained.decode.test_token_healing import make_vocabulary
 from tests.grammars.parse.test_envelopes import ARGUMENTS, CALL, ENVELOPES
 from tests.leaning_model import Leaning, lean
 from tests.scripted_model import BYTES
-from tests.templates import HERMES, QWEN3_CODER, tool
+from tests.templates import tool
 
 PROPERTIES = {"city": {"type": "string"}, "days": {"type": "integer"}}
 WEATHER = tool("get_weather", PROPERTIES, required=["city"])
