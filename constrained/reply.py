@@ -109,6 +109,11 @@ class Reply:
     timings: Timings = field(default=Timings(), compare=False)
     trace: TurnTrace | None = field(default=None, compare=False)
 
+    @property
+    def has_begun_calls(self) -> bool:
+        """Whether the model has begun a call, also one that was cut off, barred or taken back."""
+        return bool(self.calls or self.unfinished or self.barred_calls or self.unsure_calls)
+
     def __repr__(self) -> str:
         parts: list[str] = []
         for name in ("content", "reasoning", "calls", "unfinished", "parsed", "refused"):

@@ -78,6 +78,8 @@ def _run(options: argparse.Namespace) -> int:
         print_json(reply.to_json())
     elif not options.stream:
         show_reply(reply, Screen())
+    if answered.lacks_calls:
+        print_notes([request.NO_CALL])
     return _find_code(reply)
 
 
@@ -93,7 +95,12 @@ class AnsweredCall:
     Args:
         model: generates the turns.
         options: of the command.
+
+    Attributes:
+        lacks_calls: the last turn has no call, as is usual for small models with its prompt.
     """
+
+    lacks_calls = False
 
     def __init__(self, model: "Model", options: argparse.Namespace):
         self._model = model
@@ -124,6 +131,7 @@ class AnsweredCall:
             stream = model.stream_turn(turn, **limits)
             reply = follow(stream, Screen()) if options.stream else wait(stream)
         self._traces.save(reply)
+        self.lacks_calls = turn.hardly_calls and not reply.has_begun_calls
         return reply
 
     def run(

@@ -125,6 +125,7 @@ class ChatSession:
         self._screen = Screen()
         self._messages: list[Mapping[str, Any]] = []  # after those of the job
         self._has_refused = False  # True after a refused line
+        self._has_explained = False  # True once it was said that small models hardly call
         self._starts: list[int] = []  # the indexes in them of the user's messages that begin a turn
         # The tools that the user knows are not offered.
         self._refused = {refusal.name for refusal in read_offer(job.tools).refused}
@@ -223,6 +224,9 @@ class ChatSession:
             with self._traces.saving():
                 reply = follow(self._model.stream_turn(turn, **options), self._screen)
             self._traces.save(reply)
+            if turn.hardly_calls and not reply.has_begun_calls and not self._has_explained:
+                self._has_explained = True
+                print_notes([request.NO_CALL])
             if reply.unsure_calls:
                 self._screen.say(f"({explain_unsure_calls(reply.unsure_calls)})")
             if reply.finish_reason == "length":

@@ -247,6 +247,13 @@ def fit(job: "Job", model: "Model") -> "Job":
     return job
 
 
+NO_CALL = (
+    "no call was made, as is usual for small models with this template: try --tool-choice "
+    "required, or --chat-template-file FILE"
+)
+"""The note after a reply without calls where small models hardly call."""
+
+
 def describe(
     job: "Job",
     model: "Model",

@@ -20,6 +20,7 @@ from constrained.prompt.prompts import TEXT, ComposedPrompt
 from constrained.tools.offer import Refusal
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.build.turn import build_turn
+from grammars.formats import GENERIC
 from grammars.ir.completion import Completer
 from grammars.ir.grammar import Grammar
 from grammars.lowering.checked import CheckedArguments, find_checked
@@ -160,6 +161,14 @@ class CompiledTurn:
             return ()
         names = [tool.name for tool in policy.select(self.tools)]
         return tuple(name for name in names if name not in self.quoted_tools)
+
+    @property
+    def hardly_calls(self) -> bool:
+        """Whether calls are optional and small models hardly make them: the prompt explains them in
+        the generic format, and the conversation has none yet."""
+        is_explained = self.format.name == GENERIC.name and not self.call_ids
+        is_optional = self.policy.choice is Choice.AUTO and bool(self.policy.select(self.tools))
+        return is_explained and is_optional
 
     def _make_envelope_rules(self) -> EnvelopeRules | None:
         if not self.foreign_tools:

@@ -50,6 +50,11 @@ To call a tool, write its name and its arguments in exactly this form:
 
 Use only names and parameters of the tools listed above; example_tool is not one of them. \
 {several}{results}If no tool is needed, answer in plain text."""
+HARDLY_CALLS = (
+    "Small models hardly call under tool_choice auto: use required, a router in front, or a "
+    "template with tools (--chat-template-file)"
+)
+"""What to know of models whose prompt explains the tools in the generic format."""
 _SEVERAL = "To make several calls, write them "
 _RESULT_OPENER, _RESULT_CLOSER = "<tool_response>", "</tool_response>"
 RESULT_STEMS = (_RESULT_OPENER[:-1], _RESULT_CLOSER[:-1])

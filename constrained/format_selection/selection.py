@@ -17,6 +17,7 @@ from constrained.files.input_files import read_input
 from constrained.format_selection.counted_ids import CountedIdTemplate, find_id_pattern
 from constrained.format_selection.generic import (
     EXAMPLES,
+    HARDLY_CALLS,
     RESULT_STEMS,
     Abilities,
     GenericTemplate,
@@ -138,9 +139,7 @@ def _select_unchosen(
     head, tail = find_facts(template).frame
     format = replace(GENERIC, reasoning=find_block(template), head=head, tail=tail)
     notice = (
-        f"{template.name}: {reason}: the generic tool format is used, and explained in the "
-        "prompt; small models hardly call then: use tool_choice required, a router in front, or a "
-        "template with tools (--chat-template-file)"
+        f"{template.name}: {reason}: the generic tool format is used, and explained in the prompt"
     )
     if not find_facts(template).keeps_answers:
         notice += (
@@ -148,6 +147,7 @@ def _select_unchosen(
             "model writes in the same way are not read"
         )
     teacher = GenericTemplate(template, format)
+    notice = f"{notice}. {HARDLY_CALLS}"
     return SelectedFormat(teacher, format, Origin.GENERIC, notice=notice)
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from constrained.engine.header import TOOL_USE, Header, choose_template
-from constrained.format_selection.generic import CHATML
+from constrained.format_selection.generic import CHATML, HARDLY_CALLS
 from constrained.format_selection.selection import read_tool_format
 from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate
@@ -15,11 +15,7 @@ if TYPE_CHECKING:
     from constrained.engine.protocol import Engine
     from constrained.remote.remote_engine import RemoteEngine
 
-_NO_TEMPLATE = (
-    "{name} has no chat template: ChatML and {tool_format} are used "
-    "(--chat-template-file names another template; without one, small models hardly call: use "
-    "tool_choice required)"
-)
+_NO_TEMPLATE = "{name} has no chat template: ChatML and {tool_format} are used. " + HARDLY_CALLS
 
 
 def read_format(given: str | Format | None) -> Format | None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from constrained.compile.compiled_turn import CompiledTurn
+from constrained.format_selection.generic import HARDLY_CALLS
 from constrained.reply import Reply
 from constrained.tools.offer import Refusal
 from constrained.trace.turn_trace import write_confidence
@@ -121,7 +122,7 @@ class CompiledRequest:
     def annotate(self, replies: Mapping[int, Reply]) -> dict[str, Any]:
         """Returns all notes, including those that only complete replies have: values that repeated
         themselves and were ended, other forms in which calls came, positions where another replica
-        took over, the remote engine, and the confidence.
+        took over, the remote engine, the confidence, and why there may be no call.
 
         Args:
             replies: by the number of the choice.
@@ -145,6 +146,9 @@ class CompiledRequest:
             further["envelopes"] = envelopes
         if resumed:
             further["resumed"] = resumed
+        has_calls = any(reply.has_begun_calls for reply in replies.values())
+        if self.turn.hardly_calls and not has_calls:
+            further["no_call"] = HARDLY_CALLS
         if not further:
             return self.notes
         return {"constrained": {**self.notes.get("constrained", {}), **further}}

@@ -106,6 +106,9 @@ class ReplyNotes(TypedDict):
     repeated_calls: NotRequired[list[RepeatedCall]]
     ended_values: NotRequired[list[EndedValueNote]]
     envelopes: NotRequired[list[EnvelopeNote]]
+    no_call: NotRequired[str]
+    """Why the reply may have no call and what to do; present if calls are optional, the prompt
+    explains them in the generic format, and neither conversation nor reply has one."""
     call_probability: NotRequired[float]
     """The probability of a call, from 0 to 1, at the place of the first call, or else at the
     beginning of the output; present if `min_confidence`, `best_of` or `trace` asks for it and a

@@ -6,6 +6,7 @@ from functools import cache
 from constrained.doctor.subject import Subject
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.errors import TemplateError
+from constrained.format_selection.generic import HARDLY_CALLS
 from grammars.infer.detect import Origin
 from grammars.infer.probes import KEYS, NAMES, ProbedTemplate, distinct_id, make_parameters
 from grammars.infer.reasoning import find_state
@@ -41,10 +42,7 @@ def check_calls(subject: Subject) -> Iterator[Verdict]:
     text = f"calls are in the format {found.format.name}: {_ORIGINS[found.origin]}"
     remedy = ""
     if found.origin is Origin.GENERIC:
-        remedy = (
-            "Small models hardly call under tool_choice auto: use required, a router in front, or "
-            "a template with tools (--chat-template-file)"
-        )
+        remedy = HARDLY_CALLS
     yield Verdict(level, text, remedy, facts)
     if found.notice:
         yield Verdict(Level.NOTE, found.notice)

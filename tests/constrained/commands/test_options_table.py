@@ -77,6 +77,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "no_parallel": ("--no-parallel", "parallel", False),
     "max_calls": ("--max-calls 2", "max_calls", 2),
     "max_repetition": ("--max-repetition 9", "max_repetition", 9),
+    "envelopes": ("--envelopes native", "envelopes", "native"),
     "require_nonempty": ("--require-nonempty", "require_nonempty", True),
     "key_order": ("--key-order schema", "key_order", KeyOrder.SCHEMA),
     "reasoning": ("--reasoning on", "think", Think.REQUIRED),

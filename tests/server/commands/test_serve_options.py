@@ -42,6 +42,7 @@ SETTINGS = {
     "otel": ("--otel", "otel", True),
     "share_cache": ("--share-cache", "share_cache", True),
     "lenient_tools": ("--lenient-tools", "lenient_tools", True),
+    "envelopes": ("--envelopes off", "envelopes", "off"),
     "max_body": ("--max-body 5", "max_body", 5 * MIB),
     "max_file": ("--max-file 5", "max_file", 5 * MIB),
     "max_files": ("--max-files 5", "max_files_bytes", 5 * MIB),
