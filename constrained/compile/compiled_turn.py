@@ -207,7 +207,8 @@ class CompiledTurn:
         assert self.compile_grammar is not None
         markers = self.vocabulary.find_markers(format.texts)
         state = State(lead=lead, calls=self.state.calls)
-        policy = replace(self.policy, think=Think.OPTIONAL)
+        # Further calls in the envelope are held to the same tools as the first one.
+        policy = replace(self.policy, names=self.foreign_tools, think=Think.OPTIONAL)
         grammar = build_turn(
             format,
             self.tools,

@@ -22,7 +22,7 @@ from grammars.build.turn import build_grammar
 from grammars.byte_cache import MIB, keep_results
 from grammars.errors import Error
 from grammars.parse.parser import parse
-from grammars.turn import Policy, State, Tool, ToolCall, Turn
+from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format
 
 MATCHERS = 16 * MIB
@@ -68,7 +68,7 @@ def _check(row: Any) -> dict[str, Any]:
     format = context.format
     text = text[: _find_end(text, context)]
     tools, shown, error = _read_row_tools(row)
-    count, complete, state = 0, False, State()
+    count, complete, state, policy = 0, False, State(), Policy()
     try:
         state = context.find_state(row, as_openai(shown))
         format, policy = context.guard_text(_read_policy(row), row, has_tools=bool(tools))
@@ -78,6 +78,9 @@ def _check(row: Any) -> dict[str, Any]:
         error = error or e
     is_inline = reasoning_format == "none"
     turn = parse(text, format, tools, state, recover=not complete, inline=is_inline)
+    if complete and not turn.calls and _reads_envelopes(policy):
+        found = parse(text, format, tools, state, recover=True, inline=is_inline)
+        turn = found if found.calls else turn
     valid = complete and error is None
     if turn.calls:
         valid = all(call.valid for call in turn.calls)
@@ -89,6 +92,11 @@ def _check(row: Any) -> dict[str, Any]:
         "start_state": state.start.value,
         "valid": valid,
     }
+
+
+def _reads_envelopes(policy: Policy) -> bool:
+    """Returns whether text of a turn may be a call in another envelope than the format's own."""
+    return policy.choice is Choice.AUTO and policy.answer is None
 
 
 @dataclass(frozen=True)

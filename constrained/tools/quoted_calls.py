@@ -27,6 +27,7 @@ _CALLED = re.compile(
     rf"|(?<![\w.-]){_WORD}{_SPACE}\({_SPACE}(?:\{{|\w{{1,64}}{_SPACE}=)"  # f(key=
     rf"|>{_SPACE}{_WORD}{_SPACE}[<{{\n]"  # <tool_call>f
     rf"|\]{_SPACE}{_WORD}{_SPACE}(?:\[ARGS\]|\{{)"  # [TOOL_CALLS]f
+    rf"|\bAction:{_SPACE}{_WORD}"  # ReAct, which a model may write again in another form
 )
 _ESCAPES = {"\\n": "\n", "\\u003c": "<", "\\u003e": ">", "\\u0022": '"', "\\u0027": "'", "\\": ""}
 """How JSON writes what is around names, a backslash last. Data is often JSON."""

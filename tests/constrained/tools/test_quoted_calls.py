@@ -14,7 +14,8 @@ from tests.grammars.parse.test_envelopes import ARGUMENTS, CALL, ENVELOPES, SEVE
 
 NAMES = ("get_weather", "get_news")
 FOUND = frozenset({"get_weather"})
-TEXTS = {name: text for name, (_, text) in ENVELOPES.items()} | SEVERAL
+REACT = {"ReAct": f"Action: get_weather\nAction Input: {ARGUMENTS}"}
+TEXTS = {name: text for name, (_, text) in ENVELOPES.items()} | SEVERAL | REACT
 
 
 def find(content: Any, role: str = "tool") -> frozenset[str]:
