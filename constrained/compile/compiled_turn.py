@@ -207,8 +207,9 @@ class CompiledTurn:
         assert self.compile_grammar is not None
         markers = self.vocabulary.find_markers(format.texts)
         state = State(lead=lead, calls=self.state.calls)
-        # Further calls in the envelope are held to the same tools as the first one.
-        policy = replace(self.policy, names=self.foreign_tools, think=Think.OPTIONAL)
+        # A call that the data contains could be copied behind the first one.
+        parallel = self.policy.parallel and not self.quoted_tools
+        policy = replace(self.policy, parallel=parallel, think=Think.OPTIONAL)
         grammar = build_turn(
             format,
             self.tools,
