@@ -419,7 +419,10 @@ class Transcript:
 
 
 def _says_all(events: Sequence[Event], text: str) -> bool:
-    """Returns whether the events say the text of their token to its end. If not, the rest may turn
-    out to be a call, and the token may be replaced."""
-    said = "".join(e.text for e in events if isinstance(e, ContentDelta | ReasoningDelta))
+    """Returns whether the events say the text of their token to its end, or belong to a call. If
+    not, the rest may turn out to be a call, and the token may be replaced."""
+    texts = [e.text for e in events if isinstance(e, ContentDelta | ReasoningDelta)]
+    if len(texts) < len(events):
+        return True
+    said = "".join(texts)
     return said.endswith(text) or (bool(said) and text.endswith(said))

@@ -274,6 +274,8 @@ class Completer:
         if settled == text:
             return chart
         whole = chart.fork()
+        if not chart.may_grow_to(text):  # a special token ends with the character
+            whole = Chart(self.grammar, self._lexer, self._choices)
         whole.grow(text)
         return whole
 

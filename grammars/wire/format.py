@@ -525,17 +525,21 @@ class Format:
         """The texts with which several tags of the format begin, and nothing else: `｜DSML｜`. A
         vocabulary may have a token for them."""
         heads: list[str] = []
+        if not any(isinstance(node, Hole) for node in self.call):
+            return ()
         for text in self.texts:
             heads += [match[1] for match in _TAG_HEAD.finditer(text)]
         return _unique(heads)
 
     @property
     def atoms(self) -> tuple[str, ...]:
-        """The tags within the markers, if a vocabulary has tokens for them."""
+        """The tags within the markers, if a vocabulary has tokens for them. Where several tags have
+        a head, it has a token for that, and none for the whole tags."""
+        heads = self.tag_heads
         tags: list[str] = []
         for marker in self.markers:
-            tags += _TAG.findall(marker)
-        tags += self.tag_heads
+            tags += [tag for tag in _TAG.findall(marker) if not any(head in tag for head in heads)]
+        tags += heads
         if isinstance(self.hole, NestedArguments):
             tags.append(self.hole.mark)
         return _unique(tags)

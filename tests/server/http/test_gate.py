@@ -236,15 +236,15 @@ def endless() -> Model:
 def test_a_client_that_goes_away_ends_its_turn() -> None:
     model = endless()
     with running(model) as client:
-        body: Json = {"messages": HELLO, "stream": True}
-        with client.stream("POST", CHAT, json=body) as response:
+        endlessly: Json = {"messages": HELLO, "max_repetition": None}
+        with client.stream("POST", CHAT, json={**endlessly, "stream": True}) as response:
             lines = response.iter_lines()  # to drop it would close the stream
             next(lines)
             wait_until(lambda: model.metrics().running == 1)
         wait_until(lambda: model.metrics().running == 0)
         wait_until(lambda: "constrained_unfinished_total 1.0" in client.get("/metrics").text)
         with pytest.raises(httpx.ReadTimeout):
-            client.post(CHAT, json={"messages": HELLO}, timeout=0.3)
+            client.post(CHAT, json=endlessly, timeout=0.3)
         wait_until(lambda: model.metrics().running == 0)
 
 

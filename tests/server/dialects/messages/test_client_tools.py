@@ -52,7 +52,8 @@ def test_the_mask_enforces_all_of_a_schema(kind: str) -> None:
     (report,) = report_tools(describe_client_tools([{"type": kind}]))
     found = report.report
     assert report.error is None
-    assert [*found.checked, *found.repaired, *found.narrowed, *found.ignored] == []
+    assert [*found.checked, *found.repaired, *found.ignored] == []
+    assert {one.keyword for one in found.narrowed} <= {"type"}  # integers have 64 bits
 
 
 UNTOUCHED: list[Json] = [
