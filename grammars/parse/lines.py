@@ -104,6 +104,14 @@ class ContentLines:
             self._output.write(separator)
         return is_found
 
+    def read_further_objects(self) -> Steps[None]:
+        """Reads JSON calls after the first one between one pair of tags."""
+        if not (yield from self._buffer.peek_text("{", ",", ";")):
+            return
+        separator = yield from self.take_separator()
+        if not (yield from self.read_envelopes(separator)):
+            self._buffer.unread(separator)
+
     def take_separator(self) -> Steps[str]:
         """Takes what models write between two calls; "": nothing."""
         for text in (",", ";"):

@@ -526,10 +526,7 @@ class Parser:
         )
         if not format.opening and not opens_several:
             if self._lines is not None and self._recover and opener:
-                # Several objects between one pair of tags.
-                separator = yield from self._lines.take_separator()
-                if not (yield from self._lines.read_envelopes(separator)):
-                    self._buffer.unread(separator)
+                yield from self._lines.read_further_objects()
             between, closing = format.between.strip(), spell_fixed(format.closing).strip()
             if closing and (yield from self._accept_closing(closing)):
                 return
