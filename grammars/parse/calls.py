@@ -195,12 +195,13 @@ class CallReader:
         errors = tuple(Violation(f"/arguments{e.pointer}", e.message) for e in found)
         return ToolCall(parts.name, arguments, errors=errors, id=id)
 
-    def _read_name(self, stops: str) -> Steps[str]:
-        """Reads a name, key or id, up to one of the characters that can follow it."""
+    def _read_name(self, stops: str, barred: str = "\n<") -> Steps[str]:
+        """Reads a name, key or id, up to one of the characters that can follow it; none of the
+        barred ones is in it."""
         name = ""
         while (character := (yield from self._buffer.need())) not in stops:
             name += self._buffer.take(1)
-            if len(name) > MAX_NAME_LENGTH or character in "\n<{":
+            if len(name) > MAX_NAME_LENGTH or character in barred:
                 raise NotACallError
         return name.strip()
 
@@ -212,7 +213,7 @@ class CallReader:
             stops = _find_stops(after)
             if self._recover and isinstance(first, TaggedArguments):
                 stops += "\n"  # which models add
-            return (yield from self._read_name(stops))
+            return (yield from self._read_name(stops, "\n<{"))
         return (yield from self._buffer.name_before(first.text, "\n<"))
 
     def _read_last_word(self, pattern: str) -> Steps[str]:
