@@ -533,13 +533,11 @@ class Format:
 
     @property
     def atoms(self) -> tuple[str, ...]:
-        """The tags within the markers, if a vocabulary has tokens for them. Where several tags have
-        a head, it has a token for that, and none for the whole tags."""
-        heads = self.tag_heads
+        """The tags within the markers, if a vocabulary has tokens for them."""
         tags: list[str] = []
         for marker in self.markers:
-            tags += [tag for tag in _TAG.findall(marker) if not any(head in tag for head in heads)]
-        tags += heads
+            tags += _TAG.findall(marker)
+        tags += self.tag_heads
         if isinstance(self.hole, NestedArguments):
             tags.append(self.hole.mark)
         return _unique(tags)
