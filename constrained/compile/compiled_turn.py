@@ -174,7 +174,6 @@ class CompiledTurn:
         if not self.foreign_tools:
             return None
         return EnvelopeRules(
-            tools=self.foreign_tools,
             keeps=self.envelopes is Envelopes.KEPT,
             list_openings=self._list_openings,
             encode=lambda text: self.vocabulary.encode_marked(text, self.markers),

@@ -34,7 +34,6 @@ class EnvelopeRules:
     """How a turn delivers calls in other envelopes.
 
     Args:
-        tools: the names of the tools that may be called.
         keeps: keep the envelope, rather than to lead the turn back.
         list_openings: takes the name of a tool and whether text stands before the call, and lists
             the ways to open the call in the model's own format.
@@ -43,7 +42,6 @@ class EnvelopeRules:
             rest of such a turn. Raises an Error if the format cannot write the call.
     """
 
-    tools: Sequence[str]
     keeps: bool
     list_openings: Callable[[str, bool], Sequence[str]]
     encode: Callable[[str], list[int]]

@@ -165,7 +165,7 @@ class EnvelopeReader:
                     wrappers.append(write_tag(tag))
                 case "[":
                     tag = yield from self._read_square_tag()
-                    if not tag and self.reads_whole and (yield from self._holds_json("[")):
+                    if not tag and self.reads_whole and (yield from self._holds_json()):
                         return (yield from self._read_whole(wrappers))
                     wrappers.append(write_tag(tag) if tag else self._take_list())
                 case "{" if self.reads_whole:
@@ -225,9 +225,9 @@ class EnvelopeReader:
         self._buffer.take(1)
         return LIST
 
-    def _holds_json(self, opener: str) -> Steps[bool]:
+    def _holds_json(self) -> Steps[bool]:
         """Returns whether a list of objects comes next."""
-        count = len(opener) + 1
+        count = 2  # the bracket, and what follows it
         while (text := (yield from self._need(count)))[-1].isspace():
             count += 1
         return text[-1] == "{"
