@@ -1,5 +1,6 @@
 """Grammar rules for the calls of a turn."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ from grammars.build.encoded import encode
 from grammars.build.keyword_arguments import KeywordRules
 from grammars.build.nested import NestedRules
 from grammars.build.tagged import TaggedRules
-from grammars.build.values import Values
+from grammars.build.values import LOOSE, Values
 from grammars.errors import SchemaError
 from grammars.ir import nodes as ir
 from grammars.ir.nodes import (
@@ -45,6 +46,8 @@ COUNTED = 8
 any index."""
 
 _QUOTE = ir.Literal('"')
+_GAP = re.compile(r"(?<=^,)\s+")
+"""Where the model chooses the white space between two calls in JSON."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ class CallRules:
             closing = format.several.closing
         elif several and format.several is None and self._opens_all(opener):
             more = self._more(1, format.between)
-        close = self._builder.fixed("".join([node.text for node in closing]))
+        close = self._text_after("".join([node.text for node in closing]))
         rest = sequence(more, close)
         if not format.closes_one:
             rest = optional(rest)
@@ -174,10 +177,11 @@ class CallRules:
         is_exact = counts is not None and counts.count(self._turn.state.calls, 0) is not None
         # One text for the separator and the beginning of the call: between two short texts, the
         # lexer would not consider the closer of the calls, which may begin in the same way.
+        is_loose = self._format.is_loose
         nodes = (Literal(between), *self._format.call)
         if not is_exact or number == COUNTED:
-            return many(self._any_tool(nodes, None))
-        call = self._any_tool(nodes, number)
+            return many(self._any_tool(nodes, None, spaced=is_loose))
+        call = self._any_tool(nodes, number, spaced=is_loose)
         return optional(sequence(call, self._more(number + 1, between)))
 
     def _any_tool(
@@ -228,8 +232,10 @@ class CallRules:
         for piece in pieces:
             if not isinstance(piece, str):
                 parts.append(piece)
+            elif piece and parts:
+                parts.append(self._text_after(piece))
             elif piece:
-                parts.append(self._text(piece, spaced=spaced and not parts))
+                parts.append(self._text(piece, spaced=spaced))
         return sequence(*parts)
 
     def _write_node(
@@ -315,6 +321,10 @@ class CallRules:
         that begins with the same white space would win over a terminal of white space alone."""
         return self._spaced(text) if spaced else self._builder.fixed(text)
 
+    def _text_after(self, text: str) -> Expression:
+        """Returns a text that follows other parts of a call, or the last call."""
+        return self._text(text, spaced=self._format.is_loose and bool(text.strip()))
+
     def spaced(self, marker: str) -> Expression:
         """Returns the marker after optional white space, which some models write.
 
@@ -333,6 +343,9 @@ class CallRules:
         return sequence(space, self._builder.fixed(text))
 
     def _spaced(self, text: str) -> Expression:
+        if self._format.is_loose:
+            parts = [escape_regex(part) for part in _GAP.split(text.lstrip())]
+            return self._builder.terminal(Pattern(f"{LOOSE}?{f'{LOOSE}?'.join(parts)}"), "CALL")
         first, *rest = self._builder.cut(text)
         if first in self._builder.ids:
             return sequence(optional(self.space()), self._builder.fixed(text))

@@ -77,9 +77,10 @@ from grammars.spelling.styles import (
 )
 from grammars.wire.format import JsonStyle
 
-LOOSE = r"[ \n]{1,256}"
-"""White space around the items of lists and objects that are nested deeper than exact indentation
-reaches."""
+LOOSE = r"( |\r?\n[ \t]{0,256})"
+"""White space around the items of lists and objects, where the model may choose it, and where they
+are nested deeper than exact indentation reaches. As a model may not find out of it, there is one
+line break at most."""
 
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 
@@ -231,7 +232,7 @@ class Values:
                 if index:
                     parts.append(separators.comma)
                 if key is not None:
-                    parts += [self._strings.key(key), Literal(self.style.key)]
+                    parts += [self._strings.key(key), self._after_key()]
                 self._add_constant(member, parts)
         if members:
             parts.append(separators.closing)
@@ -309,13 +310,23 @@ class Values:
 
     def _separators(self) -> Separators:
         breaks = find_breaks(self.style, self._level)
-        comma = Literal(breaks.item)
         if breaks.loose:
-            space = optional(self.builder.terminal(Pattern(LOOSE), "SPACE"))
-            return Separators(space, sequence(comma, space), space)
+            space = self.space()
+            return Separators(space, sequence(Literal(breaks.item.rstrip()), space), space)
+        comma = Literal(breaks.item)
         if not breaks.open:
             return Separators(EMPTY, comma, EMPTY)
         return Separators(Literal(breaks.open), comma, Literal(breaks.close))
+
+    def space(self) -> Expression:
+        """Returns an expression for white space that the model chooses."""
+        return optional(self.builder.terminal(Pattern(LOOSE), "SPACE"))
+
+    def _after_key(self) -> Expression:
+        """Returns an expression for the text between a key and its value."""
+        if not self.style.loose:
+            return Literal(self.style.key)
+        return sequence(Literal(self.style.key.rstrip()), self.space())
 
     def _array(self, node: Array, definitions: Mapping[str, Node]) -> Expression:
         separators = self._separators()
@@ -392,7 +403,7 @@ class Values:
         for extra in node.extras:
             key = self._strings.extra_key(node.properties, extra.keys)
             value = self.value(extra.node, definitions)
-            options.append(sequence(key, Literal(self.style.key), value))
+            options.append(sequence(key, self._after_key(), value))
         return self.builder.define(choice(options), "extra") if options else None
 
     def _pair(self, declared: Property, definitions: Mapping[str, Node]) -> Expression:
@@ -402,7 +413,7 @@ class Values:
         except SchemaError as e:
             pointer = f"/properties/{escape(declared.key)}{e.where or ''}"
             raise SchemaError(e.message, where=pointer, hint=e.hint) from None
-        return self.builder.define(sequence(key, Literal(self.style.key), value), "pair")
+        return self.builder.define(sequence(key, self._after_key(), value), "pair")
 
 
 class JsonStrings:

@@ -213,6 +213,12 @@ class Buffer:
         """The text that is not taken yet."""
         return self._text[self._offset :]
 
+    def count_blank_lines(self, most: int | None) -> int:
+        """Returns how many of the next characters are blank lines, of at most so many; None: of
+        all."""
+        text = self._text[self._offset :][:most]
+        return text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1
+
     def mark(self) -> None:
         """Starts to remember what is taken."""
         self._taken = []

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from grammars.formats import NATIVE
-from grammars.parse.buffer import Buffer, NotACallError, Steps, make_scanner
+from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps, make_scanner
 from grammars.render import render_opening
 from grammars.schema.nodes import Json
 from grammars.spelling.reading import read_json, read_value
@@ -26,6 +26,7 @@ from grammars.wire.envelopes import (
     FUNCTION_OF_JSON,
     FUNCTION_OF_KEYWORDS,
     LIST,
+    LOOSE,
     NAME_AND_JSON,
     EnvelopeKind,
     ForeignCall,
@@ -61,6 +62,9 @@ _EITHER_QUOTES = JsonStyle(
 )
 _MAX_TAG = 60  # characters
 _MAX_WRAPPERS = 4
+_MAX_IN_VAIN = 1_000_000
+"""Characters that are read as JSON and are none. Each line may open a list that has no end, and
+would be read up to the end of the text."""
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*")
 _DATA = re.compile(r"(json\w*|ndjson|xml|te?xt|plain\w*|\w*(tool|function|call|action)\w*)?", re.I)
 """Languages of fences with data. A fence in another language has code."""
@@ -132,6 +136,7 @@ class EnvelopeReader:
         self._own = own
         self.reads_whole = whole
         self._begun = 0
+        self._in_vain = 0  # characters of JSON that was no call
         options = [prefix + name for prefix in ("", *PREFIXES) for name in tools]
         self._words = (*options, *TAG_WORDS)
 
@@ -285,7 +290,7 @@ class EnvelopeReader:
         elif following == "[":
             yield from self._take_text(_ARGUMENTS_TAG)
             yield from self._skip_space()
-            format = wrap(wrappers, (Name(), Literal(_ARGUMENTS_TAG), JsonArguments()))
+            format = wrap(wrappers, (Name(), Literal(_ARGUMENTS_TAG), JsonArguments(LOOSE)))
         elif following == "<":
             format = _find_registered(wrappers[:-1], wrappers[-1].opener.strip() + word, name)
         else:
@@ -458,10 +463,14 @@ class EnvelopeReader:
 
     def _read_json(self) -> Steps[Json]:
         """Reads an object or a list."""
+        start = self._buffer.position
+        if self._in_vain > _MAX_IN_VAIN:
+            raise NotACallError
         try:
             text = yield from self._buffer.value(make_scanner(_EITHER_QUOTES))
             return read_value(text, _EITHER_QUOTES)
-        except ValueError:
+        except (ValueError, CutError):
+            self._in_vain += self._buffer.position - start
             raise NotACallError from None
 
     def _list_calls(self, value: Json, id: str | None = None) -> Sequence[WholeCall]:

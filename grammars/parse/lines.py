@@ -56,6 +56,7 @@ class ContentLines:
         self._reading = reading
         self._unclosed: list[str] = []  # closers of envelopes, the next one last
         self._is_fenced = False  # inside a fence of Markdown
+        self._blank_until = 0  # up to this position, lines are blank
         self.found: ForeignCall | None = None
         self.body_start = 0
 
@@ -66,12 +67,18 @@ class ContentLines:
             stop: the line break; "": the content begins here.
             own: texts that open calls of the model's own format.
         """
+        if self._buffer.position < self._blank_until:
+            self._output.write(stop)
+            return
         is_own = False
         if own and self._envelopes.reads_whole:  # in a stream, the reader of envelopes looks for it
             is_own = yield from self._buffer.peek_text(*own)
         is_text = self._is_fenced or is_own
         if is_text or not (yield from self.read_envelopes(stop)):
             self._output.write(stop)
+            # What follows blank lines was looked for behind all of them.
+            most = None if self._envelopes.reads_whole else MAX_HELD
+            self._blank_until = self._buffer.position + self._buffer.count_blank_lines(most)
         if (yield from self._buffer.peek(self._sees_fence())):
             self._is_fenced = not self._is_fenced
 

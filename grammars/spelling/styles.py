@@ -70,7 +70,7 @@ def find_breaks(style: JsonStyle, level: int) -> Breaks:
     """Returns the texts between the parts of a list or object on this level. As in `json.dumps`,
     lines do not end with a space."""
     if not style.indent:
-        return Breaks("", style.item, "")
+        return Breaks("", style.item, "", loose=style.loose)
     item = style.item.rstrip()
     if level > style.level + EXACT_LEVELS:
         return Breaks("", item, "", loose=True)

@@ -14,12 +14,17 @@ from grammars.wire.format import Format
 from grammars.wire.nodes import (
     Hole,
     JsonArguments,
+    JsonStyle,
     KeywordArguments,
     Literal,
     Marker,
     Name,
     Node,
 )
+
+LOOSE = JsonStyle(loose=True)
+"""Models write JSON in these envelopes in one line, or indented. If a mask forbids the line break
+after a value, they lengthen the value, or add an argument."""
 
 
 class EnvelopeKind(StrEnum):
@@ -74,7 +79,7 @@ def write_json_call(name_key: str, arguments_key: str, *, encoded: bool = False)
         Marker(f'{{"{name_key}": "'),
         Name(),
         Literal(f'", "{arguments_key}": '),
-        JsonArguments(encoded=encoded),
+        JsonArguments(encoded=True) if encoded else JsonArguments(LOOSE),
         Literal("}"),
     )
 
@@ -84,15 +89,15 @@ def write_function_call(hole: Hole) -> Sequence[Node]:
     return (Marker("functions."), Name(), Literal("("), hole, Literal(")"))
 
 
-FUNCTION_OF_JSON = write_function_call(JsonArguments())
+FUNCTION_OF_JSON = write_function_call(JsonArguments(LOOSE))
 FUNCTION_OF_KEYWORDS = write_function_call(KeywordArguments())
-NAME_AND_JSON: Sequence[Node] = (Name(), Literal("\n"), JsonArguments())
+NAME_AND_JSON: Sequence[Node] = (Name(), Literal("\n"), JsonArguments(LOOSE))
 """A name behind a tag, and its arguments."""
 
 
 def write_tagged_call(before: str, after: str, closer: str) -> Sequence[Node]:
     """Returns the nodes of a call whose tag has the name, around JSON: `<function=NAME>{...}`."""
-    return (Marker(before), Name(), Literal(after), JsonArguments(), Literal(closer))
+    return (Marker(before), Name(), Literal(after), JsonArguments(LOOSE), Literal(closer))
 
 
 def wrap(wrappers: Sequence[Wrapper], call: Sequence[Node]) -> Format:

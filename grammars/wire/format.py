@@ -396,6 +396,12 @@ class Format:
         return next(node for node in self.call if isinstance(node, Hole))
 
     @property
+    def is_loose(self) -> bool:
+        """True if a mask lets the model choose the white space in and after JSON arguments."""
+        hole = self.hole
+        return isinstance(hole, JsonCall | JsonArguments) and hole.style.loose
+
+    @property
     def openings(self) -> Mapping[str, tuple[Node, ...]]:
         """The texts that open the first call, each with the nodes that follow it. These are the
         marker, that of several calls if it is another one, and the tag after the marker if there is

@@ -73,6 +73,7 @@ class JsonStyle:
         ascii: non-ASCII characters are escaped.
         indent: spaces per level, with each item on a separate line; 0: no indentation.
         level: the level of the value.
+        loose: a mask lets the model choose the white space between items and after keys.
         quotes: the accepted quotes of strings, the template's own first; Python writes both
             kinds.
         escapes: backslashes escape; if not, a string is raw text up to its quote.
@@ -86,6 +87,7 @@ class JsonStyle:
     ascii: bool = False
     indent: int = 0
     level: int = 0
+    loose: bool = False
     quotes: tuple[str, ...] = ('"',)
     escapes: bool = True
     bare_keys: bool = False

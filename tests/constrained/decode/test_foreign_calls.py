@@ -54,10 +54,10 @@ ODD_WORDS = (
 ODD = make_vocabulary(ODD_WORDS)
 
 
-def call(model: Model, envelopes: Any = "native", **options: Any) -> Reply:
+def call(model: Model, envelopes: Any = "native", *, tool: Any = WEATHER, **options: Any) -> Reply:
     """A reply; the stream of the same request says the same, and takes nothing back."""
-    reply = model.call(ASK, [WEATHER], envelopes=envelopes, **options)
-    stream = model.stream(ASK, [WEATHER], envelopes=envelopes, **options)
+    reply = model.call(ASK, [tool], envelopes=envelopes, **options)
+    stream = model.stream(ASK, [tool], envelopes=envelopes, **options)
     sent = [event for event in stream if not isinstance(event, CallRead)]
     content = "".join(event.text for event in sent if isinstance(event, ContentDelta))
     assert content.strip() == reply.content.strip()
@@ -308,6 +308,40 @@ def test_reasoning_comes_before(envelopes: Any) -> None:
     reply = call(lean(only, source=OPEN, turn=turn), envelopes)
     assert (reply.calls, reply.content) == ((), "Hi.")
     assert reply.reasoning.strip() == thought.strip()
+
+
+TRIP = tool(
+    "plan_trip",
+    {
+        "stops": {"type": "array", "items": {"type": "object", "additionalProperties": True}},
+        "days": {"type": "integer"},
+        "note": {"type": "string"},
+    },
+    required=["stops"],
+)
+STOPS = {"stops": [{"city": "Paris", "nights": 2}, {"city": "Rome"}], "days": 3, "note": ""}
+
+
+@pytest.mark.parametrize("vocabulary", [BYTES, ODD])
+@pytest.mark.parametrize("indent", [None, 1, 2, 4, "\t"])
+@pytest.mark.parametrize("separators", [None, (",", ":")])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_kept_call_has_the_white_space_of_the_model(
+    indent: Any, separators: Any, count: int, vocabulary: Vocabulary
+) -> None:
+    first: Any = {"name": "plan_trip", "arguments": STOPS}
+    second = {**STOPS, "days": 4}
+    written = json.dumps(first, indent=indent, separators=separators)
+    if count == 2:  # it begins as the mask says
+        rest = json.dumps(second, indent=indent, separators=separators)
+        space = "" if indent is None else "\n "
+        more = f'{{"name": "plan_trip", "arguments": {rest}{space}}}'
+        written = f"[{space}{written},{space}{more}{space}]"
+    text = f"```json\n{written}\n```"
+    reply = call(lean(Leaning(text), vocabulary=vocabulary), "kept", tool=TRIP)
+    assert reply.text == text
+    assert [made.arguments for made in reply.calls] == [STOPS, second][:count]
+    assert reply.envelopes == ("fence",)
 
 
 @BOTH
