@@ -119,7 +119,8 @@ class ForeignCalls:
         rest = self._rules.continue_in(format, start)
         assert rest.matcher is not None
         if not text and rest.matcher.fork().takes(state.tokens[count:]):
-            return Delivery(len(state.tokens)) if state.go_on(rest, found, start=count) else None
-        tokens = self._rules.encode(text)
-        is_cut = state.go_on_before(rest, found, count=count, tokens=tokens)
-        return Delivery(count) if is_cut else None
+            keep, then = len(state.tokens), ()
+        else:
+            keep, then = count, self._rules.encode(text)
+        goes_on = state.go_on(rest, found, start=count + len(then), keep=keep, then=then)
+        return Delivery(keep) if goes_on else None

@@ -344,10 +344,8 @@ class TurnState:
                 return False
         elif count + len(then) >= limit:
             return False
-        if not self.input.rewind(head.tokens):
+        if not self._forget_after(head):
             return False
-        self.discarded += len(self.tokens) - count
-        self._cut_to(head)
         self._spans = spans
         self.matcher = matcher
         self.reserve = reserve
@@ -363,79 +361,59 @@ class TurnState:
     def _make_reserve(self, turn: DecodeInput, limit: int) -> CompletionReserve | None:
         return None if turn.make_reserve is None else turn.make_reserve(limit)
 
-    def go_on(self, rest: DecodeInput, found: ForeignCall, *, start: int) -> bool:
+    def go_on(
+        self,
+        rest: DecodeInput,
+        found: ForeignCall,
+        *,
+        start: int,
+        keep: int,
+        then: Sequence[int] = (),
+    ) -> bool:
         """Continues the turn with another grammar, in the envelope of a call.
 
         Args:
             rest: the rest of the turn.
             found: the call.
             start: the number of tokens before `rest`; the grammar takes those after them.
+            keep: the number of tokens to keep.
+            then: those that come next, in place of the others.
 
         Returns:
-            False if too few tokens are left for the call. Then nothing has changed.
+            False if too few tokens are left for the call, or the model cannot forget tokens. Then
+            nothing has changed.
         """
         assert rest.matcher is not None
-        span = _Span(rest, rest.matcher, start=start, since=len(self.tokens))
-        matcher = span.matcher.fork()
-        for token in self.tokens[start:]:
+        matcher = rest.matcher.fork()
+        for token in self.tokens[start:keep]:
             matcher.commit(token)
-        text = self.vocabulary.text(self.tokens[start:])
-        progress = TurnProgress(matcher, len(self.tokens), text)
-        reserve = self._make_reserve(rest, self.limit)
-        if reserve is not None and not _fits(reserve, progress, self.limit):
-            return False
-        if self.has_unwritten and not self.input.rewind(self.tokens):
-            return False
-        self.drop_unwritten()
-        self._enter(span, found, matcher=matcher, reserve=reserve)
-        return True
-
-    def go_on_before(
-        self, rest: DecodeInput, found: ForeignCall, *, count: int, tokens: Sequence[int]
-    ) -> bool:
-        """Like `go_on`, but replaces the last tokens, which have the beginning of the arguments.
-
-        Args:
-            rest: the rest of the turn.
-            found: the call.
-            count: the number of tokens to keep.
-            tokens: those that come next, before `rest`.
-        """
-        assert rest.matcher is not None
-        start = count + len(tokens)
-        limit = self._find_limit(count)
+        count = keep + len(then)
+        limit = self._find_limit(keep)
         reserve = self._make_reserve(rest, limit)
-        progress = TurnProgress(rest.matcher, start, b"")
-        if reserve is not None and not _fits(reserve, progress, limit):
+        text = self.vocabulary.text(self.tokens[start:keep])
+        if reserve is not None and not _fits(reserve, TurnProgress(matcher, count, text), limit):
             return False
-        head = self.transcript.cut(count)
-        if not self.input.rewind(head.tokens):
+        if (keep < self.count) and not self._forget_after(self.transcript.cut(keep)):
             return False
-        self.discarded += len(self.tokens) - count
-        self._cut_to(head)
         self.limit = limit
-        for token in tokens:
+        for token in then:
             self.take(token, SAID)
             self.write_next()
-        span = _Span(rest, rest.matcher, start=start, since=start)
-        self._enter(span, found, matcher=rest.matcher.fork(), reserve=reserve)
+        self._spans.append(_Span(rest, rest.matcher, start=start, since=count))
+        self.matcher = matcher
+        self.reserve = reserve
+        self.send(self.transcript.go_on(found, start=start, drops_rest=start == count))
         self._recall()
         return True
 
-    def _enter(
-        self,
-        span: _Span,
-        found: ForeignCall,
-        *,
-        matcher: Matcher,
-        reserve: CompletionReserve | None,
-    ) -> None:
-        """Makes a span count from now on."""
-        self._spans.append(span)
-        self.matcher = matcher
-        self.reserve = reserve
-        is_before = span.start == len(self.tokens)
-        self.send(self.transcript.go_on(found, start=span.start, drops_rest=is_before))
+    def _forget_after(self, head: Transcript) -> bool:
+        """Cuts the turn to this head of its transcript; returns False if the model cannot forget
+        the tokens after it."""
+        if not self.input.rewind(head.tokens):
+            return False
+        self.discarded += len(self.tokens) - len(head.tokens)
+        self._cut_to(head)
+        return True
 
     def _recall(self) -> None:
         """Tells the sampler which tokens its penalties count: the prompt and the turn."""
