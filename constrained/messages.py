@@ -122,43 +122,6 @@ def read_call_ids(messages: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     return frozenset(id for id in ids if isinstance(id, str))
 
 
-def gather_system_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Moves the text of all system messages into the first message, for templates that accept them
-    only there.
-
-    Args:
-        messages: in normal form; they are not changed. If a system message has parts other than
-            text, the messages stay as they are.
-    """
-    said: list[str] = []
-    rest: list[dict[str, Any]] = []
-    for message in messages:
-        if message["role"] != "system":
-            rest.append(dict(message))
-            continue
-        text = join_text_parts(message["content"])
-        if not isinstance(text, str):
-            return list(map(dict, messages))
-        said.append(text)
-    if not said:
-        return rest
-    return [{"role": "system", "content": "\n\n".join(filter(None, said))}, *rest]
-
-
-def part_calls(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Moves calls of a message with content to a separate message after it."""
-    parted: list[dict[str, Any]] = []
-    for message in messages:
-        calls = message.get("tool_calls")
-        if not calls or not message["content"]:
-            parted.append(message)
-            continue
-        content = {key: value for key, value in message.items() if key != "tool_calls"}
-        parted.append(content)
-        parted.append({"role": message["role"], "content": None, "tool_calls": calls})
-    return parted
-
-
 def write_messages(
     messages: list[dict[str, Any]],
     *,

@@ -15,6 +15,7 @@ from constrained.decode.filters.events import StreamEvent
 from constrained.decode.request import Finish, Generation, RemoteNote, Usage
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
+from constrained.template.conversation_forms import ConversationForm
 from constrained.tools.offer import Refusal
 from constrained.trace.confidence import measure_call_probability, measure_confidence
 from constrained.trace.turn_trace import TurnTrace, make_trace, write_confidence
@@ -65,6 +66,8 @@ class Reply:
         parsed: the value of the JSON answer that `response_format` asks for, prefill included; None
             if the reply has calls.
         refused: the tools that were dropped because their schemas cannot be enforced.
+        message_forms: in which messages are in the prompt, since the chat template loses, moves or
+            refuses them as they are.
         stop_sequence: the stop text that ended the turn, or None. `text` includes it.
         logprobs: the sampled tokens and their probabilities, up to the stop text; empty without
             the option `logprobs`.
@@ -96,6 +99,7 @@ class Reply:
     text: str
     parsed: Json = None
     refused: tuple[Refusal, ...] = ()
+    message_forms: tuple[ConversationForm, ...] = ()
     stop_sequence: str | None = None
     logprobs: tuple[TokenDrawn, ...] = ()
     barred_calls: tuple[ToolCall, ...] = ()
@@ -147,6 +151,7 @@ class Reply:
             "tool_calls": [_show(call) for call in self.calls],
             "unfinished": self.unfinished,
             "refused_tools": [refusal.to_json() for refusal in self.refused],
+            "message_forms": list(self.message_forms),
             "stop_sequence": self.stop_sequence,
             "logprobs": [one.to_json() for one in self.logprobs],
             "envelopes": list(self.envelopes),
@@ -216,6 +221,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         text=turn.prefill.strip(generation.text),
         parsed=_parse(read, generation, turn),
         refused=turn.refused,
+        message_forms=turn.prompt.forms,
         stop_sequence=generation.stopped,
         logprobs=generation.logprobs,
         barred_calls=generation.barred_calls,

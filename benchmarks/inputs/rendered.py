@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.format_selection.selection import SelectedFormat
@@ -85,6 +85,7 @@ def find_start(teaching: SelectedFormat, **kwargs: Any) -> State | None:
 
 def render_turns(teaching: SelectedFormat) -> Iterator[Rendered]:
     """Yields the turns as this template writes them; without what it refuses."""
+    teaching = replace(teaching, template=teaching.template.without_forms())
     state, end = find_start(teaching), _find_end(teaching)
     for kind, message in TURNS.items():
         if state is None or (kind == "two calls" and teaching.format.single):

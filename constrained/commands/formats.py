@@ -84,17 +84,23 @@ def _show(format: "Format") -> str:
 def _run_detect(options: argparse.Namespace) -> int:
     from grammars.format_text import dump_format
 
-    found = _detect_in(options.source, options.special_tokens)
+    template, special = _read_template(options.source, options.special_tokens)
+    found = _detect(template, special)
+    forms = _find_message_forms(template, special)
     written = dump_format(found.format)
     if options.save:
         Path(options.save).write_text(written, encoding="utf-8")
     if options.json:
         rows = list(map(asdict, found.evidence))
         format = json.loads(written)
-        print_json({"origin": found.origin, "format": format, "evidence": rows})
+        print_json(
+            {"origin": found.origin, "format": format, "evidence": rows, "message_forms": forms}
+        )
         return 0
     name, shown = _show(found.format).split("\n", 1)
     print_text(f"{name}: {found.origin}\n{shown}")
+    for form, kinds in forms.items():
+        print_text(f"  messages: {form} ({'; '.join(kinds)})")
     if options.verbose:
         print_text(written)
         for row in found.evidence:
@@ -120,33 +126,52 @@ def _summarise(evidence: "Iterable[Evidence]") -> Iterator[str]:
             yield f"{of_it[0]}: {conclusion}"
 
 
-def _detect_in(path: str, special_tokens: Sequence[str] | None) -> "Detection":
-    """Detects the format of a template, or of a GGUF file with its vocabulary."""
+def _find_message_forms(
+    template: "ChatTemplate", special: frozenset[str] | None
+) -> dict[str, list[str]]:
+    """Returns the forms in which messages are written, or why they are not, each with the kinds of
+    conversations."""
+    from constrained.format_selection.selection import select_format
+    from constrained.template.arrival_probes import Fate, probe_arrivals
+
+    forms = defaultdict[str, list[str]](list)
+    for arrival in probe_arrivals(select_format(template, special_tokens=special).template):
+        for form in arrival.forms:
+            forms[form.value].append(arrival.kind)
+        if arrival.fate in (Fate.LOST, Fate.REFUSED):
+            forms[f"{arrival.fate}: {arrival.reason}"].append(arrival.kind)
+    return forms
+
+
+def _read_template(
+    path: str, special_tokens: Sequence[str] | None
+) -> "tuple[ChatTemplate, frozenset[str] | None]":
+    """Reads a template, or that of a GGUF file; returns it with the texts of special tokens, if
+    they are known."""
     from constrained.template.chat_template import ChatTemplate
 
     name = Path(path).name
     if not _is_gguf(path):
         source = read_text(path, "TEMPLATE_OR_GGUF")
         template = ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=name)
-        return _detect(template, special_tokens)
+        return template, None if special_tokens is None else frozenset(special_tokens)
     from constrained.engine.header import choose_template
     from constrained.engine.llama_files import read_header
 
     header = read_header(path)
     source = choose_template(header.chat_templates, with_tools=True)
     tokens = {"bos_token": header.bos_text, "eos_token": header.eos_text}
-    special = [*header.vocabulary.named.values(), *(special_tokens or ())]
-    return _detect(ChatTemplate(source, **tokens, name=name), special)
+    special = frozenset((*header.vocabulary.named.values(), *(special_tokens or ())))
+    return ChatTemplate(source, **tokens, name=name), special
 
 
-def _detect(template: "ChatTemplate", special_tokens: Sequence[str] | None) -> "Detection":
+def _detect(template: "ChatTemplate", special: frozenset[str] | None) -> "Detection":
     """Detects the format; where the template teaches none, it is the one that `load` uses."""
     from constrained.format_selection.selection import detect_shown, select_format
     from grammars.errors import DetectError
     from grammars.infer.detect import Detection
     from grammars.infer.probes import Evidence
 
-    special = None if special_tokens is None else frozenset(special_tokens)
     try:
         return detect_shown(template, special)
     except DetectError:

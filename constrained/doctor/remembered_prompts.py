@@ -19,6 +19,11 @@ class RememberedPrompts(ChatTemplate):
         self._known: dict[str, str | TemplateError] | None = {}  # None: no cache
         super().__init__(source, **tokens)
 
+    def with_forms(self) -> Self:
+        other = super().with_forms()
+        other._known = None if self._known is None else {}
+        return other
+
     def compiled_as(self, template: jinja2.Template) -> Self:
         other = super().compiled_as(template)
         other._known = None  # a traced render must run, since a cached prompt leaves no trace

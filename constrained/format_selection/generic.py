@@ -9,18 +9,17 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import takewhile
-from typing import Any
+from typing import Any, Self
 
 from constrained.errors import TemplateError
 from constrained.messages import (
     REASONING_NAMES,
-    gather_system_messages,
     is_text_parts,
     normalise,
 )
 from constrained.template.chat_template import ChatTemplate
+from constrained.template.form_finder import FormFinder
 from grammars.errors import RenderError, ToolError
 from grammars.render import join_before, render
 from grammars.turn import State, ToolCall, Turn
@@ -154,6 +153,7 @@ class GenericTemplate(ChatTemplate):
         self.format = replace(format, head="")  # the template writes that
         self._abilities = abilities or Abilities()
         self._instructions = instructions
+        self._finder = FormFinder(self._render_in_order)  # instructions have to arrive
 
     def render(
         self,
@@ -184,19 +184,17 @@ class GenericTemplate(ChatTemplate):
             )
         with self.failures():
             instructions = self._instruct(tools) if tools else ""
-        if not self._has_system_role:
-            plain = _put_into_user_message(plain, instructions)
-        elif instructions:
+        if instructions:
             plain = _put_into_system_message(plain, instructions)
-        # Some templates write only one system message, or none after a user message.
-        for conversation in (plain, gather_system_messages(plain)):
-            text = super().render(
-                conversation, None, add_generation_prompt=add_generation_prompt, **kwargs
-            )
-            if not instructions or instructions.splitlines()[0] in text:
-                return text
-        hint = "Leave out system messages after the first, or use another template"
+        text = super().render(plain, None, add_generation_prompt=add_generation_prompt, **kwargs)
+        if not instructions or instructions.splitlines()[0] in text:
+            return text
+        hint = "Use another template"
         raise TemplateError(f"{self.name} drops the description of the tools", hint=hint)
+
+    def without_forms(self) -> Self:
+        """Returns this template: its instructions have to arrive."""
+        return self
 
     @property
     def writes_results(self) -> bool:
@@ -209,15 +207,6 @@ class GenericTemplate(ChatTemplate):
         if self._abilities.tools:
             return ()
         return tuple(dict.fromkeys(_TAG.findall(self._instructions.text)))
-
-    @cached_property
-    def _has_system_role(self) -> bool:
-        """True if the template writes a system message; some refuse it, others drop it."""
-        messages = [{"role": "system", "content": _PROBE}, {"role": "user", "content": "Hello"}]
-        try:
-            return _PROBE in super().render(messages)
-        except TemplateError:
-            return False
 
     def _instruct(self, tools: Sequence[Mapping[str, Any]]) -> str:
         return self._instructions.write(tools, self.format, writes_results=self._abilities.results)
@@ -379,18 +368,6 @@ def _put_into_system_message(messages: list[Message], instructions: str) -> list
     texts = [read_content(message, f"/messages/{i}") for i, message in enumerate(head)]
     content = "\n\n".join(filter(None, [*texts, instructions]))
     return [{"role": "system", "content": content}, *messages[len(head) :]]
-
-
-def _put_into_user_message(messages: list[Message], instructions: str) -> list[Message]:
-    """Moves system messages at the beginning, and the instructions, to the first user message."""
-    head, *rest = _put_into_system_message(messages, instructions)
-    if not head["content"]:
-        return messages
-    for i, message in enumerate(rest):
-        if message["role"] == "user":
-            rest[i] = message | {"content": _prepend(head["content"] + "\n", message["content"])}
-            return rest
-    return [{"role": "user", "content": head["content"]}, *rest]
 
 
 def _prepend(text: str, content: Any) -> Any:

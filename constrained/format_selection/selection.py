@@ -112,7 +112,9 @@ def select_format(
     teacher = selected.template
     tool_tags = teacher.tool_tags if isinstance(teacher, GenericTemplate) else ()
     result_tags = RESULT_STEMS if _writes_results(teacher) else find_facts(template).result_tags
-    return replace(selected, tool_tags=tool_tags, result_tags=result_tags)
+    return replace(
+        selected, template=teacher.with_forms(), tool_tags=tool_tags, result_tags=result_tags
+    )
 
 
 def _writes_results(template: ChatTemplate) -> bool:

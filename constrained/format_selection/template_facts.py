@@ -32,7 +32,7 @@ class TemplateFacts:
     """
 
     def __init__(self, template: ChatTemplate):
-        self._template = template
+        self._template = template.without_forms()
 
     def measure(self) -> int:
         """Returns the estimated size of the facts and the template in bytes."""
@@ -42,7 +42,7 @@ class TemplateFacts:
     def detection(self) -> Detection | DetectError:
         """The wire format, or why none is known."""
         try:
-            return detect(self._template.without_parting().render)
+            return detect(self._template.render)
         except DetectError as e:
             # The error is kept for long, so without its traceback, which holds frames.
             return DetectError(e.message, where=e.where, hint=e.hint)

@@ -12,6 +12,7 @@ from constrained.errors import RequestError, check_count
 from constrained.format_selection.selection import SelectedFormat
 from constrained.job import Job, Recall
 from constrained.messages import copy_json, normalise
+from constrained.prompt.arrival import check_arrival
 from constrained.prompt.cache_breakpoints import (
     NO_BREAKPOINTS,
     CacheBreakpoints,
@@ -29,7 +30,8 @@ from constrained.prompt.turn_cache import (
     digest,
     writes_ids,
 )
-from constrained.prompt.unread_messages import check_roles_are_read
+from constrained.template.conversation_forms import ConversationForm
+from constrained.template.form_finder import note_forms
 from constrained.template.special_tokens import Prompt, render_prompt
 from constrained.tools.shapes import as_openai
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -74,6 +76,7 @@ class ComposedPrompt:
         reuse: the tokens that are reused from that cache.
         breakpoints: positions up to which other prompts are likely to share the tokens.
         closed: the text without the generation prompt; None: the prompt has none.
+        forms: in which messages are written, since the template loses or refuses them as they are.
     """
 
     rendered: Prompt
@@ -83,6 +86,7 @@ class ComposedPrompt:
     reuse: Reuse = field(default_factory=Reuse)
     breakpoints: CacheBreakpoints = NO_BREAKPOINTS
     closed: str | None = None
+    forms: tuple[ConversationForm, ...] = ()
 
     @property
     def text(self) -> str:
@@ -171,7 +175,7 @@ class Prompts:
             selected: the format, and the template that teaches it.
 
         Raises:
-            TemplateError: the template refuses the messages, or ignores one because of its role.
+            TemplateError: the template refuses the messages, or one of them is not in the prompt.
             RequestError: the text has a lone surrogate.
             ContextError: the prompt is far too long for the context. If it is only a little too
                 long, it is refused later, when a turn is generated, so that its tokens can be
@@ -185,11 +189,10 @@ class Prompts:
             scope=job.grammar_scope,
         )
         history = self._recall(job, context)
-        opened = context.write(history.messages)
+        with note_forms() as forms:
+            opened = context.write(history.messages)
         check_text(opened.text, self._vocabulary, self._context_length)
-        check_roles_are_read(
-            history.messages, opened.text, lambda messages: context.write(messages).text
-        )
+        check_arrival(history.messages, opened.text, lambda messages: context.write(messages).text)
         # The two renderings differ by the generation prompt, which determines the start state.
         closed = context.write(history.messages, opened=False)
         tokens, reuse = self._encode(opened, context, history, recall=Recall(job.recall))
@@ -219,6 +222,7 @@ class Prompts:
                 closed=tokenized.count_closed(closed.text),
             ),
             closed=closed.text,
+            forms=tuple(sorted(forms)),
         )
 
     def compose_raw(self, prompt: str | Sequence[int]) -> ComposedPrompt:

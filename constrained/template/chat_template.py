@@ -3,12 +3,12 @@
 import itertools
 import json
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from copy import copy
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self, TypeVar
 
 import jinja2
@@ -20,23 +20,21 @@ from jinja2.parser import Parser
 from constrained.errors import AbandonedError, TemplateError
 from constrained.messages import (
     copy_json,
-    gather_system_messages,
     is_silent,
     is_text_parts,
     normalise,
-    part_calls,
     read_reasoning,
     write_messages,
 )
+from constrained.template.conversation_forms import FOR_REFUSALS, Forms, list_choices, write
+from constrained.template.form_finder import FormFinder
 from constrained.template.sandbox import CountingEnvironment, find_variables, sum_numbers
 from constrained.template.simplify import simplify_tools
 from constrained.template.work_limits import TemplateLimitError, limit_work, spend_text
 from grammars.byte_cache import MIB, keep_results
 
 _PROBE = "PROBE-OF-A-TEXT"
-_PROBE_ANSWER = "PROBE-OF-AN-ANSWER"
 _PROBE_USER: dict[str, Any] = {"role": "user", "content": _PROBE}
-_EMPTY_SYSTEM: dict[str, Any] = {"role": "system", "content": ""}
 _PROBE_ARGUMENTS = {"probe_key": "probe value"}
 _PROBE_CALL = {
     "role": "assistant",
@@ -267,6 +265,7 @@ class ChatTemplate:
             compiled = _compile(source)
         self.tree, self.variables = compiled.tree, compiled.variables
         self._template, self._bytes = compiled.template, compiled.bytes
+        self._finder: FormFinder | None = None
         self._refused: dict[tuple[tuple[str, bool | str], ...], bool] = {}
         # firefunction-v2 reads both, and llama.cpp provides them. In a template that does not read
         # `datetime`, `functions` is something other than the text of the tools.
@@ -276,11 +275,18 @@ class ChatTemplate:
         """Returns the estimated size of the compiled template in bytes."""
         return self._bytes
 
-    def without_parting(self) -> Self:
-        """Returns this template with calls beside content left in place, even if it loses them: to
-        infer how it writes turns."""
+    def with_forms(self) -> Self:
+        """Returns this template, which writes all messages of a conversation: those that it loses,
+        moves or refuses as they are get another form, see `conversation_forms`."""
         other = copy(self)
-        other._loses_calls = False
+        other._finder = FormFinder(self._render_in_order)
+        return other
+
+    def without_forms(self) -> Self:
+        """Returns this template as it is by itself, to learn how it writes turns. Only what it
+        refuses gets another form."""
+        other = copy(self)
+        other._finder = None
         return other
 
     def compiled_as(self, template: jinja2.Template) -> Self:
@@ -306,14 +312,11 @@ class ChatTemplate:
         - parts of text joined to one text, then as parts;
         - reasoning under all names that transformers uses, then under that of the client;
         - for an assistant message without content and calls, the content "", then a space;
-        - tools as they are, then as `simplify_tools` writes them. None and [] both mean no tools;
-        - system messages in their places, then all their texts in the first message.
+        - tools as they are, then as `simplify_tools` writes them. None and [] both mean no tools.
 
-        If the template writes the calls of a message only without content, calls beside content
-        become a separate message. If it expects the tools in another variable than `tools`, they go
-        there.
-
-        A template that refuses every conversation without a system message gets an empty one.
+        If it refuses a conversation, it gets an empty system message or one of the user, or all
+        system messages as one; see also `with_forms`. If it expects the tools in another variable
+        than `tools`, they go there.
 
         Args:
             messages: in OpenAI form, see `normalise`.
@@ -358,34 +361,41 @@ class ChatTemplate:
         check_kwargs(kwargs)
         with self.failures():
             normal = normalise(messages)
-        if self._needs_parting(normal):
-            normal = part_calls(normal)
+        render = partial(self._render_in_order, tools=tools, kwargs=kwargs)
+        if self._finder is None:
+            return self._render_refused(normal, partial(render, opened=add_generation_prompt))
+        forms = self._finder.find(normal, tools, kwargs)
+        text = render(write(normal, forms), opened=add_generation_prompt)
+        is_turn_of_model = add_generation_prompt and normal[-1]["role"] != "assistant"
+        return self._finder.open_turn(text, kwargs) if is_turn_of_model else text
+
+    def _render_refused(
+        self, messages: list[dict[str, Any]], render: Callable[[list[dict[str, Any]]], str]
+    ) -> str:
+        """Renders messages as they are, or in the first form that the template does not refuse."""
         try:
-            return self._render_in_order(normal, tools, kwargs, add_generation_prompt)
+            return render(messages)
         except TemplateLimitError:  # another form would need as many steps
             raise
         except TemplateError as refusal:
-            # Qwen3.5 refuses system messages after the first; some clients send them.
-            gathered = gather_system_messages(normal)
-            if gathered == normal:
-                raise
-            try:
-                return self._render_in_order(gathered, tools, kwargs, add_generation_prompt)
-            except TemplateError:
-                raise refusal from None
+            for forms in list_choices(messages, FOR_REFUSALS):
+                with suppress(TemplateError):
+                    return render(write(messages, forms))
+            raise refusal
 
     def _render_in_order(
         self,
         normal: list[dict[str, Any]],
+        *,
         tools: Sequence[Mapping[str, Any]] | None,
         kwargs: Mapping[str, Any],
-        add_generation_prompt: bool,
+        opened: bool,
     ) -> str:
         """Renders messages in normal form without changing their order."""
         errors: list[TemplateError] = []
         for offer in self._offers(tools):
             for form in self._forms(normal, offer):
-                given = {"tools": form.tools, "add_generation_prompt": add_generation_prompt}
+                given = {"tools": form.tools, "add_generation_prompt": opened}
                 try:
                     with self.failures():
                         variables = copy_json(
@@ -404,9 +414,6 @@ class ChatTemplate:
                     raise
                 except TemplateError as error:
                     errors.append(error)
-        if (not normal or normal[0]["role"] != "system") and self._head:
-            whole = [*self._head, *normal]
-            return self._render_in_order(whole, tools, kwargs, add_generation_prompt)
         raise errors[0]
 
     def _forms(self, normal: list[dict[str, Any]], offer: list[Any]) -> Iterator[_Form]:
@@ -460,8 +467,8 @@ class ChatTemplate:
         """
         if not _tests_content_for_none(self.tree):
             return ("",)
-        missing = self._write_probe([*self._head, _PROBE_USER, _PROBE_CALL], empty=None)
-        blank = self._write_probe([*self._head, _PROBE_USER, _PROBE_CALL])
+        missing = self._write_probe([_PROBE_USER, _PROBE_CALL], empty=None)
+        blank = self._write_probe([_PROBE_USER, _PROBE_CALL])
         is_word = any(missing.replace(word, "", 1) == blank != missing for word in _WORDS_OF_NONE)
         return ("", None) if is_word else (None, "")
 
@@ -469,12 +476,15 @@ class ChatTemplate:
         """Renders a conversation in one form; "": the template fails.
 
         Args:
-            messages: the conversation.
+            messages: a question, and what follows it.
             empty: the content of a message that only calls a tool.
         """
+        return self._write_one_form(write(normalise(messages), self._head), empty=empty)
+
+    def _write_one_form(self, messages: list[dict[str, Any]], *, empty: str | None = "") -> str:
         variables = {**self._extras(None, {}), "tools": None, "add_generation_prompt": False}
         written = write_messages(
-            normalise(messages), empty=empty, as_text=False, joined=False, named=False, blank=""
+            messages, empty=empty, as_text=False, joined=False, named=False, blank=""
         )
         try:
             with self.failures():
@@ -483,20 +493,19 @@ class ChatTemplate:
             return ""
 
     @cached_property
-    def _head(self) -> tuple[dict[str, Any], ...]:
-        """What to put before a conversation without a system message: an empty one, if the template
-        refuses a conversation without it."""
-        if self._write_probe([_PROBE_USER]):
-            return ()
-        is_written = _PROBE in self._write_probe([_EMPTY_SYSTEM, _PROBE_USER])
-        return (_EMPTY_SYSTEM,) if is_written else ()
+    def _head(self) -> Forms:
+        """The forms in which the template takes a question alone."""
+        for forms in ((), *list_choices([_PROBE_USER], FOR_REFUSALS)):
+            if _PROBE in self._write_one_form(write([_PROBE_USER], forms)):
+                return forms
+        return ()
 
     @cached_property
     def _argument_forms(self) -> tuple[bool, bool]:
         """Whether to pass arguments as JSON text, in the order to try. Objects come first, unless
         the template writes them in Python's syntax, as that of Phi-4-mini does."""
         is_python = str(_PROBE_ARGUMENTS) in self._write_probe(
-            [*self._head, _PROBE_USER, _PROBE_CALL], empty=self._empty[0]
+            [_PROBE_USER, _PROBE_CALL], empty=self._empty[0]
         )
         return is_python, not is_python
 
@@ -522,7 +531,9 @@ class ChatTemplate:
         where JSON is meant."""
         given = _tojson([_PROBE_TOOL], indent=2) if as_text else [_PROBE_TOOL]
         try:
-            text = self._render_in_order([_PROBE_USER], None, {name: given}, False)
+            text = self._render_in_order(
+                [_PROBE_USER], tools=None, kwargs={name: given}, opened=False
+            )
         except TemplateError:
             return False
         is_code = str(given) in text and not as_text
@@ -537,24 +548,6 @@ class ChatTemplate:
             if name not in kwargs:
                 return name, as_text
         return None
-
-    def _needs_parting(self, normal: list[dict[str, Any]]) -> bool:
-        """Returns whether the template would lose calls of these messages, because their messages
-        have content."""
-        return part_calls(normal) != normal and self._loses_calls
-
-    @cached_property
-    def _loses_calls(self) -> bool:
-        """True if the template writes no calls of a message with content, but those of one after
-        it: Phi-4-mini writes either."""
-        both = [_PROBE_USER, {**_PROBE_CALL, "content": _PROBE_ANSWER}]
-        try:
-            whole = self._render_in_order(normalise(both), None, {}, False)
-            apart = self._render_in_order(part_calls(normalise(both)), None, {}, False)
-        except TemplateError:
-            return False
-        calls = str(_PROBE_ARGUMENTS["probe_key"])
-        return calls not in whole and calls in apart and _PROBE_ANSWER in apart
 
     def _extras(self, tools: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         variables: dict[str, Any] = {"documents": None, **self.tokens}

@@ -80,6 +80,9 @@ class CompiledRequest:
             headers["X-Skipped-Tools"] = _as_header(", ".join(types))
         if self.ignored_fields:
             headers["X-Ignored-Fields"] = _as_header(", ".join(self.ignored_fields))
+        if turn.prompt.forms:
+            names = [form.name.lower() for form in turn.prompt.forms]
+            headers["X-Message-Forms"] = ", ".join(names)
         if self.request.normalised:
             headers["X-Normalised"] = str(self.request.normalised)
         if self.reasoning.ignored:
@@ -100,6 +103,8 @@ class CompiledRequest:
             notes["skipped_tools"] = skipped
         if self.ignored_fields:
             notes["ignored_fields"] = self.ignored_fields
+        if self.turn.prompt.forms:
+            notes["message_forms"] = [form.value for form in self.turn.prompt.forms]
         if self.request.repeated_calls:
             repeated = [{"name": name, "count": n} for name, n in self.request.repeated_calls]
             notes["repeated_calls"] = repeated

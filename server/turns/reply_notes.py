@@ -103,6 +103,9 @@ class ReplyNotes(TypedDict):
     skipped_tools: NotRequired[list[LeftOutTool]]
     ignored_fields: NotRequired[list[str]]
     """Fields of the request that the server does not know."""
+    message_forms: NotRequired[list[str]]
+    """In which forms messages are in the prompt, since the chat template loses, moves or refuses
+    them as they are."""
     repeated_calls: NotRequired[list[RepeatedCall]]
     ended_values: NotRequired[list[EndedValueNote]]
     envelopes: NotRequired[list[EnvelopeNote]]

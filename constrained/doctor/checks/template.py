@@ -14,13 +14,16 @@ from constrained.doctor.subject import QUESTION, Subject
 from constrained.doctor.triggers import Trigger, find_triggers
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.errors import TemplateError
+from constrained.template.arrival_probes import Arrival, Fate, probe_arrivals
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.clauses import shorten
+from constrained.template.conversation_forms import ConversationForm
 from constrained.template.work_limits import TemplateLimitError
 
 _SYSTEM, _ANSWER, _AGAIN = "PROBE-SYSTEM", "PROBE-ANSWER", "PROBE-AGAIN"
 _VALUE, _OTHER, _RESULT, _THOUGHT = "Probeville", "Probetown", "PROBE-RESULT", "PROBE-THOUGHT"
 _INSTEAD = "This project writes it into the prompt itself; other servers do not"
+_IN_FORM = "This project writes it in another form; other servers do not"
 _ANOTHER = "Use the template of the model's repository (--chat-template-file)"
 _ASKED = say("user", QUESTION)
 _CALLS = (make_call("get_weather", 1, city=_VALUE), make_call("get_time", 2, city=_OTHER))
@@ -69,7 +72,7 @@ _PROBES = (
         "system messages",
         (say("system", _SYSTEM), _ASKED),
         (_SYSTEM, QUESTION),
-        remedy="Put the system message into the first user message",
+        remedy=_IN_FORM,
     ),
     _DropProbe(
         "earlier turns",
@@ -90,7 +93,7 @@ _PROBES = (
         ),
         (_VALUE, _OTHER),
         TOOLS,
-        remedy="Ask for one call per turn (parallel_tool_calls: false)",
+        remedy=_IN_FORM,
         needs="tool calls",
     ),
     _DropProbe("results of tools", _LOOP, (_RESULT,), TOOLS),
@@ -148,6 +151,7 @@ def check_template(subject: Subject) -> Iterator[Verdict]:
         if verdict.level > Level.OK:
             dropped.append(probe.what)
         yield verdict
+    yield from _judge_arrivals(probe_arrivals(subject.selected.template))
     yield from map(_judge_trigger, find_triggers(parsed))
     yield from compare_known(parsed.source)
 
@@ -162,6 +166,21 @@ def _judge_plain(text: str | TemplateError | None) -> Verdict | None:
     if isinstance(text.__cause__, SecurityError) or isinstance(text, TemplateLimitError):
         what = "it is broken or hostile"
     return Verdict(Level.FAILURE, f"{what}: {text.message}", text.hint or _ANOTHER)
+
+
+def _judge_arrivals(arrivals: Sequence[Arrival]) -> Iterator[Verdict]:
+    """Yields a verdict for each form that the template needs, and for each kind of conversation
+    that does not arrive."""
+    needed: dict[ConversationForm, list[str]] = {}
+    for arrival in arrivals:
+        if arrival.fate in (Fate.LOST, Fate.REFUSED):
+            text = f"{arrival.kind}: {arrival.fate}: {arrival.reason}"
+            yield Verdict(Level.WARNING, text, "Such requests are refused")
+        for form in arrival.forms:
+            needed.setdefault(form, []).append(arrival.kind)
+    for form, kinds in needed.items():
+        text = f"it does not write all conversations as they are, so {form} ({'; '.join(kinds)})"
+        yield Verdict(Level.NOTE, text, facts={"form": form.name.lower(), "conversations": kinds})
 
 
 def _judge_trigger(trigger: Trigger) -> Verdict:

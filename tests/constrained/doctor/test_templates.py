@@ -87,7 +87,7 @@ def test_what_is_refused_is_told_in_the_words_of_the_template():
     verdicts = check_template(make_subject(source))
     (refused,) = (verdict for verdict in verdicts if verdict.level is Level.WARNING)
     assert "no system role" in refused.text
-    assert refused.remedy == "Put the system message into the first user message"
+    assert refused.remedy == "This project writes it in another form; other servers do not"
 
 
 def test_words_in_messages_that_change_the_prompt_are_named():

@@ -77,7 +77,7 @@ def test_a_real_template(row: dict[str, Any]) -> None:
         assert row["error"] in info.value.message
     else:
         expected = {key: value for key, value in row.items() if key != "template"}
-        found = infer(template.without_parting().render).format
+        found = infer(template.without_forms().render).format
         assert sketch(found) == expected
         assert load_format(dump_format(found)) == found
 

@@ -1,0 +1,84 @@
+"""Whether every message of a conversation is in the prompt, in its order.
+
+    python -m benchmarks.arrival [PATH ...] [--details]
+
+PATHs are folders of chat templates, or JSON Lines files with a field "template"; without one, the
+templates of llama.cpp. Each template gets 22 conversations that clients send, with a word of its
+own in each message. Columns: conversations whose words are all there in order (a result may follow
+its call directly); moved, all there in
+another order; lost, a word is missing; refused, an error. --details names the rows of the last
+three, with the error.
+"""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from constrained.compile.compiler import Compiler
+from constrained.embedded import PATH
+from constrained.job import Job
+from constrained.replay.replay_context import read_context
+from constrained.template.arrival_probes import CONVERSATIONS, Fate, Message, choose_tools, judge
+from constrained.template.chat_template import ChatTemplate
+from examples.random_model.sources import models_directory
+from grammars.errors import Error
+
+
+def try_conversation(compiler: Compiler, messages: Sequence[Message]) -> tuple[Fate, str]:
+    """Returns what becomes of a conversation, and the error or the words."""
+    try:
+        prompt = compiler.compile(Job(messages, choose_tools(messages) or ())).prompt.text
+    except Error as error:
+        return Fate.REFUSED, str(error)
+    return judge(messages, prompt)
+
+
+def read_sources(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    """Yields the names and the sources of the templates, each source once."""
+    known = set[str]()
+    for path in paths:
+        if path.is_dir():
+            for file in sorted(path.glob("*.jinja")):
+                yield file.stem, file.read_text(encoding="utf-8")
+            continue
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            if "template" in row and row["template"] not in known:
+                known.add(row["template"])
+                yield row.get("name", path.stem), row["template"]
+
+
+def main() -> None:
+    """Prints a row for each conversation."""
+    parser = argparse.ArgumentParser(description="Whether every message is in the prompt.")
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
+    parser.add_argument("--details", action="store_true", help="name what is not in order")
+    options = parser.parse_args()
+    vocabulary = read_context({"model": str(PATH)}).vocabulary
+    counts: dict[str, Counter[Fate]] = {name: Counter() for name in CONVERSATIONS}
+    details: list[str] = []
+    for name, source in read_sources(options.paths or [models_directory() / "templates"]):
+        template = ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=name)
+        try:
+            compiler = Compiler(vocabulary, template)
+        except Error as error:
+            details.append(f"{name}: {error}")
+            continue
+        for kind, messages in CONVERSATIONS.items():
+            fate, what = try_conversation(compiler, messages)
+            counts[kind][fate] += 1
+            if fate is not Fate.IN_ORDER:
+                details.append(f"{name}, {kind}: {fate}: {what}")
+    print(f"| conversation | {' | '.join(Fate)} |\n|---|{'---|' * len(Fate)}")
+    total = Counter[Fate]()
+    for kind, count in (*counts.items(), ("all", total)):
+        total.update(count)
+        print(f"| {kind} | {' | '.join(str(count[head]) for head in Fate)} |")
+    if options.details:
+        print("\n".join(details))
+
+
+if __name__ == "__main__":
+    main()

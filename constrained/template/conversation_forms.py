@@ -1,0 +1,348 @@
+"""Forms of a conversation: how its messages are written where a chat template loses, moves or
+refuses them as they are.
+
+A form changes messages in normal form (`constrained.messages.normalise`), and only those that it is
+for. Which ones a template needs is found by rendering, see `ChatTemplate`.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from constrained.messages import is_text_parts, join_text_parts
+
+Message = dict[str, Any]
+Messages = Sequence[Message]
+
+SYSTEM_OPENER, SYSTEM_CLOSER = "<system>\n", "\n</system>"
+"""What stands around a system message that is written as one of the user."""
+_WORD = re.compile("canary[0-9]{4,}x")
+MAX_FORMS = 3
+"""Of one conversation."""
+
+
+class ConversationForm(StrEnum):
+    """What a form does, in words."""
+
+    JOINED_SYSTEM = "system messages at the beginning are one message"
+    PARTED_CONTENT = "content beside calls is a message of its own, before them"
+    SINGLE_CALLS = "each call is a message of its own, before its result"
+    NAMED_RESULTS = "results have the name of their function"
+    LISTED_RESULTS = "a result is a list with one text"
+    EMPTY_SYSTEM = "an empty system message comes first"
+    EMPTY_USER = "an empty message of the user comes before the first answer"
+    EMPTY_QUESTION = "an empty message of the user stands between two answers"
+    JOINED_TURNS = "messages of the user, and answers, that follow each other are one message"
+    SYSTEM_AS_USER = "later system messages are messages of the user, between <system> tags"
+    EMPTY_ANSWER = "an empty answer comes before a message of the user that follows another message"
+    SYSTEM_IN_USER = "the system message begins the first message of the user"
+    JOINED_HEAD = "all system messages are one message at the beginning"
+
+
+def is_text(message: Mapping[str, Any]) -> bool:
+    """Returns whether the content of a message is text, or parts of text."""
+    content = message["content"]
+    return isinstance(content, str) or is_text_parts(content)
+
+
+def _join_system(messages: Messages) -> Messages:
+    head = [*itertools.takewhile(_is_system, messages)]
+    return [_join(head), *messages[len(head) :]] if _can_join(head) else messages
+
+
+def _join_head(messages: Messages) -> Messages:
+    system = [*filter(_is_system, messages)]
+    rest = [*itertools.filterfalse(_is_system, messages)]
+    return [_join(system), *rest] if system and all(map(is_text, system)) else messages
+
+
+def _join_turns(messages: Messages) -> Messages:
+    written: list[Message] = []
+    for message in messages:
+        before = written[-1] if written else None
+        is_same = before is not None and before["role"] == message["role"] in ("user", "assistant")
+        if before and is_same and "tool_calls" not in before and _can_join([before, message]):
+            written[-1] = _join([before, message])
+        else:
+            written.append(message)
+    return written
+
+
+def _write_system_as_user(messages: Messages) -> Messages:
+    written = [*messages[:1]]
+    for message in messages[1:]:
+        if message["role"] == "system" and is_text(message):
+            text = f"{SYSTEM_OPENER}{join_text_parts(message['content'])}{SYSTEM_CLOSER}"
+            message = {"role": "user", "content": text}
+        written.append(message)
+    return written
+
+
+def _begin_user_with_system(messages: Messages) -> Messages:
+    if not messages or not _is_system(messages[0]) or not is_text(messages[0]):
+        return messages
+    head, *rest = messages
+    for i, message in enumerate(rest):
+        if message["role"] == "user" and is_text(message):
+            return [*rest[:i], _join([head, message]) | {"role": "user"}, *rest[i + 1 :]]
+    return [{"role": "user", "content": head["content"]}, *rest]
+
+
+def _add_system(messages: Messages) -> Messages:
+    if messages and _is_system(messages[0]):
+        return messages
+    return [{"role": "system", "content": ""}, *messages]
+
+
+def _add_user(messages: Messages) -> Messages:
+    count = len([*itertools.takewhile(_is_system, messages)])
+    if messages[count:] and messages[count]["role"] == "user":
+        return messages
+    return [*messages[:count], {"role": "user", "content": ""}, *messages[count:]]
+
+
+def _add_questions(messages: Messages) -> Messages:
+    written: list[Message] = []
+    for message in messages:
+        if message["role"] == "assistant" and written and written[-1]["role"] == "assistant":
+            written.append({"role": "user", "content": ""})
+        written.append(message)
+    return written
+
+
+def _add_answers(messages: Messages) -> Messages:
+    written: list[Message] = []
+    for message in messages:
+        if message["role"] == "user" and written and written[-1]["role"] in ("user", "tool"):
+            written.append({"role": "assistant", "content": ""})
+        written.append(message)
+    return written
+
+
+def _part_content(messages: Messages) -> Messages:
+    written: list[Message] = []
+    for message in messages:
+        if message.get("tool_calls") and message["content"]:
+            written.append({key: one for key, one in message.items() if key != "tool_calls"})
+            calls = message["tool_calls"]
+            message = {"role": message["role"], "content": None, "tool_calls": calls}
+        written.append(message)
+    return written
+
+
+def _part_calls(messages: Messages) -> Messages:
+    written: list[Message] = []
+    for i, message in enumerate(messages):
+        calls = message.get("tool_calls") or ()
+        if len(calls) > 1:
+            results = [*itertools.takewhile(_is_result, messages[i + 1 :])]
+            written += _pair(message, results)
+        elif message["role"] != "tool" or not _follows_several(messages, i):
+            written.append(message)
+    return written
+
+
+def _follows_several(messages: Messages, index: int) -> bool:
+    """Returns whether a result is one of a message with several calls."""
+    while index and _is_result(messages[index]):
+        index -= 1
+    return len(messages[index].get("tool_calls") or ()) > 1
+
+
+def _pair(message: Message, results: Messages) -> Iterator[Message]:
+    """Yields a message for each call, and the results of each behind it. A result without a known
+    id is that of the next call that has none; further results come last."""
+    calls = message["tool_calls"]
+    left = [*results]
+    rest = {key: one for key, one in message.items() if key != "tool_calls"}
+    for call in calls:
+        yield {**rest, "tool_calls": [call]}
+        rest = {"role": message["role"], "content": None}
+        ids = {other.get("id") for other in calls if isinstance(other, dict)}
+        id = call.get("id") if isinstance(call, dict) else None
+        own = [one for one in left if id is not None and one.get("tool_call_id") == id]
+        own = own or [one for one in left if one.get("tool_call_id") not in ids][:1]
+        yield from own
+        left = [one for one in left if not any(one is other for other in own)]
+    yield from left
+
+
+def _name_results(messages: Messages) -> Messages:
+    names: dict[Any, Any] = {}  # by the id of the call
+    written: list[Message] = []
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            match call:
+                case {"function": {"name": name}}:
+                    names[call.get("id")] = name
+                case _:
+                    pass
+        if message["role"] == "tool" and "name" not in message:
+            name = names.get(message.get("tool_call_id"))
+            message = message if name is None else {**message, "name": name}
+        written.append(message)
+    return written
+
+
+def _list_results(messages: Messages) -> Messages:
+    written: list[Message] = []
+    for message in messages:
+        if message["role"] == "tool" and is_text(message):
+            message = {**message, "content": [join_text_parts(message["content"])]}
+        written.append(message)
+    return written
+
+
+def _is_system(message: Mapping[str, Any]) -> bool:
+    return message["role"] == "system"
+
+
+def _is_result(message: Mapping[str, Any]) -> bool:
+    return message["role"] == "tool"
+
+
+def _can_join(messages: Messages) -> bool:
+    return len(messages) > 1 and all(map(is_text, messages))
+
+
+def _join(messages: Messages) -> Message:
+    """Joins messages with text; the last one may have calls."""
+    texts = [join_text_parts(message["content"]) for message in messages]
+    joined: Message = {}
+    for message in messages:
+        joined |= message
+    return joined | {"content": "\n\n".join(filter(None, texts))}
+
+
+_WRITERS: Mapping[ConversationForm, Callable[[Messages], Messages]] = {
+    ConversationForm.JOINED_SYSTEM: _join_system,
+    ConversationForm.PARTED_CONTENT: _part_content,
+    ConversationForm.SINGLE_CALLS: _part_calls,
+    ConversationForm.NAMED_RESULTS: _name_results,
+    ConversationForm.LISTED_RESULTS: _list_results,
+    ConversationForm.EMPTY_SYSTEM: _add_system,
+    ConversationForm.EMPTY_USER: _add_user,
+    ConversationForm.JOINED_TURNS: _join_turns,
+    ConversationForm.EMPTY_QUESTION: _add_questions,
+    ConversationForm.SYSTEM_AS_USER: _write_system_as_user,
+    ConversationForm.EMPTY_ANSWER: _add_answers,
+    ConversationForm.SYSTEM_IN_USER: _begin_user_with_system,
+    ConversationForm.JOINED_HEAD: _join_head,
+}
+"""In the order in which several are applied: what a client wrote is joined before system messages
+become messages of the user, so they stay apart."""
+MOVING = frozenset({ConversationForm.JOINED_HEAD})
+"""Forms that change the order of messages; they are tried last."""
+FOR_REFUSALS = frozenset(
+    {ConversationForm.EMPTY_SYSTEM, ConversationForm.EMPTY_USER, ConversationForm.JOINED_HEAD}
+)
+"""Those that do not hide how a template writes turns."""
+
+Forms = tuple[ConversationForm, ...]
+
+
+def write(messages: Messages, forms: Forms) -> list[Message]:
+    """Returns the messages in these forms."""
+    for form in forms:
+        messages = _WRITERS[form](messages)
+    return [*messages]
+
+
+def list_choices(
+    messages: Messages, allowed: frozenset[ConversationForm] = frozenset(ConversationForm)
+) -> Iterator[Forms]:
+    """Yields the forms to try, the ones that change least first: each form of a choice changes
+    what those before it have made of the conversation."""
+    known = [form for form in _WRITERS if form in allowed]
+    choices: list[Forms] = []
+    for count in range(1, MAX_FORMS + 1):
+        choices += itertools.combinations(known, count)
+    for forms in sorted(choices, key=lambda forms: not MOVING.isdisjoint(forms)):
+        changed: Messages = messages
+        for form in forms:
+            before, changed = changed, _WRITERS[form](changed)
+            if before == changed:
+                break
+        else:
+            yield forms
+
+
+def find_shape(messages: Messages) -> frozenset[tuple[str, ...]]:
+    """Returns what a template can tell of a conversation without its texts: which kinds of messages
+    follow each other."""
+    kinds = ["", *map(_find_kind, messages), ""]
+    return frozenset(itertools.pairwise(kinds))
+
+
+def _find_kind(message: Message) -> str:
+    calls = message.get("tool_calls") or ()
+    has_content = "content" if message["content"] else ""
+    return f"{message['role']} {has_content} {min(len(calls), 2)} {is_text(message)}"
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """A conversation of the same shape whose texts are words of their own.
+
+    Args:
+        messages: it.
+        words: in the order of the conversation.
+    """
+
+    messages: list[Message]
+    words: Sequence[str]
+
+    def find_lost(self, prompt: str) -> Sequence[str]:
+        """Returns the words that a prompt lacks."""
+        return [word for word in self.words if word not in prompt]
+
+    def are_in_order(self, prompt: str, forms: Forms) -> bool:
+        """Returns whether a prompt has the words in the order of the conversation, or of forms that
+        only write each result behind its call."""
+        ordered = self.messages if MOVING.intersection(forms) else write(self.messages, forms)
+        places = [prompt.find(word) for word in _list_words(ordered)]
+        return places == sorted(places)
+
+
+def find_between(before: Mapping[str, Any], message: Mapping[str, Any], prompt: str) -> str:
+    """Returns the text of a prompt between the words of two messages."""
+    last, first = _list_words(before)[-1:], _list_words(message)[:1]
+    if not last or not first:
+        return ""
+    start = prompt.find(last[0]) + len(last[0])
+    return prompt[start : prompt.find(first[0], start)]
+
+
+def _list_words(data: Any) -> Sequence[str]:
+    return _WORD.findall(json.dumps(data))
+
+
+def write_canaries(messages: Messages) -> Canaries:
+    """Returns the same conversation with other texts. Content that is not text stays as it is."""
+    words: list[str] = []
+
+    def make_word() -> str:
+        words.append(f"canary{len(words):04}x")
+        return words[-1]
+
+    written: list[Message] = []
+    for message in messages:
+        copied = dict(message)
+        if message["content"] and is_text(message):
+            copied["content"] = make_word()
+        if message.get("tool_calls"):
+            copied["tool_calls"] = [_rename(call, make_word) for call in message["tool_calls"]]
+        written.append(copied)
+    return Canaries(written, words)
+
+
+def _rename(call: Any, make_word: Callable[[], str]) -> Any:
+    match call:
+        case {"function": {"arguments": dict()} as function}:
+            return {**call, "function": {**function, "arguments": {"word": make_word()}}}
+        case _:
+            return call
