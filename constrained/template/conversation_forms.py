@@ -8,6 +8,7 @@ for. Which ones a template needs is found by rendering, see `ChatTemplate`.
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -39,7 +40,7 @@ class ConversationForm(StrEnum):
     JOINED_TURNS = "messages of the user, and answers, that follow each other are one message"
     SYSTEM_AS_USER = "later system messages are messages of the user, between <system> tags"
     EMPTY_ANSWER = "an empty answer comes before a message of the user that follows another message"
-    SYSTEM_IN_USER = "the system message begins the first message of the user"
+    SYSTEM_IN_USER = "the system message begins the message of the user after it, or is one"
     JOINED_HEAD = "all system messages are one message at the beginning"
 
 
@@ -86,9 +87,8 @@ def _begin_user_with_system(messages: Messages) -> Messages:
     if not messages or not _is_system(messages[0]) or not is_text(messages[0]):
         return messages
     head, *rest = messages
-    for i, message in enumerate(rest):
-        if message["role"] == "user" and is_text(message):
-            return [*rest[:i], _join([head, message]) | {"role": "user"}, *rest[i + 1 :]]
+    if rest and rest[0]["role"] == "user" and is_text(rest[0]):
+        return [_join([head, rest[0]]), *rest[1:]]
     return [{"role": "user", "content": head["content"]}, *rest]
 
 
@@ -271,11 +271,15 @@ def list_choices(
             yield forms
 
 
-def find_shape(messages: Messages) -> frozenset[tuple[str, ...]]:
+Shape = frozenset[tuple[tuple[str, str], bool]]
+
+
+def find_shape(messages: Messages) -> Shape:
     """Returns what a template can tell of a conversation without its texts: which kinds of messages
-    follow each other."""
+    follow each other, each pair with whether it comes more than once."""
     kinds = ["", *map(_find_kind, messages), ""]
-    return frozenset(itertools.pairwise(kinds))
+    counts = Counter(itertools.pairwise(kinds))
+    return frozenset((pair, count > 1) for pair, count in counts.items())
 
 
 def _find_kind(message: Message) -> str:

@@ -13,6 +13,7 @@ from constrained.template.conversation_forms import (
     ConversationForm,
     Forms,
     Message,
+    Shape,
     find_between,
     find_shape,
     list_choices,
@@ -63,7 +64,7 @@ class FormFinder:
 
     def __init__(self, render: RenderAsIs):
         self._render = render
-        self._known: dict[tuple[frozenset[tuple[str, ...]], bool], Forms] = {}
+        self._known: dict[tuple[Shape, bool], Forms] = {}
 
     def find(
         self,
