@@ -4,7 +4,7 @@ file says what it measures and prints; `python -m benchmarks.NAME` runs it. The 
 
 - whether turns are valid, whatever the model wants: adversary, endings, reasoning, determinism,
   streamed, totality, linear, coercion, fuzz;
-- chat templates and formats: templates, unseen, faithful, replay, known_templates, doctor;
+- chat templates and formats: templates, arrival, unseen, faithful, replay, known_templates, doctor;
 - schemas: schemas, instances, orders, tool_reports;
 - real weights: real, asked_calls, bfcl_judge, best_of, calibration, instructions;
 - compared with others: peers, side_by_side, prompts_beside, compared, emitted, foreign_parsers;
