@@ -26,7 +26,7 @@ from constrained.messages import (
     read_reasoning,
     write_messages,
 )
-from constrained.template.conversation_forms import FOR_REFUSALS, Forms, list_choices, write
+from constrained.template.conversation_forms import FOR_REFUSALS, Forms, list_forms, write
 from constrained.template.form_finder import FormFinder
 from constrained.template.sandbox import CountingEnvironment, find_variables, sum_numbers
 from constrained.template.simplify import simplify_tools
@@ -378,9 +378,9 @@ class ChatTemplate:
         except TemplateLimitError:  # another form would need as many steps
             raise
         except TemplateError as refusal:
-            for forms in list_choices(messages, FOR_REFUSALS):
+            for _, written in list_forms(messages, FOR_REFUSALS):
                 with suppress(TemplateError):
-                    return render(write(messages, forms))
+                    return render(written)
             raise refusal
 
     def _render_in_order(
@@ -495,8 +495,10 @@ class ChatTemplate:
     @cached_property
     def _head(self) -> Forms:
         """The forms in which the template takes a question alone."""
-        for forms in ((), *list_choices([_PROBE_USER], FOR_REFUSALS)):
-            if _PROBE in self._write_one_form(write([_PROBE_USER], forms)):
+        if _PROBE in self._write_one_form([_PROBE_USER]):
+            return ()
+        for forms, written in list_forms([_PROBE_USER], FOR_REFUSALS):
+            if _PROBE in self._write_one_form(written):
                 return forms
         return ()
 

@@ -252,23 +252,24 @@ def write(messages: Messages, forms: Forms) -> list[Message]:
     return [*messages]
 
 
-def list_choices(
+def list_forms(
     messages: Messages, allowed: frozenset[ConversationForm] = frozenset(ConversationForm)
-) -> Iterator[Forms]:
-    """Yields the forms to try, the ones that change least first: each form of a choice changes
-    what those before it have made of the conversation."""
+) -> Iterator[tuple[Forms, list[Message]]]:
+    """Yields the forms to try, the ones that change least first, each with what they make of the
+    conversation. Each form of a choice changes what those before it have made."""
     known = [form for form in _WRITERS if form in allowed]
     choices: list[Forms] = []
     for count in range(1, MAX_FORMS + 1):
         choices += itertools.combinations(known, count)
+    written: dict[Forms, list[Message]] = {(): [*messages]}
     for forms in sorted(choices, key=lambda forms: not MOVING.isdisjoint(forms)):
-        changed: Messages = messages
-        for form in forms:
-            before, changed = changed, _WRITERS[form](changed)
-            if before == changed:
-                break
-        else:
-            yield forms
+        before = written.get(forms[:-1])
+        if before is None:
+            continue
+        changed = [*_WRITERS[forms[-1]](before)]
+        if changed != before:
+            written[forms] = changed
+            yield forms, changed
 
 
 Shape = frozenset[tuple[tuple[str, str], bool]]

@@ -16,7 +16,7 @@ from constrained.template.conversation_forms import (
     Shape,
     find_between,
     find_shape,
-    list_choices,
+    list_forms,
     write,
     write_canaries,
 )
@@ -109,8 +109,8 @@ class FormFinder:
     ) -> Forms:
         best: Forms = ()
         fewest = len(canaries.words) + 1  # lost words
-        for forms in itertools.chain([()], list_choices(canaries.messages)):
-            written = write(canaries.messages, forms)
+        as_they_are: tuple[Forms, list[Message]] = (), canaries.messages
+        for forms, written in itertools.chain([as_they_are], list_forms(canaries.messages)):
             try:
                 prompt = self._render(written, tools=tools, kwargs=kwargs, opened=True)
             except TemplateLimitError:  # another form would need as many steps

@@ -28,7 +28,7 @@ from constrained.template.conversation_forms import (
     MOVING,
     SYSTEM_OPENER,
     ConversationForm,
-    list_choices,
+    list_forms,
     write,
     write_canaries,
 )
@@ -161,8 +161,8 @@ MESSAGES = st.lists(
 @given(MESSAGES)
 def test_forms_lose_nothing_and_keep_the_order(messages: list[Any]) -> None:
     canaries = write_canaries(messages)
-    for forms in list_choices(canaries.messages):
-        written = write(canaries.messages, forms)
+    for forms, written in list_forms(canaries.messages):
+        assert written == write(canaries.messages, forms)
         text = json.dumps(written)
         assert not canaries.find_lost(text)
         assert all(text.count(word) == 1 for word in canaries.words)
