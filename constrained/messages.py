@@ -5,12 +5,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.errors import TemplateError
-from grammars.turn import decode_arguments
 
 SYSTEM_ROLES = ("system", "developer")
 REASONING_NAMES = ("reasoning_content", "thinking", "reasoning")
 """Names under which clients give the reasoning of a message."""
+TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
+"""Types of the parts of content that are text, in all dialects."""
 _FORM = 'Write [{"role": "user", "content": "..."}]'
+_NOTHING = (None, "", "null", "None", [])
+"""What clients write as the arguments of a call without arguments."""
 
 
 def copy_json(value: Any) -> Any:
@@ -26,7 +29,9 @@ def normalise(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Copies a conversation (OpenAI chat form) into the form that rendering starts from.
 
     Developer messages become system messages; arguments that are the JSON text of an object
-    become that object; missing content becomes "", but next to tool calls None.
+    become that object, and those that are missing, null or such a word an empty one; missing
+    content becomes "", but next to tool calls None. In a result, parts that are no text become a
+    note.
 
     Raises:
         TemplateError: not a list, empty, a message that is no object or has no role, or calls that
@@ -51,7 +56,9 @@ def _normal_message(message: Any, where: str) -> dict[str, Any]:
     elif not isinstance(normal["tool_calls"], list):
         raise TemplateError("the calls of a message are not an array", where=f"{where}/tool_calls")
     for function in _functions(normal):
-        function["arguments"] = _as_object(function.get("arguments"))
+        function["arguments"] = _read_arguments(function.get("arguments"))
+    if role in ("tool", "function"):
+        normal["content"] = note_left_out(normal.get("content"))
     normal["content"] = normal.get("content") or (None if "tool_calls" in normal else "")
     return normal
 
@@ -72,9 +79,75 @@ def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     return functions
 
 
-def _as_object(arguments: Any) -> Any:
-    value = decode_arguments(arguments or "{}")
-    return value if isinstance(value, dict) else arguments
+def _read_arguments(arguments: Any) -> Any:
+    """Returns the arguments of a call. Models write the object twice, and the first one counts;
+    text that is no object, such as a cut one, stays text."""
+    if not isinstance(arguments, str):
+        return {} if arguments in _NOTHING else arguments
+    text = arguments.strip()
+    if text in _NOTHING:
+        return {}
+    try:
+        value, end = json.JSONDecoder().raw_decode(text)
+    except (RecursionError, ValueError):
+        return arguments
+    is_whole = end == len(text) or text[end:].lstrip().startswith("{")
+    return value if isinstance(value, dict) and is_whole else arguments
+
+
+def find_other_arguments(messages: Sequence[Mapping[str, Any]]) -> str | None:
+    """Returns the JSON pointer of the first arguments that are no object; None: there are none.
+
+    Args:
+        messages: in normal form.
+    """
+    for i, message in enumerate(messages):
+        for j, call in enumerate(message.get("tool_calls", ())):
+            match call:
+                case {"function": {"arguments": arguments}} if not isinstance(arguments, dict):
+                    return f"/messages/{i}/tool_calls/{j}/function/arguments"
+                case _:
+                    pass
+    return None
+
+
+def is_left_out(part: Any) -> bool:
+    """Returns whether a part of content, in any dialect, is a picture, a file, or anything else
+    that a model of text cannot read."""
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    return isinstance(kind, str) and kind not in TEXT_PARTS
+
+
+def note_left_out(content: Any) -> Any:
+    """Returns the content of a result with a note in the place of each part that is no text. Other
+    content stays as it is."""
+    if not isinstance(content, list):
+        return content
+    return [write_note(part["type"]) if is_left_out(part) else part for part in content]
+
+
+def write_note(kind: str) -> dict[str, str]:
+    """Returns a part of text that stands in the place of one of this type."""
+    name = kind.removeprefix("input_").removesuffix("_url")
+    return {"type": "text", "text": f"[{name} left out: this model reads text]"}
+
+
+def check_parts(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses pictures and other parts that are no text in messages of the user.
+
+    Args:
+        messages: in normal form.
+
+    Raises:
+        TemplateError: there is one; `where` is its JSON pointer.
+    """
+    for i, message in enumerate(messages):
+        content = message["content"] if message["role"] == "user" else None
+        for j, part in enumerate(content if isinstance(content, list) else ()):
+            if is_left_out(part):
+                text = f"a part of type {part['type']!r} cannot be read: this model reads text"
+                hint = "Leave it out, or describe it"
+                raise TemplateError(text, where=f"/messages/{i}/content/{j}", hint=hint)
 
 
 def is_text_parts(content: Any) -> bool:

@@ -5,13 +5,13 @@ template writes whatever id a message has, and clients send ids of other servers
 the same id twice, or none.
 """
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.errors import TemplateError
 from constrained.messages import normalise
 from constrained.template.chat_template import ChatTemplate
+from constrained.template.result_calls import list_calls, renumber
 from grammars.wire.format import CallIndex, Format
 from grammars.wire.variants import Handle
 
@@ -54,28 +54,14 @@ class CountedIdTemplate(ChatTemplate):
         return super().render(written, tools, add_generation_prompt=add_generation_prompt, **kwargs)
 
     def _number(self, messages: Sequence[Message]) -> Sequence[Message]:
-        calls: list[Message] = []
         for place, message in enumerate(messages):
             _check_ids(message, f"/messages/{place}")
-            calls += message.get("tool_calls", ())
-        is_own = all(self._is_own(call) for call in calls)
-        numbered: list[Message] = []
-        count = 0
-        results = _ResultIds()
-        for message in messages:
-            if "tool_calls" in message:
-                own: list[Message] = []
-                for call in message["tool_calls"]:
-                    id = self._pattern.format(name=_read_name(call), index=count)
-                    own.append(call if is_own else {**call, "id": id})
-                    count += 1
-                results.expect(message["tool_calls"], own)
-                message = {**message, "tool_calls": own}
-            elif message["role"] == "tool":
-                id = results.find(message.get("tool_call_id"))
-                message = message if id is None else {**message, "tool_call_id": id}
-            numbered.append(message)
-        return numbered
+        calls = [*list_calls(messages)]
+        ids = [call.get("id") or "" for call in calls]
+        if not all(map(self._is_own, calls)):
+            names = enumerate(map(_read_name, calls))
+            ids = [self._pattern.format(name=name, index=index) for index, name in names]
+        return renumber(messages, ids)
 
     def _is_own(self, call: Message) -> bool:
         """Returns whether the id of a call has a form that the model writes."""
@@ -84,48 +70,6 @@ class CountedIdTemplate(ChatTemplate):
             if id is not None:
                 return True
         return False
-
-
-class _ResultIds:
-    """Finds the id in the form of the model for each result of a conversation."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-        self._own: list[str] = []
-        self._in_order = deque[int]()  # calls of the last turn, as places in `_own`
-        self._by_id: dict[str, deque[int]] = {}
-        self._taken = set[int]()
-
-    def expect(self, calls: Sequence[Message], own: Sequence[Message]) -> None:
-        """Results of these calls follow.
-
-        Args:
-            calls: as the client writes them.
-            own: the same, with ids in the form of the model.
-        """
-        self._own = [call["id"] for call in own]
-        self._in_order = deque(range(len(own)))
-        self._by_id = {}
-        self._taken = set()
-        for place, call in enumerate(calls):
-            if id := call.get("id"):
-                self._known[id] = self._own[place]
-                self._by_id.setdefault(id, deque()).append(place)
-
-    def find(self, id: str | None) -> str | None:
-        """Returns the id of the call that a result belongs to; None if there is no such call. Of
-        several calls with its id, and if it has none, it is the first one without a result.
-
-        Args:
-            id: the id as the client writes it.
-        """
-        waiting = self._by_id.get(id, deque()) if id else self._in_order
-        while waiting:
-            place = waiting.popleft()
-            if place not in self._taken:
-                self._taken.add(place)
-                return self._own[place]
-        return self._known.get(id) if id else None
 
 
 def _check_ids(message: Message, where: str) -> None:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import takewhile
 from typing import Any, Self
 
@@ -195,6 +196,11 @@ class GenericTemplate(ChatTemplate):
     def without_forms(self) -> Self:
         """Returns this template: its instructions have to arrive."""
         return self
+
+    @cached_property
+    def writes_text_arguments(self) -> bool:
+        """As in `ChatTemplate`; calls that are written here have any arguments."""
+        return not self._abilities.calls or super().writes_text_arguments
 
     @property
     def writes_results(self) -> bool:

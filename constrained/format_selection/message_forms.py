@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from itertools import islice, product
 from typing import Any
 
@@ -135,6 +136,11 @@ class MessageFormTemplate(ChatTemplate):
     def __init__(self, template: ChatTemplate, message_form: MessageForm):
         super().__init__(template.source, name=template.name, **template.tokens)
         self.message_form = message_form
+
+    @cached_property
+    def writes_text_arguments(self) -> bool:
+        """As in `ChatTemplate`; its calls may have any arguments."""
+        return True
 
     def render(
         self,

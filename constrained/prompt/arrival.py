@@ -102,6 +102,8 @@ def _list_texts(messages: Sequence[Mapping[str, Any]]) -> Iterator[_Text]:
                     if key is not None:
                         path = ["tool_calls", j, "function", "arguments", key]
                         yield _Text(arguments[key], i, path)
+                case {"function": {"arguments": str() as arguments}}:
+                    yield _Text(arguments, i, ["tool_calls", j, "function", "arguments"])
                 case _:
                     pass
 

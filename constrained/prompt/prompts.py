@@ -11,7 +11,7 @@ from constrained.cache_scope import COMMON
 from constrained.errors import RequestError, check_count
 from constrained.format_selection.selection import SelectedFormat
 from constrained.job import Job, Recall
-from constrained.messages import copy_json, normalise
+from constrained.messages import check_parts, copy_json, normalise
 from constrained.prompt.arrival import check_arrival
 from constrained.prompt.cache_breakpoints import (
     NO_BREAKPOINTS,
@@ -277,6 +277,8 @@ class Prompts:
         """Normalises the conversation, and finds the turns that this model has generated."""
         with context.selected.template.failures():
             messages = normalise(job.messages)
+        check_parts(messages)
+        context.selected.template.check_arguments(messages)
         if not job.cache_prompt:
             return History(b"", messages)
         history = self._turns.recall(context.key, messages)

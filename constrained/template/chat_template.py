@@ -20,6 +20,7 @@ from jinja2.parser import Parser
 from constrained.errors import AbandonedError, TemplateError
 from constrained.messages import (
     copy_json,
+    find_other_arguments,
     is_silent,
     is_text_parts,
     normalise,
@@ -55,6 +56,7 @@ _PROBE_TOOL: dict[str, Any] = {
         "parameters": {"type": "object", "properties": {"probe_key": {"type": "string"}}},
     },
 }
+_PROBE_CUT = '{"probe_key": "probe'
 _WORDS_OF_NONE = ("None", "null", "none")
 TEMPLATES = 16 * MIB  # for compiled templates
 TEMPLATE_BYTES, CHARACTER_BYTES = 20_000, 200  # of a compiled template, at most
@@ -331,6 +333,37 @@ class ChatTemplate:
         """
         with limit_work():
             return self._render(messages, tools, {**kwargs}, add_generation_prompt)
+
+    @cached_property
+    def writes_text_arguments(self) -> bool:
+        """Whether arguments that are no object, such as cut ones, are in the prompt: as a string,
+        or as they are. Gemma 4 writes them within a second pair of braces."""
+        function = {"name": "probe", "arguments": _PROBE_CUT}
+        call = {**_PROBE_CALL["tool_calls"][0], "function": function}
+        messages = [_PROBE_USER, {**_PROBE_CALL, "tool_calls": [call]}]
+        try:
+            text = self.without_forms().render(messages, [_PROBE_TOOL])
+        except TemplateError:
+            return False
+        return json.dumps(_PROBE_CUT) in text or (
+            _PROBE_CUT in text and "{" + _PROBE_CUT not in text
+        )
+
+    def check_arguments(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Refuses calls that the template cannot write, since their arguments are no object.
+
+        Args:
+            messages: in normal form, see `normalise`.
+
+        Raises:
+            TemplateError: the arguments of a call are text, or another value; `where` is their
+                JSON pointer.
+        """
+        place = find_other_arguments(messages)
+        if place is not None and not self.writes_text_arguments:
+            message = f"the arguments of a call are not a JSON object, and {self.name} writes no"
+            hint = "Send the arguments as an object, or leave the call and its result out"
+            raise TemplateError(f"{message} others", where=place, hint=hint)
 
     def refuses(self, values: Mapping[str, bool | str]) -> bool:
         """Returns whether the template fails on any conversation if variables have these values:

@@ -15,12 +15,16 @@ from enum import StrEnum
 from typing import Any
 
 from constrained.messages import is_text_parts, join_text_parts
+from constrained.template.result_calls import list_calls, match_results, renumber
 
 Message = dict[str, Any]
 Messages = Sequence[Message]
 
 SYSTEM_OPENER, SYSTEM_CLOSER = "<system>\n", "\n</system>"
 """What stands around a system message that is written as one of the user."""
+RESULT_OPENER, RESULT_CLOSER = "<tool_response>\n", "\n</tool_response>"
+"""What stands around a result that is written as a message of the user."""
+_SHORT_ID = re.compile("[a-zA-Z0-9]{9}")
 _WORD = re.compile("canary[0-9]{4,}x")
 MAX_FORMS = 3
 """Of one conversation."""
@@ -32,6 +36,7 @@ class ConversationForm(StrEnum):
     JOINED_SYSTEM = "system messages at the beginning are one message"
     PARTED_CONTENT = "content beside calls is a message of its own, before them"
     SINGLE_CALLS = "each call is a message of its own, before its result"
+    CALL_IDS = "calls and results have ids of nine letters and digits"
     NAMED_RESULTS = "results have the name of their function"
     LISTED_RESULTS = "a result is a list with one text"
     EMPTY_SYSTEM = "an empty system message comes first"
@@ -39,6 +44,9 @@ class ConversationForm(StrEnum):
     EMPTY_QUESTION = "an empty message of the user stands between two answers"
     JOINED_TURNS = "messages of the user, and answers, that follow each other are one message"
     SYSTEM_AS_USER = "later system messages are messages of the user, between <system> tags"
+    RESULT_AS_USER = (
+        "results that follow no call are messages of the user, between <tool_response> tags"
+    )
     EMPTY_ANSWER = "an empty answer comes before a message of the user that follows another message"
     SYSTEM_IN_USER = "the system message begins the message of the user after it, or is one"
     JOINED_HEAD = "all system messages are one message at the beginning"
@@ -83,6 +91,19 @@ def _write_system_as_user(messages: Messages) -> Messages:
     return written
 
 
+def _write_results_as_user(messages: Messages) -> Messages:
+    written: list[Message] = []
+    is_behind_calls = False
+    for message, number in zip(messages, match_results(messages), strict=True):
+        if not _is_result(message):
+            is_behind_calls = "tool_calls" in message
+        elif not (is_behind_calls and number is not None) and is_text(message):
+            text = f"{RESULT_OPENER}{join_text_parts(message['content'])}{RESULT_CLOSER}"
+            message = {"role": "user", "content": text}
+        written.append(message)
+    return written
+
+
 def _begin_user_with_system(messages: Messages) -> Messages:
     if not messages or not _is_system(messages[0]) or not is_text(messages[0]):
         return messages
@@ -117,7 +138,9 @@ def _add_questions(messages: Messages) -> Messages:
 def _add_answers(messages: Messages) -> Messages:
     written: list[Message] = []
     for message in messages:
-        if message["role"] == "user" and written and written[-1]["role"] in ("user", "tool"):
+        before = written[-1] if written else {"role": "system"}
+        is_open = before["role"] in ("user", "tool") or "tool_calls" in before
+        if message["role"] == "user" and is_open:
             written.append({"role": "assistant", "content": ""})
         written.append(message)
     return written
@@ -135,14 +158,21 @@ def _part_content(messages: Messages) -> Messages:
 
 
 def _part_calls(messages: Messages) -> Messages:
+    numbers = match_results(messages)
+    calls_before = 0
     written: list[Message] = []
     for i, message in enumerate(messages):
         calls = message.get("tool_calls") or ()
         if len(calls) > 1:
-            results = [*itertools.takewhile(_is_result, messages[i + 1 :])]
-            written += _pair(message, results)
-        elif message["role"] != "tool" or not _follows_several(messages, i):
+            results: list[tuple[Message, int | None]] = []
+            for j in range(i + 1, len(messages)):
+                if not _is_result(messages[j]):
+                    break
+                results.append((messages[j], numbers[j]))
+            written += _pair(message, results, calls_before)
+        elif not _is_result(message) or not _follows_several(messages, i):
             written.append(message)
+        calls_before += len(calls)
     return written
 
 
@@ -153,37 +183,45 @@ def _follows_several(messages: Messages, index: int) -> bool:
     return len(messages[index].get("tool_calls") or ()) > 1
 
 
-def _pair(message: Message, results: Messages) -> Iterator[Message]:
-    """Yields a message for each call, and the results of each behind it. A result without a known
-    id is that of the next call that has none; further results come last."""
-    calls = message["tool_calls"]
-    left = [*results]
+def _pair(
+    message: Message, results: Sequence[tuple[Message, int | None]], first: int
+) -> Iterator[Message]:
+    """Yields a message for each call, and the results of each behind it. Further results come last.
+
+    Args:
+        message: has several calls.
+        results: behind it, with the numbers of their calls.
+        first: the number of its first call.
+    """
+    by_call: dict[int, list[Message]] = {}
+    for result, number in results:
+        by_call.setdefault(-1 if number is None else number, []).append(result)
     rest = {key: one for key, one in message.items() if key != "tool_calls"}
-    for call in calls:
+    for number, call in enumerate(message["tool_calls"], first):
         yield {**rest, "tool_calls": [call]}
         rest = {"role": message["role"], "content": None}
-        ids = {other.get("id") for other in calls if isinstance(other, dict)}
-        id = call.get("id") if isinstance(call, dict) else None
-        own = [one for one in left if id is not None and one.get("tool_call_id") == id]
-        own = own or [one for one in left if one.get("tool_call_id") not in ids][:1]
-        yield from own
-        left = [one for one in left if not any(one is other for other in own)]
-    yield from left
+        yield from by_call.pop(number, ())
+    for others in by_call.values():
+        yield from others
+
+
+def _write_ids(messages: Messages) -> Messages:
+    calls = [*list_calls(messages)]
+    if not all(isinstance(call, Mapping) for call in calls):
+        return messages
+    return renumber(messages, [f"call{number:05}" for number in range(len(calls))])
 
 
 def _name_results(messages: Messages) -> Messages:
-    names: dict[Any, Any] = {}  # by the id of the call
+    calls = [*list_calls(messages)]
     written: list[Message] = []
-    for message in messages:
-        for call in message.get("tool_calls") or ():
-            match call:
+    for message, number in zip(messages, match_results(messages), strict=True):
+        if number is not None and "name" not in message:
+            match calls[number]:
                 case {"function": {"name": name}}:
-                    names[call.get("id")] = name
+                    message = {**message, "name": name}
                 case _:
                     pass
-        if message["role"] == "tool" and "name" not in message:
-            name = names.get(message.get("tool_call_id"))
-            message = message if name is None else {**message, "name": name}
         written.append(message)
     return written
 
@@ -222,6 +260,7 @@ _WRITERS: Mapping[ConversationForm, Callable[[Messages], Messages]] = {
     ConversationForm.JOINED_SYSTEM: _join_system,
     ConversationForm.PARTED_CONTENT: _part_content,
     ConversationForm.SINGLE_CALLS: _part_calls,
+    ConversationForm.CALL_IDS: _write_ids,
     ConversationForm.NAMED_RESULTS: _name_results,
     ConversationForm.LISTED_RESULTS: _list_results,
     ConversationForm.EMPTY_SYSTEM: _add_system,
@@ -229,6 +268,7 @@ _WRITERS: Mapping[ConversationForm, Callable[[Messages], Messages]] = {
     ConversationForm.JOINED_TURNS: _join_turns,
     ConversationForm.EMPTY_QUESTION: _add_questions,
     ConversationForm.SYSTEM_AS_USER: _write_system_as_user,
+    ConversationForm.RESULT_AS_USER: _write_results_as_user,
     ConversationForm.EMPTY_ANSWER: _add_answers,
     ConversationForm.SYSTEM_IN_USER: _begin_user_with_system,
     ConversationForm.JOINED_HEAD: _join_head,
@@ -278,15 +318,28 @@ Shape = frozenset[tuple[tuple[str, str], bool]]
 def find_shape(messages: Messages) -> Shape:
     """Returns what a template can tell of a conversation without its texts: which kinds of messages
     follow each other, each pair with whether it comes more than once."""
-    kinds = ["", *map(_find_kind, messages), ""]
+    kinds = ["", *map(_find_kind, messages, match_results(messages)), ""]
     counts = Counter(itertools.pairwise(kinds))
     return frozenset((pair, count > 1) for pair, count in counts.items())
 
 
-def _find_kind(message: Message) -> str:
+def _find_kind(message: Message, call: int | None) -> str:
     calls = message.get("tool_calls") or ()
     has_content = "content" if message["content"] else ""
-    return f"{message['role']} {has_content} {min(len(calls), 2)} {is_text(message)}"
+    ids = {*map(_find_id_kind, [message.get("tool_call_id"), *map(_read_id, calls)])}
+    words = [message["role"], has_content, min(len(calls), 2), is_text(message), call is None]
+    return " ".join(map(str, [*words, *sorted(ids)]))
+
+
+def _read_id(call: Any) -> Any:
+    return call.get("id") if isinstance(call, Mapping) else None
+
+
+def _find_id_kind(id: Any) -> str:
+    """Returns what a template can tell of an id."""
+    if not isinstance(id, str):
+        return type(id).__name__
+    return "short" if _SHORT_ID.fullmatch(id) else "text"
 
 
 @dataclass(frozen=True)
@@ -347,7 +400,7 @@ def write_canaries(messages: Messages) -> Canaries:
 
 def _rename(call: Any, make_word: Callable[[], str]) -> Any:
     match call:
-        case {"function": {"arguments": dict()} as function}:
+        case {"function": dict() as function}:
             return {**call, "function": {**function, "arguments": {"word": make_word()}}}
         case _:
             return call

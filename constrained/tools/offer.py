@@ -1,8 +1,9 @@
 """The tools of one request: those that are offered, and those that are refused.
 
 One bad tool does not break the others. A tool whose schema cannot be enforced is left out of the
-prompt and of the grammar, and the reply names it. These are errors: a value that is no tool, two
-tools with one name, an offer without any usable tool, and a tool choice that names a refused tool.
+prompt and of the grammar, and the reply names it. A tool that is there twice counts once. These are
+errors: a value that is no tool, two different tools with one name, an offer without any usable
+tool, and a tool choice that names a refused tool.
 """
 
 from dataclasses import dataclass, replace
@@ -10,9 +11,8 @@ from typing import Any
 
 from constrained.cache_scope import COMMON
 from constrained.tools.reports import explain_refusal
-from constrained.tools.shapes import read_entries
+from constrained.tools.shapes import drop_copies, read_entries
 from grammars.errors import Error, SchemaError
-from grammars.names import check_names
 from grammars.schema.nodes import Json
 from grammars.turn import Policy, Tool
 
@@ -146,7 +146,7 @@ def read_offer(
     kept: list[Offered] = []
     refused: list[Refusal] = []
     entries = [*read_entries(given), *read_entries(hidden, HIDDEN)]
-    for index, (entry, tool_given) in enumerate(zip(entries, [*given, *hidden], strict=True)):
+    for entry, tool_given in drop_copies(entries, [*given, *hidden]):
         try:
             tool = entry.lower(nonempty=nonempty, scope=scope)
             entry.check_length(tool.schema, room)
@@ -155,7 +155,7 @@ def read_offer(
                 raise
             refused.append(Refusal(entry.name, e))
             continue
-        is_hidden = index >= len(given)
+        is_hidden = entry.place.startswith(HIDDEN)
         kept.append(
             Offered(
                 tool_given,
@@ -165,7 +165,6 @@ def read_offer(
                 is_repeatable=entry.repeatable,
             )
         )
-    check_names([entry.name for entry in entries], [entry.place for entry in entries])
     if refused and not kept:
         raise refused[0].error
     return Offer(tuple(kept), tuple(refused))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from constrained.errors import RequestError
 from constrained.messages import join_text_parts, normalise
 from constrained.tools.functions import FunctionTool, as_tool
-from constrained.tools.shapes import Entry, read_entries
+from constrained.tools.shapes import Entry, drop_copies, read_entries
 from constrained.tools.signature_text import describe_tool
 from constrained.tools.word_index import WordIndex
 from grammars.errors import SchemaError, ToolError
@@ -70,8 +70,9 @@ class ToolSearch:
         if type(top) is not int or top < 1:
             raise RequestError(f"top is {top!r}, must be 1 or more", where=f"{SEARCH_TOOLS}/top")
         self.top, self.rank = top, rank
-        entries = read_entries(tools, SEARCH_TOOLS, max_tools=MAX_SEARCHED)
-        self.tools = tuple(as_tool(tool) for tool in tools)
+        pairs = drop_copies(read_entries(tools, SEARCH_TOOLS, max_tools=MAX_SEARCHED), tools)
+        entries = [entry for entry, _ in pairs]
+        self.tools = tuple(as_tool(tool) for _, tool in pairs)
         names = [entry.name for entry in entries]
         places = [entry.place for entry in entries]
         check_names([*names, name], [*places, SEARCH_TOOLS])

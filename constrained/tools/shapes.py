@@ -107,10 +107,8 @@ def read_tools(tools: Any, where: str = TOOLS) -> tuple[Tool, ...]:
         ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
         SchemaError: a schema that cannot be enforced; `where` is the pointer of the keyword.
     """
-    entries = read_entries(tools, where)
-    read = tuple(entry.lower() for entry in entries)
-    check_names([entry.name for entry in entries], [entry.place for entry in entries])
-    return read
+    entries = [entry for entry, _ in drop_copies(read_entries(tools, where), tools)]
+    return tuple(entry.lower() for entry in entries)
 
 
 def read_entries(tools: Any, where: str = TOOLS, *, max_tools: int = MAX_TOOLS) -> list[Entry]:
@@ -133,6 +131,30 @@ def read_entries(tools: Any, where: str = TOOLS, *, max_tools: int = MAX_TOOLS) 
         message = f"there are {len(tools):,} tools, the limit is {max_tools:,}"
         raise ToolError(message, where=where, hint="Offer fewer tools")
     return [_read_entry(tool, f"{where}/{i}") for i, tool in enumerate(tools)]
+
+
+def drop_copies(entries: Sequence[Entry], tools: Sequence[Any]) -> list[tuple[Entry, Any]]:
+    """Pairs entries with the tools that they were read from. Of objects that are the same, which
+    clients send twice, only the first one is kept; functions could differ in what they do.
+
+    Args:
+        entries: see `read_entries`.
+        tools: as they were given.
+
+    Raises:
+        ToolError: two different tools have the same name; `where` is the second one.
+    """
+    known = set[str]()
+    pairs: list[tuple[Entry, Any]] = []
+    for entry, tool in zip(entries, tools, strict=True):
+        is_object = isinstance(tool, Mapping)
+        if is_object and entry.text in known:
+            continue
+        if is_object:
+            known.add(entry.text)
+        pairs.append((entry, tool))
+    check_names([entry.name for entry, _ in pairs], [entry.place for entry, _ in pairs])
+    return pairs
 
 
 def _read_entry(given: Any, place: str) -> Entry:

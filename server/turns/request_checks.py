@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from constrained.messages import TEXT_PARTS, is_left_out, note_left_out
 from grammars.errors import Error
 from grammars.long_json import write_pieces
 from server.errors import HttpError
 from server.settings import Settings
 
-TEXTS = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
 UNREADABLE = "cannot be read by this server: it serves text models. Leave it out, or describe it"
 
 
@@ -32,6 +32,30 @@ def read_text_parts(content: Any, where: str) -> Any:
     return parts or ""
 
 
+def read_result_parts(content: Any, where: str) -> Any:
+    """Converts the content of a tool's result as `read_text_parts` does, with a note in the place
+    of each part that is not text: a picture in a result must not end the conversation.
+
+    Raises:
+        HttpError: a part has no type, or no text; has its pointer.
+    """
+    return read_text_parts(note_left_out(content), where)
+
+
+def find_left_out(content: Any, where: str) -> list[str]:
+    """Lists the parts of a tool's result that `read_result_parts` leaves out, each with its type.
+
+    Args:
+        content: of the result, as the client sent it.
+        where: the path to it in the request.
+    """
+    places: list[str] = []
+    for number, part in enumerate(content if isinstance(content, list) else ()):
+        if is_left_out(part):
+            places.append(f"{where}/{number} ({part['type']})")
+    return places
+
+
 def list_texts(content: str | Sequence[Mapping[str, str]]) -> list[str]:
     """Lists the texts of content that `read_text_parts` has read."""
     if isinstance(content, str):
@@ -43,7 +67,7 @@ def _read_part(part: Any, where: str) -> dict[str, str]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     kind = part.get("type") if isinstance(part, Mapping) else None
-    if not isinstance(kind, str) or kind not in TEXTS:
+    if not isinstance(kind, str) or kind not in TEXT_PARTS:
         raise HttpError(
             400, f"a part of type {kind!r} {UNREADABLE}", "unsupported_content", where=where
         )

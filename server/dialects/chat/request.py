@@ -33,7 +33,7 @@ from server.turns.fields.openai_fields import (
 from server.turns.fields.request_lists import Objects
 from server.turns.offered_tools import OfferedTools, pack_input, read_offered_tools
 from server.turns.reasoning import EffortField
-from server.turns.request_checks import read_text_parts
+from server.turns.request_checks import find_left_out, read_result_parts, read_text_parts
 from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
@@ -55,6 +55,8 @@ FORMATS = {
 CONTINUED = ("prefix", "partial")
 """Fields of the last message if the reply continues it: in the APIs of DeepSeek and Mistral, and in
 those of Kimi and Qwen."""
+
+RESULT_ROLES = ("tool", "function")
 
 
 class ChatRequest(GenerationFields, ReplyChoiceFields):
@@ -253,6 +255,8 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             if message.get("audio"):
                 ignored.append(f"messages/{number}/audio")
             ignored += find_unread_blocks(message, f"messages/{number}")
+            if message.get("role") in RESULT_ROLES:
+                ignored += find_left_out(message.get("content"), f"messages/{number}/content")
         if self.add_generation_prompt is False and not self.continues_last_message:
             ignored.append("add_generation_prompt")  # a turn begins with the generation prompt
         return tuple(ignored)
@@ -268,8 +272,8 @@ def _read_message(message: Json, number: int) -> Json:
     of functions.
 
     Raises:
-        HttpError: a part is neither text nor reasoning, the message has other reasoning, too, or a
-            field of `CONTINUED` is not a boolean.
+        HttpError: a part is neither text nor reasoning, and not of a result; the message has other
+            reasoning, too; or a field of `CONTINUED` is not a boolean.
     """
     for field in CONTINUED:
         if not isinstance(message.get(field), bool | None):
@@ -284,6 +288,8 @@ def _read_message(message: Json, number: int) -> Json:
         read["content"], reasoning = separate_reasoning(content, where)
         if reasoning:
             place_reasoning(read, reasoning, f"/messages/{number}")
+    elif message.get("role") in RESULT_ROLES:
+        read["content"] = read_result_parts(content, where)
     else:
         read["content"] = read_text_parts(content, where)
     take_blocks(read)

@@ -10,10 +10,15 @@ import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import UnionType
 from typing import Any
 
 from constrained.tools.execution import format_result
-from server.dialects.messages.documents import read_documents
+from server.dialects.messages.documents import (
+    find_left_out_of_result,
+    read_documents,
+    read_result,
+)
 from server.dialects.messages.foreign_blocks import (
     COMPACTION,
     LEFT_OUT,
@@ -27,7 +32,7 @@ from server.dialects.messages.foreign_blocks import (
 )
 from server.errors import HttpError
 from server.turns.offered_tools import OfferedTools, join_name
-from server.turns.request_checks import UNREADABLE, list_texts, read_text_parts
+from server.turns.request_checks import UNREADABLE, list_texts
 
 Json = dict[str, Any]
 NO_TOOLS = OfferedTools()
@@ -45,14 +50,16 @@ OF_ROLE = {
     **LEFT_OUT,
 }
 """The types of blocks, and the roles of messages that may have them."""
-FIELDS: Mapping[str, Mapping[str, type]] = {
+INPUTS = dict | str | None
+"""Arguments of calls: an object, or what models write instead, as in Chat Completions."""
+FIELDS: Mapping[str, Mapping[str, type | UnionType]] = {
     "text": {"text": str},
     "thinking": {"thinking": str},
-    "tool_use": {"id": str, "name": str, "input": dict},
+    "tool_use": {"id": str, "name": str, "input": INPUTS},
     "tool_result": {"tool_use_id": str},
-    "mcp_tool_use": {"id": str, "name": str, "server_name": str, "input": dict},
+    "mcp_tool_use": {"id": str, "name": str, "server_name": str, "input": INPUTS},
     "mcp_tool_result": {"tool_use_id": str},
-    "server_tool_use": {"id": str, "name": str, "input": dict},
+    "server_tool_use": {"id": str, "name": str, "input": INPUTS},
     "tool_search_tool_result": {"tool_use_id": str, "content": dict},
 }
 """Required fields of each kind of block."""
@@ -161,6 +168,9 @@ def read_conversation(
     blocks = _compact(blocks)
     for block in blocks:
         unread += [f"{block.where[1:]} ({name})" for name in find_unread(block.body, block.where)]
+        if block.body["type"] in ("tool_result", "mcp_tool_result"):
+            content = block.body.get("content")
+            unread += find_left_out_of_result(content, f"{block.where[1:]}/content")
     written = list(_write(blocks, tools))
     marks = list[int]()
     for count, one in enumerate(written, 1):
@@ -228,7 +238,7 @@ def _check_block(body: Any, where: str, role: str) -> None:
         raise _refuse(f"a message of the role {role!r} has no {kind} blocks", where)
     for name, type_ in fields.items():
         if not isinstance(body.get(name), type_):
-            wanted = "an object" if type_ is dict else "a text"
+            wanted = "a text" if type_ is str else "an object"
             raise _refuse(f"{name} of a {kind} block must be {wanted}", f"{where}/{name}")
 
 
@@ -344,7 +354,7 @@ class _ResultWriter:
 
 def _read_result(block: _Block) -> Any:
     where = f"{block.where}/content"
-    content = read_text_parts(read_documents(block.body.get("content"), where), where) or ""
+    content = read_result(block.body.get("content"), where) or ""
     if block.body.get("is_error") is True:
         return format_result({"error": "\n".join(list_texts(content))})
     if isinstance(content, list) and len(content) == 1:

@@ -1,42 +1,94 @@
 """Messages: documents and search results, converted to text for the model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from constrained.messages import is_left_out
 from server.errors import HttpError
-from server.turns.request_checks import UNREADABLE, list_texts, read_text_parts
+from server.turns.request_checks import (
+    UNREADABLE,
+    find_left_out,
+    list_texts,
+    read_result_parts,
+    read_text_parts,
+)
 
 Json = dict[str, Any]
+ReadParts = Callable[[Any, str], Any]
 KINDS = ("document", "search_result")
 
 
-def read_documents(content: Any, where: str) -> Any:
+def read_result(content: Any, where: str) -> Any:
+    """Reads the content of a tool's result: its documents as `read_documents` does, and with notes
+    in the places of pictures and files.
+
+    Args:
+        content: as the client sends it.
+        where: the JSON pointer to it.
+
+    Raises:
+        HttpError: a part is invalid; with its JSON pointer.
+    """
+    return read_result_parts(read_documents(content, where, read_result_parts), where)
+
+
+def find_left_out_of_result(content: Any, where: str) -> list[str]:
+    """Lists the parts of a result that `read_result` leaves out, each with its type.
+
+    Args:
+        content: as the client sends it.
+        where: the path to it in the request.
+    """
+    places: list[str] = []
+    for number, part in enumerate(content if isinstance(content, list) else ()):
+        source = part.get("source") if isinstance(part, Mapping) else None
+        if is_left_out(part) and (part["type"] not in KINDS or is_file(source)):
+            places.append(f"{where}/{number} ({part['type']})")
+        elif isinstance(source, Mapping):
+            places += find_left_out(source.get("content"), f"{where}/{number}/source/content")
+    return places
+
+
+def read_documents(content: Any, where: str, read_parts: ReadParts = read_text_parts) -> Any:
     """Replaces documents and search results by blocks of text. Their titles, sources and contexts
     come before their texts.
 
     Args:
-        content: as the client sends it; anything but a list of blocks stays as it is.
+        content: as the client sends it; anything but a list of blocks stays as it is, and so do
+            files.
         where: the JSON pointer to it.
+        read_parts: reads the parts of a document.
 
     Raises:
-        HttpError: a document is a file, or is invalid; with its JSON pointer.
+        HttpError: a document is invalid; with its JSON pointer.
     """
     if not isinstance(content, list):
         return content
     read: list[Any] = []
     for number, block in enumerate(content):
-        if isinstance(block, Mapping) and block.get("type") in KINDS:
-            block = read_document(block, f"{where}/{number}")
+        is_document = isinstance(block, Mapping) and block.get("type") in KINDS
+        if is_document and not is_file(block.get("source")):
+            block = read_document(block, f"{where}/{number}", read_parts)
         read.append(block)
     return read
 
 
-def read_document(block: Mapping[str, Any], where: str) -> Json:
+def is_file(source: Any) -> bool:
+    """Returns whether the source of a document or an image is not text."""
+    if not isinstance(source, Mapping) or "type" not in source:
+        return False
+    return source["type"] in ("base64", "url", "file")
+
+
+def read_document(
+    block: Mapping[str, Any], where: str, read_parts: ReadParts = read_text_parts
+) -> Json:
     """Converts a document, or a search result, to a block of text.
 
     Args:
         block: as the client sends it.
         where: the JSON pointer to it.
+        read_parts: reads its parts.
 
     Raises:
         HttpError: it is a file, or is invalid; with its JSON pointer.
@@ -51,31 +103,31 @@ def read_document(block: Mapping[str, Any], where: str) -> Json:
         if not isinstance(said, str):
             raise HttpError(400, f"{name} must be a text", "invalid_value", where=f"{where}/{name}")
         lines.append(f"{name.capitalize()}: {said}")
-    lines += _read_texts(block, where)
+    lines += _read_texts(block, where, read_parts)
     written: Json = {"type": "text", "text": "\n".join(lines) + "\n\n"}
     if "cache_control" in block:
         written["cache_control"] = block["cache_control"]
     return written
 
 
-def _read_texts(block: Mapping[str, Any], where: str) -> Sequence[str]:
+def _read_texts(block: Mapping[str, Any], where: str, read_parts: ReadParts) -> Sequence[str]:
     """Returns the texts in a document or a search result."""
     if block["type"] == "search_result":
-        return _list_texts(block.get("content"), f"{where}/content")
+        return _list_texts(block.get("content"), f"{where}/content", read_parts)
     match block.get("source"):
         case {"type": "text", "data": str(text)}:
             return [text]
         case {"type": "content", "content": content}:
-            return _list_texts(content, f"{where}/source/content")
+            return _list_texts(content, f"{where}/source/content", read_parts)
         case _:
             message = f"a block of type 'document' that is not text {UNREADABLE}"
             raise HttpError(400, message, "unsupported_content", where=where)
 
 
-def _list_texts(content: Any, where: str) -> Sequence[str]:
+def _list_texts(content: Any, where: str, read_parts: ReadParts) -> Sequence[str]:
     if content is None:
         raise HttpError(400, "there is no content", "invalid_value", where=where)
-    return list_texts(read_text_parts(content, where))
+    return list_texts(read_parts(content, where))
 
 
 def has_citations(messages: Sequence[Any]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.tools.execution import format_result
-from server.dialects.messages.documents import KINDS, read_document
+from server.dialects.messages.documents import KINDS, is_file, read_document
 from server.dialects.messages.signatures import is_signed_here
 from server.errors import HttpError
 
@@ -102,7 +102,7 @@ def _strip(content: Any, where: str, unread: dict[str, None]) -> Any:
     for name, value in content.items():
         if value is None or name == "type":
             continue
-        if name.startswith("encrypted_") or _is_file(value):
+        if name.startswith("encrypted_") or is_file(value):
             unread[name] = None
             continue
         kept[name] = _strip(value, f"{where}/{name}", unread)
@@ -110,11 +110,4 @@ def _strip(content: Any, where: str, unread: dict[str, None]) -> Any:
 
 
 def _is_text(document: Mapping[str, Any]) -> bool:
-    return document["type"] == "search_result" or not _is_file(document.get("source"))
-
-
-def _is_file(source: Any) -> bool:
-    """True for the source of a document or an image that is not text."""
-    if not isinstance(source, Mapping) or "type" not in source:
-        return False
-    return source["type"] in ("base64", "url", "file")
+    return document["type"] == "search_result" or not is_file(document.get("source"))

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from constrained.answers import read_response_format
 from constrained.job import Job
+from constrained.messages import write_note
 from constrained.tools.shapes import read_policy
 from grammars.turn import Answer
 from server.dialects.completions.fill_in import write_fill_in_prompts
@@ -230,6 +231,14 @@ class OllamaChatRequest(OllamaRequest):
         read_policy(choice)  # reports errors in the choice before those in the tools
         return self.make(service, read_messages(self.messages or ()), tools, choice)
 
+    def find_ignored(self, service: Service) -> tuple[str, ...]:
+        """As in `OllamaRequest`; also the images of results."""
+        images: list[str] = []
+        for number, message in enumerate(self.messages or ()):
+            if message.get("role") == "tool" and message.get("images"):
+                images.append(f"messages/{number}/images")
+        return (*super().find_ignored(service), *images)
+
 
 class OllamaGenerateRequest(OllamaRequest):
     """A request to /api/generate."""
@@ -300,17 +309,21 @@ def read_messages(messages: Sequence[Json]) -> list[Json]:
     call of its `tool_name` that has none yet.
 
     Raises:
-        HttpError: a message has an image, calls that are not an array, or a call without a
-            function.
+        HttpError: a message has an image, and is not a result; calls that are not an array, or a
+            call without a function.
     """
     read: list[Json] = []
     waiting: list[tuple[str, str]] = []  # the ids and names of calls without a result
     for number, message in enumerate(messages):
         where = f"/messages/{number}"
-        if message.get("images"):
+        is_result = message.get("role") == "tool"
+        if message.get("images") and not is_result:
             text = f"an image {UNREADABLE}"
             raise HttpError(400, text, "unsupported_content", where=f"{where}/images")
         kept = {key: value for key, value in message.items() if key != "images"}
+        if is_result and message.get("images"):
+            lines = [message.get("content"), write_note("image")["text"]]
+            kept["content"] = "\n".join(line for line in lines if isinstance(line, str) and line)
         if kept.get("role") == "assistant":
             waiting = []
             calls = kept.pop("tool_calls", None) or []

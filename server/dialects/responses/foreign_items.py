@@ -8,7 +8,6 @@ from typing import Any
 
 from constrained.tools.execution import format_result
 from server.errors import HttpError
-from server.turns.request_checks import UNREADABLE
 
 Json = dict[str, Any]
 SHOWN: Mapping[str, tuple[str, str]] = {
@@ -65,19 +64,12 @@ def read_results(item: Mapping[str, Any]) -> str:
 def has_pictures(item: Mapping[str, Any]) -> bool:
     """Returns whether the result of such a call has pictures."""
     results = item[SHOWN[item["type"]][1]]
-    return any(isinstance(one, Mapping) and one.get("type") in PICTURES for one in results)
+    return any(map(is_picture, results))
 
 
-def check_output(output: Any, where: str) -> None:
-    """Checks the client's output for a call of a tool that OpenAI defines.
-
-    Raises:
-        HttpError: it is a picture; with its JSON pointer.
-    """
-    kind = output.get("type") if isinstance(output, Mapping) else None
-    if kind in PICTURES:
-        message = f"an output of type {kind!r} {UNREADABLE}"
-        raise HttpError(400, message, "unsupported_content", where=where)
+def is_picture(output: Any) -> bool:
+    """Returns whether the client's output for a call is a picture, such as a screenshot."""
+    return isinstance(output, Mapping) and output.get("type") in PICTURES
 
 
 def refuse_item(kind: Any, where: str) -> HttpError:

@@ -11,9 +11,9 @@ from typing import Any
 from server.dialects.responses import mcp_items
 from server.dialects.responses.client_tools import find_client_tool, is_client_call
 from server.dialects.responses.foreign_items import (
-    check_output,
     check_shown,
     has_pictures,
+    is_picture,
     is_shown,
     refuse_item,
 )
@@ -21,12 +21,19 @@ from server.dialects.responses.sealed_reasoning import is_sealed_here, unseal
 from server.dialects.responses.tool_search import check_tools
 from server.errors import HttpError
 from server.ids import make_id
-from server.turns.request_checks import list_texts, read_text_parts
+from server.turns.request_checks import (
+    find_left_out,
+    list_texts,
+    read_result_parts,
+    read_text_parts,
+)
 
 Json = dict[str, Any]
 ROLES = ("user", "system", "developer", "assistant")
 CALLS = ("function_call", "custom_tool_call")
 """Items of calls that the client executes; they need a `call_id`."""
+OUTPUTS = ("function_call_output", "custom_tool_call_output")
+"""Their outputs, which are texts or lists of parts."""
 STATUSES = ("in_progress", "completed", "incomplete")
 READ_WITHOUT_CALL_ID = ("tool_search_call", *mcp_items.TYPES)
 Find = Callable[[set[str]], Mapping[str, Json]]
@@ -86,7 +93,18 @@ def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
             unread.append(f"input/{number} (image)")
         elif _has_annotations(item):
             unread.append(f"input/{number} (annotations)")
+        unread += _find_left_out(item, f"input/{number}/output")
     return tuple(unread)
+
+
+def _find_left_out(item: Json, where: str) -> list[str]:
+    """Lists the parts of the output of a call that are no text."""
+    kind, output = item.get("type"), item.get("output")
+    if not isinstance(kind, str) or not kind.endswith("_output"):
+        return []
+    if isinstance(output, Mapping) and is_picture(output):
+        return [f"{where} ({output['type']})"]
+    return find_left_out(output, where) if kind in OUTPUTS else []
 
 
 def _is_unread(item: Json) -> bool:
@@ -140,7 +158,7 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
             return _read_search_call(item, where)
         case "tool_search_output":
             return _read_search_output(item, where)
-        case "function_call_output" | "custom_tool_call_output":
+        case str(kind) if kind in OUTPUTS:
             return _read_output(item, where)
         case str(kind) if kind in mcp_items.TYPES:
             return mcp_items.read_mcp_item(item, where)
@@ -260,7 +278,9 @@ def _join(parts: Any, where: str) -> str:
 
 def _read_call(item: Json, where: str) -> Json:
     arguments = item.get("arguments")
-    if isinstance(arguments, Mapping):
+    if arguments is None:
+        arguments = "{}"
+    elif isinstance(arguments, Mapping):
         arguments = json.dumps(arguments, ensure_ascii=False)
     if not isinstance(arguments, str):
         message = "arguments must be the JSON text of an object"
@@ -358,9 +378,10 @@ def _read_client_call(item: Json, kind: str, where: str) -> Json:
 
 def _read_client_output(item: Json, where: str) -> Json:
     output = item.get("output")
-    check_output(output, f"{where}/output")
     if output is None:
         output = item.get("status")  # the output of an apply_patch_call_output is optional
+    elif is_picture(output):
+        output = [output]
     elif not isinstance(output, str):
         output = json.dumps(output, ensure_ascii=False)
     elif item.get("status") == "failed":
@@ -383,7 +404,7 @@ def _read_program(item: Json, where: str) -> Json:
 
 
 def _read_output(item: Json, where: str) -> Json:
-    output = read_text_parts(item.get("output"), f"{where}/output")
+    output = read_result_parts(item.get("output"), f"{where}/output")
     if output is None:
         raise HttpError(400, "there is no output", "invalid_value", where=f"{where}/output")
     if not isinstance(output, str):

@@ -159,7 +159,7 @@ def deep(depth: int) -> Any:
         (Job([{"role": "user", "content": "\ud800"}]), RequestError, "a lone surrogate"),
         (Job(USER, template_kwargs={"tools": []}), TemplateError, "may not set tools"),
         (Job(USER, {"a": 1}), ToolError, "tools must be a list"),
-        (Job(USER, [PING, PING]), ToolError, "two tools are called 'ping'"),
+        (Job(USER, [PING, tool("ping", {"host": {}})]), ToolError, "two tools are called 'ping'"),
         (Job(USER, [tool("f", type="string")]), SchemaError, "tool 'f': .*no object"),
         (Job(USER, TOOLS, "ping"), PolicyError, "is not known"),
         (Job(USER, TOOLS, {"type": "tool", "name": "x"}), PolicyError, "unknown tool 'x'"),
@@ -202,3 +202,9 @@ def test_a_template_that_refuses_a_conversation(tmp_path: Path):
 def test_fields_of_the_wrong_type_are_refused(hermes: Model, field: str, value: Any):
     with pytest.raises(RequestError, match=field):
         hermes.compile(Job(USER, TOOLS, **{field: value}))
+
+
+def test_a_tool_that_is_there_twice_counts_once(hermes: Model) -> None:
+    compile = hermes.compiler.compile
+    twice = compile(Job(USER, [PING, PAINT, dict(PING)], hidden_tools=[PING]))
+    assert twice.prompt.text == compile(Job(USER, [PING, PAINT])).prompt.text

@@ -109,7 +109,7 @@ def test_a_choice_may_name_a_hidden_tool() -> None:
 def test_what_is_wrong_with_hidden_tools_is_pointed_to() -> None:
     model = scripted("Hi.")
     with pytest.raises(ToolError, match="two tools are called 'ping'") as two:
-        model.call("Go.", [PING], hidden_tools=[TOOLS[0], PING])
+        model.call("Go.", [PING], hidden_tools=[TOOLS[0], tool("ping", {"host": {}})])
     assert two.value.where == "/hidden_tools/1"
     with pytest.raises(ToolError) as none:
         model.call("Go.", [PING], hidden_tools=["ping"])

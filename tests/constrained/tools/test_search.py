@@ -105,7 +105,7 @@ def test_a_rank_of_the_user() -> None:
 
 def test_what_cannot_be_searched() -> None:
     with pytest.raises(ToolError, match="two tools are called 'ping'") as two:
-        ToolSearch([PING, get_weather, PING])
+        ToolSearch([PING, get_weather, PING | {"strict": True}])
     assert two.value.where == "/search_tools/2"
     with pytest.raises(ToolError, match="search_tools") as same:
         ToolSearch([tool("search_tools")])

@@ -337,6 +337,24 @@ def test_what_a_text_model_cannot_read_is_refused(plain: httpx.Client, kind: str
     assert kind in error["message"]
 
 
+@pytest.mark.parametrize("kind", ["image_url", "input_audio", "file"])
+def test_what_a_text_model_cannot_read_in_a_result_is_left_out(
+    plain: httpx.Client, kind: str
+) -> None:
+    function = {"name": "look", "arguments": "null"}
+    call = {"id": "c", "type": "function", "function": function}
+    messages: list[Json] = [
+        {"role": "user", "content": "Look"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": [{"type": kind, kind: {}}]},
+    ]
+    for _ in range(2):  # in the next turn, and in later ones
+        response = plain.post(CHAT, json={"model": "m", "messages": messages, "max_tokens": 5})
+        assert response.status_code == 200, response.text
+        assert response.headers["x-ignored-fields"] == f"messages/2/content/0 ({kind})"
+        messages += [{"role": "assistant", "content": "Hm."}, {"role": "user", "content": "So?"}]
+
+
 def test_bad_json_is_400(plain: httpx.Client) -> None:
     response = plain.post(
         CHAT, content=b'{"messages": [}', headers={"content-type": "application/json"}

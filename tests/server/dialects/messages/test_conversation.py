@@ -178,24 +178,24 @@ REFUSED: list[tuple[Json, str, str]] = [
     (user("Hi"), "/content/0", "None"),
     (user(text("a"), {"type": "image", "source": {}}), "/content/1", "'image'"),
     (user({"type": "document", "source": {}}), "/content/0", "'document'"),
-    (user({**PAGE, "source": {"type": "base64"}}), "/content/0", "not text"),
+    (user({**PAGE, "source": {"type": "base64"}}), "/content/0", "'document'"),
     (user({**PAGE, "title": 1}), "/content/0/title", "text"),
     (user({**FOUND, "content": [{"type": "image"}]}), "/content/0/content/0", "'image'"),
     (user(FOUND), "/content/0/content", "no content"),
     (user({**FOUND, "content": None}), "/content/0/content", "no content"),
     (user({**PAGE, "source": {"type": "content"}}), "/content/0", "not text"),
     (user({**PAGE, "source": EMPTY}), "/content/0/source/content", "no content"),
-    (user({**PAGE, "source": {"type": "base64"}}), "/content/0", "not text"),
+    (user({**PAGE, "source": {"type": "base64"}}), "/content/0", "'document'"),
     (user({**PAGE, "title": 1}), "/content/0/title", "text"),
     (user({**FOUND, "content": [{"type": "image"}]}), "/content/0/content/0", "'image'"),
-    (user(result([{"type": "image"}])), "/content/0/content/0", "'image'"),
+    (user(result([{}])), "/content/0/content/0", "None"),
     (user(result(7)), "/content/0/content", "text or a list"),
     (user({"type": "tool_result"}), "/content/0/tool_use_id", "text"),
     (user({"type": "text"}), "/content/0/text", "text"),
     (user({"type": ["text"]}), "/content/0", "type"),
     (user(CALL), "/content/0", "tool_use"),
     (assistant(result("a")), "/content/0", "tool_result"),
-    (assistant({**CALL, "input": "{}"}), "/content/0/input", "an object"),
+    (assistant({**CALL, "input": []}), "/content/0/input", "an object"),
     (assistant({"type": "thinking"}), "/content/0/thinking", "text"),
     (assistant({"type": "server_tool_use"}), "/content/0/id", "server_tool_use"),
 ]
@@ -214,3 +214,25 @@ def test_an_image_of_the_system_is_refused() -> None:
     with pytest.raises(HttpError) as caught:
         read_conversation([text("a"), {"type": "image"}], [user(text("Hi"))])
     assert caught.value.where == "/system/1"
+
+
+def test_what_is_no_text_in_a_result_becomes_a_note() -> None:
+    picture: Json = {"type": "image", "source": {"type": "base64", "data": "aGk="}}
+    file = {**PAGE, "source": {"type": "base64", "data": "aGk="}}
+    scan = {**PAGE, "source": {"type": "content", "content": [picture]}}
+    read = read_conversation(None, [user(result([picture])), user(result([text("a"), file, scan]))])
+    first, second = (message["content"] for message in read.messages)
+    assert first == "[image left out: this model reads text]"
+    assert second[1]["text"] == "[document left out: this model reads text]"
+    assert "[image left out" in second[2]["text"]
+    assert read.unread == (
+        "messages/0/content/0/content/0 (image)",
+        "messages/1/content/0/content/1 (document)",
+        "messages/1/content/0/content/2/source/content/0 (image)",
+    )
+
+
+@pytest.mark.parametrize("given", [None, "", "null", '{"city": "Par'])
+def test_arguments_as_models_write_them_are_kept(given: Any) -> None:
+    message = read_conversation(None, [assistant({**CALL, "input": given})]).messages[0]
+    assert message["tool_calls"][0]["function"]["arguments"] == given

@@ -183,7 +183,7 @@ BAD_PAGE = assistant(result("web_fetch", {**FETCHED, "content": {**PAGE, "title"
     [
         (BAD_PAGE, "/content/0/content/content/title", "text"),
         (assistant({"type": "web_search_tool_result"}), "/content/0/tool_use_id", "text"),
-        (assistant({**use("web_search"), "input": ""}), "/content/0/input", "object"),
+        (assistant({**use("web_search"), "input": []}), "/content/0/input", "object"),
         ({"role": "user", "content": [result("web_search", [])]}, "/content/0", "web_search"),
         ({"role": "system", "content": [{"type": "tool_removal"}]}, "/content/0", "tools"),
     ],

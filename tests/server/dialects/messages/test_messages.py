@@ -333,7 +333,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"tool_choice": {"type": "any"}}, "/tool_choice", "no tool"),
     ({"tools": [{"name": "x"}]}, "/tools/0/input_schema", "input_schema"),
     ({"tools": [{"input_schema": {}}]}, "/tools/0/name", "no name"),
-    ({"tools": [PAINT, PAINT]}, "", "paint"),
+    ({"tools": [PAINT, {**PAINT, "description": "Another"}]}, "", "paint"),
     ({"output_config": {"effort": "huge"}}, "/output_config/effort", "low"),
     ({"output_config": {"format": {"type": "xml"}}}, "/output_config/format", "not known"),
     (

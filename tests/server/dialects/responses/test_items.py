@@ -196,15 +196,6 @@ UNUSABLE: list[tuple[Json, str, str]] = [
     ({**output(1), "call_id": ""}, "/call_id", "empty"),
     ({**SHELL, "call_id": ""}, "/call_id", "empty"),
     ({**SHELL, "action": "ls"}, "/action", "object"),
-    (
-        {
-            "type": "computer_call_output",
-            "call_id": "call_1",
-            "output": {"type": "computer_screenshot", "image_url": "data:image/png;base64,AAAA"},
-        },
-        "/output",
-        "computer_screenshot",
-    ),
     ({"type": "additional_tools", "role": "developer", "tools": []}, "/type", "in tools"),
     ({"type": "configuration_update", "reasoning": {}}, "/type", "of the request"),
     ({"type": "compaction", "encrypted_content": "gAAAAABo"}, "/type", "only OpenAI"),
@@ -328,3 +319,26 @@ def test_they_are_kept_as_json() -> None:
     assert store.find_items("", ["x"])["x"] is not given.context[0]
     assert pack({"ü": [1]}) == b'{"\xc3\xbc": [1]}'
     assert pack("\ud800") == b'"\xed\xa0\x80"'
+
+
+@pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
+def test_pictures_of_an_output_become_notes(kind: str) -> None:
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    item = {"type": kind, "call_id": "call_1", "output": [picture]}
+    (read,) = read_input([item], lambda ids: {})
+    assert read["output"][0]["text"] == "[image left out: this model reads text]"
+    assert find_unread_items([item]) == ("input/0/output/0 (input_image)",)
+
+
+def test_a_screenshot_becomes_a_note() -> None:
+    shot = {"type": "computer_screenshot", "image_url": "data:image/png;base64,AAAA"}
+    item = {"type": "computer_call_output", "call_id": "call_1", "output": shot}
+    (read,) = read_input([item], lambda ids: {})
+    assert read["output"][0]["text"].startswith("[computer_screenshot left out")
+    assert find_unread_items([item]) == ("input/0/output (computer_screenshot)",)
+
+
+def test_a_call_without_arguments_is_read() -> None:
+    item = {"type": "function_call", "call_id": "call_1", "name": "ping", "arguments": None}
+    (read,) = read_input([item], lambda ids: {})
+    assert read["arguments"] == "{}"
