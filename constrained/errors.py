@@ -78,7 +78,8 @@ class ContextError(Error):
     Args:
         message: what is wrong.
         hint: what to do about it.
-        tokens: the length of the prompt, at least; None if something else is too long.
+        tokens: how many the prompt has, or prompt and shortest reply, at least; None if something
+            else is too long.
         room: the length of the context, in tokens.
         where: a JSON pointer to the part of the input that is too long, if any.
     """
@@ -105,8 +106,29 @@ def check_count(count: int, context_length: int | None) -> None:
         context_length: in tokens; None: there is no limit.
     """
     if context_length is not None and count >= context_length:
-        message = f"the prompt has {count} tokens, the context {context_length}"
-        raise ContextError(message, hint=SHORTEN, tokens=count, room=context_length)
+        raise make_overflow(context_length, f"your messages resulted in {count} tokens", count)
+
+
+def make_overflow(
+    context_length: int,
+    problem: str,
+    tokens: int | None = None,
+    *,
+    hint: str = SHORTEN,
+    where: str | None = None,
+) -> ContextError:
+    """Returns the error of a prompt that the context has no room for. It begins with the words of
+    OpenAI and vLLM: by them, agents know that they have to shorten the conversation.
+
+    Args:
+        context_length: in tokens.
+        problem: what is too long, and how long it is.
+        tokens: see `ContextError`.
+        hint: what to do.
+        where: see `ContextError`.
+    """
+    message = f"This model's maximum context length is {context_length} tokens. However, {problem}"
+    return ContextError(message, hint=hint, tokens=tokens, room=context_length, where=where)
 
 
 class BusyError(Error):

@@ -12,7 +12,6 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
@@ -40,7 +39,7 @@ from server.errors import HttpError, as_http_error, log_error
 from server.http import model_routes, status
 from server.http.body import describe_mistakes
 from server.http.disconnects import make_gone
-from server.http.gate import OPEN, Gate
+from server.http.gate import OPEN, Cors, Gate
 from server.http.leases import Leases
 from server.http.openapi import complete_document
 from server.mcp.hosted_tools import McpServerPool
@@ -180,7 +179,7 @@ def _add_middleware(app: FastAPI, settings: Settings, counters: Counters) -> Non
     app.add_middleware(Gate, dialects=DIALECTS, settings=settings, counters=counters)
     if settings.cors_origins:
         app.add_middleware(
-            CORSMiddleware,
+            Cors,
             allow_origins=list(settings.cors_origins),
             allow_methods=["*"],
             allow_headers=["*"],

@@ -25,6 +25,7 @@ LOG = logging.getLogger("constrained.server")
 OPENAI_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
+    403: "permission_error",
     404: "not_found_error",
     405: "invalid_request_error",
     413: "invalid_request_error",
@@ -105,6 +106,9 @@ def encode_openai_error(error: HttpError) -> dict[str, Any]:
     kind = OPENAI_TYPES.get(error.status, "server_error")
     body = {"message": error.message, "type": kind, "param": error.where, "code": error.code}
     openai = dict(body)
+    cause = error.__cause__
+    if isinstance(cause, ContextError) and cause.tokens is not None:  # as in llama-server
+        openai |= {"n_prompt_tokens": cause.tokens, "n_ctx": cause.room}
     if error.status == 503:
         openai["code"] = error.status  # as in llama-server
     return {"error": openai, "object": "error", **body}

@@ -13,7 +13,7 @@ from constrained.decode.token_trace import TokenTrace
 from constrained.decode.transcript import SAID, TokenOrigin, Transcript
 from constrained.decode.turn_part import TurnProgress
 from constrained.engine.protocol import Sampler, Sampling
-from constrained.errors import SHORTEN, ContextError, RequestError, TokenLimitError, check_count
+from constrained.errors import RequestError, TokenLimitError, check_count, make_overflow
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.ir.completion import TooLong
@@ -153,12 +153,17 @@ class TurnState:
         if shortest is None or shortest <= self.limit:
             return reserve
         or_more = "" if reserve.ending else " or more"  # the length was not counted to the end
-        message = f"the shortest turn that this request allows has {shortest} tokens{or_more}"
         if self.limit < self._room:
+            message = f"the shortest turn that this request allows has {shortest} tokens{or_more}"
             hint = f"Raise it to {shortest} or more"
             message = f"{message}, max_tokens is {self.limit}"
             raise TokenLimitError(message, where="/max_tokens", hint=hint)
-        raise ContextError(f"{message}, the context has room for {self.limit}", hint=SHORTEN)
+        prompt = len(request.turn.prompt)
+        problem = (
+            f"you requested {prompt + shortest} tokens{or_more} ({prompt} in the messages, "
+            f"{shortest} in the shortest turn that this request allows)"
+        )
+        raise make_overflow(prompt + self._room, problem, prompt + shortest)
 
     @property
     def tokens(self) -> list[int]:

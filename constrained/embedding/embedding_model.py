@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from constrained.engine.options import LoadOptions, read_options
-from constrained.errors import ContextError, RequestError
+from constrained.errors import ContextError, RequestError, make_overflow
 from constrained.model_files.sources import find_source
 
 if TYPE_CHECKING:
@@ -241,12 +241,8 @@ class EmbeddingModel:
             return self._embedder.tokenize(text)
 
     def _refuse(self, size: str, where: str) -> ContextError:
-        return ContextError(
-            f"the text has {size}, the model takes {self.context_length:,} tokens",
-            hint="Split it, or load the model with a longer context (context_length)",
-            room=self.context_length,
-            where=where,
-        )
+        hint = "Split it, or load the model with a longer context (context_length)"
+        return make_overflow(self.context_length, f"the text has {size}", hint=hint, where=where)
 
 
 def load_embeddings(

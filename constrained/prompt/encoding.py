@@ -1,6 +1,6 @@
 """Prompts as tokens, and whether the context has room for them."""
 
-from constrained.errors import SHORTEN, ContextError, RequestError
+from constrained.errors import RequestError, make_overflow
 from constrained.template.special_tokens import Prompt
 from constrained.vocabulary.vocabulary import Vocabulary
 
@@ -12,12 +12,9 @@ def check_text(text: str, vocabulary: Vocabulary, context_length: int | None) ->
         return
     size = len(text.encode(errors="surrogatepass"))
     if size > context_length * vocabulary.longest:
-        message = (
-            f"the prompt has {size} bytes, the context {context_length} tokens "
-            f"of {vocabulary.longest} bytes at most"
-        )
         least = size // vocabulary.longest
-        raise ContextError(message, hint=SHORTEN, tokens=least, room=context_length)
+        problem = f"your messages resulted in {least} tokens or more ({size} bytes)"
+        raise make_overflow(context_length, problem, least)
 
 
 def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:

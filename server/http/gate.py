@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import unquote
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.caller import set_caller
@@ -54,6 +56,18 @@ def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
         if name in values:
             return values[name]
     return b""
+
+
+class Cors(CORSMiddleware):
+    """Allows web pages of some origins to send requests. The others are left to the gate behind it,
+    whose errors have the form of the dialect."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        origin = Headers(scope=scope).get("origin", "") if scope["type"] == "http" else ""
+        if self.is_allowed_origin(origin):
+            await super().__call__(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
 
 class Gate:
@@ -146,10 +160,7 @@ class Gate:
             return HttpError(403, f"the Host {host!r} is not this server: {hint}", "unknown_host")
         origin = given.get(b"origin", b"").decode("latin-1")
         if origin and not self._is_own(origin, allowed):
-            hint = f"start the server with --cors-origin {origin}"
-            return HttpError(
-                403, f"pages of {origin!r} may not send requests: {hint}", "unknown_origin"
-            )
+            return _make_foreign(origin)
         return None
 
     def _is_own(self, origin: str, allowed: Sequence[str]) -> bool:
@@ -188,11 +199,15 @@ class Gate:
 
 
 def _find_preflight(method: str, headers: Mapping[bytes, bytes]) -> HttpError | None:
-    """Returns the error of a browser's question whether a page may send a request: where pages may,
-    CORS has answered it before the gate. None: it is no such question."""
+    """Returns the error of a browser's question whether a page may send a request: if it may,
+    `Cors` has answered before the gate. None: it is no such question."""
     if method != "OPTIONS" or b"access-control-request-method" not in headers:
         return None
-    origin = headers.get(b"origin", b"").decode("latin-1")
+    return _make_foreign(headers.get(b"origin", b"").decode("latin-1"))
+
+
+def _make_foreign(origin: str) -> HttpError:
+    """Returns the error of a request of a page that may not send one."""
     hint = f"start the server with --cors-origin {origin}"
     message = f"pages of {origin!r} may not send requests: {hint}"
     return HttpError(403, message, "unknown_origin")

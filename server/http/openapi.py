@@ -8,7 +8,7 @@ may be streams.
 import threading
 from collections.abc import Mapping
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin
 
 from fastapi import FastAPI
 from pydantic import BaseModel, TypeAdapter
@@ -68,10 +68,19 @@ class ErrorBody(TypedDict):
     llama-server."""
 
 
+class InnerError(ErrorBody):
+    """An error with what only llama-server says of it."""
+
+    n_prompt_tokens: NotRequired[int]
+    """Of a request that does not fit into the context: its tokens, at least."""
+    n_ctx: NotRequired[int]
+    """The tokens that the context has room for."""
+
+
 class ErrorReply(ErrorBody):
     """A request that was not answered: the error in OpenAI's form, and beside it in Mistral's."""
 
-    error: ErrorBody
+    error: InnerError
     object: Literal["error"]
 
 

@@ -31,8 +31,8 @@ class RunningRequest(Protocol):
         """The request, with prompt and grammar."""
         ...
 
-    async def wait(self, seconds: float) -> None:
-        """Waits until there is an event, at most for this time."""
+    async def wait(self, seconds: float) -> Sequence[TurnEvent]:
+        """Waits until there is an event, at most for this time; returns the first ones."""
         ...
 
     def follow(self) -> AsyncIterator[TurnEvents]:
@@ -54,6 +54,10 @@ class ReplyWriter:
     """Sent if there is no chunk for a long time."""
     end: bytes = b""
     """The end of a stream, after its last chunk."""
+
+    def foresee(self, events: Sequence[TurnEvent]) -> None:
+        """Called before `open` with the first events of a stream that have come by then, for what
+        its beginning tells of them. `take` gets them as well."""
 
     def open(self) -> Iterator[Json]:
         """Returns the first chunks."""
@@ -123,7 +127,7 @@ async def answer(
         body = encode_json(writer.fold(chunks))
         return Response(body, media_type="application/json", headers=compiled.headers)
     settings = compiled.service.settings
-    await _wait_for_start(request, active, settings.ping_seconds)
+    writer.foresee(await _wait_for_start(request, active, settings.ping_seconds))
     return EventStream(
         _stream(active, writer),
         idle_seconds=settings.idle_seconds,
@@ -135,11 +139,13 @@ async def answer(
     )
 
 
-async def _wait_for_start(request: Request, active: RunningRequest, seconds: float) -> None:
-    """Delays the status of a stream until there is something to send, or a ping is due. So an error
-    before that gets its own status."""
+async def _wait_for_start(
+    request: Request, active: RunningRequest, seconds: float
+) -> Sequence[TurnEvent]:
+    """Delays the status of a stream until there is something to send, or a ping is due; returns the
+    events that have come. So an error before that gets its own status."""
     try:
-        await wait_for_client(request, active.wait(seconds))
+        return await wait_for_client(request, active.wait(seconds))
     except BaseException:  # also when cancelled: no stream exists yet that would end the turns
         active.cancel()
         raise

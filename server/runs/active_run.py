@@ -103,9 +103,9 @@ class ActiveRun:
             assert isinstance(failure, _Failure)
             raise failure.error
 
-    async def wait(self, seconds: float) -> None:
-        """Waits for the first event, at most for this time. So a request that is refused
-        immediately gets its own status, not a stream with status 200.
+    async def wait(self, seconds: float) -> Sequence[TurnEvent]:
+        """Waits for the first event, at most for this time, and returns it if it has come. So a
+        request that is refused immediately gets its own status, not a stream with status 200.
 
         Raises:
             Error: as `follow`.
@@ -114,8 +114,12 @@ class ActiveRun:
         assert isinstance(started, TurnStarted), "the first event of a run begins its first turn"
         self._first = asyncio.ensure_future(self._events.get())
         await asyncio.wait([self._first], timeout=seconds)
-        if self._first.done() and isinstance(failure := self._first.result(), _Failure):
-            raise failure.error
+        if not self._first.done():
+            return ()
+        first = self._first.result()
+        if isinstance(first, _Failure):
+            raise first.error
+        return [first]
 
     async def follow(self) -> AsyncIterator[TurnEvents]:
         """Yields the available events in batches, with the number of the choice, which is 0.

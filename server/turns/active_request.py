@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from constrained.agent.outcome import CallResult
 from constrained.compile.compiled_turn import CompiledTurn
-from constrained.decode.filters.events import StreamEvent
+from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.errors import AbandonedError
 from constrained.reply import Reply, Usage
@@ -102,18 +102,24 @@ class ActiveRequest:
         self._counters = compiled.service.counters
         self._finished: set[int] = set()
         self._first: asyncio.Future[TurnEvents] | None = None
-        followed = [_follow(turn.stream, number) for number, turn in enumerate(turns)]
+        shows_progress = compiled.request.generation.progress.is_shown
+        followed: list[AsyncGenerator[TurnEvents, None]] = []
+        for number, turn in enumerate(turns):
+            followed.append(_follow(turn.stream, number, shows_progress=shows_progress))
         if len(followed) == 1:  # the usual case, which needs no tasks
             self._events = followed[0]
         else:
             self._events = _merge(followed)
 
-    async def wait(self, seconds: float) -> None:
-        """Waits for the first event. If the request is refused at once, the response then has the
+    async def wait(self, seconds: float) -> Sequence[TurnEvent]:
+        """Waits for the first events. If the request is refused at once, the response then has the
         status of the error, and is not a stream with status 200.
 
         Args:
             seconds: how long to wait at most.
+
+        Returns:
+            The first events, which `follow` yields again; none: none have come in this time.
 
         Raises:
             Error: as `follow`.
@@ -121,7 +127,9 @@ class ActiveRequest:
         self._first = asyncio.ensure_future(anext(self._events))
         done, _ = await asyncio.wait([self._first], timeout=seconds)
         for task in done:
-            task.result()
+            _, events = task.result()
+            return events
+        return ()
 
     async def follow(self) -> AsyncIterator[TurnEvents]:
         """Yields the events of all choices as they come, in batches. The last event of a choice is
@@ -354,9 +362,12 @@ def _log(compiled: CompiledRequest) -> None:
         LOG.info("prompt: %r", turn.prompt.text)
 
 
-async def _follow(stream: AsyncStream[Reply], number: int) -> AsyncGenerator[TurnEvents, None]:
+async def _follow(
+    stream: AsyncStream[Reply], number: int, *, shows_progress: bool
+) -> AsyncGenerator[TurnEvents, None]:
     async for events in stream.batches():
-        yield number, events
+        if shows_progress or not all(isinstance(event, ProgressMade) for event in events):
+            yield number, events
     yield number, [await stream.result()]
 
 

@@ -83,6 +83,8 @@ class CompiledRequest:
         if turn.prompt.forms:
             names = [form.name.lower() for form in turn.prompt.forms]
             headers["X-Message-Forms"] = ", ".join(names)
+        if self.request.dropped:
+            headers["X-Dropped-Messages"] = str(self.request.dropped)
         if self.request.normalised:
             headers["X-Normalised"] = str(self.request.normalised)
         if self.reasoning.ignored:
@@ -105,6 +107,8 @@ class CompiledRequest:
             notes["ignored_fields"] = self.ignored_fields
         if self.turn.prompt.forms:
             notes["message_forms"] = [form.value for form in self.turn.prompt.forms]
+        if self.request.dropped:
+            notes["dropped_messages"] = self.request.dropped
         if self.request.repeated_calls:
             repeated = [{"name": name, "count": n} for name, n in self.request.repeated_calls]
             notes["repeated_calls"] = repeated

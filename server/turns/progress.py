@@ -21,16 +21,23 @@ class ProgressOptions:
         prompt: chunks report how much of the prompt has been read.
         timings: every chunk has the timings so far.
         tokens: chunks have counts and ids of tokens.
+        cached: only the beginning of a stream tells how much of the prompt was cached.
     """
 
     prompt: bool = False
     timings: bool = False
     tokens: bool = False
+    cached: bool = False
+
+    @property
+    def is_shown(self) -> bool:
+        """True if chunks have progress."""
+        return self.prompt or self.timings or self.tokens
 
     @property
     def any(self) -> bool:
         """True if any progress is wanted."""
-        return self.prompt or self.timings or self.tokens
+        return self.is_shown or self.cached
 
 
 class ReplyTimings(TypedDict):

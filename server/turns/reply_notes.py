@@ -106,6 +106,8 @@ class ReplyNotes(TypedDict):
     message_forms: NotRequired[list[str]]
     """In which forms messages are in the prompt, since the chat template loses, moves or refuses
     them as they are."""
+    dropped_messages: NotRequired[int]
+    """How many of the oldest messages are not in the prompt, which would be too long with them."""
     repeated_calls: NotRequired[list[RepeatedCall]]
     ended_values: NotRequired[list[EndedValueNote]]
     envelopes: NotRequired[list[EnvelopeNote]]

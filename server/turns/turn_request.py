@@ -79,6 +79,7 @@ class TurnRequest:
         ignored_fields: fields of the request that the server does not know.
         normalised: in how many places volatile text was made constant, see
             `server.turns.stable_prompts`.
+        dropped: how many of the oldest messages the prompt lacks, since it would be too long.
         plan: the reasoning that the turn gets; filled in by `complete_request`.
         is_known: True if the grammar of the job is in the cache, see `Compiler.knows`.
         tools: how the client knows the tools of the job.
@@ -94,6 +95,7 @@ class TurnRequest:
     reasoning: ReasoningRequest = field(default_factory=ReasoningRequest)
     ignored_fields: tuple[str, ...] = ()
     normalised: int = 0
+    dropped: int = 0
     plan: ReasoningPlan = field(default_factory=ReasoningPlan)
     is_known: bool = False
     tools: OfferedTools = field(default_factory=OfferedTools)

@@ -58,7 +58,7 @@ def test_options_of_a_call(run: Run, model: str, tools: str, monkeypatch: pytest
     monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "8")
     code, _, err = run("call", "hi")
     assert code == 2
-    assert "the context 8. Shorten the conversation" in err
+    assert "context length is 8 tokens. However, your messages" in err
     monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "much")
     assert run("call", "hi") == (
         2,
@@ -245,7 +245,7 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         (17 * "--stop x ", "there are 17 stop texts, the limit is 16 (at /stop)"),
         ("-m MODEL -c -1", "context_length is -1, must be 0 to"),
         (f"-m MODEL -c {10**30}", "context_length is 1000"),
-        ("-m MODEL -c 4", "tokens, the context 4. Shorten the conversation"),
+        ("-m MODEL -c 4", "context length is 4 tokens. However, your messages"),
         ("-m MODEL -t -1", "threads is -1, must be 0 to 512"),
         ("-m MODEL -t 1000", "threads is 1000, must be 0 to 512"),
         ("-m MODEL --chat-template-kwargs {", "--chat-template-kwargs is not JSON: Expecting"),

@@ -7,8 +7,9 @@ from typing import Any
 from pydantic_core import from_json
 
 from constrained.agent.outcome import CallResult, Outcome
+from constrained.decode.filters.events import ProgressMade
 from constrained.errors import ContextError
-from constrained.reply import Reply
+from constrained.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.messages.request import DecodedRequest
 from server.dialects.messages.signatures import sign
@@ -32,6 +33,7 @@ REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
+    403: "permission_error",
     404: "not_found_error",
     405: "invalid_request_error",
     413: "request_too_large",
@@ -75,10 +77,18 @@ class MessagesWriter(ReplyWriter):
         self._kind = ""  # of the block that is open
         self._thought: list[str] = []
         self._is_context_full = False
+        self._cached = 0
+
+    def foresee(self, events: Sequence[TurnEvent]) -> None:
+        for event in events:
+            if isinstance(event, ProgressMade):
+                self._cached = event.cached_tokens
 
     def open(self) -> Iterator[Json]:
-        """Yields the message without content; of its usage, only the length of the prompt is
-        known."""
+        """Yields the message without content; of its usage, only the tokens of the prompt are
+        known: how many of them were cached, if the prompt is being read already."""
+        prompt = len(self._compiled.turn.tokens)
+        usage = Usage(prompt, 0, 0, cached_tokens=self._cached)
         message: Json = {
             "id": make_id("msg_"),
             "type": "message",
@@ -87,13 +97,7 @@ class MessagesWriter(ReplyWriter):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": {
-                "input_tokens": len(self._compiled.turn.tokens),
-                "cache_creation_input_tokens": 0,
-                "cache_read_input_tokens": 0,
-                "output_tokens": 0,
-                "service_tier": "standard",
-            },
+            "usage": {**self._count(usage), "service_tier": "standard"},
             **self._compiled.notes,
         }
         yield {"type": "message_start", "message": message}
@@ -206,9 +210,11 @@ class MessagesWriter(ReplyWriter):
 
     def _finish(self, reply: Reply) -> Json:
         delta = {"stop_reason": self._find_reason(reply), "stop_sequence": reply.stop_sequence}
-        usage = count_usage(reply, self._decoded.count_breakpoint_tokens(self._compiled.turn))
-        last = {"type": "message_delta", "delta": delta, "usage": usage}
+        last = {"type": "message_delta", "delta": delta, "usage": self._count(reply.usage)}
         return last | self._compiled.annotate_end(reply)
+
+    def _count(self, usage: Usage) -> Json:
+        return count_usage(usage, self._decoded.count_breakpoint_tokens(self._compiled.turn))
 
     def _find_reason(self, reply: Reply) -> str:
         if reply.stop_sequence is not None:
@@ -244,14 +250,14 @@ def _show_found(id: str, result: CallResult) -> Json:
     return {"type": "tool_search_tool_result", "tool_use_id": id, "content": content}
 
 
-def count_usage(reply: Reply, breakpoint_tokens: int) -> Json:
-    """Returns the tokens of a reply.
+def count_usage(usage: Usage, breakpoint_tokens: int) -> Json:
+    """Returns the tokens of a reply in Anthropic's form.
 
     Args:
+        usage: its tokens.
         breakpoint_tokens: the number of prompt tokens before the last breakpoint. Those that were
             not cached count as written to the cache.
     """
-    usage = reply.usage
     read = usage.cached_tokens
     created = max(0, breakpoint_tokens - read)
     return {

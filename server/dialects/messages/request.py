@@ -39,6 +39,7 @@ from server.turns.offered_tools import (
     list_shown,
     read_offered_tools,
 )
+from server.turns.progress import ProgressOptions
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import check_size, renaming_place
 from server.turns.request_completion import complete_request
@@ -197,6 +198,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
                 top_k=self.top_k,
             ),
             stop=tuple(self.stop_sequences or ()),
+            progress=ProgressOptions(cached=self.stream is True),
             choice=self.read_reply_choice(service.settings),
         )
         turn_request = TurnRequest(

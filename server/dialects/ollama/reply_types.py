@@ -85,6 +85,8 @@ class ModelDetails(TypedDict):
     parameter_size: str
     """Such as `7.6B`."""
     quantization_level: str
+    context_length: NotRequired[int]
+    """In tokens: as served; of a model that is not loaded, as trained."""
 
 
 class ModelTag(TypedDict):
@@ -96,6 +98,8 @@ class ModelTag(TypedDict):
     size: int
     """The size of its files in bytes; for a loaded model, in memory."""
     digest: str
+    capabilities: list[str]
+    """Of a model that is not loaded, those that every model has."""
     details: ModelDetails
 
 

@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict
 
 from constrained.engine.model_facts import ModelFacts
+from constrained.model.model import Model
 from server.dialects.completions.request import TextRequest
 from server.dialects.completions.routes import start_text
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
@@ -62,6 +63,9 @@ FOREVER = "2318-01-01T00:00:00Z"
 """The reported end of loading: a model stays loaded until its memory is needed. Ollama also reports
 a distant date in this case."""
 
+ALWAYS: list[str] = ["completion", "tools"]
+"""What every model can do that generates text."""
+EMBEDDING = ["embedding"]
 UNKNOWN = "unknown"
 """The architecture of a model without a file. Clients look for the context length under its
 name."""
@@ -192,21 +196,16 @@ async def show(request: Request) -> ShownModel:
     await models.read_facts()
     facts = models.get(service.name).facts
     engine, compiler = service.model.engine, service.model.compiler
-    can_do = ["completion", "tools"]
-    if compiler.format.reasoning is not None:
-        can_do.append("thinking")
-    if engine.vocabulary.fill_in is not None:
-        can_do.append("insert")
     sampling = service.model.sampling
     names = ("temperature", "top_k", "top_p", "min_p")
     return {
         "modelfile": "",
         "parameters": "\n".join(f"{name} {getattr(sampling, name):g}" for name in names),
         "template": compiler.template.source,
-        "details": _describe_details(facts),
+        "details": _describe_details(facts, engine.context_length),
         "model_info": _describe_file(service.name, facts, engine.context_length)
         | {f"{facts.architecture or UNKNOWN}.vocab_size": len(engine.vocabulary.tokens)},
-        "capabilities": can_do,
+        "capabilities": _list_capabilities(service.model),
         "modified_at": STARTED_AT,
     }
 
@@ -217,11 +216,20 @@ def _show_embedding_model(service: EmbeddingService) -> ShownModel:
         "modelfile": "",
         "parameters": "",
         "template": "",
-        "details": _describe_details(facts),
+        "details": _describe_details(facts, facts.context_length),
         "model_info": _describe_file(service.name, facts, facts.context_length),
-        "capabilities": ["embedding"],
+        "capabilities": EMBEDDING,
         "modified_at": STARTED_AT,
     }
+
+
+def _list_capabilities(model: Model) -> list[str]:
+    capabilities = [*ALWAYS]
+    if model.compiler.format.reasoning is not None:
+        capabilities.append("thinking")
+    if model.engine.vocabulary.fill_in is not None:
+        capabilities.append("insert")
+    return capabilities
 
 
 def _describe_file(name: str, facts: ModelFacts, context_length: int) -> dict[str, str | int]:
@@ -245,11 +253,19 @@ def _describe_file(name: str, facts: ModelFacts, context_length: int) -> dict[st
 
 
 def _describe(model: ServedModel) -> ModelTag:
-    return _make_tag(model.name, model.file_bytes, model.facts)
+    tag = _make_tag(model.name, model.file_bytes, model.facts)
+    if model.service is not None:
+        loaded = model.service.model
+        tag["capabilities"] = _list_capabilities(loaded)
+        tag["details"]["context_length"] = loaded.engine.context_length
+    return tag
 
 
 def _describe_embedding_model(service: EmbeddingService) -> ModelTag:
-    return _make_tag(service.name, service.facts.bytes, service.facts)
+    return {
+        **_make_tag(service.name, service.facts.bytes, service.facts),
+        "capabilities": EMBEDDING,
+    }
 
 
 def _make_tag(name: str, size: int, facts: ModelFacts) -> ModelTag:
@@ -259,12 +275,13 @@ def _make_tag(name: str, size: int, facts: ModelFacts) -> ModelTag:
         "modified_at": STARTED_AT,
         "size": size,
         "digest": hashlib.sha256(name.encode()).hexdigest(),
-        "details": _describe_details(facts),
+        "capabilities": [*ALWAYS],
+        "details": _describe_details(facts, facts.context_length),
     }
 
 
-def _describe_details(facts: ModelFacts) -> ModelDetails:
-    return {
+def _describe_details(facts: ModelFacts, context_length: int) -> ModelDetails:
+    details: ModelDetails = {
         "format": "gguf",
         "family": facts.architecture,
         "families": [facts.architecture] if facts.architecture else None,
@@ -272,6 +289,9 @@ def _describe_details(facts: ModelFacts) -> ModelDetails:
         "parameter_size": write_count(facts.parameters) if facts.parameters else "",
         "quantization_level": facts.quantisation,
     }
+    if context_length:
+        details["context_length"] = context_length
+    return details
 
 
 def write_count(count: int) -> str:

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from constrained.agent.outcome import CallResult
 from constrained.decode.filters.events import Exhausted
-from constrained.errors import ReplyError
+from constrained.errors import ContextError, ReplyError
 from constrained.logits import TokenDrawn
 from constrained.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
@@ -309,8 +309,11 @@ class ResponseWriter(ReplyWriter):
             yield self._count(event)
         described = {"code": fault.code, "message": fault.message, "param": fault.where}
         yield self._count({"type": "error", **described})
-        is_ours = fault.status >= 500 or isinstance(error, ReplyError)
-        code = "server_error" if is_ours else "invalid_prompt"
+        code = "invalid_prompt"
+        if fault.status >= 500 or isinstance(error, ReplyError):
+            code = "server_error"
+        elif isinstance(error, ContextError):  # Codex knows the error by this code
+            code = fault.code
         response = self._show("failed", error={"code": code, "message": fault.message})
         yield self._count({"type": "response.failed", "response": response})
 

@@ -319,7 +319,7 @@ class ModelResponse(TypedDict):
     tools: list[dict[str, Any]]
     top_logprobs: int
     top_p: float
-    truncation: Literal["disabled"]
+    truncation: Literal["auto", "disabled"]
     constrained: NotRequired[ReplyNotes]
 
 

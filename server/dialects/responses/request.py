@@ -104,7 +104,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
     prompt_cache_options: PromptCacheOptions | None = None
     """Has no effect: the cached part of the prompt is always reused."""
     truncation: Literal["auto", "disabled"] | None = None
-    """Has no effect: conversations are never truncated."""
+    """`auto`: the oldest items are left out of a prompt that would be too long for the context."""
     chat_template_kwargs: Json | None = None
     """Variables of the chat template, such as `enable_thinking`."""
 
@@ -202,9 +202,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
         known = (*TOOL_FIELDS, *OTHER_TOOL_FIELDS)
         ignored = (*ignored, *find_ignored_of_tools(tools, known, OWN_TOOLS))
         if isinstance(self.input, list):
-            ignored = (*ignored, *find_unread_items(self.input))
-        if self.truncation == "auto":
-            return (*ignored, "truncation")
+            return (*ignored, *find_unread_items(self.input))
         return ignored
 
     def describe(self, request: TurnRequest) -> Json:
@@ -235,7 +233,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
             "tools": [_show_tool(tool) for tool in self.tools or ()],
             "top_logprobs": self.top_logprobs or 0,
             "top_p": sampling.top_p,
-            "truncation": "disabled",
+            "truncation": self.truncation or "disabled",
         }
 
 

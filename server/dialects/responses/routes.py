@@ -46,10 +46,11 @@ from server.mcp.hosted_tools import (
 )
 from server.runs.active_run import ActiveRun, start_run
 from server.runs.hosted_request import find_pool, read_hosted_request
+from server.runs.truncation import drop_oldest
 from server.store.shared_work import SharedWork
 from server.time_left import find_time_left
 from server.turns.active_request import ActiveRequest
-from server.turns.compiled_request import compile_request
+from server.turns.compiled_request import CompiledRequest, compile_request
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
@@ -104,7 +105,7 @@ async def create_response(request: Request) -> Response:
 async def _answer(
     request: Request, service: Service, body: ResponsesRequest, read_request: _ReadRequest
 ) -> Response:
-    active = await wait_for_client(request, _start(service, read_request.turn_request))
+    active = await wait_for_client(request, _start(service, body, read_request.turn_request))
     keep = None
     if body.store is not False:
         keep = partial(
@@ -134,10 +135,9 @@ async def _answer(
 @router.post("/responses/input_tokens", **HIDDEN)
 async def count_tokens(request: Request) -> Response:
     """Counts the tokens of a request's prompt; generates nothing."""
-    service, _, read_request = await _read_request(request, executes=False)
-    with locating_errors():
-        compiling = compile_request(service, read_request.turn_request)
-        compiled = await wait_for_client(request, compiling)
+    service, body, read_request = await _read_request(request, executes=False)
+    compiling = _compile(service, body, read_request.turn_request)
+    compiled = await wait_for_client(request, compiling)
     count = {"object": "response.input_tokens", "input_tokens": len(compiled.turn.tokens)}
     return JSONResponse(count, headers=compiled.headers)
 
@@ -172,10 +172,10 @@ async def _read_request(
     if not read_request.approved or not executes:
         return service, body, read_request
     _check_calls(len(read_request.approved), body.max_tool_calls)
-    with locating_errors():  # errors are reported before any call is executed
-        seconds = find_time_left(service.settings.timeout).measure()
-        compiling = compile_request(service, read_request.turn_request, seconds)
-        compiled = await wait_for_client(request, compiling)
+    # Errors are reported before any call is executed.
+    compiling = _compile(service, body, read_request.turn_request)
+    compiled = await wait_for_client(request, compiling)
+    with locating_errors():
         check_count(len(compiled.turn.tokens), service.model.engine.context_length)
     began = time.monotonic()
     executed += await wait_for_client(request, _carry_out(request, service, read_request.approved))
@@ -266,9 +266,25 @@ def _read(
     )
 
 
-async def _start(service: Service, request: TurnRequest) -> ActiveRequest | ActiveRun:
+async def _start(
+    service: Service, body: ResponsesRequest, request: TurnRequest
+) -> ActiveRequest | ActiveRun:
     with locating_errors():
-        return await start_run(service, request)
+        return await start_run(service, await _fit(service, body, request))
+
+
+async def _compile(
+    service: Service, body: ResponsesRequest, request: TurnRequest
+) -> CompiledRequest:
+    with locating_errors():
+        fitting = await _fit(service, body, request)
+        seconds = find_time_left(service.settings.timeout).measure()
+        return await compile_request(service, fitting, seconds)
+
+
+async def _fit(service: Service, body: ResponsesRequest, request: TurnRequest) -> TurnRequest:
+    """Returns the request, without its oldest messages if it is too long and asks for that."""
+    return await drop_oldest(service, request) if body.truncation == "auto" else request
 
 
 def _find_unlisted(read_request: _ReadRequest) -> list[ListedServer]:

@@ -123,7 +123,7 @@ def test_an_error_ends_a_turn_but_not_the_chat(talk: Any):
     model = Watched(scripted("Hello!"))
     out, err = talk(model, "x" * 30_000, b"\xff\xfe", "Hi.", "\x00")
     assert out == ["Hello!", "Hello!"]
-    assert "the context 20000. Shorten the conversation" in err
+    assert "context length is 20000 tokens. However, your messages" in err
     assert "the line is not UTF-8: invalid start byte" in err
     assert err.count("error") == 2
     assert "xxx" not in model.prompts[-1]

@@ -54,13 +54,13 @@ def test_the_longest_token_may_be_a_name() -> None:
 
 def test_the_bound_is_exact() -> None:
     check_text("é" * 6, BYTES, 3)
-    with pytest.raises(ContextError, match=f"has 13 bytes, .* 3 tokens of 4 bytes at most. {HINT}"):
+    with pytest.raises(ContextError, match=rf"in 3 tokens or more \(13 bytes\). {HINT}"):
         check_text("é" * 6 + "x", BYTES, 3)
     check_text("é" * 100, BYTES, None)
     check_text("\ud800", BYTES, 3)  # whoever encodes it says what is wrong
     check_count(2, 3)
     check_count(10**9, None)
-    with pytest.raises(ContextError, match=f"the prompt has 3 tokens, the context 3. {HINT}"):
+    with pytest.raises(ContextError, match=f"resulted in 3 tokens. {HINT}"):
         check_count(3, 3)
 
 
@@ -77,7 +77,7 @@ TOO_LONG: list[Callable[[Compiler], Any]] = [
 def test_a_text_that_is_far_too_long_is_never_encoded(
     ask: Callable[[Compiler], Any], compiler: Compiler, encoder: Encoder
 ) -> None:
-    with pytest.raises(ContextError, match=r"has \d+ bytes, the context 1000 tokens of 4 bytes"):
+    with pytest.raises(ContextError, match=r"is 1000 tokens.* in \d+ tokens or more"):
         ask(compiler)
     assert not encoder.texts
     assert compiler.compile(Job([says("Hi")])).tokens
@@ -95,7 +95,7 @@ def test_a_text_to_go_on_with_is_never_encoded(name: str) -> None:
     vocabulary = replace(BYTES, encode=encode)
     compiler = Compiler(vocabulary, ChatTemplate(HERMES), context_length=LENGTH)
     message = {"role": "assistant", "content": "", name: LONG + "x"}
-    with pytest.raises(ContextError, match="has 4001 bytes"):
+    with pytest.raises(ContextError, match=r"in 1000 tokens or more \(4001 bytes"):
         compiler.compile(Job([says("Hi"), message], prefill=True))
     assert LONG + "x" not in encoded
 
@@ -107,9 +107,9 @@ def test_a_prompt_that_only_just_does_not_fit_can_be_counted(compiler: Compiler)
 
 def test_a_raw_prompt_of_too_many_tokens(compiler: Compiler) -> None:
     text = "y" * LENGTH
-    with pytest.raises(ContextError, match="the prompt has 1000 tokens, the context 1000"):
+    with pytest.raises(ContextError, match=r"is 1000 tokens.* in 1000 tokens"):
         compiler.compile_text(text)
-    with pytest.raises(ContextError, match="the prompt has 1000 tokens, the context 1000"):
+    with pytest.raises(ContextError, match=r"is 1000 tokens.* in 1000 tokens"):
         compiler.compile_text([ord("y")] * LENGTH)
     assert len(compiler.compile_text(text[1:]).tokens) == LENGTH - 1
 
@@ -126,6 +126,6 @@ def test_a_model_knows_its_context() -> None:
             lambda: model.compile(Job([says("x" * 100_000)])),
             lambda: model.compile_text("x" * 100_000),
         ):
-            with pytest.raises(ContextError, match="the context 20000"):
+            with pytest.raises(ContextError, match="context length is 20000"):
                 ask()
         assert model.call("x").content == "Hi."

@@ -7,6 +7,7 @@ import logging
 import re
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -158,6 +159,34 @@ def test_a_page_that_may_not_ask_is_told_what_allows_it() -> None:
         assert "--cors-origin http://localhost:3000" in response.json()["error"]["message"]
     with running(scripted("Hi"), Settings(cors_origins=("http://localhost:3000",))) as client:
         assert client.options(CHAT, headers=asked).status_code == 200
+
+
+REFUSED_PAGES: list[tuple[str, Callable[[Json], tuple[Any, Any]]]] = [
+    (CHAT, lambda body: (body["error"]["type"], body["error"]["code"])),
+    (
+        "/v1/messages",
+        lambda body: (body["error"]["type"], body["error"]["details"]["error_code"]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "find"), REFUSED_PAGES)
+@pytest.mark.parametrize("origins", [(), ("http://a.example",)])
+def test_a_page_is_refused_in_the_form_of_the_dialect(
+    path: str, find: Callable[[Json], tuple[Any, Any]], origins: tuple[str, ...]
+) -> None:
+    settings = Settings(allowed_hosts=("localhost", "127.0.0.1"), cors_origins=origins)
+    page = {"Origin": "http://b.example"}
+    with running(scripted("Hi"), settings) as client:
+        answers = [
+            client.options(path, headers={**page, "Access-Control-Request-Method": "POST"}),
+            client.post(path, json={"messages": HELLO, "max_tokens": 1}, headers=page),
+        ]
+        told = client.post("/api/chat", json={"messages": HELLO}, headers=page)
+    for answer in answers:
+        assert answer.status_code == 403
+        assert find(answer.json()) == ("permission_error", "unknown_origin")
+    assert (told.status_code, [*told.json()]) == (403, ["error"])
 
 
 def test_clients_do_not_try_again_what_is_never_served() -> None:

@@ -166,8 +166,11 @@ def test_what_files_say_is_told_of_models_that_are_not_loaded_too(tmp_path: Path
         assert listed == {"demo": told, "damaged": {"size": 2000}}
         tags = {model["name"]: model for model in client.get("/api/tags").json()["models"]}
         assert tags["demo"]["size"] == facts.bytes
-        assert tags["demo"]["details"].items() >= details.items()
+        trained = {**details, "context_length": 2048}
+        assert tags["demo"]["details"].items() >= trained.items()
+        assert tags["demo"]["capabilities"] == ["completion", "tools"]
         assert tags["damaged"]["size"] == 2000
+        assert "context_length" not in tags["damaged"]["details"]
         shown = client.post("/api/show", json={"model": "demo"}).json()  # loads it
         assert shown["details"].items() >= details.items()
         assert shown["model_info"]["qwen3.context_length"] == 512

@@ -107,3 +107,22 @@ def test_a_place_in_a_reply_is_no_place_in_the_request() -> None:
     for response in (whole, streamed):  # what the mask draws for lack of a better one may differ
         assert response.status_code == 422
         assert response.json()["error"]["param"] == "/messages"
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/v1/chat/completions", {"messages": HELLO}),
+        ("/v1/completions", {"prompt": "<|im_start|>assistant\n"}),
+    ],
+)
+@pytest.mark.parametrize("wanted", [None, False, True])
+def test_only_streams_that_are_asked_have_usage(
+    plain: httpx.Client, path: str, fields: Json, wanted: bool | None
+) -> None:
+    body = {**fields, "max_tokens": 3}
+    if wanted is not None:
+        body["stream_options"] = {"include_usage": wanted}
+    chunks = [data for _, data in stream(plain, path, body)]
+    assert [bool(chunk.get("usage")) for chunk in chunks][:-1] == [False] * (len(chunks) - 1)
+    assert bool(chunks[-1].get("usage")) is (wanted is True)

@@ -85,7 +85,7 @@ def test_ollama_has_both_paths(client: httpx.Client, model: EmbeddingModel) -> N
     assert body["prompt_eval_count"] == LENGTH
     response = client.post("/api/embed", json={"input": "a " * 100, "truncate": False})
     assert response.status_code == 400
-    assert "takes 64" in response.json()["error"]
+    assert "context length is 64 tokens" in response.json()["error"]
     assert client.post("/api/embed", json={"input": []}).json()["embeddings"] == []
     body = client.post("/api/embeddings", json={"prompt": TEXTS[0]}).json()
     right = model.embed(TEXTS[:1], normalize=False).vectors[0]
@@ -182,6 +182,8 @@ def test_the_model_is_listed(client: httpx.Client) -> None:
     assert (meta["architecture"], meta["n_embd"], meta["n_ctx"]) == ("bert", WIDTH, LENGTH)
     tags = client.get("/api/tags").json()["models"]
     assert [tag["name"] for tag in tags] == ["demo", "bert"]
+    assert tags[1]["capabilities"] == ["embedding"]
+    assert tags[1]["details"]["context_length"] == LENGTH
     loaded = client.get("/api/ps").json()["models"]
     assert [tag["name"] for tag in loaded] == ["demo", "bert"]
     for name in ("bert", "bert:latest"):

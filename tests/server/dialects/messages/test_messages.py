@@ -230,11 +230,15 @@ def test_answers(name: str) -> None:
 
 
 def test_the_start_of_a_stream_knows_the_prompt(plain: httpx.Client) -> None:
-    start, ping, *_ = events_of(plain)
+    ask(plain)
+    start, ping, *_, last, _ = events_of(plain)
     assert ping == {"type": "ping"}
     assert start["message"]["content"] == []
     assert start["message"]["stop_reason"] is None
-    assert start["message"]["usage"]["input_tokens"] == count(plain)
+    usage = start["message"]["usage"]
+    assert usage["cache_read_input_tokens"] > 0
+    assert total(start["message"]) == count(plain)
+    assert {**usage, **last["usage"], "output_tokens": 0} == usage
 
 
 @needs_own_engine

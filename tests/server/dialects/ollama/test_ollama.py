@@ -174,6 +174,9 @@ def test_the_model(plain: httpx.Client) -> None:
     architecture = shown["model_info"]["general.architecture"]
     length = shown["model_info"][f"{architecture}.context_length"]
     assert length == loaded["context_length"] == 20_000
+    assert listed["capabilities"] == shown["capabilities"]
+    assert listed["details"] == shown["details"] == loaded["details"]
+    assert listed["details"]["context_length"] == length
     assert shown["model_info"]["general.basename"] == "demo"  # VS Code lists it by this name
     assert plain.get("/api/version").json()["version"]
 
