@@ -72,9 +72,8 @@ def main() -> None:
             if fate is not Fate.IN_ORDER:
                 details.append(f"{name}, {kind}: {fate}: {what}")
     print(f"| conversation | {' | '.join(Fate)} |\n|---|{'---|' * len(Fate)}")
-    total = Counter[Fate]()
+    total = sum(counts.values(), Counter[Fate]())
     for kind, count in (*counts.items(), ("all", total)):
-        total.update(count)
         print(f"| {kind} | {' | '.join(str(count[head]) for head in Fate)} |")
     if options.details:
         print("\n".join(details))
