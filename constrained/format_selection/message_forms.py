@@ -133,7 +133,9 @@ class MessageFormTemplate(ChatTemplate):
     """
 
     def __init__(self, template: ChatTemplate, message_form: MessageForm):
-        super().__init__(template.source, name=template.name, **template.tokens)
+        super().__init__(
+            template.source, name=template.name, kwargs=template.kwargs, **template.tokens
+        )
         self.message_form = message_form
 
     def render(
