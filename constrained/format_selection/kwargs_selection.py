@@ -14,6 +14,7 @@ from constrained.errors import RequestError, TemplateError
 from constrained.format_selection.selection import SelectedFormat
 from constrained.format_selection.template_facts import THOUGHT, TurnStyle, find_facts
 from constrained.template.chat_template import RESERVED, ChatTemplate
+from constrained.template.work_limits import MAX_DETECTION_STEPS, limit_work
 from grammars.infer.detect import Origin
 from grammars.infer.reasoning import find_opener, find_state
 from grammars.infer.text import find_tags, match_opener
@@ -61,7 +62,8 @@ class FormatByKwargs:
             if found is not None:
                 self._kept.move_to_end(key)
         if found is None:
-            found = self._infer(self._list_read(kwargs))
+            with limit_work(MAX_DETECTION_STEPS):
+                found = self._infer(self._list_read(kwargs))
             with self._lock:
                 self._kept[key] = found
                 if len(self._kept) > MAX_KEPT:
@@ -127,17 +129,18 @@ class FormatByKwargs:
         return find_facts(self._template).style
 
     def _refuse(self, kwargs: Mapping[str, Any], reason: str) -> RequestError:
-        """Returns the error for these values; it names the first one that changes turns alone."""
-        cause = next(iter(kwargs))
+        """Returns the error for these values; it names those that change turns alone."""
+        causes: dict[str, Any] = {}
         for name, value in kwargs.items():
             if not self._is_usual(find_facts(self._template.with_kwargs({name: value})).style):
-                cause = name
-                break
-        return RequestError(
-            f"with {cause}={kwargs[cause]!r}, {reason}",
-            where=f"/chat_template_kwargs/{cause}",
-            hint="Leave it out, or give another value",
-        )
+                causes[name] = value
+        causes = causes or dict(kwargs)
+        named = ", ".join(f"{name}={value!r}" for name, value in causes.items())
+        where = "/chat_template_kwargs"
+        if len(causes) == 1:
+            where += f"/{next(iter(causes))}"
+        hint = "Leave it out, or give another value"
+        return RequestError(f"with {named}, {reason}", where=where, hint=hint)
 
     def _is_usual(self, style: TurnStyle) -> bool:
         """Returns whether turns are written and begun as without the values, but for the reasoning

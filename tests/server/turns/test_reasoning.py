@@ -135,3 +135,42 @@ def test_no_effort_never_becomes_a_high_one() -> None:
     names = ("reasoning_effort",)
     plan = plan_reasoning(asked, has_block=True, variables=names, refuses=refuses)
     assert plan.variables == {"reasoning_effort": "none"}
+
+
+_ELSE_MAX = """{% set effort = reasoning_effort if reasoning_effort in ['low', 'high'] else 'max' %}
+    {{- "Reasoning Effort: " ~ (effort|capitalize) ~ ". " ~ messages[0].content }}"""
+
+
+@pytest.mark.parametrize(
+    ("effort", "word"),
+    [
+        ("none", "low"),
+        ("minimal", "low"),
+        ("low", "low"),
+        ("medium", "low"),
+        ("high", "high"),
+        ("xhigh", "high"),
+        ("max", "max"),
+    ],
+)
+def test_an_effort_does_not_become_the_highest_one(effort: str, word: str) -> None:
+    plan = plan_for(ChatTemplate(_ELSE_MAX), ReasoningRequest(Effort(effort)))
+    assert plan.variables == {"reasoning_effort": word}
+
+
+@pytest.mark.parametrize("asked", [Effort.LOW, Effort.MEDIUM])
+def test_a_higher_effort_comes_last(asked: Effort) -> None:
+    grades = [*Effort][1:]
+
+    def plan(*known: Effort) -> str:
+        plan = plan_reasoning(
+            ReasoningRequest(asked),
+            has_block=True,
+            variables=GPT_OSS,
+            refuses=lambda values: values["reasoning_effort"] not in known,
+        )
+        return plan.variables["reasoning_effort"]
+
+    for other in grades:
+        assert grades.index(Effort(plan(Effort.MINIMAL, other))) <= grades.index(asked)
+    assert plan(Effort.MAX, Effort.HIGH) == "high"
