@@ -149,9 +149,8 @@ class GenericTemplate(ChatTemplate):
         abilities: Abilities | None = None,
         instructions: Instructions = INSTRUCTIONS,
     ):
-        super().__init__(
-            template.source, name=template.name, kwargs=template.kwargs, **template.tokens
-        )
+        super().__init__(template.source, name=template.name, **template.tokens)
+        self.kwargs = template.kwargs
         self.format = replace(format, head="")  # the template writes that
         self._abilities = abilities or Abilities()
         self._instructions = instructions

@@ -249,9 +249,9 @@ class ChatTemplate:
         source: the Jinja text, such as `tokenizer.chat_template` in a GGUF file.
         bos_token, eos_token: the text of these tokens, for templates that write them.
         name: the name of the template in errors.
-        kwargs: values of variables that hold for every rendering.
 
     Attributes:
+        kwargs: values of variables that hold for every rendering, see `with_kwargs`.
         variables: the names that it reads, including those of `chat_template_kwargs`.
 
     Raises:
@@ -259,16 +259,10 @@ class ChatTemplate:
     """
 
     def __init__(
-        self,
-        source: str,
-        *,
-        bos_token: str = "",
-        eos_token: str = "",
-        name: str = "chat template",
-        kwargs: Mapping[str, Any] | None = None,
+        self, source: str, *, bos_token: str = "", eos_token: str = "", name: str = "chat template"
     ):
         self.source, self.name = source, name
-        self.kwargs = kwargs or {}
+        self.kwargs: Mapping[str, Any] = {}
         self.tokens = {"bos_token": bos_token, "eos_token": eos_token}
         with self.failures(), limit_work():
             compiled = _compile(source)
@@ -287,7 +281,9 @@ class ChatTemplate:
 
     def with_kwargs(self, kwargs: Mapping[str, Any]) -> "ChatTemplate":
         """Returns the template of this source whose variables always have these values."""
-        return ChatTemplate(self.source, name=self.name, kwargs=kwargs, **self.tokens)
+        other = ChatTemplate(self.source, name=self.name, **self.tokens)
+        other.kwargs = kwargs
+        return other
 
     def without_kwargs(self) -> Self:
         """Returns this template, to which each rendering gives the values of its variables."""
@@ -368,10 +364,11 @@ class ChatTemplate:
             values: as in `chat_template_kwargs`. The result is kept, so they are few.
         """
         key = tuple(sorted(values.items()))
+        kwargs: dict[str, Any] = {**values}
         if key not in self._tried:
             self._tried[key] = None
             with suppress(TemplateError), freeze(_PROBE_DATE):
-                self._tried[key] = self.render([_PROBE_USER], **values)
+                self._tried[key] = self.render([_PROBE_USER], **kwargs)
         return self._tried[key]
 
     def _render(

@@ -53,8 +53,8 @@ KEPT = formats()
 def test_what_the_template_writes_with_these_values_is_enforced(
     depth: str | None, syntax: str | None
 ) -> None:
-    kwargs = {"depth": depth, "syntax": syntax}
-    kwargs = {name: value for name, value in kwargs.items() if value is not None}
+    given = {"depth": depth, "syntax": syntax}
+    kwargs: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     selected = KEPT.find(kwargs)
     format, template, tools = selected.format, selected.template, read_tools(TOOLS)
     opened = template.render([USER], TOOLS, **kwargs)
