@@ -1,8 +1,9 @@
 """`constrained grammar`: prints the grammar of a request."""
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
 from constrained.errors import RequestError
@@ -49,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
 
     raw = shared.read_tool_file(options)
     kwargs = shared.read_kwargs(options)
-    context = _read_context(options)
+    context = _read_context(options, kwargs)
     offer = read_offer(raw, nonempty=options.require_nonempty)
     think = Think.OPTIONAL
     if context.format.reasoning is not None:
@@ -71,7 +72,7 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read_context(options: argparse.Namespace) -> "ReplayContext":
+def _read_context(options: argparse.Namespace, kwargs: Mapping[str, Any]) -> "ReplayContext":
     from constrained.replay.replay_context import read_context
 
     if options.format:
@@ -96,4 +97,5 @@ def _read_context(options: argparse.Namespace) -> "ReplayContext":
         )
     row = {"model": model, "template": template}
     row |= {"markers": options.markers, "tool_format": options.tool_format}
+    row |= {"chat_template_kwargs": kwargs}
     return read_context(row)

@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from constrained.assistant_prefill import AssistantPrefill, read_prefill
@@ -21,7 +21,8 @@ from constrained.compile.grammar_compiler import GrammarCompiler, RefusedToolErr
 from constrained.compile.prefilled_turn import add_prefill, narrow_policy, narrow_state
 from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.errors import GrammarError, RequestError
-from constrained.format_selection.selection import end_turns, select_format
+from constrained.format_selection.kwargs_selection import MAX_KEPT, FormatByKwargs
+from constrained.format_selection.selection import SelectedFormat, end_turns, select_format
 from constrained.job import MAX_IDENTICAL_CALLS, CallLimits, Envelopes, Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids
@@ -53,6 +54,8 @@ from grammars.turn import (
 from grammars.wire.format import Format
 
 KNOWN = 256  # grammars that were compiled last, by name
+MAX_OWN_GRAMMARS = 4
+"""Compilers of formats with tokens of their own: each has a tokenizer."""
 MAX_STEPS = 400_000
 """Of compiling one job, all its tools together; 1,000 tools of 20 arguments take 250,000."""
 _NO_GRAMMAR = b""
@@ -114,20 +117,29 @@ class Compiler:
         self.vocabulary = vocabulary
         special = frozenset(vocabulary.named.values())
         ends = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
-        selected = select_format(tool_template or template, tool_format, special_tokens=special)
-        self._with_tools = self._without_tools = end_turns(selected, ends)
+
+        def select(template: ChatTemplate, chosen: Format | None = None) -> SelectedFormat:
+            return end_turns(select_format(template, chosen, special_tokens=special), ends)
+
+        select_chosen = partial(select, chosen=tool_format)
+        self._with_tools = FormatByKwargs(tool_template or template, select_chosen)
+        self._without_tools = self._with_tools
         if tool_template is not None:
-            self._without_tools = end_turns(select_format(template, special_tokens=special), ends)
-        self.template, self.format = self._with_tools.template, self._with_tools.format
-        self.notices = tuple(filter(None, [self._with_tools.notice]))
-        formats = (self._with_tools.format, self._without_tools.format)
+            self._without_tools = FormatByKwargs(template, select)
+        selected = self._with_tools.default
+        self.template, self.format = selected.template, selected.format
+        self.notices = tuple(filter(None, [selected.notice]))
+        formats = (selected.format, self._without_tools.default.format)
         self.prompts = Prompts(
             vocabulary, formats, remembered=remembered, context_length=context_length
         )
         self._context_length = context_length
-        self._find_text_ends = cache(partial(find_text_ends, vocabulary=vocabulary))
-        texts = self._with_tools.format.texts + self._without_tools.format.texts
+        keep = lru_cache(MAX_KEPT)
+        self._find_text_ends = keep(partial(find_text_ends, vocabulary=vocabulary))
+        texts = formats[0].texts + formats[1].texts
+        self._texts = frozenset(texts)
         self._grammars = GrammarCompiler(vocabulary, texts, context_length)
+        self._own_grammars: OrderedDict[tuple[str, ...], GrammarCompiler] = OrderedDict()
         self._known: OrderedDict[bytes, None] = OrderedDict()  # names of grammars in the cache
         self._lock = threading.Lock()  # for `_known`
 
@@ -139,7 +151,8 @@ class Compiler:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of what prompts depend on besides the request: the vocabulary, the templates."""
-        sources = self._with_tools.template.source, self._without_tools.template.source
+        selected = self._with_tools.default, self._without_tools.default
+        sources = tuple(each.template.source for each in selected)
         text = repr((self.vocabulary.fingerprint, sources, self.format.name))
         return hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
 
@@ -160,7 +173,10 @@ class Compiler:
             RequestError: a field of the job has a wrong value, or no turn can continue the prefill.
             ContextError: the prompt, or the prefill, fills the context.
         """
+        check_job(job)
         name = _name_grammar(job)
+        # Not in the steps of the job: what it infers is kept for others.
+        self._find_formats(job).find(job.template_kwargs)
         try:
             with limit_steps(MAX_STEPS):
                 turn = self._compile_job(job)
@@ -180,15 +196,46 @@ class Compiler:
 
     def measure_caches(self) -> dict[str, CacheSize]:
         """Returns the sizes of the caches, by name; see `Metrics.caches`."""
-        return {**self._grammars.measure_caches(), **self.prompts.measure_caches()}
+        sizes = self.prompts.measure_caches()
+        for grammars in self._list_grammars():
+            for name, size in grammars.measure_caches().items():
+                sizes[name] = sizes.get(name, CacheSize()) + size
+        return sizes
+
+    def _list_grammars(self) -> list[GrammarCompiler]:
+        with self._lock:
+            return [self._grammars, *self._own_grammars.values()]
 
     def knows(self, job: Job) -> bool:
         """Returns whether the grammar of the job is in the cache, or it needs none."""
         name = _name_grammar(job)
-        return name is not None and (name == _NO_GRAMMAR or name in self._known)
+        if name is None or (name != _NO_GRAMMAR and name not in self._known):
+            return False
+        return self._find_formats(job).knows(job.template_kwargs)
+
+    def refuses(self, values: Mapping[str, bool | str]) -> bool:
+        """Returns whether variables of the template cannot have these values: it fails on any
+        conversation then, or the format of its turns is not known."""
+        return self._with_tools.refuses(values)
+
+    def _find_formats(self, job: Job) -> FormatByKwargs:
+        return self._with_tools if job.tools or job.hidden_tools else self._without_tools
+
+    def _find_grammars(self, format: Format) -> GrammarCompiler:
+        """Returns the compiler for a format. One that has tokens of its own, where the others have
+        text, gets its own."""
+        if self._texts.issuperset(format.texts):
+            return self._grammars
+        with self._lock:
+            found = self._own_grammars.get(format.texts)
+            if found is None:
+                found = self._grammars.extend(format.texts)
+                self._own_grammars[format.texts] = found
+                if len(self._own_grammars) > MAX_OWN_GRAMMARS:
+                    self._own_grammars.popitem(last=False)
+            return found
 
     def _compile_job(self, job: Job) -> CompiledTurn:
-        check_job(job)
         job, prefill = read_prefill(job, self.template)
         check_text(prefill.content + prefill.reasoning, self.vocabulary, self._context_length)
         offer = read_offer(
@@ -260,9 +307,10 @@ class Compiler:
         Raises:
             GrammarError: llguidance refuses the grammar, or the tokens of the prefill.
         """
+        grammars = self._find_grammars(turn.format)
         completer, matcher = None, None
         if constraints.grammar is not None:
-            completer, matcher = self._grammars.compile_built(
+            completer, matcher = grammars.compile_built(
                 constraints.grammar, turn.policy.answer, turn.scope
             )
             for token in turn.prefill.tokens[turn.prefill.outside :]:
@@ -277,7 +325,7 @@ class Compiler:
             matcher=matcher,
             budget=turn.budget,
             vocabulary=self.vocabulary,
-            markers=self.markers,
+            markers=grammars.markers,
             scope=turn.scope,
             thinking_tags=turn.thinking_tags,
             call_limits=turn.call_limits,
@@ -286,7 +334,7 @@ class Compiler:
             text_ends=turn.text_ends,
             envelopes=turn.envelopes,
             quoted_tools=turn.quoted_tools,
-            compile_grammar=self._find_compiler(turn.scope),
+            compile_grammar=_bind_compiler(grammars, turn.scope),
             prefill=turn.prefill,
         )
 
@@ -310,10 +358,12 @@ class Compiler:
             RefusedToolError: one of them cannot be enforced.
         """
         policy = _read_job_policy(job, offer)
-        selected = self._with_tools if offer.tools else self._without_tools
+        formats = self._with_tools if offer.tools else self._without_tools
+        selected = formats.find(job.template_kwargs)
         format = selected.format
+        grammars = self._find_grammars(format)
         prompt = self.prompts.compose(job, offer.shown, selected)
-        budget = self._make_budget(job, format, policy)
+        budget = self._make_budget(job, format, policy, grammars.markers)
         if budget is not None and budget.tokens == 0:
             policy = replace(policy, think=_forbid_thinking(policy.think))
         format, policy = selected.guard_text(policy, job.messages, has_tools=bool(offer.tools))
@@ -334,7 +384,7 @@ class Compiler:
                 text_ends=text_ends,
                 scope=job.grammar_scope,
             )
-            completer, matcher = self._grammars.compile(source, offer)
+            completer, matcher = grammars.compile(source, offer)
         turn = CompiledTurn(
             prompt=prompt,
             format=format,
@@ -345,7 +395,7 @@ class Compiler:
             matcher=matcher,
             budget=budget,
             vocabulary=self.vocabulary,
-            markers=self.markers,
+            markers=grammars.markers,
             scope=job.prompt_scope,
             thinking_tags=job.thinking_tags,
             call_limits=_read_call_limits(job, offer),
@@ -354,16 +404,14 @@ class Compiler:
             text_ends=text_ends,
             envelopes=Envelopes(job.envelopes),
             quoted_tools=_find_quoted(job, policy, offer),
-            compile_grammar=self._find_compiler(job.grammar_scope),
+            compile_grammar=_bind_compiler(grammars, job.grammar_scope),
             refused=offer.refused,
         )
         return add_prefill(turn, prefill)
 
-    def _find_compiler(self, scope: CacheScope) -> Callable[[Grammar], tuple[Completer, Matcher]]:
-        """Returns what compiles the grammar of a turn that goes on in another format."""
-        return lambda grammar: self._grammars.compile_built(grammar, None, scope)
-
-    def _make_budget(self, job: Job, format: Format, policy: Policy) -> ReasoningBudget | None:
+    def _make_budget(
+        self, job: Job, format: Format, policy: Policy, markers: Mapping[str, int]
+    ) -> ReasoningBudget | None:
         """Returns the reasoning budget; None: reasoning has no limit, or the format has no
         reasoning.
 
@@ -381,14 +429,22 @@ class Compiler:
             job.reasoning_budget,
             block,
             self.vocabulary,
-            markers=self.markers,
+            markers=markers,
             sentence=job.reasoning_close,
         )
 
     def forget(self) -> None:
         """Drops the compiled grammars: one that failed may have damaged data that its forks
         share."""
-        self._grammars.forget()
+        for grammars in self._list_grammars():
+            grammars.forget()
+
+
+def _bind_compiler(
+    grammars: GrammarCompiler, scope: CacheScope
+) -> Callable[[Grammar], tuple[Completer, Matcher]]:
+    """Returns what compiles the grammar of a turn that goes on in another format."""
+    return lambda grammar: grammars.compile_built(grammar, None, scope)
 
 
 def _read_job_policy(job: Job, offer: Offer) -> Policy:

@@ -60,6 +60,11 @@ class GrammarCompiler:
         self._context_length = context_length
         self._matchers: ByteCache[Matcher] = ByteCache(MATCHERS, Matcher.measure, largest=LARGEST)
 
+    def extend(self, texts: Sequence[str]) -> "GrammarCompiler":
+        """Returns a compiler for further texts: this one, if no other token is in them."""
+        other = GrammarCompiler(self._vocabulary, (*self._texts, *texts), self._context_length)
+        return self if other.markers == self.markers else other
+
     @cached_property
     def markers(self) -> dict[str, int]:
         """The token ids of the formats' markers that are one token, by their text."""

@@ -12,6 +12,7 @@ from constrained.doctor.conversations import SHAPES
 from constrained.errors import TemplateError
 from constrained.template.chat_template import RESERVED, ChatTemplate
 from constrained.template.clauses import shorten
+from constrained.template.effort_words import GRADES
 from grammars.infer.reasoning import find_prompt, find_state
 from grammars.turn import Start, State
 from grammars.wire.format import Format
@@ -22,8 +23,6 @@ _GIVEN = frozenset(
 _MAX_VALUES = 8
 _TRIED = (True, False)
 _WORDS = ("low", "high")
-GRADES = ("minimal", "low", "medium", "high", "xhigh", "max")
-"""Words for efforts in APIs and templates."""
 _OF_REASONING = r"(?:reason|think|thought|effort)[^\n<>]{,30}?"
 """The text before a grade on its line; special tokens do not count."""
 _LOOP = SHAPES[3]

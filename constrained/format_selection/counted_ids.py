@@ -32,6 +32,7 @@ class CountedIdTemplate(ChatTemplate):
 
     def __init__(self, template: ChatTemplate, format: Format):
         super().__init__(template.source, name=template.name, **template.tokens)
+        self.kwargs = template.kwargs
         self._pattern = find_id_pattern(format)
         self._handles = _list_handles(format)
 

@@ -151,6 +151,7 @@ class GenericTemplate(ChatTemplate):
         instructions: Instructions = INSTRUCTIONS,
     ):
         super().__init__(template.source, name=template.name, **template.tokens)
+        self.kwargs = template.kwargs
         self.format = replace(format, head="")  # the template writes that
         self._abilities = abilities or Abilities()
         self._instructions = instructions

@@ -135,6 +135,7 @@ class MessageFormTemplate(ChatTemplate):
 
     def __init__(self, template: ChatTemplate, message_form: MessageForm):
         super().__init__(template.source, name=template.name, **template.tokens)
+        self.kwargs = template.kwargs
         self.message_form = message_form
 
     @cached_property

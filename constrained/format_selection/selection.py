@@ -35,6 +35,7 @@ from grammars.format_text import load_format
 from grammars.formats import FORMATS, GENERIC, SIGNS
 from grammars.infer.detect import Detection, Origin
 from grammars.infer.probes import Evidence
+from grammars.infer.reasoning import find_prompted
 from grammars.infer.shown import ShownFormat, find_shown
 from grammars.infer.stated import find_stated
 from grammars.turn import Policy
@@ -110,11 +111,21 @@ def select_format(
     else:
         selected = _select_unchosen(template, special_tokens)
     teacher = selected.template
+    selected = replace(selected, format=_open_as_prompted(template, selected.format))
     tool_tags = teacher.tool_tags if isinstance(teacher, GenericTemplate) else ()
     result_tags = RESULT_STEMS if _writes_results(teacher) else find_facts(template).result_tags
     return replace(
         selected, template=teacher.with_forms(), tool_tags=tool_tags, result_tags=result_tags
     )
+
+
+def _open_as_prompted(template: ChatTemplate, format: Format) -> Format:
+    """Returns the format with the reasoning block that the generation prompt opens."""
+    if format.reasoning is None:
+        return format
+    style = find_facts(template).style
+    block = find_prompted(style.prompt, style.turns, format.reasoning)
+    return format if block is format.reasoning else replace(format, reasoning=block)
 
 
 def _writes_results(template: ChatTemplate) -> bool:

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -12,16 +13,34 @@ from constrained.template.chat_template import ChatTemplate
 from grammars.byte_cache import MIB, ByteCache, share_cache
 from grammars.errors import DetectError
 from grammars.infer.detect import Detection, detect
-from grammars.infer.probes import ProbedTemplate
-from grammars.infer.reasoning import find_reasoning
+from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate
+from grammars.infer.reasoning import find_prompt, find_reasoning
 from grammars.infer.turn import find_frame
 from grammars.schema.nodes import Json
+from grammars.turn import Turn
 from grammars.wire.format import Reasoning
 
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 TEMPLATES = 16 * MIB
+THOUGHT = "PROBE-THOUGHT"
 _PROBE = "probe_of_a_tool"
 _TAGS_AROUND = re.compile(rf"<([A-Za-z][\w-]*)>\s*{_PROBE}\s*</\1>")
+
+
+@dataclass(frozen=True)
+class TurnStyle:
+    """How a template writes turns of the assistant.
+
+    Args:
+        turns: what it writes after a question: content, calls, and all of a turn; "" for a turn
+            that it refuses.
+        prompt: the generation prompt.
+        head: what it writes in front of a question with tools; "": it refuses one.
+    """
+
+    turns: tuple[str, ...]
+    prompt: str
+    head: str
 
 
 class TemplateFacts:
@@ -80,6 +99,21 @@ class TemplateFacts:
             return self._template.render(messages, None, **kwargs)
 
         return find_frame(ProbedTemplate(render_plain, self.reasoning_block))
+
+    @cached_property
+    def style(self) -> TurnStyle:
+        """How it writes turns."""
+        chat = ProbedTemplate(self._template.render, None)
+        calls = chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[0], KEYS[1]: VALUES[1]})
+        turns = (
+            Turn(TEXT),
+            Turn(calls=calls[:1]),
+            Turn(calls=calls),
+            Turn(TEXT, reasoning=THOUGHT, calls=calls[:1]),
+        )
+        opened, plain = (chat.ask(opening=on) or "" for on in (True, False))
+        written = tuple(chat.answer(turn) or "" for turn in turns)
+        return TurnStyle(written, find_prompt(opened, plain), chat.instruct())
 
     @cached_property
     def keeps_answers(self) -> bool:
@@ -180,6 +214,7 @@ def find_facts(template: ChatTemplate) -> TemplateFacts:
         return TemplateFacts(template)  # a subclass may render something other than its source
     texts = [template.source]
     texts += [f"{name}={text}" for name, text in sorted(template.tokens.items())]
+    texts += [f"{name}={value!r}" for name, value in sorted(template.kwargs.items())]
     digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
     key = b"".join(digests)  # without the name, which is only for errors
     facts = _FACTS.find(key, None)

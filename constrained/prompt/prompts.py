@@ -185,7 +185,7 @@ class Prompts:
             selected=selected,
             tools=as_openai(tools),
             variables=job.template_kwargs,
-            names=self._names,
+            names=self._list_names(selected.format),
             scope=job.grammar_scope,
         )
         history = self._recall(job, context)
@@ -313,6 +313,10 @@ class Prompts:
     def _ends(self) -> frozenset[str]:
         names = self._vocabulary.names
         return frozenset(names[token] for token in self._vocabulary.end if token in names)
+
+    def _list_names(self, format: Format) -> frozenset[str]:
+        is_own = format not in self._formats
+        return self._names.union(format.markers) if is_own else self._names
 
     @cached_property
     def _names(self) -> frozenset[str]:

@@ -5,13 +5,14 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from constrained.engine.header import choose_template
 from constrained.errors import RequestError, TemplateError
 from constrained.files.input_files import read_input
 from constrained.format_selection.generic import CHATML
+from constrained.format_selection.kwargs_selection import FormatByKwargs
 from constrained.format_selection.selection import (
     SelectedFormat,
     read_tool_format,
@@ -150,7 +151,7 @@ def read_context(row: Mapping[str, Any]) -> ReplayContext:
             eos=eos,
             chosen=chosen,
             special_tokens=_read_special_tokens(row),
-        )
+        ).find(read_field(row, "chat_template_kwargs", default=dict[str, Any]()))
         format = selected.format
     elif chosen:
         hint = "Leave it out, or name a template or a model instead of the format"
@@ -204,31 +205,32 @@ def _read_template(
     eos: str,
     chosen: str,
     special_tokens: frozenset[str] | None,
-) -> SelectedFormat:
-    """Returns the template and the format that it teaches, or the chosen one.
+) -> FormatByKwargs:
+    """Returns the formats that the template teaches, or the chosen one.
 
     Raises:
         RequestError, TemplateError, DetectError: they cannot be used.
     """
     read = _try_template(source, bos=bos, eos=eos, chosen=chosen, special_tokens=special_tokens)
-    if isinstance(read, SelectedFormat):
+    if isinstance(read, FormatByKwargs):
         return read
     raise copy(read)  # each raise needs a traceback of its own
 
 
-def _weigh_template(read: SelectedFormat | Error) -> int:
-    return read.template.measure() if isinstance(read, SelectedFormat) else FAILURE_BYTES
+def _weigh_template(read: FormatByKwargs | Error) -> int:
+    return read.default.template.measure() if isinstance(read, FormatByKwargs) else FAILURE_BYTES
 
 
 @keep_results("templates", TEMPLATES, _weigh_template)
 def _try_template(
     source: str, *, bos: str, eos: str, chosen: str, special_tokens: frozenset[str] | None
-) -> SelectedFormat | Error:
+) -> FormatByKwargs | Error:
     """Like `_read_template`, but returns errors, so that they are cached, too."""
     try:
         template = ChatTemplate(source, bos_token=bos, eos_token=eos)
         format = read_tool_format(chosen) if chosen else None
-        return select_format(template, format, special_tokens=special_tokens)
+        select = partial(select_format, chosen=format, special_tokens=special_tokens)
+        return FormatByKwargs(template, select)
     except (RequestError, TemplateError, DetectError) as e:
         return copy(e)  # without its traceback, which would keep frames and their objects alive
 
@@ -255,7 +257,7 @@ def _read_model(path: str, source: str, chosen: str) -> ReplayContext:
         eos=header.eos_text,
         chosen=chosen,
         special_tokens=frozenset(vocabulary.named.values()),
-    )
+    ).default
     # A GGUF file often has more end tokens than its template writes; recorded turns may have any of
     # them.
     names = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]

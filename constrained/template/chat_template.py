@@ -32,7 +32,7 @@ from constrained.template.form_finder import FormFinder
 from constrained.template.sandbox import CountingEnvironment, find_variables, sum_numbers
 from constrained.template.simplify import simplify_tools
 from constrained.template.work_limits import TemplateLimitError, limit_work, spend_text
-from grammars.byte_cache import MIB, keep_results
+from grammars.byte_cache import MIB, keep_results, measure_bytes
 
 _PROBE = "PROBE-OF-A-TEXT"
 _PROBE_USER: dict[str, Any] = {"role": "user", "content": _PROBE}
@@ -57,6 +57,7 @@ _PROBE_TOOL: dict[str, Any] = {
     },
 }
 _PROBE_CUT = '{"probe_key": "probe'
+_PROBE_DATE = datetime(2026, 1, 1)
 _WORDS_OF_NONE = ("None", "null", "none")
 TEMPLATES = 16 * MIB  # for compiled templates
 TEMPLATE_BYTES, CHARACTER_BYTES = 20_000, 200  # of a compiled template, at most
@@ -252,6 +253,7 @@ class ChatTemplate:
         name: the name of the template in errors.
 
     Attributes:
+        kwargs: values of variables that hold for every rendering, see `with_kwargs`.
         variables: the names that it reads, including those of `chat_template_kwargs`.
 
     Raises:
@@ -262,20 +264,34 @@ class ChatTemplate:
         self, source: str, *, bos_token: str = "", eos_token: str = "", name: str = "chat template"
     ):
         self.source, self.name = source, name
+        self.kwargs: Mapping[str, Any] = {}
         self.tokens = {"bos_token": bos_token, "eos_token": eos_token}
         with self.failures(), limit_work():
             compiled = _compile(source)
         self.tree, self.variables = compiled.tree, compiled.variables
         self._template, self._bytes = compiled.template, compiled.bytes
         self._finder: FormFinder | None = None
-        self._refused: dict[tuple[tuple[str, bool | str], ...], bool] = {}
+        self._tried: dict[tuple[tuple[str, bool | str], ...], str | None] = {}
         # firefunction-v2 reads both, and llama.cpp provides them. In a template that does not read
         # `datetime`, `functions` is something other than the text of the tools.
         self._functions_as_text = {"functions", "datetime"} <= self.variables
 
     def measure(self) -> int:
-        """Returns the estimated size of the compiled template in bytes."""
-        return self._bytes
+        """Returns the estimated size of the compiled template in bytes. One with values of its own
+        shares it."""
+        return TEMPLATE_BYTES + measure_bytes(self.kwargs) if self.kwargs else self._bytes
+
+    def with_kwargs(self, kwargs: Mapping[str, Any]) -> "ChatTemplate":
+        """Returns the template of this source whose variables always have these values."""
+        other = ChatTemplate(self.source, name=self.name, **self.tokens)
+        other.kwargs = kwargs
+        return other
+
+    def without_kwargs(self) -> Self:
+        """Returns this template, to which each rendering gives the values of its variables."""
+        other = copy(self)
+        other.kwargs = {}
+        return other
 
     def with_forms(self) -> Self:
         """Returns this template, which writes all messages of a conversation: those that it loses,
@@ -370,19 +386,23 @@ class ChatTemplate:
         Qwen3.8 refuses `enable_thinking=False`, and unknown efforts.
 
         Args:
+            values: as in `try_values`.
+        """
+        return self.try_values(values) is None and self.try_values({}) is not None
+
+    def try_values(self, values: Mapping[str, bool | str]) -> str | None:
+        """Returns the prompt of a question if variables have these values; None: it fails.
+
+        Args:
             values: as in `chat_template_kwargs`. The result is kept, so they are few.
         """
         key = tuple(sorted(values.items()))
-        if key not in self._refused:
-            self._refused[key] = self._fails(**values) and not self._fails()
-        return self._refused[key]
-
-    def _fails(self, **kwargs: Any) -> bool:
-        try:
-            self.render([_PROBE_USER], **kwargs)
-        except TemplateError:
-            return True
-        return False
+        kwargs: dict[str, Any] = {**values}
+        if key not in self._tried:
+            self._tried[key] = None
+            with suppress(TemplateError), freeze(_PROBE_DATE):
+                self._tried[key] = self.render([_PROBE_USER], **kwargs)
+        return self._tried[key]
 
     def _render(
         self,
@@ -425,6 +445,7 @@ class ChatTemplate:
         opened: bool,
     ) -> str:
         """Renders messages in normal form without changing their order."""
+        kwargs = {**kwargs, **self.kwargs}
         errors: list[TemplateError] = []
         for offer in self._offers(tools):
             for form in self._forms(normal, offer):
@@ -515,7 +536,8 @@ class ChatTemplate:
         return self._write_one_form(write(normalise(messages), self._head), empty=empty)
 
     def _write_one_form(self, messages: list[dict[str, Any]], *, empty: str | None = "") -> str:
-        variables = {**self._extras(None, {}), "tools": None, "add_generation_prompt": False}
+        variables = {**self._extras(None, self.kwargs), **self.kwargs}
+        variables |= {"tools": None, "add_generation_prompt": False}
         written = write_messages(
             messages, empty=empty, as_text=False, joined=False, named=False, blank=""
         )

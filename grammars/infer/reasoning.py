@@ -20,6 +20,7 @@ from grammars.infer.text import (
     TAG,
     common_prefix,
     find_tag,
+    find_tags,
     fold_marks,
     leading_space,
     match_opener,
@@ -494,6 +495,30 @@ def find_opener(prompt: str, block: Reasoning) -> Marker:
     thoughts from answers: `<msg kind="thought">`."""
     written = [found[0] for found in match_opener(block.opener.text).finditer(prompt)]
     return Marker(written[-1]) if written else block.opener
+
+
+def find_prompted(prompt: str, written: Sequence[str], block: Reasoning) -> Reasoning:
+    """Returns the block that a prompt opens, if that is another one than the history has:
+    `<think_fast>` where thoughts of the history stand between `<think>` and `</think>`. Else the
+    block itself.
+
+    Args:
+        prompt: the generation prompt.
+        written: turns of the history, whose tags open no other block.
+        block: of the history.
+    """
+    head = prompt.rstrip()
+    tag = next((tag for tag in reversed(find_tags(head)) if head.endswith(tag)), "")
+    is_own = tag in (find_opener(tag, block).text, block.closer.text)
+    if not tag or is_own or any(tag in text for text in written):
+        return block
+    opener, closer = block.opener.text, block.closer.text
+    if re.split(r"\w+", opener) == re.split(r"\w+", tag) and isinstance(block.closer, Marker):
+        words = zip(re.findall(r"\w+", opener), re.findall(r"\w+", tag), strict=True)
+        other = [(own, new) for own, new in words if own != new]
+        if len(other) == 1 and re.findall(r"\w+", closer).count(other[0][0]) == 1:
+            return replace(block, opener=Marker(tag), closer=Marker(closer.replace(*other[0])))
+    return _read_opened(prompt) or block
 
 
 def _find_break(prompt: str, block: Reasoning, opened: int) -> int:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from constrained.template.effort_words import EffortWords, read_effort_words
 from grammars.turn import Think
 
 
@@ -117,6 +118,7 @@ def plan_reasoning(
     has_block: bool,
     variables: Collection[str],
     refuses: Callable[[Mapping[str, bool | str]], bool],
+    write: Callable[[Mapping[str, bool | str]], str | None],
 ) -> ReasoningPlan:
     """Plans the reasoning of a request for one model.
 
@@ -124,11 +126,12 @@ def plan_reasoning(
         request: what the request asks for.
         has_block: whether the format of the model's turns has a reasoning block.
         variables: those that the chat template reads.
-        refuses: whether the template fails if variables have these values.
+        refuses: whether variables cannot have these values.
+        write: writes a prompt with these values; None: the template fails.
     """
     if not request.is_given:
         return ReasoningPlan()
-    values = _fill_variables(request, variables, refuses)
+    values = _fill_variables(request, variables, refuses=refuses, write=write)
     if not has_block:
         return ReasoningPlan(variables=values, ignored=not request.is_off)
     if request.is_off:
@@ -140,7 +143,9 @@ def plan_reasoning(
 def _fill_variables(
     request: ReasoningRequest,
     variables: Collection[str],
+    *,
     refuses: Callable[[Mapping[str, bool | str]], bool],
+    write: Callable[[Mapping[str, bool | str]], str | None],
 ) -> dict[str, Any]:
     """Returns the variables for the template, without switches and efforts that it refuses: the
     grammar and the budget are enforced without them."""
@@ -150,7 +155,9 @@ def _fill_variables(
         if name in variables and not refuses(chosen):
             values = chosen
     if EFFORTS in variables and request.effort is not None:
-        for word in _list_words(request.effort):
+        beside = dict(values)
+        words = read_effort_words(lambda word: write({**beside, EFFORTS: word}))
+        for word in _list_words(request.effort, words):
             chosen = values | {EFFORTS: word}
             if not refuses(chosen):
                 values = chosen
@@ -160,19 +167,27 @@ def _fill_variables(
     return values
 
 
-def _list_words(effort: Effort) -> Iterator[str]:
-    """Yields the words for an effort, the best one first: the matching one of the three words that
-    most templates know, then the nearest ones; of two equally near ones, the higher first."""
+def _list_words(effort: Effort, words: EffortWords) -> Iterator[str]:
+    """Yields the words for an effort, the best one first: its own if the template knows it, the
+    matching one of the three words that most templates know, then the nearest ones. A medium effort
+    or less gets a higher one last; of two words that are equally near to a high effort, the higher
+    one comes first. A word that the template takes for another one is none."""
     if effort is Effort.NONE:  # a higher effort would ask for reasoning that the mask forbids
-        yield from ("low", "none", "minimal")
-        return
-    yield _round_effort(effort)
-    grades = list(Effort)
-    highest_first = reversed(grades[1:])  # without "none": reasoning is turned off in another way
-    nearest_first = sorted(
-        highest_first, key=lambda grade: abs(grades.index(grade) - grades.index(effort))
-    )
-    yield from (grade.value for grade in nearest_first)
+        found = ["low", "none", "minimal"]
+    else:
+        grades = list(Effort)
+        asked = grades.index(effort)
+        is_high = asked > grades.index(Effort.MEDIUM)
+
+        def rank(grade: Effort) -> tuple[bool, int]:
+            distance = grades.index(grade) - asked
+            return not is_high and distance > 0, abs(distance)
+
+        highest_first = reversed(grades[1:])  # without "none": that is turned off in another way
+        nearest_first = [grade.value for grade in sorted(highest_first, key=rank)]
+        own = [effort.value] if effort in words.known else []
+        found = [*own, _round_effort(effort), *nearest_first]
+    yield from (word for word in found if word not in words.taken_for_other)
 
 
 def _round_effort(effort: Effort) -> str:

@@ -27,7 +27,8 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         _choose_reasoning(request.reasoning, settings),
         has_block=compiler.format.reasoning is not None,
         variables=compiler.template.variables,
-        refuses=compiler.template.refuses,
+        refuses=compiler.refuses,
+        write=compiler.template.try_values,
     )
     job = request.job
     salt = find_salt(job.cache_salt, is_shared=settings.share_cache)

@@ -13,7 +13,9 @@ from server.turns.reasoning import BUDGETS, Effort, ReasoningPlan, ReasoningRequ
 QWEN = frozenset({"enable_thinking"})
 GPT_OSS = frozenset({"reasoning_effort"})
 SEED = frozenset({"thinking_budget"})
-plan_reasoning = partial(reasoning.plan_reasoning, refuses=lambda values: False)
+plan_reasoning = partial(
+    reasoning.plan_reasoning, refuses=lambda values: False, write=lambda values: ""
+)
 
 
 def test_nothing_said_changes_nothing() -> None:
@@ -53,6 +55,16 @@ STRICT = """{% if enable_thinking is defined and enable_thinking is false %}
     {{- raise_exception("What effort?") }}{% endif %}{{ messages[0].content }}"""
 
 
+def plan_for(template: ChatTemplate, asked: ReasoningRequest) -> ReasoningPlan:
+    return reasoning.plan_reasoning(
+        asked,
+        has_block=True,
+        variables=template.variables,
+        refuses=template.refuses,
+        write=template.try_values,
+    )
+
+
 @pytest.mark.parametrize(
     ("effort", "word"),
     [
@@ -66,9 +78,7 @@ STRICT = """{% if enable_thinking is defined and enable_thinking is false %}
 def test_values_that_a_template_refuses_are_not_sent(effort: str, word: str) -> None:
     template = ChatTemplate(STRICT)
     asked = ReasoningRequest(Effort(effort))
-    plan = reasoning.plan_reasoning(
-        asked, has_block=True, variables=template.variables, refuses=template.refuses
-    )
+    plan = plan_for(template, asked)
     assert plan.variables["reasoning_effort"] == word
     assert plan.variables.get("enable_thinking") is (None if asked.is_off else True)
     assert plan.budget == (None if asked.is_off else BUDGETS[Effort(effort)])
@@ -113,7 +123,7 @@ def test_values_that_a_template_refuses_together_are_not_sent_together() -> None
     names = ("enable_thinking", "reasoning_effort")
     for effort in Effort:
         asked = ReasoningRequest(effort=effort)
-        plan = reasoning.plan_reasoning(asked, has_block=True, variables=names, refuses=refuses)
+        plan = plan_reasoning(asked, has_block=True, variables=names, refuses=refuses)
         assert not refuses(plan.variables)
 
 
@@ -123,5 +133,44 @@ def test_no_effort_never_becomes_a_high_one() -> None:
 
     asked = ReasoningRequest(effort=Effort.NONE)
     names = ("reasoning_effort",)
-    plan = reasoning.plan_reasoning(asked, has_block=True, variables=names, refuses=refuses)
+    plan = plan_reasoning(asked, has_block=True, variables=names, refuses=refuses)
     assert plan.variables == {"reasoning_effort": "none"}
+
+
+_ELSE_MAX = """{% set effort = reasoning_effort if reasoning_effort in ['low', 'high'] else 'max' %}
+    {{- "Reasoning Effort: " ~ (effort|capitalize) ~ ". " ~ messages[0].content }}"""
+
+
+@pytest.mark.parametrize(
+    ("effort", "word"),
+    [
+        ("none", "low"),
+        ("minimal", "low"),
+        ("low", "low"),
+        ("medium", "low"),
+        ("high", "high"),
+        ("xhigh", "high"),
+        ("max", "max"),
+    ],
+)
+def test_an_effort_does_not_become_the_highest_one(effort: str, word: str) -> None:
+    plan = plan_for(ChatTemplate(_ELSE_MAX), ReasoningRequest(Effort(effort)))
+    assert plan.variables == {"reasoning_effort": word}
+
+
+@pytest.mark.parametrize("asked", [Effort.LOW, Effort.MEDIUM])
+def test_a_higher_effort_comes_last(asked: Effort) -> None:
+    grades = [*Effort][1:]
+
+    def plan(*known: Effort) -> str:
+        plan = plan_reasoning(
+            ReasoningRequest(asked),
+            has_block=True,
+            variables=GPT_OSS,
+            refuses=lambda values: values["reasoning_effort"] not in known,
+        )
+        return plan.variables["reasoning_effort"]
+
+    for other in grades:
+        assert grades.index(Effort(plan(Effort.MINIMAL, other))) <= grades.index(asked)
+    assert plan(Effort.MAX, Effort.HIGH) == "high"

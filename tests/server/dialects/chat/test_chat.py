@@ -7,10 +7,14 @@ from typing import Any
 import httpx
 import pytest
 
+from constrained.engine.scripted import ScriptedEngine, scripted_logits
+from constrained.model.model import Model
+from constrained.template.chat_template import ChatTemplate
 from server.dialects.chat.reply import fold
 from server.dialects.chat.request import ChatRequest
 from server.settings import ReasoningField, Settings
-from tests.scripted_model import OPENED, scripted
+from tests.constrained.format_selection.test_kwargs_selection import SOURCE
+from tests.scripted_model import BYTES, OPENED, scripted
 from tests.server.running_server import Json, needs_own_engine, running, stream
 from tests.templates import HERMES, OPEN, PAINT, PING, WRITE, hermes_call
 
@@ -523,3 +527,20 @@ def test_a_bias_names_tokens_by_id_or_by_text() -> None:
         asked = ChatRequest(messages=HELLO, logit_bias=given)
         expected_sampling = replace(model.sampling, logit_bias=expected)
         assert asked.read_sampling_with(model) == expected_sampling
+
+
+def test_the_format_of_a_turn_is_that_of_its_effort():
+    source = SOURCE.replace("depth", "reasoning_effort")
+    source = source.replace("'brief'", "'low'").replace("'deep'", "'high'")
+    said = "hm</muse_brief>Sunny."
+    engine = ScriptedEngine(BYTES, scripted_logits(BYTES, said), context_length=20_000)
+    with running(Model(engine, ChatTemplate(source))) as client:
+        body = {"model": "m", "messages": [{"role": "user", "content": "Weather?"}]}
+        for given in ({"reasoning_effort": "low"}, {"reasoning_effort": "medium"}):
+            reply = client.post("/v1/chat/completions", json={**body, **given}).json()
+            message = reply["choices"][0]["message"]
+            assert (message["reasoning_content"], message["content"]) == ("hm", "Sunny.")
+        odd = {"chat_template_kwargs": {"reasoning_effort": "odd"}}
+        refused = client.post("/v1/chat/completions", json={**body, **odd})
+        assert refused.status_code == 400
+        assert refused.json()["error"]["param"] == "/chat_template_kwargs/reasoning_effort"
