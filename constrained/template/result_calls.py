@@ -19,11 +19,11 @@ def match_results(messages: Sequence[Message]) -> list[int | None]:
     """
     numbers: list[int | None] = [None] * len(messages)
     known: dict[Any, int] = {}  # the last call of each id
-    turn = _Turn(0, ())
+    turn = _CallingTurn(0, ())
     for place, message in enumerate(messages):
         if "tool_calls" in message:
             turn.match_others(numbers)
-            turn = _Turn(turn.end, message["tool_calls"])
+            turn = _CallingTurn(turn.end, message["tool_calls"])
             known |= turn.numbers
         elif message["role"] == "tool":
             id = _read_id(message, "tool_call_id")
@@ -59,7 +59,7 @@ def list_calls(messages: Sequence[Message]) -> Iterator[Any]:
         yield from message.get("tool_calls") or ()
 
 
-class _Turn:
+class _CallingTurn:
     """The calls of one message.
 
     Args:
