@@ -414,7 +414,7 @@ def _assemble(
             opening=opening,
             closing=make_nodes(sample.closing if sample.pair else ""),
             reasoning=sample.chat.reasoning,
-            contents=(mixed.content,),
+            contents=mixed.contents,
             content_places=tuple(dict.fromkeys([place, ContentPlace.BEFORE])),
             before=mixed.before or "",
             between=layout.between,

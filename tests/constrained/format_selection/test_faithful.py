@@ -132,6 +132,7 @@ def check_turns(name: str, origin: Origin) -> None:
         "export_lines",  # a word that ends the call
         "uuid_heads",  # a word after a symbol
         "event_lines",  # a line of JSON for each part
+        "answer_word",  # a word in front of an answer, but not of content beside calls
     ],
 )
 def test_what_a_template_writes_is_enforced(name: str) -> None:
