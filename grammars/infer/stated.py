@@ -100,7 +100,7 @@ def find_stated(render_chat: Render) -> ShownFormat:
     if len(found) > 1:
         raise DetectError("the prompt shows calls in more than one form")
     ((format, example),) = found.items()
-    adapted = name_format(adapt(format, render_chat), measured=False)
+    adapted = adapt(name_format(format, measured=False), render_chat)
     chat = ProbedTemplate(render_chat, find_reasoning(render_chat))
     for _ in try_after_prompt(chat, adapted):
         pass  # it raises where a turn cannot be read back

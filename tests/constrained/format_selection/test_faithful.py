@@ -145,6 +145,7 @@ def test_what_a_template_writes_is_enforced(name: str) -> None:
         "stated_sentence",  # it tells a marker and what stands after it
         "stated_backwards",  # an example in single quotes, its arguments in front of the name
         "stated_escaped",  # an example with escaped quotes
+        "stated_wrapped",  # tags around every turn
     ],
 )
 def test_what_a_prompt_states_is_enforced(name: str) -> None:
