@@ -46,8 +46,9 @@ COUNTED = 8
 any index."""
 
 _QUOTE = ir.Literal('"')
-_GAP = re.compile(r"(?<=^,)\s+")
-"""Where the model chooses the white space between two calls in JSON."""
+_GAP = re.compile(r"(^\s*|(?<=^,)\s+|(?<=[\[\]}>])\s*(?=[\[\]{<])|\s+$)")
+"""Where the model chooses the white space: around texts, between two calls in JSON, between tags
+and brackets."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,7 @@ class CallRules:
             elif piece and parts:
                 parts.append(self._text_after(piece))
             elif piece:
-                parts.append(self._text(piece, spaced=spaced))
+                parts.append(self._text(piece, spaced=spaced or self._format.is_loose))
         return sequence(*parts)
 
     def _write_node(
@@ -344,14 +345,28 @@ class CallRules:
 
     def _spaced(self, text: str) -> Expression:
         if self._format.is_loose:
-            parts = [escape_regex(part) for part in _GAP.split(text.lstrip())]
-            return self._builder.terminal(Pattern(f"{LOOSE}?{f'{LOOSE}?'.join(parts)}"), "CALL")
+            return self._loosen(text)
         first, *rest = self._builder.cut(text)
         if first in self._builder.ids:
             return sequence(optional(self.space()), self._builder.fixed(text))
         pattern = Pattern(f"{self._blanks(0)}{escape_regex(first)}")
         head = self._builder.terminal(pattern, "CALL")
         return sequence(head, self._builder.fixed("".join(rest)))
+
+    def _loosen(self, text: str) -> Expression:
+        """Returns the text; the model chooses the white space in its gaps."""
+        pieces = self._builder.cut(text)
+        parts: list[Expression] = []
+        if pieces[0] in self._builder.ids:
+            parts.append(self._values.space())
+        for piece in pieces:
+            if piece in self._builder.ids:
+                parts.append(self._builder.fixed(piece))
+            elif piece.isspace():
+                parts.append(optional(self._builder.terminal(Pattern(_any_space(piece)), "SPACE")))
+            else:
+                parts.append(self._builder.terminal(Pattern(_loosen_gaps(piece)), "CALL"))
+        return sequence(*parts)
 
     def space(self) -> Expression:
         """Returns an expression for white space before a block."""
@@ -364,6 +379,20 @@ class CallRules:
 
     def _blanks(self, least: int) -> str:
         return f"{BLANK}{{{least},{self._format.max_space}}}"
+
+
+def _loosen_gaps(text: str) -> str:
+    """Returns a pattern for the text in which the model chooses the white space of the gaps."""
+    pattern = ""
+    for i, part in enumerate(_GAP.split(text)):
+        is_gap = i % 2 == 1  # `re.split` returns what the group has matched at odd places
+        pattern += f"{_any_space(part)}?" if is_gap else escape_regex(part)
+    return pattern
+
+
+def _any_space(written: str) -> str:
+    """Returns a pattern for the white space of a gap: any, or the one of the template."""
+    return f"({LOOSE}|{escape_regex(written)})" if len(written) > 1 else LOOSE
 
 
 def _cut_written(

@@ -377,7 +377,25 @@ def _finish_format(chat: ProbedTemplate, written: Format, *, measured: bool) -> 
     if format.name == written.name:  # known formats include counting
         format = find_counting(chat, format)
     _refuse_counted_ids(format)
-    return format
+    return _loosen(format) if _has_stray_blanks(format) else format
+
+
+def _has_stray_blanks(format: Format) -> bool:
+    """Returns whether several blanks stand beside a marker, in one line. They are of the source of
+    the template, with blanks around each of its statements, and the model may not write them."""
+    nodes = (*format.opening, *format.call, *format.closing)
+    texts = [node.text for node in nodes if isinstance(node, Literal)]
+    return any(len(text) > 1 and not text.strip(" ") for text in (*texts, format.between))
+
+
+def _loosen(format: Format) -> Format:
+    """Returns the format in which the model chooses the white space around JSON."""
+    call: list[Node] = []
+    for node in format.call:
+        if isinstance(node, JsonCall | JsonArguments):
+            node = replace(node, style=replace(node.style, loose=True))
+        call.append(node)
+    return replace(format, call=tuple(call))
 
 
 def _describe_parts(
@@ -414,7 +432,7 @@ def _assemble(
             opening=opening,
             closing=make_nodes(sample.closing if sample.pair else ""),
             reasoning=sample.chat.reasoning,
-            contents=(mixed.content,),
+            contents=mixed.contents,
             content_places=tuple(dict.fromkeys([place, ContentPlace.BEFORE])),
             before=mixed.before or "",
             between=layout.between,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError, Error
 from grammars.formats import NATIVE, SIGNS
-from grammars.infer.probes import TEXT, USER, Render, make_tool
+from grammars.infer.probes import TEXT, USER, ProbedTemplate, Render, make_tool
 from grammars.infer.reasoning import find_reasoning
-from grammars.infer.turn import find_ends
+from grammars.infer.turn import find_ends, find_frame
 from grammars.schema.nodes import Json
 from grammars.wire.format import Fixed, Format, Marker
 
@@ -108,13 +108,16 @@ def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) 
 
 
 def adapt(known: Format, render_chat: Render) -> Format:
-    """Returns the format with the reasoning block and the end of turn that the template writes."""
+    """Returns the format with what the template itself writes of a turn: the reasoning block, the
+    texts around every answer, and the end of turn."""
     block, own = find_reasoning(render_chat), known.reasoning
     if block and own and (block.opener, block.closer) == (own.opener, own.closer):
         block = own  # a template that only drops the block does not show its white space
+    head, tail = find_frame(ProbedTemplate(render_chat, block))
     after = _render(render_chat, [_QUESTION, _ANSWER]).partition(TEXT)[2]
+    after = after.partition(tail)[2] if tail else after
     ends = tuple(dict.fromkeys([*find_ends(after), *known.ends]))
-    return replace(known, reasoning=block, ends=ends)
+    return replace(known, reasoning=block, head=head, tail=tail, ends=ends)
 
 
 def _render(

@@ -9,6 +9,7 @@ only text that appears with every tool counts.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 
 from grammars.errors import DetectError
@@ -100,7 +101,7 @@ def find_stated(render_chat: Render) -> ShownFormat:
     if len(found) > 1:
         raise DetectError("the prompt shows calls in more than one form")
     ((format, example),) = found.items()
-    adapted = name_format(adapt(format, render_chat), measured=False)
+    adapted = adapt(name_format(format, measured=False), render_chat)
     chat = ProbedTemplate(render_chat, find_reasoning(render_chat))
     for _ in try_after_prompt(chat, adapted):
         pass  # it raises where a turn cannot be read back
@@ -108,9 +109,13 @@ def find_stated(render_chat: Render) -> ShownFormat:
 
 
 def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
-    """Yields the formats of the calls in a prompt, each with the text of the example."""
+    """Yields the formats of the calls in a prompt, each with the text of the example. The first
+    call of a list tells how the others are written."""
+    listed = range(0)
     for call in chain.from_iterable(pattern.finditer(prompt) for pattern in _CALLS):
         if PROBED_TOOL in call.group():  # the description of a tool has a name and parameters, too
+            continue
+        if call.start() in listed:
             continue
         if call["quote"] == "'" and not _is_called_json(prompt, call.start()):
             continue  # the values could be Python's
@@ -120,9 +125,12 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
         assert before is not None  # it may be empty
         assert after is not None
         is_list = bool(before["list"])
+        if is_list:
+            listed = range(start, after.end())
         if before["tag"] and not after["tag"]:
             continue  # the example ends elsewhere
-        style = _find_style(call)
+        is_broken = "\n" in f"{before['list']}{call.group()}"
+        style = replace(_find_style(call), loose=is_broken)
         written = JsonCall(name_key=call["name"], arguments_key=call["arguments"], style=style)
         example = prompt[before.start() : after.end()].strip()
         if before["tag"]:

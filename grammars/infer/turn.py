@@ -307,6 +307,7 @@ class Mixed:
         conclusion: the inferred fact.
         before: the text between content and calls, or in front of calls if content may not precede
             them; None: not known.
+        beside: how content is written in front of calls, if in another way than without them.
         place: where content is.
         opener: the text in front of content that is inside of what opens the calls.
     """
@@ -315,8 +316,14 @@ class Mixed:
     content: Content
     conclusion: str
     before: str | None = None
+    beside: Content | None = None
     place: ContentPlace = ContentPlace.BEFORE
     opener: str = ""
+
+    @property
+    def contents(self) -> tuple[Content, ...]:
+        """The ways to write content, the one without calls first."""
+        return (self.content,) if self.beside is None else (self.content, self.beside)
 
 
 def find_head(chat: ProbedTemplate, plain: Plain, *, call: ToolCall, first: str) -> str:
@@ -444,7 +451,11 @@ def infer_mixed(
     if not found:
         return Mixed(text, alone, "content and calls are not written in one turn")
     if head != content.opener:
-        raise DetectError(f"beside a call, content is written in another way: {head!r}")
+        beside = Content(head)
+        if content.closer or not _separates(before, chat.prompted):
+            raise DetectError(f"beside a call, content is written in another way: {head!r}")
+        conclusion = f"content before calls is opened with {head!r}, not with {content.opener!r}"
+        return Mixed(text, alone, conclusion, before, beside=beside)
     separator = before.removeprefix(content.closer)
     if not before.startswith(content.closer) or not _separates(separator, chat.prompted):
         return Mixed(text, alone, f"content and a call stand apart: {before!r}")

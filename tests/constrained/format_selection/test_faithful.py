@@ -9,6 +9,7 @@ import pytest
 from benchmarks.faithful import TOOLS, Bench, list_trials
 from benchmarks.inputs.rendered import find_start
 from constrained.job import Job
+from constrained.replay.check import check_rows
 from constrained.tools.shapes import read_tools
 from grammars.errors import RenderError, ToolError
 from grammars.infer.detect import Origin
@@ -132,6 +133,8 @@ def check_turns(name: str, origin: Origin) -> None:
         "export_lines",  # a word that ends the call
         "uuid_heads",  # a word after a symbol
         "event_lines",  # a line of JSON for each part
+        "answer_word",  # a word in front of an answer, but not of content beside calls
+        "blanks_in_source",  # blanks that only the source of the template has
     ],
 )
 def test_what_a_template_writes_is_enforced(name: str) -> None:
@@ -144,6 +147,8 @@ def test_what_a_template_writes_is_enforced(name: str) -> None:
         "stated_sentence",  # it tells a marker and what stands after it
         "stated_backwards",  # an example in single quotes, its arguments in front of the name
         "stated_escaped",  # an example with escaped quotes
+        "stated_wrapped",  # tags around every turn
+        "stated_several",  # a list of two calls over several lines
     ],
 )
 def test_what_a_prompt_states_is_enforced(name: str) -> None:
@@ -313,3 +318,26 @@ def test_what_wraps_answers_is_no_content() -> None:
     assert parse("<answer>It is so.</answer>", format).content == "It is so."
     for trial in islice(list_trials(format.markers), 0, TRIALS * EVERY, EVERY):
         assert not bench.judge(trial)
+
+
+@pytest.mark.parametrize("markers", ["text", "token"])
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("blanks_in_source", "<|calls|><|call|>CALL<|/call|><|call|>CALL<|/call|><|/calls|>"),
+        ("blanks_in_source", "<|calls|>\n<|call|>CALL<|/call|>\n<|/calls|>"),
+        ("stated_several", "<calls>\n[\n  CALL,\n  CALL\n]\n</calls>"),
+        ("stated_several", "<calls>[CALL]</calls>"),
+    ],
+)
+def test_white_space_of_a_template_or_an_example_is_free(
+    name: str, calls: str, markers: str
+) -> None:
+    source = (FOLDER / f"{name}.jinja").read_text(encoding="utf-8")
+    call = '{"name": "compute", "arguments": {"count": 1}}'
+    row = {"template": source, "tools": TOOLS, "messages": [{"role": "user", "content": "Go"}]}
+    written = calls.replace("CALL", call)
+    (answer,) = check_rows([{**row, "text": written, "markers": markers}])
+    assert answer["accepted"]
+    assert answer["complete"]
+    assert len(answer["tool_calls"]) == calls.count("CALL")
