@@ -7,16 +7,19 @@ from constrained.doctor.subject import Subject
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.errors import TemplateError
 from constrained.format_selection.generic import HARDLY_CALLS
+from constrained.template.chat_template import ChatTemplate
+from grammars.errors import DetectError
 from grammars.infer.detect import Origin
 from grammars.infer.probes import KEYS, NAMES, ProbedTemplate, distinct_id, make_parameters
 from grammars.infer.reasoning import find_state
+from grammars.infer.stated import find_stated
 from grammars.infer.verify import VALUES
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
 from grammars.schema.nodes import Json
 from grammars.schema.numbers import are_equal
 from grammars.turn import Tool, Turn
-from grammars.wire.format import Format
+from grammars.wire.format import Format, JsonCall
 
 _ORIGINS = {
     Origin.INFERRED: "inferred from what the template writes, and verified against it",
@@ -50,6 +53,32 @@ def check_calls(subject: Subject) -> Iterator[Verdict]:
         yield Verdict(Level.NOTE, "a turn has one call: the template writes no second one")
     if found.origin in (Origin.INFERRED, Origin.REGISTERED):
         yield from _judge_lossy(subject, found.format)
+        yield from _compare_stated(subject.template, found.format)
+
+
+def _compare_stated(template: ChatTemplate, written: Format) -> Iterator[Verdict]:
+    """Compares the example of a call in the prompt with the calls of the history."""
+    try:
+        stated = find_stated(template.render)
+    except DetectError:  # it has no example, as most prompts
+        return
+    if _differ(stated.format, written):
+        yield Verdict(
+            Level.WARNING,
+            f"{stated.reason}, but the history has calls in another form, which is enforced",
+            "Correct the template (--chat-template-file), or name a format (--tool-format)",
+        )
+
+
+def _differ(stated: Format, written: Format) -> bool:
+    """Returns whether calls have other markers in front, or other keys."""
+    openers = [format.opener.text.strip() for format in (stated, written) if format.opener]
+    keys = [
+        (hole.name_key, hole.arguments_key)
+        for hole in (stated.hole, written.hole)
+        if isinstance(hole, JsonCall)
+    ]
+    return len(set(openers)) > 1 or len(set(keys)) > 1
 
 
 def _judge_lossy(subject: Subject, format: Format) -> Iterator[Verdict]:

@@ -5,7 +5,7 @@ from importlib.metadata import version
 import pytest
 
 from benchmarks.known_templates import make_table
-from constrained.doctor.checks.calls import find_lossy
+from constrained.doctor.checks.calls import check_calls, find_lossy
 from constrained.doctor.checks.reasoning import check_reasoning
 from constrained.doctor.checks.template import check_template
 from constrained.doctor.conversations import SHAPES
@@ -187,6 +187,20 @@ def test_values_that_a_template_changes(name: str, kinds: dict[str, str]):
     lossy = find_lossy(subject, subject.selected.format)
     assert lossy.items() >= kinds.items()
     assert bool(lossy) == bool(kinds)
+
+
+@pytest.mark.parametrize(
+    ("example", "is_other"),
+    [
+        ('<tool_call>\\n{"name": <name>, "arguments": <args>}\\n</tool_call>', False),
+        ('<call>\\n{"name": <name>, "arguments": <args>}\\n</call>', True),
+        ('<tool_call>\\n{"tool": <name>, "input": <args>}\\n</tool_call>', True),
+    ],
+)
+def test_an_example_in_the_prompt_is_compared_with_the_history(example: str, is_other: bool):
+    shown = f"{{% if tools %}}{{{{ '{example}' }}}}{{% endif %}}"
+    told = [verdict.text for verdict in check_calls(make_subject(shown + KEPT))]
+    assert any("the history has calls in another form" in text for text in told) == is_other
 
 
 def test_the_table_of_known_templates_is_up_to_date():
