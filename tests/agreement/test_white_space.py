@@ -117,6 +117,7 @@ def read_template(path: Path) -> ChatTemplate:
 def write_turns(template: ChatTemplate) -> list[Written]:
     """The turns of this template, thinking or not, where it writes them after its own prompt."""
     teaching = select_format(template)
+    teaching = replace(teaching, template=teaching.template.without_forms())
     written: list[Written] = []
     for kwargs, (content, thought, calls) in itertools.product(KWARGS, TURNS):
         made = [{"id": "abcdef123", "type": "function", "function": call} for call in calls]

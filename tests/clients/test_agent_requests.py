@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from constrained.template.conversation_forms import ConversationForm
 from tests.clients.programs import agent_tasks
 from tests.clients.scripted_server import make_model
 from tests.server.running_server import read_events, running
@@ -97,7 +98,10 @@ def test_codex(client: httpx.Client) -> None:
             (*_, (_, last)) = read_events(response)
         assert last["type"] == "response.completed", last
         notes = last["response"]["constrained"]
-        assert notes == {"skipped_tools": [{"type": "web_search", "where": "/tools/3"}]}
+        assert notes == {
+            "skipped_tools": [{"type": "web_search", "where": "/tools/3"}],
+            "message_forms": [ConversationForm.JOINED_SYSTEM],
+        }
         return last["response"]["output"]
 
     [call] = ask(CODEX["input"])
@@ -193,7 +197,11 @@ def test_claude_code(client: httpx.Client) -> None:
         with client.stream("POST", path, json=body, headers=headers) as response:
             assert response.status_code == 200
             events = [event for _, event in read_events(response)]
-        assert events[0]["message"]["constrained"] == {"ignored_fields": ["context_management"]}
+        notes = events[0]["message"]["constrained"]
+        assert notes == {
+            "ignored_fields": ["context_management"],
+            "message_forms": [ConversationForm.SYSTEM_AS_USER],
+        }
         return read_blocks(events)
 
     thought, call = ask(CLAUDE["messages"])
