@@ -173,6 +173,11 @@ def test_forms_lose_nothing_and_keep_the_order(messages: list[Any]) -> None:
             assert not calls[2]
 
 
+def test_the_documents_name_each_form() -> None:
+    text = Path("docs/formats.md").read_text(encoding="utf-8")
+    assert [form.name for form in ConversationForm if f"`{form.name.lower()}`" not in text] == []
+
+
 def test_the_default_template_has_a_second_system_message() -> None:
     prompt = Compiler(VOCABULARY, ChatTemplate(HERMES)).compile(Job([HEAD, LATE, USER])).prompt
     assert judge([HEAD, LATE, USER], prompt.text)[0] is Fate.IN_ORDER
