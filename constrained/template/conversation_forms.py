@@ -127,21 +127,30 @@ def _add_user(messages: Messages) -> Messages:
 
 
 def _add_questions(messages: Messages) -> Messages:
-    written: list[Message] = []
-    for message in messages:
-        if message["role"] == "assistant" and written and written[-1]["role"] == "assistant":
-            written.append({"role": "user", "content": ""})
-        written.append(message)
-    return written
+    return _add_between(messages, "user", _are_answers)
+
+
+def _are_answers(before: Message, message: Message) -> bool:
+    return before["role"] == message["role"] == "assistant"
 
 
 def _add_answers(messages: Messages) -> Messages:
-    written: list[Message] = []
-    for message in messages:
-        before = written[-1] if written else {"role": "system"}
-        is_open = before["role"] in ("user", "tool") or "tool_calls" in before
-        if message["role"] == "user" and is_open:
-            written.append({"role": "assistant", "content": ""})
+    return _add_between(messages, "assistant", _lacks_answer)
+
+
+def _lacks_answer(before: Message, message: Message) -> bool:
+    is_open = before["role"] in ("user", "tool") or "tool_calls" in before
+    return message["role"] == "user" and is_open
+
+
+def _add_between(
+    messages: Messages, role: str, is_due: Callable[[Message, Message], bool]
+) -> Messages:
+    """Adds an empty message of this role between each two messages that it is due between."""
+    written = [*messages[:1]]
+    for before, message in itertools.pairwise(messages):
+        if is_due(before, message):
+            written.append({"role": role, "content": ""})
         written.append(message)
     return written
 
