@@ -30,8 +30,9 @@ from constrained.prompt.encoding import check_text
 from constrained.prompt.prompts import TEXT, Prompts
 from constrained.prompt.turn_boundaries import find_text_ends
 from constrained.prompt.turn_cache import MAX_TOKENS
-from constrained.template.chat_template import ChatTemplate, freeze
-from constrained.template.work_limits import MAX_REQUEST_STEPS, limit_work
+from constrained.template.chat_template import ChatTemplate
+from constrained.template.environment import freeze
+from constrained.template.rendering import REQUEST_SECONDS, limit_renderings
 from constrained.tools.offer import Offer, read_offer
 from constrained.tools.quoted_calls import find_quoted_tools
 from constrained.tools.shapes import read_policy
@@ -248,7 +249,7 @@ class Compiler:
         )
         while True:
             try:
-                with freeze(job.date), limit_work(MAX_REQUEST_STEPS):
+                with freeze(job.date), limit_renderings(REQUEST_SECONDS):
                     return self._compile_offer(job, offer, prefill)
             except RefusedToolError as error:
                 if not job.drop_tools:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-import jinja2
-
 from constrained.errors import TemplateError
-from constrained.template.chat_template import ChatTemplate, read_frozen
+from constrained.template.chat_template import ChatTemplate
+from constrained.template.environment import read_frozen
+from constrained.template.rendering import Renderer
 
 
 class RememberedPrompts(ChatTemplate):
@@ -24,8 +24,8 @@ class RememberedPrompts(ChatTemplate):
         other._known = None if self._known is None else {}
         return other
 
-    def compiled_as(self, template: jinja2.Template) -> Self:
-        other = super().compiled_as(template)
+    def rendered_by(self, renderer: Renderer) -> Self:
+        other = super().rendered_by(renderer)
         other._known = None  # a traced render must run, since a cached prompt leaves no trace
         return other
 

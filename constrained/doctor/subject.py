@@ -24,7 +24,7 @@ from constrained.gguf.contents import (
     read_contents,
 )
 from constrained.template.chat_template import ChatTemplate
-from constrained.template.work_limits import MAX_DETECTION_STEPS, limit_work
+from constrained.template.rendering import DETECTION_SECONDS, limit_renderings
 from grammars.wire.format import Reasoning
 
 TEMPLATE_FILE = "chat_template.jinja"  # next to tokenizer_config.json
@@ -106,7 +106,7 @@ class Subject:
         `selected`."""
         if self.template is None:
             raise TemplateError("there is no usable chat template")
-        with limit_work(MAX_DETECTION_STEPS):
+        with limit_renderings(DETECTION_SECONDS):
             return find_block(self.template)
 
     @cached_property

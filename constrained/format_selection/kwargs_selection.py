@@ -14,7 +14,7 @@ from constrained.errors import RequestError, TemplateError
 from constrained.format_selection.selection import SelectedFormat
 from constrained.format_selection.template_facts import THOUGHT, TurnStyle, find_facts
 from constrained.template.chat_template import RESERVED, ChatTemplate
-from constrained.template.work_limits import MAX_DETECTION_STEPS, limit_work
+from constrained.template.rendering import DETECTION_SECONDS, limit_renderings
 from grammars.infer.detect import Origin
 from grammars.infer.reasoning import find_opener, find_state
 from grammars.infer.text import find_tags, match_opener
@@ -62,7 +62,7 @@ class FormatByKwargs:
             if found is not None:
                 self._kept.move_to_end(key)
         if found is None:
-            with limit_work(MAX_DETECTION_STEPS):
+            with limit_renderings(DETECTION_SECONDS):
                 found = self._infer(self._list_read(kwargs))
             with self._lock:
                 self._kept[key] = found

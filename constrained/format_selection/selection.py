@@ -29,7 +29,7 @@ from constrained.format_selection.message_forms import (
 )
 from constrained.format_selection.template_facts import detect_format, find_block, find_facts
 from constrained.template.chat_template import ChatTemplate
-from constrained.template.work_limits import MAX_DETECTION_STEPS, limit_work
+from constrained.template.rendering import DETECTION_SECONDS, limit_renderings
 from grammars.errors import DetectError, FormatError, RenderError
 from grammars.format_text import load_format
 from grammars.formats import FORMATS, GENERIC, SIGNS
@@ -87,7 +87,7 @@ class SelectedFormat:
         return format, replace(policy, excluded=excluded)
 
 
-@limit_work(MAX_DETECTION_STEPS)
+@limit_renderings(DETECTION_SECONDS)
 def select_format(
     template: ChatTemplate,
     chosen: Format | None = None,
@@ -327,7 +327,7 @@ def _find_shown(template: ChatTemplate, special_tokens: Collection[str] | None) 
             raise DetectError(f"{e.message}, and {doubt.message}") from doubt
 
 
-@limit_work(MAX_DETECTION_STEPS)
+@limit_renderings(DETECTION_SECONDS)
 def detect_shown(
     template: ChatTemplate, special_tokens: Collection[str] | None = None
 ) -> Detection:

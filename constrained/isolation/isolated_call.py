@@ -23,8 +23,8 @@ from pydantic_core import to_jsonable_python
 
 from constrained.errors import RequestError
 from constrained.isolation.async_results import finish
+from constrained.isolation.process_limits import MIB, limit_memory
 
-MIB = 2**20
 PATIENCE = 5.0  # seconds that a killed process has to end
 _STARTING = "isolated function, starting"
 """The name of a process that imports the program of a function; the function has not begun."""
@@ -224,22 +224,6 @@ def _limit(isolation: Isolation) -> None:
     if isolation.memory is None:
         return
     try:
-        import resource
+        limit_memory(isolation.memory)
     except ImportError as e:
         raise RuntimeError("this system cannot limit memory: use memory=None") from e
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    whole = _measure() + isolation.memory
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if hard != resource.RLIM_INFINITY:
-        whole = min(whole, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (whole, whole))
-
-
-def _measure() -> int:
-    """Returns the size of this process's address space in bytes."""
-    try:
-        with open("/proc/self/statm") as sizes:
-            pages = int(sizes.read().split()[0])
-    except OSError:
-        return 0
-    return pages * os.sysconf("SC_PAGESIZE")

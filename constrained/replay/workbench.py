@@ -13,7 +13,7 @@ from constrained.format_selection.selection import SelectedFormat
 from constrained.mask import Matcher
 from constrained.replay.check import build_row_grammar, check_rows, read_text
 from constrained.replay.replay_context import DEFAULT_MESSAGES, ReplayContext, read_context
-from constrained.template.work_limits import MAX_DETECTION_STEPS, limit_work
+from constrained.template.rendering import DETECTION_SECONDS, limit_renderings
 from constrained.tools.reports import report_tools
 from constrained.tools.shapes import as_openai
 from grammars.formats import FORMATS
@@ -70,7 +70,7 @@ def inspect_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     check_self_contained(row)
     try:
-        with limit_work(MAX_DETECTION_STEPS), limit_steps(MAX_STEPS):
+        with limit_renderings(DETECTION_SECONDS), limit_steps(MAX_STEPS):
             return _inspect(row)
     except StepsError as error:
         message = "its schemas take too many steps to examine"

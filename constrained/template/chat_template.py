@@ -2,20 +2,14 @@
 
 import itertools
 import json
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from copy import copy
 from datetime import datetime
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
-import jinja2
 from jinja2 import nodes
-from jinja2.exceptions import SecurityError, TemplateSyntaxError, UndefinedError
-from jinja2.ext import Extension
-from jinja2.parser import Parser
 
 from constrained.errors import AbandonedError, TemplateError
 from constrained.messages import (
@@ -28,10 +22,17 @@ from constrained.messages import (
     write_messages,
 )
 from constrained.template.conversation_forms import FOR_REFUSALS, Forms, list_forms, write
+from constrained.template.environment import (
+    FAILURES,
+    explain_failure,
+    freeze,
+    make_environment,
+    read_now,
+    tojson,
+)
 from constrained.template.form_finder import FormFinder
-from constrained.template.sandbox import CountingEnvironment, find_variables, sum_numbers
+from constrained.template.rendering import Renderer, RenderingError, TemplateLimitError
 from constrained.template.simplify import simplify_tools
-from constrained.template.work_limits import TemplateLimitError, limit_work, spend_text
 from grammars.byte_cache import MIB, keep_results, measure_bytes
 
 _PROBE = "PROBE-OF-A-TEXT"
@@ -76,123 +77,6 @@ _OF_REQUESTS = frozenset(
 """Fields of requests about tools: a template that reads one by its name expects its value, and no
 list of tools."""
 
-_FAILURES = (
-    jinja2.TemplateError,
-    ArithmeticError,
-    AssertionError,  # from filters of jinja2 that check their arguments
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    SyntaxError,  # from the Python code that jinja2 generates, if it nests too deeply
-    TypeError,
-    ValueError,
-)
-"""The exceptions that a template can raise."""
-_HINTS: tuple[tuple[type[Exception], str], ...] = (
-    (TemplateSyntaxError, "Correct the template, or use another one"),
-    (SecurityError, "Templates run in a sandbox; this one is broken or hostile: use another one"),
-    (UndefinedError, "The template reads a field or variable that it was not given"),
-    (jinja2.TemplateError, "The template refuses this conversation: change it, or the template"),
-    (
-        RecursionError,
-        "The data is nested too deeply, or a tool's schema is too complex for this template",
-    ),
-)
-_MAX_QUOTED = 1_000  # characters of a failure that the error quotes
-_OTHER_HINT = "The template cannot handle these messages, tools or kwargs"
-
-_E = TypeVar("_E", bound=CountingEnvironment)
-_frozen: ContextVar[datetime | None] = ContextVar("frozen", default=None)
-
-
-class _Generation(Extension):
-    """`{% generation %}...{% endgeneration %}`: marks assistant text in transformers; no effect."""
-
-    tags = {"generation"}  # noqa: RUF012  (declared so by jinja2)
-
-    def parse(self, parser: Parser) -> nodes.Node:
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return nodes.Scope(body, lineno=line)  # in transformers, the body also has its own scope
-
-
-def _raise_exception(message: Any = "") -> None:
-    raise jinja2.TemplateError(str(message))
-
-
-def _json_default(value: Any) -> Any:
-    """Writes Undefined as null, as llama.cpp does; results of map, selectattr and items() as
-    arrays."""
-    if isinstance(value, jinja2.Undefined):
-        return None
-    return list(value)  # Jinja's filters return generators, which json cannot write
-
-
-def _tojson(
-    value: Any,
-    # Not keyword-only: templates pass them by position, as in transformers.
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Returns the filter of transformers; jinja2's own filter escapes HTML."""
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-        default=_json_default,
-    )
-
-
-def read_now() -> datetime:
-    """Returns the time that templates see as now; see `freeze`."""
-    return _frozen.get() or datetime.now()
-
-
-def read_frozen() -> datetime | None:
-    """Returns the time that `freeze` has set; None: the clock is not frozen."""
-    return _frozen.get()
-
-
-@contextmanager
-def freeze(moment: datetime | None) -> Iterator[None]:
-    """Sets the time that templates see as now. A prompt with a date then stays the same, and stays
-    in the cache.
-
-    Args:
-        moment: the time; None: the real time.
-    """
-    token = _frozen.set(moment)
-    try:
-        yield
-    finally:
-        _frozen.reset(token)
-
-
-def _strftime_now(form: str) -> str:
-    spend_text(sum_numbers(form))  # glibc's strftime takes widths
-    return read_now().strftime(form)
-
-
-def make_environment(kind: type[_E]) -> _E:
-    """Returns the sandbox of chat templates, with the filters and functions that they expect."""
-    # transformers uses the immutable sandbox, but the template of Kimi-K2 appends to a list. A
-    # template can change only its own values and our copy of the data.
-    environment = kind(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
-    )
-    environment.filters |= {"tojson": _tojson, "from_json": json.loads}
-    environment.globals |= {
-        "raise_exception": _raise_exception,
-        "strftime_now": _strftime_now,
-    }
-    environment.count_filters()
-    return environment
-
 
 def check_kwargs(kwargs: Mapping[str, Any]) -> None:
     """Refuse `chat_template_kwargs` of a client that set a name in RESERVED (TemplateError)."""
@@ -215,22 +99,22 @@ def _tests_content_for_none(tree: nodes.Template) -> bool:
     return False
 
 
-class _Compiled(NamedTuple):
-    """A compiled template: its syntax tree, the names that it reads, and the template of jinja2."""
+class _Parsed(NamedTuple):
+    """A template: its syntax tree, the names that it reads, and what renders it."""
 
     tree: nodes.Template
     variables: frozenset[str]
-    template: jinja2.Template
+    renderer: Renderer
     bytes: int
 
 
-@keep_results("templates", TEMPLATES, lambda compiled: compiled.bytes)
-def _compile(source: str) -> _Compiled:
-    """Compiles a template. A long one takes 0.1 s, so results are kept; they have no state."""
-    environment = make_environment(CountingEnvironment)
-    tree = environment.parse(source)
-    size = TEMPLATE_BYTES + CHARACTER_BYTES * len(source)
-    return _Compiled(tree, find_variables(tree), environment.from_string(source), size)
+@keep_results("templates", TEMPLATES, lambda parsed: parsed.bytes)
+def _parse(source: str) -> _Parsed:
+    renderer = Renderer(source)
+    # First: what takes too long to compile may also take too long to parse.
+    variables = renderer.find_variables()
+    tree = make_environment().parse(source)
+    return _Parsed(tree, variables, renderer, TEMPLATE_BYTES + CHARACTER_BYTES * len(source))
 
 
 class _Form(NamedTuple):
@@ -245,7 +129,7 @@ class _Form(NamedTuple):
 
 
 class ChatTemplate:
-    """A chat template. It runs in a sandbox that limits its work and its memory, see `work_limits`.
+    """A chat template. It runs in jinja2's sandbox, in a process with limits: see `rendering`.
 
     Args:
         source: the Jinja text, such as `tokenizer.chat_template` in a GGUF file.
@@ -266,10 +150,10 @@ class ChatTemplate:
         self.source, self.name = source, name
         self.kwargs: Mapping[str, Any] = {}
         self.tokens = {"bos_token": bos_token, "eos_token": eos_token}
-        with self.failures(), limit_work():
-            compiled = _compile(source)
-        self.tree, self.variables = compiled.tree, compiled.variables
-        self._template, self._bytes = compiled.template, compiled.bytes
+        with self.failures():
+            parsed = _parse(source)
+        self.tree, self.variables = parsed.tree, parsed.variables
+        self._renderer, self._bytes = parsed.renderer, parsed.bytes
         self._finder: FormFinder | None = None
         self._tried: dict[tuple[tuple[str, bool | str], ...], str | None] = {}
         # firefunction-v2 reads both, and llama.cpp provides them. In a template that does not read
@@ -307,10 +191,10 @@ class ChatTemplate:
         other._finder = None
         return other
 
-    def compiled_as(self, template: jinja2.Template) -> Self:
-        """Returns this template, rendered by a template of another environment."""
+    def rendered_by(self, renderer: Renderer) -> Self:
+        """Returns this template, rendered by another renderer of its source."""
         other = copy(self)
-        other._template = template
+        other._renderer = renderer
         return other
 
     def render(
@@ -345,10 +229,9 @@ class ChatTemplate:
         Raises:
             TemplateError: the template fails with every form (the error is that of the first one),
                 or `normalise` or `check_kwargs` fails.
-            TemplateLimitError: rendering needs more steps than `MAX_STEPS`.
+            TemplateLimitError: rendering takes more time or memory than is allowed.
         """
-        with limit_work():
-            return self._render(messages, tools, {**kwargs}, add_generation_prompt)
+        return self._render(messages, tools, {**kwargs}, add_generation_prompt)
 
     @cached_property
     def writes_text_arguments(self) -> bool:
@@ -428,7 +311,7 @@ class ChatTemplate:
         """Renders messages as they are, or in the first form that the template does not refuse."""
         try:
             return render(messages)
-        except TemplateLimitError:  # another form would need as many steps
+        except TemplateLimitError:  # another form would take as long
             raise
         except TemplateError as refusal:
             for _, written in list_forms(messages, FOR_REFUSALS):
@@ -463,8 +346,8 @@ class ChatTemplate:
                             named=form.named,
                             blank=form.blank,
                         )
-                        return self._template.render({**variables, "messages": written})
-                except TemplateLimitError:  # another form would need as many steps
+                        return self._renderer.render({**variables, "messages": written})
+                except TemplateLimitError:  # another form would take as long
                     raise
                 except TemplateError as error:
                     errors.append(error)
@@ -496,7 +379,7 @@ class ChatTemplate:
             yield [None, []]  # the template of Hermes-2 loops over tools without a check
             return
         yield [tools]
-        with suppress(*_FAILURES):  # schemas that nest too deeply, or are not valid
+        with suppress(*FAILURES):  # schemas that nest too deeply, or are not valid
             for simpler in simplify_tools(tools):
                 yield [simpler]
 
@@ -543,7 +426,7 @@ class ChatTemplate:
         )
         try:
             with self.failures():
-                return self._template.render({**variables, "messages": written})
+                return self._renderer.render({**variables, "messages": written})
         except TemplateError:
             return ""
 
@@ -586,7 +469,7 @@ class ChatTemplate:
     def _writes_tools(self, name: str, *, as_text: bool) -> bool:
         """Returns whether the template writes tools in this variable, and not as code of Python,
         where JSON is meant."""
-        given = _tojson([_PROBE_TOOL], indent=2) if as_text else [_PROBE_TOOL]
+        given = tojson([_PROBE_TOOL], indent=2) if as_text else [_PROBE_TOOL]
         try:
             text = self._render_in_order(
                 [_PROBE_USER], tools=None, kwargs={name: given}, opened=False
@@ -609,12 +492,12 @@ class ChatTemplate:
     def _extras(self, tools: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         variables: dict[str, Any] = {"documents": None, **self.tokens}
         if self._functions_as_text:
-            variables["functions"] = _tojson(tools, indent=2) if tools else ""
+            variables["functions"] = tojson(tools, indent=2) if tools else ""
             # llama.cpp adds the time of day, but then no prompt could be cached.
             variables["datetime"] = read_now().strftime("%b %d %Y")
         elif tools and (place := self._find_tools_name(kwargs)):
             name, as_text = place
-            variables[name] = _tojson(tools, indent=2) if as_text else tools
+            variables[name] = tojson(tools, indent=2) if as_text else tools
         return variables
 
     @contextmanager
@@ -622,38 +505,12 @@ class ChatTemplate:
         """Converts exceptions of a template to a TemplateError with the line and a hint."""
         try:
             yield
-        except TemplateLimitError as error:
-            if error.place is not None:
-                raise
-            raise TemplateLimitError(error.message, self._locate(error)) from error
+        except RenderingError as error:
+            text, line, hint = error.failure
+            place = self.name if line is None else f"{self.name}, line {line}"
+            raise TemplateError(f"{place}: {text}", hint=hint) from error
         except (TemplateError, AbandonedError):
             raise
-        except _FAILURES as error:
-            location = self._locate(error)
-            text = str(getattr(error, "message", None) or error) or type(error).__name__
-            message = f"{location}: {text[:_MAX_QUOTED].rstrip('.')}"
-            raise TemplateError(message, hint=_find_hint(error)) from error
-
-    def _locate(self, error: Exception) -> str:
-        """Returns the name of the template, and the line of the failure if it is known."""
-        line = _find_line(error)
-        return self.name if line is None else f"{self.name}, line {line}"
-
-
-def _find_line(error: Exception) -> int | None:
-    """Returns the line of the template with the failure; None: it is not known."""
-    if isinstance(error, TemplateSyntaxError):
-        return error.lineno
-    line = None
-    for frame in traceback.extract_tb(error.__traceback__):
-        # jinja2 maps the lines of its generated Python code to those of the template.
-        if frame.filename == "<template>" and frame.lineno:
-            line = frame.lineno
-    return line
-
-
-def _find_hint(error: Exception) -> str:
-    for kind, hint in _HINTS:
-        if isinstance(error, kind):
-            return hint
-    return _OTHER_HINT
+        except FAILURES as error:
+            text, _, hint = explain_failure(error)
+            raise TemplateError(f"{self.name}: {text}", hint=hint) from error

@@ -20,7 +20,7 @@ from constrained.template.conversation_forms import (
     write,
     write_canaries,
 )
-from constrained.template.work_limits import TemplateLimitError
+from constrained.template.rendering import TemplateLimitError
 
 MAX_SHAPES = 500
 """Of conversations, for which the forms are remembered."""

@@ -14,8 +14,9 @@ from constrained.doctor.verdicts import Level, Verdict
 from constrained.engine.header import Header
 from constrained.errors import TemplateError
 from constrained.job import Recall
-from constrained.template.chat_template import ChatTemplate, freeze
+from constrained.template.chat_template import ChatTemplate
 from constrained.template.clauses import Clause, find_clause
+from constrained.template.environment import freeze
 from constrained.template.tracing import TracedTemplate
 from grammars.errors import Error
 from grammars.wire.format import count_common

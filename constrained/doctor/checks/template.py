@@ -18,7 +18,7 @@ from constrained.template.arrival_probes import Arrival, Fate, probe_arrivals
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.clauses import shorten
 from constrained.template.conversation_forms import ConversationForm
-from constrained.template.work_limits import TemplateLimitError
+from constrained.template.rendering import TemplateLimitError
 
 _SYSTEM, _ANSWER, _AGAIN = "PROBE-SYSTEM", "PROBE-ANSWER", "PROBE-AGAIN"
 _VALUE, _OTHER, _RESULT, _THOUGHT = "Probeville", "Probetown", "PROBE-RESULT", "PROBE-THOUGHT"

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.template.work_limits import MAX_CHARACTERS
 from constrained.tools.signature_text import describe_tool
 from server.errors import HttpError
 
 SEARCHES = "tool_search_tool"
 """The beginning of the types of Anthropic's own searches."""
+MAX_CHARACTERS = 2**24  # of the tools that a request refers to
 Json = dict[str, Any]
 
 

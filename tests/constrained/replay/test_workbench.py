@@ -11,7 +11,7 @@ from constrained.format_selection.selection import select_format
 from constrained.replay import replay_context, workbench
 from constrained.replay.workbench import inspect_row
 from constrained.template.chat_template import ChatTemplate
-from constrained.template.work_limits import TemplateLimitError
+from constrained.template.rendering import TemplateLimitError
 from grammars.errors import Error
 from tests.templates import HERMES, PING, hermes_call, tool
 

@@ -6,7 +6,7 @@ import pytest
 
 from constrained.format_selection.selection import detect_shown, select_format
 from constrained.template.chat_template import ChatTemplate
-from constrained.template.work_limits import TemplateLimitError
+from constrained.template.rendering import TemplateLimitError
 from grammars.errors import DetectError
 from grammars.infer.detect import Origin
 from grammars.infer.stated import find_stated

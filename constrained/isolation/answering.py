@@ -1,0 +1,57 @@
+"""The other side of `kept_process`: a process that answers questions until its input ends."""
+
+import json
+import os
+import struct
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+from constrained.isolation.process_limits import limit_memory, limit_seconds
+
+LENGTH = struct.Struct(">Q")
+"""How the length of a message in bytes stands before it."""
+
+
+def answer_questions(answer: Callable[[Any], Any], memory: int) -> None:
+    """Reads questions from stdin and writes answers to stdout, as JSON.
+
+    A question is `{seconds, question}`; an answer `{answer}`, or `{exceeded}` with the limit that
+    it exceeded. Where the system cannot limit a process, the asking process kills it in time.
+
+    Args:
+        answer: returns JSON data. Errors that it raises end the process.
+        memory: bytes that the answers may take.
+    """
+    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what is printed by accident is no answer
+    with suppress(ImportError):
+        limit_memory(memory)
+    while (data := read_message(questions, sys.maxsize)) is not None:
+        try:
+            given = json.loads(data)
+            with suppress(ImportError):
+                limit_seconds(given["seconds"])
+            found = json.dumps({"answer": answer(given["question"])}).encode()
+        except MemoryError:
+            found = json.dumps({"exceeded": "memory"}).encode()
+        answers.write(LENGTH.pack(len(found)))
+        answers.write(found)
+        answers.flush()
+
+
+def read_message(stream: BinaryIO, max_bytes: int) -> bytes | None:
+    """Returns the next message; None: there is none, or the stream ends within it.
+
+    Raises:
+        OverflowError: it has more bytes than allowed. The rest of the stream cannot be read then.
+    """
+    head = stream.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (length,) = LENGTH.unpack(head)
+    if length > max_bytes:
+        raise OverflowError(f"a message of {length:,} bytes")
+    data = stream.read(length)
+    return data if len(data) == length else None

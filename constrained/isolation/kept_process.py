@@ -1,0 +1,217 @@
+"""Kept processes: questions are answered in another process, whatever they take.
+
+What cannot be interrupted in this process, and comes from somebody who is not trusted, is done in
+another one. The operating system limits its memory and its time, and it can be killed: so no answer
+takes more than that, however it is computed. It is started with the first question and kept for the
+next ones. Questions and answers are JSON.
+"""
+
+import atexit
+import contextvars
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import Any, cast
+
+from constrained.isolation.answering import LENGTH, read_message
+from constrained.isolation.process_limits import MIB
+from grammars.steps import check_wanted
+
+MAX_ANSWER = 64 * MIB
+MAX_PROCESSES = 3  # so that a slow question does not keep others waiting
+PATIENCE = 0.05  # seconds to wait for a busy process before another one is started
+CHECKS = 0.1  # seconds between two checks whether an answer is still wanted
+SLOWER = 3
+"""The time of a question on the clock, in multiples of its processor time: others compute too."""
+_START = """
+import importlib, json, sys
+sys.path[:] = json.loads(sys.argv[1])
+importlib.import_module(sys.argv[2]).main()
+"""
+
+
+class ProcessLimitError(Exception):
+    """A question took more than it may, or ended the process. It says why."""
+
+
+class NoProcessError(Exception):
+    """This program cannot start another Python: it is embedded, or a single frozen file."""
+
+
+class _Process:
+    """A running process, which answers one question at a time."""
+
+    def __init__(self, module: str):
+        if not sys.executable or getattr(sys, "frozen", False):
+            raise NoProcessError("there is no Python to start")
+        self._process = subprocess.Popen(
+            # Without the environment and the folder of this program, which could change what is
+            # imported; the folders of modules are those of this process.
+            [sys.executable, "-I", "-c", _START, json.dumps(sys.path), module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for this process, which then closes the other one
+        )
+        self._lock = threading.Lock()
+        self._seconds, self._ends_at = 0.0, 0.0
+        self._context: contextvars.Context | None = None  # of the current question
+        self._given_up: Exception | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, question: Any, seconds: float) -> Any:
+        """Returns the answer.
+
+        Raises:
+            ProcessLimitError: the process was ended; ask another one.
+            Exception: what `check_wanted` raises.
+        """
+        data = json.dumps({"seconds": seconds, "question": question}).encode()
+        with self._lock:
+            self._seconds, self._ends_at = seconds, time.monotonic() + SLOWER * seconds
+            self._context = contextvars.copy_context()
+        stdin, stdout = cast(Any, self._process.stdin), cast(Any, self._process.stdout)
+        found = None
+        with suppress(OSError, OverflowError):
+            stdin.write(LENGTH.pack(len(data)))
+            stdin.write(data)
+            stdin.flush()
+            found = read_message(stdout, MAX_ANSWER)
+        with self._lock:
+            self._context = None
+        answer = {"exceeded": ""} if found is None else json.loads(found)
+        if "answer" in answer:
+            return answer["answer"]
+        self.close()
+        if self._given_up is not None:
+            raise self._given_up
+        raise ProcessLimitError(self._explain(answer["exceeded"]))
+
+    def check(self) -> None:
+        """Kills the process if its answer is late or not wanted any more. Called by another thread
+        than `ask`, which then notices the end of the process."""
+        with self._lock:
+            if self._context is None:
+                return
+            try:
+                self._context.copy().run(check_wanted)
+            except Exception as e:
+                self._given_up = e
+            if self._given_up is not None or time.monotonic() > self._ends_at:
+                self._process.kill()
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        for stream in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):
+                cast(Any, stream).close()
+        self._process.wait()
+
+    def _explain(self, exceeded: str) -> str:
+        code = self._process.returncode
+        if exceeded:
+            return "more memory than it may"
+        is_late = time.monotonic() > self._ends_at
+        if is_late or code == -getattr(signal, "SIGXCPU", 0):
+            return f"more than {self._seconds:g} seconds"
+        if code is not None and code < 0 and code != -signal.SIGKILL:
+            return f"too much: its process ended with {signal.Signals(-code).name}"
+        return "more memory or time than it may"
+
+
+class KeptProcesses:
+    """Answers questions in a few processes, which are started when they are needed. For several
+    threads. One process is kept, the others end when there is nothing to do.
+
+    Args:
+        module: its `main` calls `answer_questions`.
+    """
+
+    def __init__(self, module: str):
+        self._module = module
+        self._forget()
+        atexit.register(self.close)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def ask(self, question: Any, seconds: float) -> Any:
+        """Returns the answer to a question.
+
+        Args:
+            question: JSON data.
+            seconds: of processor time that the answer may take.
+
+        Raises:
+            ProcessLimitError: it takes more than it may.
+            NoProcessError: there can be no other process.
+            TypeError, ValueError: the question is no JSON data.
+            Exception: what `check_wanted` raises, while it waits.
+        """
+        process = self._take()
+        try:
+            return process.ask(question, seconds)
+        finally:
+            self._give_back(process)
+
+    def _take(self) -> _Process:
+        with self._changed:
+            while True:
+                if not self._idle:
+                    self._changed.wait(PATIENCE if self._busy else 0)
+                if self._idle or len(self._busy) < MAX_PROCESSES:
+                    break
+                check_wanted()
+            process = self._idle.pop() if self._idle else _Process(self._module)
+            if not process.is_running:  # somebody else has ended it
+                process.close()
+                process = _Process(self._module)
+            self._busy.add(process)
+            self._changed.notify_all()  # the watching thread
+            if not self._is_watched:
+                self._is_watched = True
+                threading.Thread(target=self._watch, name="isolation", daemon=True).start()
+            return process
+
+    def _give_back(self, process: _Process) -> None:
+        with self._changed:
+            self._busy.discard(process)
+            if process.is_running and not self._idle:
+                self._idle.append(process)
+            else:
+                process.close()
+            self._changed.notify_all()
+
+    def _watch(self) -> None:
+        """Checks all questions now and then."""
+        while True:
+            with self._changed:
+                while not self._busy:
+                    self._changed.wait()
+                busy = [*self._busy]
+            for process in busy:
+                process.check()
+            time.sleep(CHECKS)
+
+    def close(self) -> None:
+        """Ends the processes that answer nothing."""
+        with self._changed:
+            while self._idle:
+                self._idle.pop().close()
+
+    def _forget(self) -> None:
+        """Begins without processes; those of the process that this one is a fork of are not its
+        own."""
+        self._foreign = [*getattr(self, "_idle", ()), *getattr(self, "_busy", ())]
+        self._changed = threading.Condition()
+        self._idle: list[_Process] = []
+        self._busy: set[_Process] = set()
+        self._is_watched = False

@@ -1,0 +1,30 @@
+"""A process that does what it is asked to do; see `test_kept_process`."""
+
+import os
+import signal
+from typing import Any
+
+from constrained.isolation.answering import answer_questions
+from constrained.isolation.process_limits import MIB
+
+
+def answer(question: Any) -> Any:
+    match question:
+        case "memory":
+            return len(bytearray(500 * MIB))
+        case "time":
+            while True:
+                pass
+        case "crash":
+            return os.kill(os.getpid(), signal.SIGSEGV)
+        case "much":
+            return "a" * (65 * MIB)
+        case "print":
+            print("not an answer")
+            return os.getpid()
+        case _:
+            return question
+
+
+def main() -> None:
+    answer_questions(answer, 200 * MIB)
