@@ -36,7 +36,16 @@ importlib.import_module(sys.argv[2]).main()
 
 
 class ProcessLimitError(Exception):
-    """A question took more than it may, or ended the process. It says why."""
+    """A question took more than it may, or ended the process.
+
+    Args:
+        reason: what it took.
+        is_late: it was time.
+    """
+
+    def __init__(self, reason: str, *, is_late: bool = False):
+        super().__init__(reason)
+        self.is_late = is_late
 
 
 class NoProcessError(Exception):
@@ -93,7 +102,7 @@ class _Process:
         self.close()
         if self._given_up is not None:
             raise self._given_up
-        raise ProcessLimitError(self._explain(answer["exceeded"]))
+        raise self._explain(answer["exceeded"])
 
     def check(self) -> None:
         """Kills the process if its answer is late or not wanted any more. Called by another thread
@@ -116,16 +125,17 @@ class _Process:
                 cast(Any, stream).close()
         self._process.wait()
 
-    def _explain(self, exceeded: str) -> str:
+    def _explain(self, exceeded: str) -> ProcessLimitError:
         code = self._process.returncode
+        is_late = time.monotonic() > self._ends_at or code == -getattr(signal, "SIGXCPU", 0)
         if exceeded:
-            return "more memory than it may"
-        is_late = time.monotonic() > self._ends_at
-        if is_late or code == -getattr(signal, "SIGXCPU", 0):
-            return f"more than {self._seconds:g} seconds"
+            return ProcessLimitError("more memory than it may")
+        if is_late:
+            return ProcessLimitError(f"more than {self._seconds:g} seconds", is_late=True)
         if code is not None and code < 0 and code != -signal.SIGKILL:
-            return f"too much: its process ended with {signal.Signals(-code).name}"
-        return "more memory or time than it may"
+            name = signal.Signals(-code).name
+            return ProcessLimitError(f"too much: its process ended with {name}")
+        return ProcessLimitError("more memory or time than it may")
 
 
 class KeptProcesses:
@@ -164,12 +174,11 @@ class KeptProcesses:
 
     def _take(self) -> _Process:
         with self._changed:
-            while True:
-                if not self._idle:
-                    self._changed.wait(PATIENCE if self._busy else 0)
-                if self._idle or len(self._busy) < MAX_PROCESSES:
-                    break
+            if not self._idle and self._busy:
+                self._changed.wait(PATIENCE)
+            while not self._idle and len(self._busy) >= MAX_PROCESSES:
                 check_wanted()
+                self._changed.wait(CHECKS)
             process = self._idle.pop() if self._idle else _Process(self._module)
             if not process.is_running:  # somebody else has ended it
                 process.close()

@@ -14,7 +14,7 @@ from constrained.template.environment import Failure, read_frozen
 
 MAX_SOURCE = 2**18  # characters of a template
 SECONDS = 3.0  # of processor time for a rendering; usual ones take milliseconds
-DETECTION_SECONDS = 20.0
+DETECTION_SECONDS = 10.0
 """For all renderings that find out how a template writes calls: 0.4 s for those of 150 models."""
 REQUEST_SECONDS = 15.0  # for the prompt of a request, with the search for what can be reused
 _HINT = "The template is broken or hostile, or the conversation is too long for it: use another one"
@@ -44,7 +44,7 @@ class _Allowance:
     """The time that the renderings of some work have, and what has ended them."""
 
     def __init__(self, seconds: float, outer: "_Allowance | None"):
-        self.left = seconds if outer is None else min(seconds, outer.left)
+        self.seconds = self.left = seconds if outer is None else min(seconds, outer.left)
         self.failure: TemplateLimitError | None = None
         self._outer = outer
 
@@ -152,7 +152,9 @@ def _ask(question: dict[str, Any]) -> dict[str, Any]:
     except NoProcessError:
         return _answer_here(question)
     except ProcessLimitError as e:
-        error = TemplateLimitError(f"the template takes {e}")
+        is_all = allowance.left < SECONDS
+        reason = f"more than {allowance.seconds:g} seconds in all" if is_all and e.is_late else e
+        error = TemplateLimitError(f"the template takes {reason}")
         allowance.fail(error)
         raise error from e
     finally:

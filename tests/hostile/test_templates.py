@@ -98,18 +98,18 @@ def measure_memory() -> int:
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_takes_what_it_may_and_no_more(name: str):
     before, begun = measure_memory(), time.monotonic()
-    with suppress(TemplateError), limit_renderings(0.5):
+    with suppress(TemplateError), limit_renderings(0.2):
         ChatTemplate(BOMBS[name]).render(HELLO)
     assert time.monotonic() - begun < 30  # on a busy machine; else 2
     assert measure_memory() - before < 100_000_000
     assert ChatTemplate("{{ messages[0].content }}").render(HELLO) == "Hello"
 
 
-@pytest.mark.parametrize("name", ["loops in loops", "filters in filters, which end on the C stack"])
-def test_detection_ends(name: str, tmp_path: Path, run: Run):
-    code, _, err = run("formats", "detect", write(tmp_path / "bomb.jinja", BOMBS[name]))
+def test_detection_ends(tmp_path: Path, run: Run):
+    path = write(tmp_path / "bomb.jinja", BOMBS["loops in loops"])
+    code, _, err = run("formats", "detect", path)
     assert code != 0
-    assert "the template takes " in err
+    assert "the template takes more than 3 seconds" in err
     assert "Traceback" not in err
 
 
