@@ -6,6 +6,8 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.turns.stable_prompts import normalise_text
+
 
 def list_texts(body: Mapping[str, Any]) -> list[str]:
     """The texts of a conversation, of any dialect, in their order; without arguments of calls, and
@@ -19,7 +21,7 @@ def list_texts(body: Mapping[str, Any]) -> list[str]:
 def _find_texts(value: Any) -> Iterator[str]:
     match value:
         case str() if value.strip():
-            yield value.strip()
+            yield normalise_text(value.strip())[0]
         case list():
             for item in value:
                 yield from _find_texts(item)
