@@ -315,7 +315,8 @@ def run_client(client: Client, url: str) -> list[dict[str, Any]]:
     done = subprocess.run(
         [*command, url], env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
     )
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    printed = done.stdout.splitlines()  # clients log there, too
+    lines = [json.loads(line) for line in printed if line.startswith('{"scenario"')]
     if done.returncode or not lines:
         error = done.stderr.strip()[-1000:]
         lines.append({"scenario": "script", "ok": False, "error": error})
