@@ -7,6 +7,7 @@ from typing import Any
 from constrained.errors import TemplateError
 
 SYSTEM_ROLES = ("system", "developer")
+RESULT_ROLES = ("tool", "function")
 REASONING_NAMES = ("reasoning_content", "thinking", "reasoning")
 """Names under which clients give the reasoning of a message."""
 TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
@@ -30,8 +31,8 @@ def normalise(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     Developer messages become system messages; arguments that are the JSON text of an object
     become that object, and those that are missing, null or such a word an empty one; missing
-    content becomes "", but next to tool calls None. In a result, parts that are no text become a
-    note.
+    content becomes "", but next to tool calls None. Parts that are no text become a note, see
+    `find_noted`.
 
     Raises:
         TemplateError: not a list, empty, a message that is no object or has no role, or calls that
@@ -41,7 +42,10 @@ def normalise(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         raise TemplateError("messages are not an array", where="/messages", hint=_FORM)
     if not messages:
         raise TemplateError("no messages", where="/messages", hint=_FORM)
-    return [_normal_message(message, f"/messages/{i}") for i, message in enumerate(messages)]
+    normal = [_normal_message(message, f"/messages/{i}") for i, message in enumerate(messages)]
+    for number in find_noted([message["role"] for message in normal]):
+        normal[number]["content"] = note_left_out(normal[number]["content"])
+    return normal
 
 
 def _normal_message(message: Any, where: str) -> dict[str, Any]:
@@ -57,8 +61,6 @@ def _normal_message(message: Any, where: str) -> dict[str, Any]:
         raise TemplateError("the calls of a message are not an array", where=f"{where}/tool_calls")
     for function in _functions(normal):
         function["arguments"] = _read_arguments(function.get("arguments"))
-    if role in ("tool", "function"):
-        normal["content"] = note_left_out(normal.get("content"))
     normal["content"] = normal.get("content") or (None if "tool_calls" in normal else "")
     return normal
 
@@ -111,6 +113,29 @@ def find_other_arguments(messages: Sequence[Mapping[str, Any]]) -> str | None:
     return None
 
 
+def find_noted(roles: Sequence[Any]) -> frozenset[int]:
+    """Returns the numbers of the messages in which a note takes the place of a picture or a file:
+    results, and what the user has said before the last answer or together with results.
+
+    A client sends these again with each request, or has made them of what a tool has read: a
+    refusal would end the conversation for good. What the user asks now is refused.
+
+    Args:
+        roles: of the messages.
+    """
+    asked = 0  # where the messages since the last answer begin
+    for number, role in enumerate(roles[:-1]):
+        if role == "assistant":
+            asked = number + 1
+    if any(role in RESULT_ROLES for role in roles[asked:]):
+        asked = len(roles)
+    noted = set[int]()
+    for number, role in enumerate(roles):
+        if role in RESULT_ROLES or (role == "user" and number < asked):
+            noted.add(number)
+    return frozenset(noted)
+
+
 def is_left_out(part: Any) -> bool:
     """Returns whether a part of content, in any dialect, is a picture, a file, or anything else
     that a model of text cannot read."""
@@ -119,8 +144,8 @@ def is_left_out(part: Any) -> bool:
 
 
 def note_left_out(content: Any) -> Any:
-    """Returns the content of a result with a note in the place of each part that is no text. Other
-    content stays as it is."""
+    """Returns content with a note in the place of each part that is no text. Other content stays as
+    it is."""
     if not isinstance(content, list):
         return content
     return [write_note(part["type"]) if is_left_out(part) else part for part in content]
@@ -133,7 +158,7 @@ def write_note(kind: str) -> dict[str, str]:
 
 
 def check_parts(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Refuses pictures and other parts that are no text in messages of the user.
+    """Refuses pictures and other parts that are no text in what the user asks.
 
     Args:
         messages: in normal form.

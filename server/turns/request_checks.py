@@ -32,9 +32,9 @@ def read_text_parts(content: Any, where: str) -> Any:
     return parts or ""
 
 
-def read_result_parts(content: Any, where: str) -> Any:
-    """Converts the content of a tool's result as `read_text_parts` does, with a note in the place
-    of each part that is not text: a picture in a result must not end the conversation.
+def read_noted_parts(content: Any, where: str) -> Any:
+    """Converts content as `read_text_parts` does, with a note in the place of each part that is not
+    text; for results, and where else `constrained.messages.find_noted` says so.
 
     Raises:
         HttpError: a part has no type, or no text; has its pointer.
@@ -43,10 +43,10 @@ def read_result_parts(content: Any, where: str) -> Any:
 
 
 def find_left_out(content: Any, where: str) -> list[str]:
-    """Lists the parts of a tool's result that `read_result_parts` leaves out, each with its type.
+    """Lists the parts of content that `read_noted_parts` leaves out, each with its type.
 
     Args:
-        content: of the result, as the client sent it.
+        content: as the client sent it.
         where: the path to it in the request.
     """
     places: list[str] = []

@@ -1,9 +1,10 @@
 """Keeps text constant that changes from request to request although the conversation does not:
 otherwise each prompt would differ from the cached prefix at its first tokens.
 
-Coding agents put two such texts into the system prompt: a line `x-anthropic-billing-header: ...;
-cch=<5 digits>;`, and the path of a file `claude-settings-<uuid>.json`. The third text is the date,
-which many chat templates write: it stays that of the day on which a conversation began.
+Coding agents put such texts into the system prompt: a line `x-anthropic-billing-header:
+cc_version=2.1.197.<3 digits>; ...; cch=<5 digits>;`, with hashes of the conversation, and the path
+of a file `claude-settings-<uuid>.json`. Another one is the date, which many chat templates write:
+it stays that of the day on which a conversation began.
 """
 
 import re
@@ -21,10 +22,17 @@ _BILLING = re.compile(
     r"^(x-anthropic-billing-header:[^\n]{0,1000}?\bcch=)([^;\s]{1,100})", re.MULTILINE
 )
 _HEX = "[0-9a-fA-F]"
+_VERSION = re.compile(
+    rf"^(x-anthropic-billing-header: cc_version=[0-9.]{{1,50}}\.)({_HEX}{{3}})(?=;)", re.MULTILINE
+)
 _SETTINGS = re.compile(
     rf"(claude-settings-)({_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}})"
 )
-_CONSTANTS = ((_BILLING, "00000"), (_SETTINGS, "00000000-0000-0000-0000-000000000000"))
+_CONSTANTS = (
+    (_BILLING, "00000"),
+    (_VERSION, "000"),
+    (_SETTINGS, "00000000-0000-0000-0000-000000000000"),
+)
 
 
 def normalise_text(text: str) -> tuple[str, int]:

@@ -53,8 +53,8 @@ class Client:
         packages: for pip, or for npm.
         options: of the server; clients that have the same ones share it.
         lacks: scenarios that it has no words for.
-        is_agent: it is an agent, a program of npm that a script in Python runs; its server has a
-            scripted model.
+        is_agent: it is an agent, a program that a script in Python runs; its server has a scripted
+            model.
     """
 
     name: str
@@ -74,13 +74,18 @@ class Client:
         """Its script is JavaScript."""
         return self.script.endswith(".mjs")
 
+    @property
+    def is_npm(self) -> bool:
+        """Its packages are npm's, whose versions follow an `@`."""
+        return all("@" in package for package in self.packages)
+
     def install(self) -> list[str]:
         """Installs it if need be; returns the command that runs its script."""
         done = self.home / ".done"
         wanted = "\n".join(self.packages)
         if not (done.exists() and done.read_text() == wanted):
             self.home.mkdir(parents=True, exist_ok=True)
-            install = self._install_npm if self.is_node or self.is_agent else self._install_pip
+            install = self._install_npm if self.is_npm else self._install_pip
             install()
             done.write_text(wanted)
         if self.is_node:
@@ -153,6 +158,7 @@ CLIENTS = (
     Client("cline", "coding_agents.py", ("cline@3",), lacks=OF_SDKS, is_agent=True),
     Client("copilot", "coding_agents.py", ("@github/copilot@1",), lacks=OF_SDKS, is_agent=True),
     Client("continue", "coding_agents.py", ("@continuedev/cli@1",), lacks=OF_SDKS, is_agent=True),
+    Client("gptme", "coding_agents.py", ("gptme>=0.35,<1",), lacks=OF_SDKS, is_agent=True),
     Client(
         "agent-framework",
         "agent_framework_run.py",
@@ -309,7 +315,8 @@ def run_client(client: Client, url: str) -> list[dict[str, Any]]:
     done = subprocess.run(
         [*command, url], env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
     )
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    printed = done.stdout.splitlines()  # clients log there, too
+    lines = [json.loads(line) for line in printed if line.startswith('{"scenario"')]
     if done.returncode or not lines:
         error = done.stderr.strip()[-1000:]
         lines.append({"scenario": "script", "ok": False, "error": error})

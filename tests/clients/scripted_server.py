@@ -1,13 +1,14 @@
 """A server for agents: its model says what they need to go on, whatever else their prompts have.
 
 `python -m tests.clients.scripted_server --port PORT [-np N]`. A model of a few million parameters
-makes nothing of the prompts of agents, which have tens of thousands of tokens.
+makes nothing of the prompts of agents, which have tens of thousands of tokens. If a message of the
+request is not in its prompt, this one says so in place of its answer.
 """
 
 import argparse
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,12 +19,14 @@ from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate
 from server.app import make_app
+from tests.clients.arrival import SentTexts
 from tests.clients.programs.agent_tasks import CODE, COMMAND, GREETED, GREETING
 from tests.scripted_model import BYTES, TURN
 from tests.templates import HERMES, hermes_call
 
 CONTEXT = 400_000  # bytes, each a token
 OPENED = b"<think>\n"
+LOST = "A message is not in the prompt."
 THOUGHT = "I see.\n</think>\n\n"
 
 
@@ -50,26 +53,32 @@ RULES = (
     call_shell("bash", command=COMMAND),
     call_shell("run_shell_command", command=COMMAND),
     call_shell("run_commands", commands=[COMMAND]),
+    call_shell("shell", command=COMMAND),
     Rule("", "Notes"),  # a title for the conversation
 )
 """The first counts whose text is there."""
 
 
-def decide(sequence: int, tokens: Sequence[int]) -> np.ndarray:
-    """The logits after these tokens."""
+def decide(arrive: Callable[[str], bool], sequence: int, tokens: Sequence[int]) -> np.ndarray:
+    """The logits after these tokens.
+
+    Args:
+        arrive: says whether all messages of a request are in a prompt.
+    """
     text = BYTES.text(tokens)
     start = [found.end() for found in re.finditer(TURN, text)][-1]
     prompt = text[:start].decode("utf-8", "replace")
-    said = next(rule.said for rule in RULES if rule.seen in prompt)
+    said = next(rule.said for rule in RULES if rule.seen in prompt) if arrive(prompt) else LOST
     if text.startswith(OPENED, start):
         start += len(OPENED)
         said = THOUGHT + said
     return scripted_logits(BYTES, said, start)(sequence, tokens)
 
 
-def make_model(sequences: int) -> Model:
+def make_model(sequences: int, arrive: Callable[[str], bool] = lambda prompt: True) -> Model:
     """The model, for so many requests at a time."""
-    engine = ScriptedEngine(BYTES, decide, context_length=CONTEXT, max_sequences=sequences)
+    logits = partial(decide, arrive)
+    engine = ScriptedEngine(BYTES, logits, context_length=CONTEXT, max_sequences=sequences)
     return Model(engine, ChatTemplate(HERMES))
 
 
@@ -80,8 +89,9 @@ def main() -> None:
     parser.add_argument("-np", type=int, default=1)
     options, _ = parser.parse_known_args()
 
+    sent = SentTexts()
     uvicorn.run(
-        make_app(partial(make_model, options.np)),
+        sent.watch(make_app(partial(make_model, options.np, sent.arrive))),
         host="127.0.0.1",
         port=options.port,
         log_level="warning",

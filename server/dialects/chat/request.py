@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from constrained.job import Job, MaxIdentical
+from constrained.messages import find_noted
 from constrained.tools.shapes import read_policy
 from server.dialects.chat.functions import read_function_messages, translate_function_call
 from server.dialects.chat.reasoning_parts import (
@@ -33,7 +34,7 @@ from server.turns.fields.openai_fields import (
 from server.turns.fields.request_lists import Objects
 from server.turns.offered_tools import OfferedTools, pack_input, read_offered_tools
 from server.turns.reasoning import EffortField
-from server.turns.request_checks import find_left_out, read_result_parts, read_text_parts
+from server.turns.request_checks import find_left_out, read_noted_parts, read_text_parts
 from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
@@ -55,8 +56,6 @@ FORMATS = {
 CONTINUED = ("prefix", "partial")
 """Fields of the last message if the reply continues it: in the APIs of DeepSeek and Mistral, and in
 those of Kimi and Qwen."""
-
-RESULT_ROLES = ("tool", "function")
 
 
 class ChatRequest(GenerationFields, ReplyChoiceFields):
@@ -133,7 +132,8 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         tools, choice = self._read_tools(service)
         read_policy(choice)  # reports errors in the choice before those in the tools
         whole = read_function_messages(self.messages)
-        messages = [_read_message(message, i) for i, message in enumerate(whole)]
+        noted = find_noted([message.get("role") for message in whole])
+        messages = [_read_message(message, i, i in noted) for i, message in enumerate(whole)]
         messages, normalised = normalise_messages(messages, keep=service.settings.keep_volatile)
         job = Job(
             messages=messages,
@@ -251,11 +251,12 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
 
     def _find_ignored(self) -> tuple[str, ...]:
         ignored = [*find_ignored_fields(self, HARMLESS)]
+        noted = find_noted([message.get("role") for message in self.messages])
         for number, message in enumerate(self.messages):
             if message.get("audio"):
                 ignored.append(f"messages/{number}/audio")
             ignored += find_unread_blocks(message, f"messages/{number}")
-            if message.get("role") in RESULT_ROLES:
+            if number in noted:
                 ignored += find_left_out(message.get("content"), f"messages/{number}/content")
         if self.add_generation_prompt is False and not self.continues_last_message:
             ignored.append("add_generation_prompt")  # a turn begins with the generation prompt
@@ -267,13 +268,16 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         return "auto"
 
 
-def _read_message(message: Json, number: int) -> Json:
+def _read_message(message: Json, number: int, is_noted: bool) -> Json:
     """Converts a message: its content becomes text, its reasoning a separate field, its calls calls
     of functions.
 
+    Args:
+        is_noted: a note takes the place of each part that is not text.
+
     Raises:
-        HttpError: a part is neither text nor reasoning, and not of a result; the message has other
-            reasoning, too; or a field of `CONTINUED` is not a boolean.
+        HttpError: a part is neither text nor reasoning; the message has other reasoning, too; or a
+            field of `CONTINUED` is not a boolean.
     """
     for field in CONTINUED:
         if not isinstance(message.get(field), bool | None):
@@ -288,8 +292,8 @@ def _read_message(message: Json, number: int) -> Json:
         read["content"], reasoning = separate_reasoning(content, where)
         if reasoning:
             place_reasoning(read, reasoning, f"/messages/{number}")
-    elif message.get("role") in RESULT_ROLES:
-        read["content"] = read_result_parts(content, where)
+    elif is_noted:
+        read["content"] = read_noted_parts(content, where)
     else:
         read["content"] = read_text_parts(content, where)
     take_blocks(read)

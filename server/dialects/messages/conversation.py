@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Any
 
+from constrained.messages import find_noted, is_left_out, write_note
 from constrained.tools.execution import format_result
 from server.dialects.messages.documents import (
     find_left_out_of_result,
@@ -32,7 +33,11 @@ from server.dialects.messages.foreign_blocks import (
 )
 from server.errors import HttpError
 from server.turns.offered_tools import OfferedTools, join_name
-from server.turns.request_checks import UNREADABLE, list_texts
+from server.turns.request_checks import (
+    UNREADABLE,
+    list_texts,
+    read_noted_parts,
+)
 
 Json = dict[str, Any]
 NO_TOOLS = OfferedTools()
@@ -148,6 +153,7 @@ def read_conversation(
     blocks = list(_read_content(system or [], "/system", role="system", source=None))
     unread = list[str]()
     last_of_user = _find_last_of_user(messages)
+    noted = find_noted([*map(_find_role, messages)])
     for number, message in enumerate(messages):
         where = f"/messages/{number}"
         role = message.get("role")
@@ -158,9 +164,12 @@ def read_conversation(
             unread.append(f"messages/{number}/output_config")
             if message.get("content") is None:
                 continue  # a message of options alone
-        read = list(
-            _read_content(message.get("content"), f"{where}/content", role=role, source=number)
-        )
+        content = message.get("content")
+        if number in noted and isinstance(content, list):
+            files = [body if _is_file(body) else None for body in content]
+            unread += find_left_out_of_result(files, f"messages/{number}/content")
+            content = _note_files(content, f"{where}/content")
+        read = list(_read_content(content, f"{where}/content", role=role, source=number))
         clear_at = message.get("clear_at") if role == "system" else None
         if clear_at == "next_user_message" and number < last_of_user:
             continue  # a note of the client's that was for one turn
@@ -191,6 +200,32 @@ def _find_last_of_user(messages: Sequence[Mapping[str, Any]]) -> int:
         if messages[number].get("role") == "user":
             return number
     return -1
+
+
+def _find_role(message: Mapping[str, Any]) -> Any:
+    """Returns the role that a message has in OpenAI's form: results have one of their own."""
+    content = message.get("content")
+    for body in content if isinstance(content, list) else ():
+        if isinstance(body, Mapping) and body.get("type") == "tool_result":
+            return "tool"
+    return message.get("role")
+
+
+def _is_known(kind: str) -> bool:
+    return kind in OF_ROLE or is_foreign_result(kind)
+
+
+def _is_file(body: Any) -> bool:
+    """Returns whether it is a picture, a document, or anything else that is no block here."""
+    if not is_left_out(body) or body["type"] in TOOL_CHANGES:
+        return False
+    return not _is_known(body["type"])
+
+
+def _note_files(content: Sequence[Any], where: str) -> list[Any]:
+    """Returns the blocks of a message, with notes in the places of pictures and files."""
+    read = read_documents(content, where, read_noted_parts)
+    return [write_note(body["type"]) if _is_file(body) else body for body in read]
 
 
 def _compact(blocks: Sequence[_Block]) -> list[_Block]:
@@ -227,7 +262,7 @@ def _check_block(body: Any, where: str, role: str) -> None:
     kind = body.get("type") if isinstance(body, Mapping) else None
     if kind in TOOL_CHANGES:
         raise refuse_tool_change(kind, where)
-    if not isinstance(kind, str) or not (kind in OF_ROLE or is_foreign_result(kind)):
+    if not isinstance(kind, str) or not _is_known(kind):
         message = f"a block of type {kind!r} {UNREADABLE}"
         raise HttpError(400, message, "unsupported_content", where=where)
     if is_foreign_result(kind):

@@ -9,7 +9,7 @@ from server.turns.request_checks import (
     UNREADABLE,
     find_left_out,
     list_texts,
-    read_result_parts,
+    read_noted_parts,
     read_text_parts,
 )
 
@@ -29,7 +29,7 @@ def read_result(content: Any, where: str) -> Any:
     Raises:
         HttpError: a part is invalid; with its JSON pointer.
     """
-    return read_result_parts(read_documents(content, where, read_result_parts), where)
+    return read_noted_parts(read_documents(content, where, read_noted_parts), where)
 
 
 def find_left_out_of_result(content: Any, where: str) -> list[str]:

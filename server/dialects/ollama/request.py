@@ -11,7 +11,7 @@ from pydantic import Field
 
 from constrained.answers import read_response_format
 from constrained.job import Job
-from constrained.messages import write_note
+from constrained.messages import find_noted, write_note
 from constrained.tools.shapes import read_policy
 from grammars.turn import Answer
 from server.dialects.completions.fill_in import write_fill_in_prompts
@@ -232,10 +232,10 @@ class OllamaChatRequest(OllamaRequest):
         return self.make(service, read_messages(self.messages or ()), tools, choice)
 
     def find_ignored(self, service: Service) -> tuple[str, ...]:
-        """As in `OllamaRequest`; also the images of results."""
+        """As in `OllamaRequest`; also the images that have become notes."""
         images: list[str] = []
         for number, message in enumerate(self.messages or ()):
-            if message.get("role") == "tool" and message.get("images"):
+            if message.get("images"):
                 images.append(f"messages/{number}/images")
         return (*super().find_ignored(service), *images)
 
@@ -309,19 +309,19 @@ def read_messages(messages: Sequence[Json]) -> list[Json]:
     call of its `tool_name` that has none yet.
 
     Raises:
-        HttpError: a message has an image, and is not a result; calls that are not an array, or a
-            call without a function.
+        HttpError: the user asks about an image; calls that are not an array, or a call without a
+            function.
     """
     read: list[Json] = []
+    noted = find_noted([message.get("role") for message in messages])
     waiting: list[tuple[str, str]] = []  # the ids and names of calls without a result
     for number, message in enumerate(messages):
         where = f"/messages/{number}"
-        is_result = message.get("role") == "tool"
-        if message.get("images") and not is_result:
+        if message.get("images") and number not in noted:
             text = f"an image {UNREADABLE}"
             raise HttpError(400, text, "unsupported_content", where=f"{where}/images")
         kept = {key: value for key, value in message.items() if key != "images"}
-        if is_result and message.get("images"):
+        if message.get("images"):
             lines = [message.get("content"), write_note("image")["text"]]
             kept["content"] = "\n".join(line for line in lines if isinstance(line, str) and line)
         if kept.get("role") == "assistant":

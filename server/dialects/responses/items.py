@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from constrained.messages import find_noted
 from server.dialects.responses import mcp_items
 from server.dialects.responses.client_tools import find_client_tool, is_client_call
 from server.dialects.responses.foreign_items import (
@@ -24,7 +25,7 @@ from server.ids import make_id
 from server.turns.request_checks import (
     find_left_out,
     list_texts,
-    read_result_parts,
+    read_noted_parts,
     read_text_parts,
 )
 
@@ -36,6 +37,7 @@ OUTPUTS = ("function_call_output", "custom_tool_call_output")
 """Their outputs, which are texts or lists of parts."""
 STATUSES = ("in_progress", "completed", "incomplete")
 READ_WITHOUT_CALL_ID = ("tool_search_call", *mcp_items.TYPES)
+ReadParts = Callable[[Any, str], Any]
 Find = Callable[[set[str]], Mapping[str, Json]]
 """Finds stored items by their ids."""
 
@@ -55,11 +57,29 @@ def read_input(given: str | Sequence[Json] | None, find: Find) -> list[Json]:
     if isinstance(given, str):
         return [_read_message({"role": "user", "content": given}, "/input")]
     stored = find(_read_references(given))
+    noted = find_noted([*map(_find_role, given)])
     items: list[Json] = []
     for number, item in enumerate(given):
-        if not _is_unread(item):
-            items.append(_read_item(item, f"/input/{number}", stored))
+        where = f"/input/{number}"
+        if number in noted and _is_message(item):
+            items.append(_read_message(item, where, read_noted_parts))
+        elif not _is_unread(item):
+            items.append(_read_item(item, where, stored))
     return items
+
+
+def _is_message(item: Json) -> bool:
+    return not _is_reference(item) and (item.get("type") or "message") == "message"
+
+
+def _find_role(item: Json) -> Any:
+    """Returns the role that an item has in Chat Completions; None: it has none."""
+    if _is_message(item):
+        return item.get("role")
+    kind = item.get("type")
+    if not isinstance(kind, str) or _is_reference(item):
+        return None
+    return "tool" if kind.endswith("_output") else "assistant"
 
 
 def _read_references(given: Sequence[Json]) -> set[str]:
@@ -84,6 +104,7 @@ def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
     """Names the items that are left out: those of OpenAI's own tools, such as a web search, which
     have no result that a client sees, and encrypted ones."""
     unread: list[str] = []
+    noted = find_noted([*map(_find_role, given)])
     for number, item in enumerate(given):
         if _is_unread(item):
             unread.append(f"input/{number} ({item['type']})")
@@ -94,6 +115,8 @@ def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
         elif _has_annotations(item):
             unread.append(f"input/{number} (annotations)")
         unread += _find_left_out(item, f"input/{number}/output")
+        if number in noted and _is_message(item):
+            unread += find_left_out(item.get("content"), f"input/{number}/content")
     return tuple(unread)
 
 
@@ -213,12 +236,12 @@ def _find_id(item: Json, prefix: str) -> str:
     return id if isinstance(id, str) and id else make_id(prefix)
 
 
-def _read_message(item: Json, where: str) -> Json:
+def _read_message(item: Json, where: str, read_parts: ReadParts = read_text_parts) -> Json:
     role = item.get("role")
     if role not in ROLES:
         message = f"the role {role!r} is not known: use {', '.join(ROLES)}"
         raise HttpError(400, message, "invalid_value", where=f"{where}/role")
-    content = read_text_parts(item.get("content"), f"{where}/content")
+    content = read_parts(item.get("content"), f"{where}/content")
     if content is None:
         raise HttpError(
             400, "the message has no content", "invalid_value", where=f"{where}/content"
@@ -404,7 +427,7 @@ def _read_program(item: Json, where: str) -> Json:
 
 
 def _read_output(item: Json, where: str) -> Json:
-    output = read_result_parts(item.get("output"), f"{where}/output")
+    output = read_noted_parts(item.get("output"), f"{where}/output")
     if output is None:
         raise HttpError(400, "there is no output", "invalid_value", where=f"{where}/output")
     if not isinstance(output, str):

@@ -52,10 +52,12 @@ class CodingAgent:
         """The answer of the agent; none of its requests is refused.
 
         Args:
-            packages: the folder that npm has installed it in.
+            packages: the folder that npm or pip has installed it in.
         """
         before = count_statuses()
-        program = packages / "node_modules" / ".bin" / self.program
+        programs = packages / "node_modules" / ".bin"
+        if not programs.exists():  # a virtual environment
+            programs = packages / "bin"
         with tempfile.TemporaryDirectory(prefix="agent-", ignore_cleanup_errors=True) as folder:
             home = Path(folder)
             work = home / "work"
@@ -66,7 +68,7 @@ class CodingAgent:
                 (home / path).write_text(content)
             given = {"PATH": os.environ["PATH"], "HOME": folder, **OFFLINE, **self.environment}
             done = subprocess.run(
-                [str(program), *self.arguments, text],
+                [str(programs / self.program), *self.arguments, text],
                 cwd=work,
                 env=given,
                 stdin=subprocess.DEVNULL,

@@ -1,5 +1,6 @@
 """Agents: runs of `codex exec`, `claude -p`, `opencode run`, `qwen -p`, `pi -p`, `cline`,
-`copilot -p` and `cn -p`. CLIENT_HOME says which: it is the folder of the agent's packages."""
+`copilot -p`, `cn -p` and `gptme -n`. CLIENT_HOME says which: it is the folder of the agent's
+packages."""
 
 import json
 import os
@@ -155,6 +156,11 @@ def read_cline(printed: str) -> str:
     return result["text"]
 
 
+def read_gptme(printed: str) -> str:
+    events = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    return [event["content"] for event in events if event.get("role") == "assistant"][-1]
+
+
 def read_text(printed: str) -> str:
     return printed.strip().splitlines()[-1]
 
@@ -191,6 +197,12 @@ AGENTS = {
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
             "OPENCODE_DISABLE_SHARE": "1",
         },
+    ),
+    "gptme": CodingAgent(
+        "gptme",
+        ("-n", "--model", "local/demo", "--output-format", "json"),
+        read_gptme,
+        environment={"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{report.URL}/v1"},
     ),
     "qwen-code": CodingAgent(
         "qwen",

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from server.turns.stable_prompts import normalise_messages, normalise_text
 
-BILLING = "x-anthropic-billing-header: cc_version=2.1.15.abc; cc_entrypoint=cli; cch={};"
+BILLING = "x-anthropic-billing-header: cc_version=2.1.15.000; cc_entrypoint=cli; cch={};"
 PATH = "/tmp/claude-settings-{}.json"
 UUIDS = ("6f1b1a34-0d52-4a9e-8a0c-3d1f0b9b7a11", "FFFFFFFF-0d52-4a9e-8a0c-3d1f0b9b7a12")
 
@@ -18,6 +18,15 @@ def test_a_billing_line_keeps_all_but_its_hash() -> None:
         "You help.\n" + BILLING.format("00000"),
         1,
     )
+
+
+def test_a_version_keeps_all_but_the_hash_of_the_conversation() -> None:
+    line = "x-anthropic-billing-header: cc_version=2.1.197.{}; cc_entrypoint=sdk-cli;"
+    for hash in ("f1c", "7ae", "840", "000"):
+        text, changed = normalise_text(line.format(hash))
+        assert text == line.format("000")
+        assert changed == (hash != "000")
+    assert normalise_text(line.format("f1c").replace("f1c", "1"))[1] == 0
 
 
 def test_what_is_constant_already_is_not_counted() -> None:

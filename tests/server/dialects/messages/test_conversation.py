@@ -232,6 +232,33 @@ def test_what_is_no_text_in_a_result_becomes_a_note() -> None:
     )
 
 
+PICTURE: Json = {"type": "image", "source": {"type": "base64", "data": "aGk="}}
+FILE: Json = {"type": "document", "source": {"type": "base64", "data": "aGk="}}
+
+
+def test_a_file_beside_a_result_becomes_a_note() -> None:
+    """So Claude Code 2.1 sends a PDF that it has read."""
+    read = read_conversation(None, [user(text("Look")), assistant(CALL), user(result("A"), FILE)])
+    assert [message["role"] for message in read.messages] == ["user", "assistant", "tool", "user"]
+    assert read.messages[-1]["content"] == "[document left out: this model reads text]"
+    assert read.unread == ("messages/2/content/1 (document)",)
+
+
+def test_pictures_that_the_user_has_shown_earlier_become_notes() -> None:
+    scan = {"type": "document", "source": {"type": "content", "content": [PICTURE]}}
+    shown = [user(PICTURE, text("Look")), assistant(text("a")), user(scan), assistant(text("b"))]
+    read = read_conversation(None, [*shown, user(text("So?"))])
+    assert read.messages[0]["content"][0]["text"] == "[image left out: this model reads text]"
+    assert "[image left out" in read.messages[2]["content"]
+    assert read.unread == (
+        "messages/0/content/0 (image)",
+        "messages/2/content/0/source/content/0 (image)",
+    )
+    with pytest.raises(HttpError) as caught:
+        read_conversation(None, [*shown, user(PICTURE)])
+    assert caught.value.where == "/messages/4/content/0"
+
+
 @pytest.mark.parametrize("given", [None, "", "null", '{"city": "Par'])
 def test_arguments_as_models_write_them_are_kept(given: Any) -> None:
     message = read_conversation(None, [assistant({**CALL, "input": given})]).messages[0]

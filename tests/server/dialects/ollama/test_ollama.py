@@ -165,6 +165,17 @@ def test_what_cannot_be_is_refused_with_its_place(
     assert where in error
 
 
+def test_pictures_that_the_user_has_shown_earlier_become_notes(plain: httpx.Client) -> None:
+    shown = HELLO | {"images": ["aGk="]}
+    answer = {"role": "assistant", "content": "Hm."}
+    (first, *_) = read_messages([shown, answer, HELLO])
+    assert first["content"] == "Hello\n[image left out: this model reads text]"
+    fields = {"messages": [shown, answer, HELLO], "stream": False}
+    response = plain.post("/api/chat", json=fields)
+    assert response.headers["x-ignored-fields"] == "messages/0/images"
+    assert "/messages/2/images" in refuse(plain, messages=[shown, answer, shown])[1]
+
+
 def test_the_model(plain: httpx.Client) -> None:
     (listed,) = plain.get("/api/tags").json()["models"]
     (loaded,) = plain.get("/api/ps").json()["models"]

@@ -330,6 +330,19 @@ def test_pictures_of_an_output_become_notes(kind: str) -> None:
     assert find_unread_items([item]) == ("input/0/output/0 (input_image)",)
 
 
+def test_pictures_that_the_user_has_shown_earlier_become_notes() -> None:
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    shown = {"role": "user", "content": [picture]}
+    items: list[Json] = [shown, {"role": "assistant", "content": "Hm."}]
+    asking = [*items, {"role": "user", "content": "So?"}]
+    read = read_input(asking, lambda ids: {})
+    assert read[0]["content"][0]["text"] == "[image left out: this model reads text]"
+    assert find_unread_items(asking) == ("input/0/content/0 (input_image)",)
+    with pytest.raises(HttpError) as caught:
+        read_input([*items, shown], lambda ids: {})
+    assert caught.value.where == "/input/2/content/0"
+
+
 def test_a_screenshot_becomes_a_note() -> None:
     shot = {"type": "computer_screenshot", "image_url": "data:image/png;base64,AAAA"}
     item = {"type": "computer_call_output", "call_id": "call_1", "output": shot}
