@@ -60,7 +60,7 @@ def _normal_message(message: Any, where: str) -> dict[str, Any]:
     elif not isinstance(normal["tool_calls"], list):
         raise TemplateError("the calls of a message are not an array", where=f"{where}/tool_calls")
     for function in _functions(normal):
-        function["arguments"] = _read_arguments(function.get("arguments"))
+        function["arguments"] = read_arguments(function.get("arguments"))
     normal["content"] = normal.get("content") or (None if "tool_calls" in normal else "")
     return normal
 
@@ -81,7 +81,7 @@ def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     return functions
 
 
-def _read_arguments(arguments: Any) -> Any:
+def read_arguments(arguments: Any) -> Any:
     """Returns the arguments of a call. Models write the object twice, and the first one counts;
     text that is no object, such as a cut one, stays text."""
     if not isinstance(arguments, str):

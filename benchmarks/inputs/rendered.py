@@ -188,11 +188,13 @@ def align(
 
 
 def _cut_head(text: str, head: str) -> str:
-    """Returns what stands after the end of the prompt, as much of it as the history writes, too."""
-    for length in range(min(_MAX_HEAD, len(head)), 0, -1):
-        _, found, after = text.partition(head[-length:])
+    """Returns what stands after the end of the prompt, as much of it as the history writes, too.
+    The white space at the end of a prompt may be longer or shorter than in the history."""
+    shown = head.rstrip()
+    for length in range(min(_MAX_HEAD, len(shown)), 0, -1):
+        _, found, after = text.partition(shown[-length:])
         if found:
-            return after
+            return after[count_common(after, head[len(shown) :]) :]
     return text
 
 

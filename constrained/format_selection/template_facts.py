@@ -24,6 +24,7 @@ Messages: TypeAlias = Sequence[Mapping[str, Any]]
 TEMPLATES = 16 * MIB
 THOUGHT = "PROBE-THOUGHT"
 _PROBE = "probe_of_a_tool"
+_HELLO: dict[str, Any] = {"role": "user", "content": "Hello"}
 _TAGS_AROUND = re.compile(rf"<([A-Za-z][\w-]*)>\s*{_PROBE}\s*</\1>")
 
 
@@ -120,57 +121,25 @@ class TemplateFacts:
         """True if the prompt has the text of an answer unchanged. Some templates escape it, or
         write it as a JSON string."""
         text = 'It is "so":\n<b>'
-        messages: list[dict[str, Json]] = [
-            {"role": "user", "content": "Hello"},
-            {"role": "assistant", "content": text},
-        ]
-        try:
-            return text in self._template.render(messages, add_generation_prompt=False)
-        except TemplateError:
-            return True
+        prompt = self._render(_answer(text), add_generation_prompt=False)
+        return not prompt or text in prompt
 
     @cached_property
     def only_shows_tools(self) -> bool:
         """True if the prompt names the tools, but has nothing of the calls in the history, not even
         their names."""
-        function: Json = {"name": _PROBE, "arguments": {}}
-        call: Json = {"id": "abcdefgh1", "type": "function", "function": function}
-        messages: list[dict[str, Json]] = [
-            {"role": "user", "content": "Hello"},
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-        ]
-        try:
-            text = self._template.render(messages, add_generation_prompt=False)
-        except TemplateError:
-            text = ""
-        return self.describes_tools and _PROBE not in text
+        prompt = self._render(_call(_PROBE, content=None), add_generation_prompt=False)
+        return self.describes_tools and _PROBE not in prompt
 
     @cached_property
     def writes_call_ids(self) -> bool:
         """True if the prompt has the ids that calls have in messages."""
-        function: Json = {"name": "get_probe", "arguments": {}}
-        call: Json = {"id": _PROBE, "type": "function", "function": function}
-        messages: list[dict[str, Json]] = [
-            {"role": "user", "content": "Hello"},
-            {"role": "assistant", "content": "", "tool_calls": [call]},
-        ]
-        try:
-            return _PROBE in self._template.render(messages, add_generation_prompt=False)
-        except TemplateError:
-            return False
+        return _PROBE in self._render(_call("get_probe", id=_PROBE), add_generation_prompt=False)
 
     @cached_property
     def writes_results(self) -> bool:
         """True if the prompt has results of tools, even after a message with its calls as text."""
-        messages: list[dict[str, Json]] = [
-            {"role": "user", "content": "Hello"},
-            {"role": "assistant", "content": "A call"},
-            {"role": "tool", "content": _PROBE},
-        ]
-        try:
-            return _PROBE in self._template.render(messages)
-        except TemplateError:
-            return False
+        return _PROBE in self._render(_answer("A call"), {"role": "tool", "content": _PROBE})
 
     @cached_property
     def result_tags(self) -> tuple[str, ...]:
@@ -179,29 +148,36 @@ class TemplateFacts:
 
         A model that may not write the last character of `<result>` writes another one there.
         """
-        function: Json = {"name": "get_probe", "arguments": {}}
-        call: Json = {"id": "abcdefgh1", "type": "function", "function": function}
-        messages: list[dict[str, Json]] = [
-            {"role": "user", "content": "Hello"},
-            {"role": "assistant", "content": "", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "abcdefgh1", "name": "get_probe", "content": _PROBE},
-        ]
-        try:
-            text = self._template.render(messages)
-        except TemplateError:
-            return ()
-        found = _TAGS_AROUND.search(text)
+        result = {"tool_call_id": "abcdefgh1", "name": "get_probe", "content": _PROBE}
+        prompt = self._render(_call("get_probe"), {"role": "tool", **result})
+        found = _TAGS_AROUND.search(prompt)
         return () if found is None else (f"<{found[1]}", f"</{found[1]}")
 
     @cached_property
     def describes_tools(self) -> bool:
         """True if the prompt names the tools."""
-        messages: list[dict[str, Json]] = [{"role": "user", "content": "Hello"}]
         parameters: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
         function: Json = {"name": _PROBE, "description": "A probe", "parameters": parameters}
         return _PROBE in self._template.render(
-            messages, [{"type": "function", "function": function}]
+            [_HELLO], [{"type": "function", "function": function}]
         )
+
+    def _render(self, *messages: dict[str, Any], add_generation_prompt: bool = True) -> str:
+        """Returns the prompt of a question and these messages; "": the template refuses them."""
+        conversation = [_HELLO, *messages]
+        try:
+            return self._template.render(conversation, add_generation_prompt=add_generation_prompt)
+        except TemplateError:
+            return ""
+
+
+def _answer(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def _call(name: str, *, id: str = "abcdefgh1", content: str | None = "") -> dict[str, Any]:
+    call = {"id": id, "type": "function", "function": {"name": name, "arguments": {}}}
+    return {"role": "assistant", "content": content, "tool_calls": [call]}
 
 
 _FACTS: "ByteCache[TemplateFacts]" = share_cache("templates", TEMPLATES, TemplateFacts.measure)

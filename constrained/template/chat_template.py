@@ -28,11 +28,11 @@ from constrained.template.environment import (
     freeze,
     make_environment,
     read_now,
-    tojson,
 )
 from constrained.template.form_finder import FormFinder
 from constrained.template.rendering import Renderer, RenderingError, TemplateLimitError
 from constrained.template.simplify import simplify_tools
+from constrained.template.tool_places import PROBE_TOOL, ToolPlace, find_places
 from grammars.byte_cache import MIB, keep_results, measure_bytes
 
 _PROBE = "PROBE-OF-A-TEXT"
@@ -49,33 +49,12 @@ _PROBE_CALL = {
         }
     ],
 }
-_PROBE_TOOL: dict[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "probe_of_a_tool",
-        "description": "A probe",
-        "parameters": {"type": "object", "properties": {"probe_key": {"type": "string"}}},
-    },
-}
 _PROBE_CUT = '{"probe_key": "probe'
 _PROBE_DATE = datetime(2026, 1, 1)
 _WORDS_OF_NONE = ("None", "null", "none")
 TEMPLATES = 16 * MIB  # for compiled templates
 TEMPLATE_BYTES, CHARACTER_BYTES = 20_000, 200  # of a compiled template, at most
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
-
-_OF_REQUESTS = frozenset(
-    {
-        "allowed_tools",
-        "function_call",
-        "max_tool_calls",
-        "parallel_tool_calls",
-        "tool_call_id",
-        "tool_choice",
-    }
-)
-"""Fields of requests about tools: a template that reads one by its name expects its value, and no
-list of tools."""
 
 
 def check_kwargs(kwargs: Mapping[str, Any]) -> None:
@@ -156,9 +135,6 @@ class ChatTemplate:
         self._renderer, self._bytes = parsed.renderer, parsed.bytes
         self._finder: FormFinder | None = None
         self._tried: dict[tuple[tuple[str, bool | str], ...], str | None] = {}
-        # firefunction-v2 reads both, and llama.cpp provides them. In a template that does not read
-        # `datetime`, `functions` is something other than the text of the tools.
-        self._functions_as_text = {"functions", "datetime"} <= self.variables
 
     def measure(self) -> int:
         """Returns the estimated size of the compiled template in bytes. One with values of its own
@@ -217,8 +193,8 @@ class ChatTemplate:
         - tools as they are, then as `simplify_tools` writes them. None and [] both mean no tools.
 
         If it refuses a conversation, it gets an empty system message or one of the user, or all
-        system messages as one; see also `with_forms`. If it expects the tools in another variable
-        than `tools`, they go there.
+        system messages as one; see also `with_forms`. If it reads no variable `tools`, they go
+        where it writes them: into another variable, or a field of the system message.
 
         Args:
             messages: in OpenAI form, see `normalise`.
@@ -241,7 +217,8 @@ class ChatTemplate:
         call = {**_PROBE_CALL["tool_calls"][0], "function": function}
         messages = [_PROBE_USER, {**_PROBE_CALL, "tool_calls": [call]}]
         try:
-            text = self.without_forms().render(messages, [_PROBE_TOOL])
+            # Nemotron-Nano-v2 leaves a last call out of a prompt that opens a turn.
+            text = self.without_forms().render(messages, [PROBE_TOOL], add_generation_prompt=False)
         except TemplateError:
             return False
         return json.dumps(_PROBE_CUT) in text or (
@@ -335,9 +312,7 @@ class ChatTemplate:
                 given = {"tools": form.tools, "add_generation_prompt": opened}
                 try:
                     with self.failures():
-                        variables = copy_json(
-                            {**self._extras(form.tools, kwargs), **kwargs, **given}
-                        )
+                        variables = copy_json({**self._extras(), **kwargs, **given})
                         written = write_messages(
                             normal,
                             empty=form.empty,
@@ -346,6 +321,8 @@ class ChatTemplate:
                             named=form.named,
                             blank=form.blank,
                         )
+                        if form.tools and (place := self._find_tool_place(kwargs)):
+                            place.fill(form.tools, written, variables)
                         return self._renderer.render({**variables, "messages": written})
                 except TemplateLimitError:  # another form would take as long
                     raise
@@ -419,7 +396,7 @@ class ChatTemplate:
         return self._write_one_form(write(normalise(messages), self._head), empty=empty)
 
     def _write_one_form(self, messages: list[dict[str, Any]], *, empty: str | None = "") -> str:
-        variables = {**self._extras(None, self.kwargs), **self.kwargs}
+        variables = {**self._extras(), **self.kwargs}
         variables |= {"tools": None, "add_generation_prompt": False}
         written = write_messages(
             messages, empty=empty, as_text=False, joined=False, named=False, blank=""
@@ -450,54 +427,34 @@ class ChatTemplate:
         return is_python, not is_python
 
     @cached_property
-    def _tools_names(self) -> tuple[tuple[str, bool], ...]:
-        """The variables in which the template expects tools if it reads no `tools`, such as the
-        `xml_tools` of SmolLM3, and whether each is their JSON text; in the order of the source."""
+    def _tool_places(self) -> tuple[ToolPlace, ...]:
+        """Where the template reads tools, if it reads no `tools`."""
         if "tools" in self.variables:
             return ()
-        names = [name for name in self.variables if "tool" in name or "function" in name]
-        found: list[tuple[str, bool]] = []
-        for name in sorted(names, key=self.source.index):
-            if name in _OF_REQUESTS:
-                continue
-            for as_text in (False, True):
-                if self._writes_tools(name, as_text=as_text):
-                    found.append((name, as_text))
-                    break
-        return tuple(found)
+        return tuple(find_places(self.tree, self.variables, self._render_place))
 
-    def _writes_tools(self, name: str, *, as_text: bool) -> bool:
-        """Returns whether the template writes tools in this variable, and not as code of Python,
-        where JSON is meant."""
-        given = tojson([_PROBE_TOOL], indent=2) if as_text else [_PROBE_TOOL]
+    def _render_place(self, messages: list[dict[str, Any]], variables: dict[str, Any]) -> str:
         try:
-            text = self._render_in_order(
-                [_PROBE_USER], tools=None, kwargs={name: given}, opened=False
-            )
+            return self._render_in_order(messages, tools=None, kwargs=variables, opened=False)
         except TemplateError:
-            return False
-        is_code = str(given) in text and not as_text
-        return _PROBE_TOOL["function"]["name"] in text and not is_code
+            return ""
 
-    def _find_tools_name(self, kwargs: Mapping[str, Any]) -> tuple[str, bool] | None:
+    def _find_tool_place(self, kwargs: Mapping[str, Any]) -> ToolPlace | None:
         """Returns where to put the tools; None: nowhere. What the client sets is the client's:
-        another variable gets them, unless it gives the tools itself."""
-        if any(isinstance(kwargs.get(name), list) for name, _ in self._tools_names):
+        another place gets them, unless it gives the tools itself."""
+        if any(isinstance(kwargs.get(place.name), list) for place in self._tool_places):
             return None
-        for name, as_text in self._tools_names:
-            if name not in kwargs:
-                return name, as_text
+        for place in self._tool_places:
+            if place.name not in kwargs:
+                return place
         return None
 
-    def _extras(self, tools: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def _extras(self) -> dict[str, Any]:
         variables: dict[str, Any] = {"documents": None, **self.tokens}
-        if self._functions_as_text:
-            variables["functions"] = tojson(tools, indent=2) if tools else ""
-            # llama.cpp adds the time of day, but then no prompt could be cached.
-            variables["datetime"] = read_now().strftime("%b %d %Y")
-        elif tools and (place := self._find_tools_name(kwargs)):
-            name, as_text = place
-            variables[name] = tojson(tools, indent=2) if as_text else tools
+        if {"functions", "datetime"} <= self.variables:
+            # firefunction-v2 fails without them. llama.cpp adds the time of day, but then no prompt
+            # could be cached.
+            variables |= {"functions": "", "datetime": read_now().strftime("%b %d %Y")}
         return variables
 
     @contextmanager

@@ -100,6 +100,7 @@ def _write_results_as_user(messages: Messages) -> Messages:
         elif not (is_behind_calls and number is not None) and is_text(message):
             text = f"{RESULT_OPENER}{join_text_parts(message['content'])}{RESULT_CLOSER}"
             message = {"role": "user", "content": text}
+            is_behind_calls = False  # results after it follow a message of the user
         written.append(message)
     return written
 

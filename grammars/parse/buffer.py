@@ -24,7 +24,7 @@ _STRING_TEXT = re.compile(rf'(?:[^"\\]|\\(?:["\\/bfnrt]|{_ESCAPED_UNIT}))*+')
 _LOW_BEGUN = rf"\\(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?"
 _UNIT_BEGUN = rf"u(?:{_HIGH}(?:{_LOW_BEGUN})?|(?![dD][c-fC-F]){_HEX}{{0,3}})"
 _ESCAPE_BEGUN = re.compile(rf"\\(?:{_UNIT_BEGUN})?")
-_WHITE_SPACE_SEEN = 8  # characters of white space that `Buffer.sees` skips
+_WHITE_SPACE_SEEN = 258  # characters that `Buffer.sees` skips: a mask lets a model write so many
 
 
 class CutError(Exception):
@@ -364,7 +364,7 @@ class Buffer:
         return True
 
     def sees(self, text: str) -> Steps[bool]:
-        """Returns whether `text` comes next, after at most 8 characters of white space. Takes
+        """Returns whether `text` comes next, after any white space that a mask allows. Takes
         nothing.
 
         Raises:

@@ -3,30 +3,39 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 
-from constrained.doctor.conversations import TOOLS, Message, make_call, say
 from constrained.doctor.known_templates import compare_known
 from constrained.doctor.subject import QUESTION, Subject
 from constrained.doctor.triggers import Trigger, find_triggers
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.errors import TemplateError
-from constrained.template.arrival_probes import Arrival, Fate, probe_arrivals
+from constrained.template.arrival_probes import (
+    CALL,
+    CONVERSATIONS,
+    REPLY,
+    RESULT,
+    SYSTEM,
+    TOOLS,
+    USER,
+    Arrival,
+    Fate,
+    Message,
+    list_words,
+    probe_arrivals,
+    say,
+)
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.clauses import shorten
 from constrained.template.conversation_forms import ConversationForm
 from constrained.template.rendering import TemplateLimitError
 
-_SYSTEM, _ANSWER, _AGAIN = "PROBE-SYSTEM", "PROBE-ANSWER", "PROBE-AGAIN"
-_VALUE, _OTHER, _RESULT, _THOUGHT = "Probeville", "Probetown", "PROBE-RESULT", "PROBE-THOUGHT"
+_THOUGHT = "PROBE-THOUGHT"
 _INSTEAD = "This project writes it into the prompt itself; other servers do not"
 _IN_FORM = "This project writes it in another form; other servers do not"
 _ANOTHER = "Use the template of the model's repository (--chat-template-file)"
-_ASKED = say("user", QUESTION)
-_CALLS = (make_call("get_weather", 1, city=_VALUE), make_call("get_time", 2, city=_OTHER))
 _NAMES = re.compile(r"__\w+__|\bmro\b|\bfunc_globals\b|\bgi_frame\b|\bf_globals\b")
 
 
@@ -37,7 +46,7 @@ class _DropProbe:
     Args:
         what: the content of the conversation, in words.
         messages: of the conversation.
-        texts: the required texts.
+        texts: the required texts; (): the words of the messages.
         tools: the offered tools.
         level: the severity if one is missing.
         remedy: what to do then.
@@ -46,57 +55,34 @@ class _DropProbe:
 
     what: str
     messages: Sequence[Message]
-    texts: Sequence[str]
+    texts: Sequence[str] = ()
     tools: Sequence[Message] = ()
     level: Level = Level.WARNING
     remedy: str = _INSTEAD
     needs: str = ""
 
 
-def _called(*calls: Message, **fields: Any) -> Message:
-    return say("assistant", None, tool_calls=list(calls), **fields)
-
-
-def _result(call: Message, text: str) -> Message:
-    return say("tool", text, tool_call_id=call["id"], name=call["function"]["name"])
-
-
-_LOOP = (_ASKED, _called(_CALLS[0]), _result(_CALLS[0], _RESULT))
-_THOUGHTFUL = (
-    _ASKED,
-    _called(_CALLS[0], reasoning_content=_THOUGHT),
-    _result(_CALLS[0], _RESULT),
-)
+_LOOP = (USER, CALL, RESULT)
+_THOUGHTFUL = (USER, {**CALL, "reasoning_content": _THOUGHT}, RESULT)
 _PROBES = (
-    _DropProbe(
-        "system messages",
-        (say("system", _SYSTEM), _ASKED),
-        (_SYSTEM, QUESTION),
-        remedy=_IN_FORM,
-    ),
+    _DropProbe("system messages", (SYSTEM, USER), remedy=_IN_FORM),
     _DropProbe(
         "earlier turns",
-        (_ASKED, say("assistant", _ANSWER), say("user", _AGAIN)),
-        (QUESTION, _ANSWER, _AGAIN),
+        (USER, REPLY, say("user", "HOTEL")),
         level=Level.FAILURE,
         remedy=_ANOTHER,
     ),
-    _DropProbe("tools", (_ASKED,), ("get_weather", "weather forecast", "city"), TOOLS),
-    _DropProbe("tool calls", _LOOP, ("get_weather", _VALUE), TOOLS),
+    _DropProbe("tools", (USER,), ("get_weather", "Forecast", "city"), TOOLS),
+    _DropProbe("tool calls", _LOOP, ("DELTA",), TOOLS),
     _DropProbe(
         "a second call in a turn",
-        (
-            _ASKED,
-            _called(*_CALLS),
-            _result(_CALLS[0], _RESULT),
-            _result(_CALLS[1], _AGAIN),
-        ),
-        (_VALUE, _OTHER),
+        CONVERSATIONS["two calls"],
+        ("DELTA", "JULIET"),
         TOOLS,
         remedy=_IN_FORM,
         needs="tool calls",
     ),
-    _DropProbe("results of tools", _LOOP, (_RESULT,), TOOLS),
+    _DropProbe("results of tools", _LOOP, ("ECHO",), TOOLS),
     _DropProbe(
         "reasoning in a tool loop",
         _THOUGHTFUL,
@@ -107,7 +93,7 @@ _PROBES = (
     ),
     _DropProbe(
         "reasoning of earlier questions",
-        (*_THOUGHTFUL, say("assistant", _ANSWER), say("user", _AGAIN)),
+        (*_THOUGHTFUL, REPLY, say("user", "HOTEL")),
         (_THOUGHT,),
         TOOLS,
         level=Level.NOTE,
@@ -202,11 +188,12 @@ def _try(template: ChatTemplate, probe: _DropProbe) -> Verdict:
         return Verdict(Level.FAILURE, f"with {probe.what}, {e.message}", e.hint or "", facts)
     except TemplateError as e:
         return Verdict(probe.level, f"it refuses {probe.what}: {e.message}", probe.remedy, facts)
-    missing = [part for part in probe.texts if part not in text]
+    texts = probe.texts or list_words(probe.messages)
+    missing = [part for part in texts if part not in text]
     if not missing:
         return Verdict(Level.OK, f"it writes {probe.what}", facts=facts, is_detail=True)
     problem = f"it drops {probe.what}"
-    if len(missing) < len(probe.texts):
+    if len(missing) < len(texts):
         problem = f"it drops a part of {probe.what}: {', '.join(missing)}"
     return Verdict(probe.level, problem, probe.remedy, facts)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from constrained.decode.filters.events import ProgressMade
 from constrained.engine.sampling import Sampling
+from constrained.errors import ContextError
 from constrained.logits import TokenDrawn
 from constrained.reply import Reply
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -12,12 +13,21 @@ from grammars.turn import ContentDelta
 from server.dialects.chat.reply import show_token
 from server.dialects.llamacpp.completion_request import NativeFields
 from server.dialects.llamacpp.reply_types import NativeSampling, NativeSettings
+from server.errors import HttpError, as_http_error, encode_openai_error
 from server.http.replies import ReplyWriter
 from server.turns.active_request import TurnEvent
 from server.turns.compiled_request import CompiledRequest
 from server.turns.progress import ChoiceProgress, show_reply_timings
 
 Json = dict[str, Any]
+
+
+def encode_native_error(error: HttpError) -> Json:
+    """Returns the body of an error, with llama-server's type for a prompt that is too long."""
+    body = encode_openai_error(error)
+    if isinstance(error.__cause__, ContextError):
+        body["type"] = body["error"]["type"] = "exceed_context_size_error"
+    return body
 
 
 class NativeCompletionWriter(ReplyWriter):
@@ -43,6 +53,9 @@ class NativeCompletionWriter(ReplyWriter):
                 yield select_fields(chunk, self._fields)
             else:
                 yield chunk
+
+    def fail(self, error: Exception) -> Iterator[Json]:
+        yield encode_native_error(as_http_error(error))
 
     def fold(self, chunks: Sequence[Json]) -> Json | list[Json]:
         replies = [choice.reply for choice in self._choices]

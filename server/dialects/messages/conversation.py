@@ -78,6 +78,7 @@ class Conversation:
     Args:
         messages: in OpenAI's form.
         sources: for each, the number of the client's message that it begins in; None: `system`.
+        calls: for each, the JSON pointers of the client's blocks that are its calls.
         marks: numbers of first messages after which the client has put a `cache_control`.
         prefill: the last message is one of the assistant, which is to go on.
         unread: names blocks, and fields of blocks and messages, that the model does not read.
@@ -85,6 +86,7 @@ class Conversation:
 
     messages: list[Json]
     sources: tuple[int | None, ...]
+    calls: Sequence[Sequence[str]] = ()
     marks: tuple[int, ...] = ()
     prefill: bool = False
     unread: tuple[str, ...] = ()
@@ -97,8 +99,11 @@ class Conversation:
                 return number
         return len(self.messages)
 
-    def find(self, number: int) -> str:
-        """Returns the JSON pointer of the client's message that one in OpenAI's form comes from."""
+    def find(self, number: int, call: int | None = None) -> str:
+        """Returns the JSON pointer of the client's message that one in OpenAI's form comes from, or
+        of the input of one of its calls."""
+        if call is not None:
+            return f"{self.calls[number][call]}/input"
         source = self.sources[number] if number < len(self.sources) else None
         return "/system" if source is None else f"/messages/{source}"
 
@@ -127,6 +132,10 @@ class _WrittenMessage:
 
     message: Json
     blocks: Sequence[_Block]
+
+    @property
+    def calls(self) -> list[str]:
+        return [block.where for block in self.blocks if block.body["type"] in USES]
 
 
 def is_marked(body: Any) -> bool:
@@ -188,6 +197,7 @@ def read_conversation(
     return Conversation(
         messages=[one.message for one in written],
         sources=tuple(one.blocks[0].source for one in written),
+        calls=[one.calls for one in written],
         marks=tuple(marks),
         prefill=bool(written) and written[-1].message["role"] == "assistant",
         unread=tuple(unread),

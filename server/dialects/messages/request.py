@@ -363,11 +363,13 @@ class DecodedRequest:
         if not isinstance(error, Error) or isinstance(error, ReplyError):
             return  # the pointer of a ReplyError is into the reply
         where = error.where or ""
-        steps = where.split("/")
-        if steps[1:2] == ["messages"] and len(steps) > 2 and steps[2].isdecimal():
-            error.where = self.conversation.find(int(steps[2]))
-        else:
-            error.where = RENAMED.get(where, error.where)
+        match where.split("/"):
+            case ["", "messages", number, "tool_calls", call, *_]:
+                error.where = self.conversation.find(int(number), int(call))
+            case ["", "messages", number, *_] if number.isdecimal():
+                error.where = self.conversation.find(int(number))
+            case _:
+                error.where = RENAMED.get(where, error.where)
 
 
 def _defer(offered: OfferedTools, deferred: DeferredTools, hosted: HostedOffer) -> OfferedTools:

@@ -22,7 +22,7 @@ from server.turns.fields.openai_fields import SamplingFields, find_ignored, repl
 from server.turns.fields.request_lists import Objects
 from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.reasoning import Effort, ReasoningRequest
-from server.turns.request_checks import UNREADABLE, check_size, renaming_place
+from server.turns.request_checks import UNREADABLE, check_size, find_left_out, renaming_place
 from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
@@ -232,12 +232,15 @@ class OllamaChatRequest(OllamaRequest):
         return self.make(service, read_messages(self.messages or ()), tools, choice)
 
     def find_ignored(self, service: Service) -> tuple[str, ...]:
-        """As in `OllamaRequest`; also the images that have become notes."""
-        images: list[str] = []
+        """As in `OllamaRequest`; also what has become a note."""
+        noted = find_noted([message.get("role") for message in self.messages or ()])
+        left_out: list[str] = []
         for number, message in enumerate(self.messages or ()):
+            if number in noted:
+                left_out += find_left_out(message.get("content"), f"messages/{number}/content")
             if message.get("images"):
-                images.append(f"messages/{number}/images")
-        return (*super().find_ignored(service), *images)
+                left_out.append(f"messages/{number}/images")
+        return (*super().find_ignored(service), *left_out)
 
 
 class OllamaGenerateRequest(OllamaRequest):

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from constrained.answers import read_response_format
 from constrained.errors import Error
 from constrained.job import Job
+from constrained.messages import read_arguments
 from constrained.tools.functions import FunctionTool
 from constrained.tools.shapes import read_policy
 from server.dialects.responses.conversation import write_messages
@@ -278,15 +279,31 @@ def _show_format(format: Json | None) -> Json:
     return format
 
 
+def _find_cut_call(items: Sequence[Any]) -> str:
+    """Returns the JSON pointer of the first arguments of a call that are no object; if there are
+    none, another response has them."""
+    for number, item in enumerate(items):
+        match item:
+            case {"arguments": str(text)} if not isinstance(read_arguments(text), dict):
+                return f"/input/{number}/arguments"
+            case _:
+                pass
+    return "/input"
+
+
 @contextmanager
-def locating_errors() -> Iterator[None]:
-    """Makes errors that are raised inside point to this request."""
+def locating_errors(items: Any = ()) -> Iterator[None]:
+    """Makes errors that are raised inside point to this request.
+
+    Args:
+        items: the `input` of the request.
+    """
     try:
         yield
     except Error as error:
         where = error.where or ""
         if where.startswith("/messages"):  # an item is not a message: their indexes differ
-            error.where = "/input"
+            error.where = _find_cut_call(items) if where.endswith("/arguments") else "/input"
         elif where.startswith("/response_format"):
             error.where = where.replace("/response_format", "/text/format", 1)
         raise

@@ -269,14 +269,14 @@ def _read(
 async def _start(
     service: Service, body: ResponsesRequest, request: TurnRequest
 ) -> ActiveRequest | ActiveRun:
-    with locating_errors():
+    with locating_errors(body.input):
         return await start_run(service, await _fit(service, body, request))
 
 
 async def _compile(
     service: Service, body: ResponsesRequest, request: TurnRequest
 ) -> CompiledRequest:
-    with locating_errors():
+    with locating_errors(body.input):
         fitting = await _fit(service, body, request)
         seconds = find_time_left(service.settings.timeout).measure()
         return await compile_request(service, fitting, seconds)

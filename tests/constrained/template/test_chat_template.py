@@ -611,6 +611,59 @@ def test_tools_may_have_another_name(variable: str, written: str) -> None:
     assert render(f"{variable}|{CHATML}", tools=[TOOL]).startswith(f"{written}|<|im_start|>")
 
 
+def test_a_cut_call_that_a_template_writes_as_it_is_is_not_refused() -> None:
+    """Nemotron-Nano-v2 leaves a last call out where the turn of the model begins."""
+    source = (
+        "{% for m in messages %}{% if not (loop.last and add_generation_prompt and m.tool_calls) %}"
+        "<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls or [] %}"
+        "{{ SPELLED }}{% endfor %}{% endif %}{% endfor %}"
+    )
+    cut = normalise([USER, call('{"city": "Par'), {"role": "tool", "content": "failed"}])
+    as_it_is = "'[' + c.function.arguments + ']'"
+    ChatTemplate(source.replace("SPELLED", as_it_is)).check_arguments(cut)
+    doubled = source.replace("SPELLED", "'{' + c.function.arguments + '}'")
+    with pytest.raises(TemplateError) as info:
+        ChatTemplate(doubled).check_arguments(cut)
+    assert info.value.where == "/messages/1/tool_calls/0/function/arguments"
+
+
+PHI_4_MINI = (
+    "{% for message in messages %}{% if message['role'] == 'system' and 'tools' in message and "
+    "message['tools'] is not none %}{{ '<|' + message['role'] + '|>' + message['content'] + "
+    "'<|tool|>' + message['tools'] + '<|/tool|>' + '<|end|>' }}{% else %}"
+    "{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
+LISTED = (
+    "{% for t in messages[0].get('functions', []) %}<tool>{{ t.function.name }}</tool>{% endfor %}"
+    "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "head"),
+    [
+        (PHI_4_MINI, f"<|system|>TOLD<|tool|>{json.dumps([TOOL])}<|/tool|><|end|><|user|>hi"),
+        (LISTED, "<tool>get_weather</tool>[system]TOLD[user]hi"),
+    ],
+)
+def test_tools_may_be_a_field_of_the_system_message(source: str, head: str) -> None:
+    told = {"role": "system", "content": "Be brief."}
+    assert render(source, [USER], [TOOL]).startswith(head.replace("TOLD", ""))
+    assert render(source, [told, USER], [TOOL]).startswith(head.replace("TOLD", "Be brief."))
+    assert "get_weather" not in render(source, [told, USER])
+
+
+def test_a_field_with_tools_that_the_client_has_set_stays() -> None:
+    own = {"role": "system", "content": "", "tools": "mine"}
+    assert "<|tool|>mine<|/tool|>" in render(PHI_4_MINI, [own, USER], [TOOL])
+
+
+def test_tools_are_no_field_where_any_field_is_written() -> None:
+    dumped = "{% if messages[0].role == 'tool' %}x{% endif %}{{ messages | tojson }}"
+    assert render(dumped, tools=[TOOL]) == json.dumps([USER])
+
+
 NAMED = "{% for t in my_tools or [] %}{{ t.function.name }}{% endfor %}|"
 
 

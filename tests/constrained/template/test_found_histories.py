@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from constrained.compile.compiler import Compiler
@@ -58,9 +58,19 @@ def histories(draw: st.DrawFn) -> Sequence[Json]:
     return messages
 
 
+TWICE: list[Json] = [
+    {"role": "user", "content": "Question 0"},
+    {"role": "assistant", "content": None, "tool_calls": [call("call_1", "")]},
+    result(None, "Result 00"),
+    result("call_1", "Result 01"),
+    {"role": "user", "content": "Question 1"},
+]
+
+
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=8, deadline=None)
 @given(messages=histories())
+@example(messages=TWICE)
 def test_every_history_is_rendered_with_all_texts(name: str, messages: Sequence[Json]) -> None:
     prompt = compiler(name).compile(Job(messages)).prompt.text
     for message in messages:

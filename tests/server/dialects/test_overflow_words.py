@@ -89,7 +89,8 @@ def test_a_prompt_that_is_too_long(
         assert [*told] == ["error"]
         return
     error = told["error"]
-    assert error["type"] == "invalid_request_error"
+    is_native = path == "/completion"
+    assert error["type"] == ("exceed_context_size_error" if is_native else "invalid_request_error")
     if path != "/v1/messages":
         assert error["code"] == "context_length_exceeded"
         assert error["n_ctx"] == LENGTH

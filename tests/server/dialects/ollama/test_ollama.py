@@ -119,6 +119,17 @@ def test_log_probabilities(plain: httpx.Client) -> None:
     assert all(len(token["top_logprobs"]) == 2 for token in tokens)
 
 
+def test_pictures_in_results_are_named(plain: httpx.Client) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:"}}
+    call = {"function": {"name": "look", "arguments": {}}}
+    result = {"role": "tool", "content": [{"type": "text", "text": "see"}, picture]}
+    messages = [HELLO, {"role": "assistant", "tool_calls": [call]}, result]
+    messages += [{"role": "tool", "content": "see", "images": ["aGk="]}]
+    response = plain.post("/api/chat", json={"messages": messages, "stream": False})
+    named = "messages/2/content/1 (image_url), messages/3/images"
+    assert response.headers["x-ignored-fields"] == named
+
+
 def test_what_is_not_followed_is_named(plain: httpx.Client) -> None:
     options = {"num_ctx": 10**9, "mirostat": 1, "num_thread": 4, "num_predict": -2}
     body = {"messages": [HELLO], "options": options, "shout": True, "keep_alive": "5m"}
