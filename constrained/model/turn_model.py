@@ -1,5 +1,6 @@
 """Requests compiled, and compiled turns decoded: the two steps of a call, each alone."""
 
+import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
@@ -411,12 +412,22 @@ class TurnModel:
         self._runner.drain(self._end)
 
     def close(self) -> None:
-        """Waits for the requests in the queue, then frees the model."""
-        self._workers.close()
+        """Ends running and waiting requests with a `ModelError`, and frees the model: at once, or
+        when the last thread that uses it has ended a long call into a library. A second call does
+        nothing."""
+        self.drain(0)
+        is_idle = self._workers.close()
         try:
             self._runner.close()
         finally:
-            self.engine.close()
+            if is_idle:
+                self.engine.close()
+            else:
+                threading.Thread(target=self._free_later, daemon=True).start()
+
+    def _free_later(self) -> None:
+        self._workers.wait()
+        self.engine.close()
 
     def __enter__(self) -> Self:
         return self

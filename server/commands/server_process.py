@@ -41,6 +41,7 @@ from server.models.embedding_options import find_embedding_service
 from server.models.model_files import find_offers, load_model, name_first
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
+from server.server_end import end_process
 from server.settings import Settings
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
     def drain() -> None:
         app.state.batches.drain()
         # There are no requests while the server starts.
-        app.state.models.drain(settings.drain_seconds if server.started else 0)
+        seconds = settings.drain_seconds if server.started else 0
+        app.state.models.drain(seconds)
+        end_process(seconds)
 
     config = uvicorn.Config(
         app,
