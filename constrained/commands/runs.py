@@ -132,30 +132,24 @@ def _list(options: argparse.Namespace) -> int:
 
 def _describe(store: "RunStore", listed: "ListedRun") -> dict[str, Any]:
     """Returns a run as a row of a table; of one that is damaged, no more than that."""
+    from constrained.files.stored import skipping
     from constrained.runs.store import EventKind
 
-    try:
-        run = store.read_run(listed)
-        events = store.read_events(run.id)
-    except RequestError:
-        return {
-            "id": listed.id,
-            "begun": None,
-            "state": "damaged",
-            "turns": None,
-            "parent": None,
-            "model": None,
-        }
-    replies = sum(event.kind is EventKind.REPLY for event in events)
-    begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created))
-    return {
-        "id": run.id,
-        "begun": begun,
-        "state": run.state,
-        "turns": replies,
-        "parent": run.parent,
-        "model": run.request["model"],
+    row: dict[str, Any] = {
+        "id": listed.id,
+        "begun": None,
+        "state": "damaged",
+        "turns": None,
+        "parent": None,
+        "model": None,
     }
+    with skipping(f"the run {listed.id!r}"):
+        run = store.read_run(listed)
+        replies = sum(event.kind is EventKind.REPLY for event in store.read_events(run.id))
+        begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created))
+        row |= {"begun": begun, "state": run.state, "turns": replies}
+        row |= {"parent": run.parent, "model": run.request["model"]}
+    return row
 
 
 def _show(options: argparse.Namespace) -> int:
