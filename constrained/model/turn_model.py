@@ -30,6 +30,7 @@ from constrained.model.runners import make_runner
 from constrained.prompt.turn_cache import MAX_TOKENS
 from constrained.remote.remote_engine import RemoteEngine
 from constrained.reply import Reply, has_own_ids, make_reply
+from constrained.schedule.home_process import LoadedOnce
 from constrained.schedule.scheduler import STEP
 from constrained.schedule.streams import (
     AsyncStream,
@@ -51,7 +52,7 @@ from grammars.wire.format import Format
 T = TypeVar("T")
 
 
-class TurnModel:
+class TurnModel(LoadedOnce):
     """A model that takes a call in two steps: a request is compiled into a turn, and the turn is
     decoded. Servers and benchmarks use the steps; `Model` puts them together. All methods are safe
     to use from several threads.

@@ -1,5 +1,6 @@
 """Stopping always ends: a server in its time, and a model with its running calls."""
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -11,11 +12,14 @@ from typing import Any
 import httpx
 import pytest
 
+from constrained.agent.outcome import Outcome
 from constrained.errors import ModelError
+from constrained.tools.functions import FunctionTool
 from server.server_end import EXIT_SECONDS
 from tests.hostile.attacked import ROOT
 from tests.scripted_model import scripted
 from tests.server.test_listening import start
+from tests.templates import hermes_call
 
 SLACK = 5  # seconds that a busy machine may take
 BUSY = """
@@ -92,3 +96,27 @@ def test_closing_a_model_ends_its_calls() -> None:
     told = {str(error) for error in errors}
     assert told == {"the model is closed; the request was not finished"}
     assert len(errors) == 3
+
+
+def leave() -> None:
+    """Leaves."""
+    sys.exit("Bye.")
+
+
+async def leave_later() -> None:
+    """Leaves."""
+    sys.exit("Bye.")
+
+
+@pytest.mark.parametrize("function", [leave, leave_later])
+@pytest.mark.parametrize("is_read_only", [False, True])
+def test_a_tool_cannot_end_the_program(function: Any, is_read_only: bool) -> None:
+    """Also where it is called early, in a thread."""
+    made = FunctionTool.from_function(function, read_only=is_read_only)
+    call = hermes_call(function.__name__, "{}")
+    ran = scripted(call, "Done.").run("Go.", [made])
+    assert ran.content == "Done."
+    assert ran.calls[0].outcome == Outcome.FAILED
+    assert "SystemExit('Bye.')" in ran.calls[0].content
+    again = asyncio.run(scripted(call, "Done.").arun("Go.", [made]))
+    assert "SystemExit('Bye.')" in again.calls[0].content
