@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from constrained.errors import RequestError
 from constrained.files.stored import skipping
 from constrained.terminal.input import read_lines
-from constrained.terminal.output import print_text
+from constrained.terminal.output import print_data, print_text
 
 if TYPE_CHECKING:
     from constrained.model.call_options import CompiledTurnOptions
@@ -186,4 +186,4 @@ def _write_page(traces: list[dict[str, Any]], options: argparse.Namespace) -> No
         Path(path).write_text(page, encoding="utf-8")
     except OSError as e:
         raise _name_failure(e, "-o", path) from e
-    print_text(path)
+    print_data(path)
