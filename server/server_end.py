@@ -19,9 +19,9 @@ from constrained.errors import ModelError
 T = TypeVar("T")
 LATER = 0.5  # seconds after the end of turns, because their errors say more
 CANCEL_SECONDS = 2.0  # for cancelled work to end; slower work is not waited for
-EXIT_SECONDS = 1.5
-"""Seconds for an orderly end after the time of running requests. A busy process notices a signal up
-to half a second late, so that it ends within two."""
+EXIT_SECONDS = 1.25
+"""Seconds for an orderly end after the time of running requests. A busy process notices a signal
+late, by up to 0.7 seconds on a busy machine; even so, it ends within two."""
 
 
 def end_process(seconds: float) -> None:

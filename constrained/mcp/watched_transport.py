@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp import types
 from mcp.shared.message import SessionMessage
-from mcp_types.methods import validate_server_result
+from mcp.types.methods import validate_server_result
 from pydantic import ValidationError
 
 MAX_PARTS = 10_000  # of a result: texts, files, messages

@@ -128,11 +128,12 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
 
 
 def end_by_signal() -> None:
-    """Makes the process end at SIGTERM, unless it was started with that signal ignored. Only the
-    main thread can."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if is_main and signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    """Makes the process end at SIGTERM and SIGINT, without waiting for threads that are still busy,
+    unless it was started with that signal ignored. Only the main thread can."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def tune_process(options: argparse.Namespace) -> ShortCollections:
