@@ -11,7 +11,7 @@ file says what it measures and prints; `python -m benchmarks.NAME` runs it. The 
 - the decode loop: step_parts, device_share, together, forced, passes, attention, busy, copying,
   drafting, compiling, completions, large_choices, learning, tracing, startup;
 - prompt caching: sharing, histories, first_token, agent_replay, lost_prefix;
-- the server: overhead, queueing, delays, load, soak, hoarding, hostile, siege, smooth;
+- the server: overhead, queueing, delays, load, soak, hoarding, hostile, siege, smooth, stops;
 - agents: early_dispatch, tool_search, mcp_agent, crashed_runs;
 - several machines: cluster_simulation, cluster_kills;
 - the code and the docs: shape, pictures, screenshots.

@@ -83,7 +83,10 @@ class Deadline:
         return self._fail(f"{what} generated", "lower max_tokens")
 
     def fail_draining(self) -> ModelError:
-        """Makes the error of a request that is not done when its process has to end."""
+        """Makes the error of a request that is not done when its process has to end, or when its
+        model is closed."""
+        if not self.seconds:
+            return ModelError("the model is closed; the request was not finished")
         message = f"the model shuts down; the request was not finished within {self.seconds:g} s"
         return ModelError(message, hint="Ask again when it is back")
 

@@ -17,6 +17,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from constrained.errors import RequestError
+from server.server_end import end_process
 from server.settings import MIN_RATE
 
 if sys.platform != "win32":
@@ -26,7 +27,7 @@ MAX_PORT = 2**16 - 1
 RESERVED = 64  # file descriptors that stay free for files, the model and the log
 MAX_DESCRIPTORS = 8_192
 QUIET_SECONDS = 10  # between two equal lines in the log
-DELIVERY_SECONDS = 5  # for the last replies, after the time of running requests
+DELIVERY_SECONDS = 1  # for the last replies, after the time of running requests
 ONE_STOP = 0.2
 """Seconds in which signals to stop count once: `timeout` signals a process and its whole group, and
 terminals signal a program and what has started it, which passes the signal on."""
@@ -289,6 +290,7 @@ class DrainingServer(uvicorn.Server):
                 return
             LOG.warning("%s again: all requests end now", signal.Signals(sig).name)
             self.force_exit = True
+            end_process(0)
             return
         self._stopped_at = time.monotonic()
         super().handle_exit(sig, frame)

@@ -33,6 +33,7 @@ def serve(
     options: Sequence[str],
     module: Sequence[str] = ("server",),
     program: Path | None = None,
+    ended: Sequence[int] = ENDED,
 ) -> Iterator[Served]:
     """Starts a server that listens to this machine alone, waits until it answers, and stops it.
 
@@ -40,6 +41,7 @@ def serve(
         options: of the command line, without host and port.
         module: what is run in place of `python -m server`, and its first arguments.
         program: an executable that is run in place of Python; it has /health, too.
+        ended: the statuses that it may end with.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -57,7 +59,7 @@ def serve(
     finally:
         process.terminate()
         code = process.wait(PATIENCE)
-        assert code in ENDED, f"the server ended with {code}"
+        assert code in ended, f"the server ended with {code}"
 
 
 def _wait(process: "subprocess.Popen[bytes]", url: str) -> None:

@@ -189,6 +189,8 @@ def execute_call(call: ToolCall, tools: Sequence[Any]) -> CallResult:
         raise
     except Exception as e:  # the function is the user's, and may raise anything
         return fail(call, e)
+    except SystemExit as e:  # it would end the program, which is not for a function to decide
+        return fail(call, RuntimeError(f"the function raised {e!r}"))
 
 
 async def aexecute_call(call: ToolCall, tools: Sequence[Any]) -> CallResult:
@@ -200,6 +202,8 @@ async def aexecute_call(call: ToolCall, tools: Sequence[Any]) -> CallResult:
         raise
     except Exception as e:  # the function is the user's, and may raise anything
         return fail(call, e)
+    except SystemExit as e:  # it would end the program, which is not for a function to decide
+        return fail(call, RuntimeError(f"the function raised {e!r}"))
 
 
 class Concurrent:

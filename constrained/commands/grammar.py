@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
 from constrained.errors import RequestError
-from constrained.terminal.output import describe_checked, print_json, print_notes, print_text
+from constrained.terminal.output import describe_checked, print_data, print_json, print_notes
 from grammars.turn import KeyOrder, Think
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
         known["language"] = options.emit
         print_json({**known, "markers": context.ids, "grammar": grammar})
     else:
-        print_text(grammar.rstrip("\n"))
+        print_data(grammar.rstrip("\n"))
     return 0
 
 

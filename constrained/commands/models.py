@@ -9,7 +9,13 @@ from typing import Any
 from constrained.errors import ModelError
 from constrained.gguf.contents import ModelPurpose, read_purpose
 from constrained.model_files.sources import HUB
-from constrained.terminal.output import print_json, print_table, print_text, show_progress
+from constrained.terminal.output import (
+    print_data,
+    print_json,
+    print_table,
+    print_text,
+    show_progress,
+)
 
 DAY = 24 * 60 * 60  # seconds
 
@@ -134,7 +140,7 @@ def _pull(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"path": path})
     else:
-        print_text(path)
+        print_data(path)
     return 0
 
 

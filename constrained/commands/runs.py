@@ -17,7 +17,13 @@ from constrained.commands import request
 from constrained.commands.mcp import connection
 from constrained.errors import RequestError
 from constrained.terminal.exit_codes import ExitCode
-from constrained.terminal.output import print_json, print_notes, print_table, print_text
+from constrained.terminal.output import (
+    print_data,
+    print_json,
+    print_notes,
+    print_table,
+    print_text,
+)
 
 if TYPE_CHECKING:
     from constrained.agent.run_tools import RunTools
@@ -132,30 +138,24 @@ def _list(options: argparse.Namespace) -> int:
 
 def _describe(store: "RunStore", listed: "ListedRun") -> dict[str, Any]:
     """Returns a run as a row of a table; of one that is damaged, no more than that."""
+    from constrained.files.stored import skipping
     from constrained.runs.store import EventKind
 
-    try:
-        run = store.read_run(listed)
-        events = store.read_events(run.id)
-    except RequestError:
-        return {
-            "id": listed.id,
-            "begun": None,
-            "state": "damaged",
-            "turns": None,
-            "parent": None,
-            "model": None,
-        }
-    replies = sum(event.kind is EventKind.REPLY for event in events)
-    begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created))
-    return {
-        "id": run.id,
-        "begun": begun,
-        "state": run.state,
-        "turns": replies,
-        "parent": run.parent,
-        "model": run.request["model"],
+    row: dict[str, Any] = {
+        "id": listed.id,
+        "begun": None,
+        "state": "damaged",
+        "turns": None,
+        "parent": None,
+        "model": None,
     }
+    with skipping(f"the run {listed.id!r}"):
+        run = store.read_run(listed)
+        replies = sum(event.kind is EventKind.REPLY for event in store.read_events(run.id))
+        begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created))
+        row |= {"begun": begun, "state": run.state, "turns": replies}
+        row |= {"parent": run.parent, "model": run.request["model"]}
+    return row
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -227,7 +227,7 @@ def _resume(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"reason": ended.reason, "detail": ended.detail, "content": ended.content})
         return ExitCode.DONE
-    print_text(ended.content)
+    print_data(ended.content)
     waiting = ", ".join(f"{n}: {call!r}" for n, call in enumerate(ended.pending, 1))
     print_notes([f"ended: {ended.reason} {ended.detail} {waiting}".rstrip()])
     return ExitCode.DONE
@@ -338,8 +338,8 @@ def _export(options: argparse.Namespace) -> int:
         run = _find(store, options)
         events = store.read_events(run.id)
     if options.form == "pytest":
-        print_text(export_test(run, events).rstrip("\n"))
+        print_data(export_test(run, events).rstrip("\n"))
     else:
         for row in export_rows(run, events):
-            print_text(json.dumps(row, ensure_ascii=False))
+            print_data(json.dumps(row, ensure_ascii=False))
     return ExitCode.DONE

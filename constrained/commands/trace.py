@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from constrained.errors import RequestError
+from constrained.files.stored import skipping
 from constrained.terminal.input import read_lines
-from constrained.terminal.output import print_text
+from constrained.terminal.output import print_data, print_text
 
 if TYPE_CHECKING:
     from constrained.model.call_options import CompiledTurnOptions
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from constrained.trace.turn_trace import TurnTrace
 
 HINT = "Give a file that --trace has written"
-DAMAGE = (AttributeError, KeyError, IndexError, TypeError, ValueError)
 """Errors of reading a trace that lacks a field, or has a value of a wrong type."""
 
 
@@ -112,10 +112,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _read_traces(path: str) -> list[dict[str, Any]]:
-    """Reads the traces of a file.
+    """Reads the traces of a file; lines that are none are skipped.
 
     Raises:
-        RequestError: it has none, or a line is not a trace.
+        RequestError: it has none that can be read.
     """
     from constrained.trace.turn_trace import VERSION
 
@@ -123,15 +123,13 @@ def _read_traces(path: str) -> list[dict[str, Any]]:
     for number, line in enumerate(read_lines(path, "FILE"), 1):
         if not line.strip():
             continue
-        try:
+        with skipping(f"{path}, line {number},"):
             trace = json.loads(line)
-        except (ValueError, RecursionError) as e:
-            raise RequestError(f"{path}, line {number} is not JSON: {e}", hint=HINT) from e
-        if not isinstance(trace, dict) or trace.get("version") != VERSION or "tokens" not in trace:
-            raise RequestError(f"{path}, line {number} is not a trace of this version", hint=HINT)
-        traces.append(trace)
+            if trace.get("version") != VERSION or "tokens" not in trace:
+                raise ValueError("it is not a trace of this version")
+            traces.append(trace)
     if not traces:
-        raise RequestError(f"{path} has no trace", hint=HINT)
+        raise RequestError(f"{path} has no trace that can be read", hint=HINT)
     return traces
 
 
@@ -164,16 +162,16 @@ def _print_traces(traces: list[dict[str, Any]], *, lists_tokens: bool) -> None:
     from constrained.trace.text_view import write_text
 
     is_coloured = Screen().is_styled
+    shown = 0
     for number, trace in enumerate(traces, 1):
         if len(traces) > 1:
             print_text(f"turn {number}")
-        try:
-            lines = [*write_text(trace, is_coloured=is_coloured, lists_tokens=lists_tokens)]
-        except DAMAGE as e:
-            message = f"turn {number} cannot be shown: {type(e).__name__}: {e}"
-            raise RequestError(message, hint="The file is damaged") from e
-        for line in lines:
-            print(line)  # the text is already escaped; print_text would escape the colours
+        with skipping(f"turn {number}"):
+            for line in [*write_text(trace, is_coloured=is_coloured, lists_tokens=lists_tokens)]:
+                print(line)  # the text is already escaped; print_text would escape the colours
+            shown += 1
+    if not shown:
+        raise RequestError("no trace can be shown", hint=HINT)
 
 
 def _write_page(traces: list[dict[str, Any]], options: argparse.Namespace) -> None:
@@ -188,4 +186,4 @@ def _write_page(traces: list[dict[str, Any]], options: argparse.Namespace) -> No
         Path(path).write_text(page, encoding="utf-8")
     except OSError as e:
         raise _name_failure(e, "-o", path) from e
-    print_text(path)
+    print_data(path)

@@ -12,6 +12,7 @@ import numpy as np
 from constrained.engine.options import LoadOptions, read_options
 from constrained.errors import ContextError, RequestError, make_overflow
 from constrained.model_files.sources import find_source
+from constrained.schedule.home_process import LoadedOnce
 
 if TYPE_CHECKING:
     from constrained.embedding.llama_embedder import Embedder, Pooling
@@ -35,7 +36,7 @@ class Embeddings:
     tokens: tuple[int, ...]
 
 
-class EmbeddingModel:
+class EmbeddingModel(LoadedOnce):
     """A loaded embedding model; make one with `load_embeddings`. All methods are safe to use from
     several threads. It is a context manager, which closes it.
 

@@ -1,2 +1,3 @@
-"""Input files, which are read within limits (`input_files`), and files that only their user can
-read (`private_files`). Needs nothing of ours but `grammars`."""
+"""Input files, which are read within limits (`input_files`), files that only their user can read
+(`private_files`), and what was stored and may be damaged (`stored`). Needs nothing of ours but
+`grammars` and the errors."""

@@ -15,13 +15,14 @@ from dataclasses import asdict, dataclass
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from constrained.cache_scope import COMMON
 from constrained.errors import RequestError
 from constrained.files.private_files import make_private, open_private, replace_file
+from constrained.files.stored import reading, skipping
 from constrained.kv.snapshots import Outline, Snapshot
 from constrained.metrics import Amount
 
@@ -95,14 +96,12 @@ class SnapshotFiles:
         self._keep(self._entries)
 
     def _enter(self, path: Path) -> None:
-        try:
+        with skipping(path):  # `_make_room` deletes it in time
             with open_private(path, self._budget) as file:
                 header, outline = _read_head(file)
                 size = os.fstat(file.fileno()).st_size
             if header.fingerprint == self._fingerprint:
                 self._entries[outline.key] = _Entry(path, outline, size)
-        except (MemoryError, OSError, ValueError):
-            return  # damaged, or of another version: `_make_room` deletes it in time
 
     def _keep(self, entries: dict[str, _Entry]) -> None:
         """Replaces the dictionary, since another thread may be reading the old one."""
@@ -148,22 +147,18 @@ class SnapshotFiles:
             key: of its outline.
 
         Raises:
-            OSError: it is deleted, or cannot be read.
-            ValueError: it is damaged.
+            DamagedError: it is deleted, or cannot be read.
         """
         entry = self._entries.get(key)
-        if entry is None:
-            raise FileNotFoundError("the snapshot was removed to make room for others")
-        with open_private(entry.path, self._budget) as file:
-            try:
-                data = file.read()
-            except MemoryError as e:
-                raise ValueError(f"{entry.path} does not fit into the memory") from e
-        snapshot = _decode(data, self._fingerprint)
-        if snapshot.outline != entry.outline:
-            raise ValueError(f"{entry.path} has other tokens than before")
-        os.utime(entry.path)
-        return snapshot
+        with reading("a snapshot" if entry is None else entry.path):
+            if entry is None:
+                raise FileNotFoundError("it was removed to make room for others")
+            with open_private(entry.path, self._budget) as file:
+                snapshot = _decode(file.read(), self._fingerprint)
+            if snapshot.outline != entry.outline:
+                raise ValueError("it has other tokens than before")
+            os.utime(entry.path)
+            return snapshot
 
     def drop(self, key: str) -> None:
         """Deletes the snapshot with this key, if there is one."""
@@ -245,17 +240,13 @@ def _read_head(file: BinaryIO) -> tuple[_Header, Outline]:
 
 
 def _parse_header(text: bytes) -> _Header:
-    try:
-        found: dict[str, Any] = json.loads(text)
-        header = _Header(**found)
-        sizes = chain.from_iterable(header.checkpoints)
-        for number in (header.tokens, header.in_blocks, header.state, *sizes):
-            if type(number) is not int or number < 0:
-                raise ValueError("a number is not an integer, or is negative")
-        if not SCOPE.fullmatch(header.scope):
-            raise ValueError("the scope is not valid")
-    except (RecursionError, TypeError, ValueError) as e:
-        raise ValueError(f"the header is damaged: {e}") from e
+    header = _Header(**json.loads(text))
+    sizes = chain.from_iterable(header.checkpoints)
+    for number in (header.tokens, header.in_blocks, header.state, *sizes):
+        if type(number) is not int or number < 0:
+            raise ValueError("a number is not an integer, or is negative")
+    if not SCOPE.fullmatch(header.scope):
+        raise ValueError("the scope is not valid")
     return header
 
 

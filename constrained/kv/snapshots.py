@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from constrained.cache_scope import COMMON
+from constrained.files.stored import DamagedError
 from constrained.metrics import Amount
 
 DISK = 8 << 30  # bytes
@@ -152,7 +153,7 @@ class Snapshots:
         assert self.files is not None
         try:
             return self.files.read(outline.key)
-        except (OSError, ValueError) as error:
+        except DamagedError as error:
             self.note(error)
             self.drop(outline)
             return None

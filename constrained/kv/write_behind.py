@@ -52,8 +52,7 @@ class WriteBehind:
             key: of its outline.
 
         Raises:
-            OSError: it is deleted, or cannot be read.
-            ValueError: it is damaged.
+            DamagedError: it is deleted, or cannot be read.
         """
         return self._waiting().get(key) or self._files.read(key)
 

@@ -30,6 +30,9 @@ MAX_REASON_LENGTH = 500  # characters of the error about an unreadable answer
 MAX_SEARCHED_LENGTH = 1 << 20  # bytes of a line that is not a message
 MAX_ID_LENGTH = 18  # digits
 OBJECT = re.compile(rb"\s*\{")  # the beginning of a possible message
+MAX_VALUES = 300_000  # of a message
+MARKS = (b",", b"[", b"{")
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 PIECE = 1 << 18  # bytes that are read at a time
 END_SECONDS = 2.0  # for a server to end after its stdin is closed, and again after SIGTERM
 FLUSH_SECONDS = 0.5  # for messages that are being written
@@ -38,8 +41,8 @@ GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream,
 
 
 class LongLineError(Error):
-    """A server has written a line that is too long for a message, or an unreadable answer that is
-    too long to find its request."""
+    """A server has written a line that is too long for a message or has too many values, or an
+    unreadable answer that is too long to find its request."""
 
 
 class LineReader:
@@ -185,8 +188,11 @@ def _read_message(line: bytes) -> SessionMessage | Exception:
     any other unreadable line, returns the exception, which the session ignores.
 
     Raises:
-        LongLineError: an unreadable answer is too long to find its request.
+        LongLineError: an unreadable answer is too long to find its request, or a message has too
+            many values.
     """
+    if count_values(line) > MAX_VALUES:
+        raise LongLineError(f"a message has more than {MAX_VALUES:,} values")
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
@@ -201,6 +207,15 @@ def _read_message(line: bytes) -> SessionMessage | Exception:
         message = f"its answer cannot be read: {str(error)[:MAX_REASON_LENGTH]}"
         fault = types.ErrorData(code=types.PARSE_ERROR, message=message)
         return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=fault))
+
+
+def count_values(line: bytes) -> int:
+    """Returns about how many values a JSON text has; each takes a hundred bytes or two."""
+    count = sum(map(line.count, MARKS))
+    if count > MAX_VALUES:  # perhaps in strings
+        line = STRING.sub(b"", line)
+        count = sum(map(line.count, MARKS))
+    return count
 
 
 def find_answered(line: bytes) -> int | str | None:

@@ -23,7 +23,7 @@ from constrained.mcp.elicitation import Elicit, answer, read_elicitation
 from constrained.mcp.results import McpResult
 from constrained.mcp.server import HttpTransport, McpServer, ServerAddress, ServerCommand
 from constrained.mcp.sse_endpoint import EndpointCheck
-from constrained.mcp.watched_transport import notice_end
+from constrained.mcp.watched_transport import watch
 
 T = TypeVar("T")
 
@@ -97,6 +97,7 @@ class McpConnection:
         self._changes = 0  # notifications that the tools have changed
         self._is_stale = False  # listing the tools again has failed
         self._broken: Exception | None = None  # why the connection to a command has ended
+        self._faults: list[str] = []  # of tools in the last list
         self.tools: list[types.Tool] = []
 
     @property
@@ -241,7 +242,7 @@ class McpConnection:
                 self._leave(end)
 
         client = Client(
-            notice_end(transport, leave),
+            watch(transport, leave, self._faults.extend),
             elicitation_callback=self._elicit,
             message_handler=self._take_message,
             cache=None,
@@ -258,8 +259,17 @@ class McpConnection:
         return client
 
     async def _list_tools(self, client: Client) -> None:
-        if client.server_capabilities.tools is not None:
-            self.tools = await list_pages(client.list_tools, "tools")
+        if client.server_capabilities.tools is None:
+            return
+        self._faults.clear()
+        tools = await list_pages(client.list_tools, "tools")
+        if self._faults:
+            count, first = len(self._faults), _shorten(self._faults[0])
+            message = f"{count} of its tools cannot be used, as {first}"
+            if not tools:
+                raise McpError(message)
+            LOG.warning("the MCP server %s: %s", self.name, message)
+        self.tools = tools
 
     async def _take_message(self, message: Any) -> None:
         """Takes a notification of the server. It must not wait for further requests: their answers

@@ -1,5 +1,6 @@
 """Requests compiled, and compiled turns decoded: the two steps of a call, each alone."""
 
+import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
@@ -29,6 +30,7 @@ from constrained.model.runners import make_runner
 from constrained.prompt.turn_cache import MAX_TOKENS
 from constrained.remote.remote_engine import RemoteEngine
 from constrained.reply import Reply, has_own_ids, make_reply
+from constrained.schedule.home_process import LoadedOnce
 from constrained.schedule.scheduler import STEP
 from constrained.schedule.streams import (
     AsyncStream,
@@ -50,7 +52,7 @@ from grammars.wire.format import Format
 T = TypeVar("T")
 
 
-class TurnModel:
+class TurnModel(LoadedOnce):
     """A model that takes a call in two steps: a request is compiled into a turn, and the turn is
     decoded. Servers and benchmarks use the steps; `Model` puts them together. All methods are safe
     to use from several threads.
@@ -411,12 +413,22 @@ class TurnModel:
         self._runner.drain(self._end)
 
     def close(self) -> None:
-        """Waits for the requests in the queue, then frees the model."""
-        self._workers.close()
+        """Ends running and waiting requests with a `ModelError`, and frees the model: at once, or
+        when the last thread that uses it has ended a long call into a library. A second call does
+        nothing."""
+        self.drain(0)
+        is_idle = self._workers.close()
         try:
             self._runner.close()
         finally:
-            self.engine.close()
+            if is_idle:
+                self.engine.close()
+            else:
+                threading.Thread(target=self._free_later, daemon=True).start()
+
+    def _free_later(self) -> None:
+        self._workers.wait()
+        self.engine.close()
 
     def __enter__(self) -> Self:
         return self

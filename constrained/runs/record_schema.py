@@ -12,7 +12,7 @@ from constrained.agent.budget import Budget
 from constrained.agent.outcome import Outcome
 from constrained.decode.request import Usage
 from constrained.engine.sampling import Sampling
-from constrained.errors import RequestError
+from constrained.files.stored import reading
 from constrained.isolation.isolated_call import Isolation
 from constrained.reply import Reply
 from constrained.runs.json_form import read_options
@@ -21,7 +21,6 @@ from grammars.schema.nodes import Schema, Violation
 from grammars.turn import CallConfidence, ToolCall
 
 Json: TypeAlias = Mapping[str, Any]
-HINT = "It is damaged, or was written by another program"
 _TEXT: Json = {"type": "string"}
 _NUMBER: Json = {"type": "number"}
 _BOOLEAN: Json = {"type": "boolean"}
@@ -163,15 +162,12 @@ def read_request(text: Any, where: str) -> dict[str, Any]:
         where: the place of the row, for messages.
 
     Raises:
-        RequestError: it is something else.
+        DamagedError: it is something else.
     """
-    request = _read(_lower_request(), text, where)
-    try:
-        read_options(request["options"])
-    except ValueError as e:  # a value out of its range, a date that is none
-        message = f"{where} cannot be read: /options: {e}"
-        raise RequestError(message, where="/record", hint=HINT) from e
-    return request
+    with reading(where):
+        request = _read(_lower_request(), text)
+        read_options(request["options"])  # a value out of its range, a date that is none
+        return request
 
 
 def read_body(kind: str, text: Any, where: str) -> dict[str, Any]:
@@ -183,19 +179,16 @@ def read_body(kind: str, text: Any, where: str) -> dict[str, Any]:
         where: the place of the row, for messages.
 
     Raises:
-        RequestError: it does not fit its schema.
+        DamagedError: it does not fit its schema.
     """
-    if kind not in SCHEMAS:
-        raise RequestError(f"{where} is of an unknown kind: {kind!r}", where="/record", hint=HINT)
-    return _read(_lower_body(kind), text, where)
+    with reading(where):
+        if kind not in SCHEMAS:
+            raise ValueError(f"it is of an unknown kind: {kind!r}")
+        return _read(_lower_body(kind), text)
 
 
-def _read(schema: Schema, text: Any, where: str) -> dict[str, Any]:
-    try:
-        body = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as e:
-        raise RequestError(f"{where} is not JSON: {e}", where="/record", hint=HINT) from e
+def _read(schema: Schema, text: Any) -> dict[str, Any]:
+    body = json.loads(text)
     for error in schema.find_errors(body):
-        message = f"{where} cannot be read: {error.pointer}: {error.message}"
-        raise RequestError(message, where="/record", hint=HINT)
+        raise ValueError(f"{error.pointer}: {error.message}")
     return body

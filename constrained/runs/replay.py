@@ -160,7 +160,7 @@ def _compare_calls(events: Sequence[RecordedEvent], tools: Sequence[Any]) -> lis
 def _call_again(call: ToolCall, tools: Sequence[Any]) -> str:
     try:
         return format_result(call_function(call, tools))
-    except Exception as e:  # the function is the user's, and may raise any error
+    except (Exception, SystemExit) as e:  # the function is the user's, and may raise any error
         return f"{type(e).__name__}: {e}"
 
 

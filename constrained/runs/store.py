@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from constrained.errors import RequestError
-from constrained.runs.record_schema import HINT, read_body, read_request
+from constrained.files.stored import has_tables, limited_queries, reading
+from constrained.runs.record_schema import read_body, read_request
 
 VERSION = 1  # of the tables
 RUNNING = "running"
@@ -155,11 +156,10 @@ class RunStore:
             RequestError: its tables are others.
         """
         (version,) = self._database.execute("PRAGMA user_version").fetchone()
-        (tables,) = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if version == 0 and tables:
-            raise self._refuse("it is the database of another program")
         if version not in (0, VERSION):
             raise self._refuse(f"its version is {version}, this program's {VERSION}")
+        if not has_tables(self._database, _TABLES if version else ""):
+            raise self._refuse("it is the database of another program")
         return version == VERSION
 
     @contextmanager
@@ -241,24 +241,25 @@ class RunStore:
         """Returns a run of the list.
 
         Raises:
-            RequestError: it is damaged.
+            DamagedError: it cannot be read.
         """
         statement = "SELECT id, created, parent, state, request FROM runs WHERE rowid = ?"
-        (row,) = self._select(statement, (listed.row,))
-        return _read_run(row)
+        ((id, created, parent, state, request),) = self._select(statement, (listed.row,))
+        with reading(f"the run {id!r}"):
+            if not isinstance(id, str) or not isinstance(state, str):
+                raise ValueError("it has no id or no state")
+            time.localtime(created)  # the calendar has such a time
+            return RecordedRun(id, created, parent, state, read_request(request, f"the run {id!r}"))
 
     def _select(self, statement: str, values: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
-        try:
+        with reading(repr(str(self._path))), limited_queries(self._database):
             return self._database.execute(statement, values).fetchall()
-        except sqlite3.Error as e:
-            message = f"{str(self._path)!r} cannot be read: {e}"
-            raise RequestError(message, where="/record", hint=HINT) from e
 
     def find(self, id: str) -> RecordedRun:
         """Finds a run by its id, or by a unique beginning of its id.
 
         Raises:
-            RequestError: no run fits, several do, or the run is damaged.
+            RequestError: no run fits, several do, or the run cannot be read.
         """
         listed = self.list_runs()
         found = [run for run in listed if run.id.startswith(id)]
@@ -271,17 +272,23 @@ class RunStore:
         raise RequestError(f"{many} of id {id!r}", where="/id", hint=hint)
 
     def read_events(self, id: str) -> list[RecordedEvent]:
-        """Returns the events of a run, in order."""
+        """Returns the events of a run, in order.
+
+        Raises:
+            DamagedError: one cannot be read.
+        """
         statement = (
             "SELECT number, at, kind, turn, call, body FROM events WHERE run = ? ORDER BY number"
         )
         events: list[RecordedEvent] = []
         for number, at, kind, turn, call, text in self._select(statement, (id,)):
-            if not _are_numbers(number, at, turn, 0 if call is None else call):
-                message = f"an event of the run {id} has an invalid number"
-                raise RequestError(message, where="/record", hint=HINT)
-            body = read_body(kind, text, f"event {number} of the run {id}")
-            events.append(RecordedEvent(number, at, EventKind(kind), turn, call, body))
+            what = f"event {number!r} of the run {id!r}"
+            with reading(what):
+                if not all(type(one) is int for one in (number, turn, call or 0)):
+                    raise ValueError("its numbers are no integers")
+                time.localtime(at)
+                body = read_body(kind, text, what)
+                events.append(RecordedEvent(number, at, EventKind(kind), turn, call, body))
         return events
 
     def fork(self, id: str, turns: int, request: Mapping[str, Any]) -> str:
@@ -305,19 +312,6 @@ class RunStore:
                 )
                 self._insert_event(new, copied)
         return new
-
-
-def _read_run(row: tuple[Any, ...]) -> RecordedRun:
-    id, created, parent, state, request = row
-    if not isinstance(id, str) or not isinstance(state, str) or not _are_numbers(created):
-        message = f"the run {id!r} has no id, no state or no time"
-        raise RequestError(message, where="/record", hint=HINT)
-    return RecordedRun(id, created, parent, state, read_request(request, f"the run {id}"))
-
-
-def _are_numbers(*values: Any) -> bool:
-    """Returns True for numbers; SQLite columns may hold values of any type."""
-    return all(isinstance(value, int | float) for value in values)
 
 
 def _write(value: Any) -> str:

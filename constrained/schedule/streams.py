@@ -3,7 +3,8 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -40,11 +41,13 @@ def check_demand(is_wanted: Wanted, deadline: Deadline | None, clock: Clock) -> 
 
 
 def resolve(future: Future[Any], action: Callable[[], None]) -> None:
-    """Calls an action that sets the result of a future; an error of it becomes the result."""
+    """Calls an action that sets the result of a future; an error of it becomes the result. The
+    result stays as it is if the future has one: its time was over."""
     try:
         action()
     except BaseException as error:
-        future.set_exception(error)
+        with suppress(InvalidStateError):
+            future.set_exception(error)
 
 
 def then(inner: Future[S], make: Callable[[S], T]) -> Future[T]:

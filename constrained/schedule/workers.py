@@ -2,13 +2,16 @@
 
 Compiling is mostly Python, so more threads do not make it faster. But they keep it fair: one thread
 takes only work that is known to be quick, and no client gets all the others. Work ends itself: it
-counts its steps (`grammars.steps`), and checks now and then whether anybody still waits for it.
+checks now and then whether anybody still waits for it (`grammars.steps`). Whoever waits for it is
+told that its time is over even while it does not check, as in a long call into a library.
 """
 
 import threading
+import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -19,6 +22,8 @@ from grammars.steps import stop_when
 
 T = TypeVar("T")
 THREADS = 2  # for unknown work
+LOOK_SECONDS = 0.2  # between two looks whether the time of work is over
+CLOSE_SECONDS = 0.5  # for work to end when its workers are closed
 
 
 def _go_on() -> None:
@@ -33,7 +38,7 @@ class Order:
         client: whose work it is; clients take turns.
         is_known: the work is quick, since its results are cached.
         check: raises an error to end the work, waiting or running. It is called often, in any
-            thread.
+            thread. The error is the result also of work that does not end then.
         is_bounded: the work is refused if too much is waiting.
     """
 
@@ -76,9 +81,6 @@ class _Queue:
                 return item
         return None
 
-    def list_items(self) -> list[_Item]:
-        return [item for items in self._waiting.values() for item in items]
-
     def remove(self, item: _Item) -> bool:
         """Removes an item; False if it is not in the queue."""
         items = self._waiting.get(item.order.client, deque[_Item]())
@@ -110,7 +112,8 @@ class Workers:
         self._known = _Queue()
         self._unknown = _Queue()
         self._running = Counter[Hashable]()  # unknown work, by client
-        self._unfinished = 0
+        self._unfinished = set[_Item]()
+        self._is_watched = False
 
     def submit(self, work: Callable[[], T], order: Order = DEFAULT_ORDER) -> Future[T]:
         """Queues work, and returns the future of its result.
@@ -123,11 +126,12 @@ class Workers:
         item = _Item(work, order)
         with self._lock:
             max_waiting = self._max_waiting if order.is_bounded else None
-            if max_waiting is not None and self._unfinished > max_waiting:
+            if max_waiting is not None and len(self._unfinished) > max_waiting:
                 message = f"{max_waiting} requests are waiting already"
                 raise BusyError(message, hint="Try again later")
-            self._unfinished += 1
+            self._unfinished.add(item)
             (self._known if order.is_known else self._unknown).add(item)
+            is_watched, self._is_watched = self._is_watched, True
         try:
             # The pool does not get this item: its thread takes the next one from the queues.
             self._pool.submit(self._run)
@@ -136,6 +140,9 @@ class Workers:
         except RuntimeError as e:
             self._withdraw(item)
             raise ModelError("the model is closed") from e
+        finally:
+            if not is_watched:
+                threading.Thread(target=self._watch, name="deadlines", daemon=True).start()
         item.result.add_done_callback(lambda done: self._withdraw(item))
         return item.result
 
@@ -163,8 +170,8 @@ class Workers:
 
         def fail_queued(done: Future[None]) -> None:
             error = None if done.cancelled() else done.exception()
-            if error is not None and not outer.done():  # `_drop_late` has ended it
-                outer.set_exception(error)
+            if error is not None:
+                _settle(outer.set_exception, error)
 
         outer.add_done_callback(cancel_queued)
         queued.add_done_callback(fail_queued)
@@ -175,7 +182,7 @@ class Workers:
         with self._lock:
             is_waiting = self._known.remove(item) or self._unknown.remove(item)
             if is_waiting:
-                self._unfinished -= 1
+                self._unfinished.discard(item)
             return is_waiting
 
     def _run(self) -> None:
@@ -205,47 +212,76 @@ class Workers:
             return item
 
     def _do(self, item: _Item) -> None:
-        def check() -> None:
-            item.order.check()
-            self._drop_late()
-
         try:
             if not item.result.set_running_or_notify_cancel():
                 self._leave(item)
                 return
             try:
-                with stop_when(check):
+                with stop_when(item.order.check):
                     item.order.check()
                     made = item.work()
             finally:  # before the result is set: the caller may submit more work then
                 self._leave(item)
         except BaseException as error:
-            item.result.set_exception(error)
+            _settle(item.result.set_exception, error)
         else:
-            item.result.set_result(made)
+            _settle(item.result.set_result, made)
 
     def _leave(self, item: _Item) -> None:
         with self._lock:
-            self._unfinished -= 1
+            self._unfinished.discard(item)
             if not item.order.is_known:
                 client = item.order.client
                 self._running[client] -= 1
                 if not self._running[client]:
                     del self._running[client]
 
-    def _drop_late(self) -> None:
-        """Ends waiting work whose check raises an error."""
+    def _watch(self) -> None:
+        """Ends late work until there is no work."""
+        is_over = False
+        while not is_over:
+            time.sleep(LOOK_SECONDS)
+            self._end_late()
+            with self._lock:
+                is_over = not self._unfinished
+                self._is_watched = not is_over
+
+    def _end_late(self) -> None:
+        """Ends work whose check raises an error, for those who wait for it. A thread that is busy
+        with it stays so until its next check."""
         with self._lock:
-            waiting = [*self._known.list_items(), *self._unknown.list_items()]
-        for item in waiting:
+            unfinished = [*self._unfinished]
+        for item in unfinished:
             try:
                 item.order.check()
             except Exception as error:
-                is_ours = self._withdraw(item)
-                if is_ours and item.result.set_running_or_notify_cancel():
-                    item.result.set_exception(error)
+                if self._withdraw(item):
+                    item.result.set_running_or_notify_cancel()
+                if item.result.running():
+                    _settle(item.result.set_exception, error)
 
-    def close(self) -> None:
-        """Waits for all work, and ends the threads. A second call does nothing."""
+    def close(self) -> bool:
+        """Takes no more work, ends work whose check raises an error, and waits at most
+        `CLOSE_SECONDS` for the rest. A second call does nothing.
+
+        Returns:
+            False if a thread is still busy.
+        """
+        for pool in (self._pool, self._reserved):
+            pool.shutdown(wait=False)
+        self._end_late()
+        last = time.monotonic() + CLOSE_SECONDS
+        while self._unfinished and time.monotonic() < last:
+            time.sleep(CLOSE_SECONDS / 100)
+        return not self._unfinished
+
+    def wait(self) -> None:
+        """Waits for the threads, after `close`."""
         self._pool.shutdown()
         self._reserved.shutdown()
+
+
+def _settle(settle: Callable[[T], None], result: T) -> None:
+    """Gives a future its result, unless whoever waits for it was told that its time is over."""
+    with suppress(InvalidStateError):
+        settle(result)

@@ -66,10 +66,17 @@ def print_json(value: Any) -> None:
         print(json.dumps(value), flush=True)
 
 
-def make_printable(text: str, out: TextIO) -> str:
+def make_printable(text: str, out: TextIO, *, is_data: bool = True) -> str:
     """Escapes characters that the encoding of a stream does not have. At a terminal, control
-    characters are escaped, too: a model could move the cursor or set the title with them."""
-    if out.isatty():
+    characters are escaped, too: a model could move the cursor or set the title with them.
+
+    Args:
+        text: the text.
+        out: the stream.
+        is_data: False: control characters are escaped everywhere, since a report that goes to a
+            pipe or a file is shown at a terminal later.
+    """
+    if out.isatty() or not is_data:
         text = "".join(map(_escape_control, text))
     encoding = out.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
@@ -94,7 +101,13 @@ def _escape(char: str) -> str:
 
 
 def print_text(text: str) -> None:
-    """Text on stdout; what the terminal cannot show is escaped."""
+    """A text for people on stdout, with escapes for control characters."""
+    print(make_printable(text, sys.stdout, is_data=False))
+
+
+def print_data(text: str) -> None:
+    """A text for programs on stdout, such as a path or a grammar; at a terminal like
+    `print_text`."""
     print(make_printable(text, sys.stdout))
 
 

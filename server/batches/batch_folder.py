@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.errors import RequestError
 from constrained.files.private_files import PRIVATE_FILE, make_private, open_private, replace_file
+from constrained.files.stored import skipping
 from server.batches.batch import BatchRequest, BatchStatus, RequestBatch
 from server.batches.batch_input import LineFault
 from server.batches.file_store import StoredFile
@@ -119,12 +120,12 @@ class BatchFolder:
         batches: list[RequestBatch] = []
         for path in sorted(self._path.iterdir()):
             if FILE_RECORD.fullmatch(path.name):
-                with _leaving_out(path):
+                with skipping(path):
                     file = self._read_file(path)
                     files[file.id] = file
         for path in sorted(self._path.iterdir()):
             if BATCH_RECORD.fullmatch(path.name):
-                with _leaving_out(path):
+                with skipping(path):
                     batches.append(_restore(_read_record(path, _BatchRecord), files))
         return FolderContent(
             files=sorted(files.values(), key=lambda file: file.created_at),
@@ -217,22 +218,9 @@ class BatchFolder:
             raise HttpError(503, message, "storage_failed") from error
 
 
-@contextmanager
-def _leaving_out(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError) as error:  # a ValidationError is a ValueError
-        reason = str(error).splitlines()[0]
-        LOG.warning("%s is damaged and skipped: %s", path, reason)
-
-
 def _read_record(path: Path, kind: type[M]) -> M:
     """Reads the metadata of a file or a batch. Lone surrogates become question marks, because no
-    reply could contain them.
-
-    Raises:
-        OSError, ValueError: it cannot be read.
-    """
+    reply could contain them."""
     with open_private(path, MAX_RECORD) as file:
         text = json.dumps(json.loads(file.read()), ensure_ascii=False)
     value: Any = json.loads(text.encode(errors="replace"))

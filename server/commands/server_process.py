@@ -41,6 +41,7 @@ from server.models.embedding_options import find_embedding_service
 from server.models.model_files import find_offers, load_model, name_first
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
+from server.server_end import end_process
 from server.settings import Settings
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
     def drain() -> None:
         app.state.batches.drain()
         # There are no requests while the server starts.
-        app.state.models.drain(settings.drain_seconds if server.started else 0)
+        seconds = settings.drain_seconds if server.started else 0
+        app.state.models.drain(seconds)
+        end_process(seconds)
 
     config = uvicorn.Config(
         app,
@@ -125,11 +128,12 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
 
 
 def end_by_signal() -> None:
-    """Makes the process end at SIGTERM, unless it was started with that signal ignored. Only the
-    main thread can."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if is_main and signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    """Makes the process end at SIGTERM and SIGINT, without waiting for threads that are still busy,
+    unless it was started with that signal ignored. Only the main thread can."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def tune_process(options: argparse.Namespace) -> ShortCollections:

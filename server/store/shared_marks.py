@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from constrained.files.stored import skipping
 from server.store.shared_store import BestEffortStore, SharedStore, StoreEntry
 
 CALLS, DATES = "call", "date"
@@ -15,7 +16,8 @@ class StoredIds:
 
     def find(self, id: str) -> str | None:
         found = self._store.read(CALLS, id).get("")
-        return None if found is None else found.decode()
+        with skipping(f"the call {id!r} of the shared store"):
+            return None if found is None else found.decode()
 
     def keep(self, id: str, written: str) -> None:
         self._store.write(StoreEntry(CALLS, id, written.encode(errors="replace")))
@@ -29,7 +31,8 @@ class StoredDates:
 
     def find(self, key: bytes) -> datetime | None:
         found = self._store.read(DATES, key.hex()).get("")
-        return None if found is None else datetime.fromisoformat(found.decode())
+        with skipping("a date of the shared store"):
+            return None if found is None else datetime.fromisoformat(found.decode())
 
     def keep(self, key: bytes, moment: datetime) -> None:
         self._store.write(StoreEntry(DATES, key.hex(), moment.isoformat().encode()))

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterator
 from typing import Any
 
+from constrained.files.stored import skipping
 from constrained.prompt.turn_cache import PackedTurn
 from server.store.shared_store import BestEffortStore, SharedStore, StoreEntry
 
@@ -28,7 +29,8 @@ class SharedTurns:
     def find(self, key: bytes) -> Iterator[PackedTurn]:
         """Yields the turns after a key, the oldest first."""
         for value in self._store.read(self._space, key.hex()).values():
-            yield _unpack(value)
+            with skipping("a turn of the shared store"):
+                yield _unpack(value)
 
     def keep(self, key: bytes, turn: PackedTurn) -> None:
         """Stores a turn after a key."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from constrained.files.stored import has_tables
 from grammars.byte_cache import MIB
 from server.store.shared_store import StoreEntry, explain_failure
 
@@ -58,6 +59,8 @@ class SqliteStore:
             self._base.execute("PRAGMA journal_mode = WAL")
             self._base.execute("PRAGMA synchronous = NORMAL")
             self._base.executescript(_TABLE)
+            if not has_tables(self._base, _TABLE):
+                raise sqlite3.DatabaseError("it is the database of another program")
 
     def read(self, space: str, key: str) -> dict[str, bytes]:
         with self._lock, self._failures():

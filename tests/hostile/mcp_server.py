@@ -1,6 +1,8 @@
 """An MCP server that means harm: its tool `flood` says very often that its tools have changed;
 `lists` tells how often it was asked for them since. Behind `lose` it does not answer the next list,
-and after `quarrel` it refuses each list, and says that its tools have changed."""
+and after `quarrel` it refuses each list, and says that its tools have changed. `parts` has a result
+of very many parts, and `ask` sends pings without reading the answers. The first argument is a list
+of more tools, as JSON."""
 
 import json
 import sys
@@ -8,7 +10,10 @@ from typing import Any
 
 FLOOD = 3_000  # notifications
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
-TOOLS = ["flood", "lists", "lose", "quarrel", "add"]
+TOOLS = ["flood", "lists", "lose", "quarrel", "add", "parts", "ask"]
+MORE = json.loads(sys.argv[1]) if len(sys.argv) > 1 else []
+PARTS = 300_000
+PINGS = 20_000
 lists = 0
 loses = quarrels = False
 
@@ -38,9 +43,8 @@ for line in sys.stdin:
                 send({"id": request["id"], "error": {"code": -32603, "message": "not now"}})
                 send(CHANGED)
                 continue
-            result = {
-                "tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]
-            }
+            tools = [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]
+            result = {"tools": tools + MORE if isinstance(MORE, list) else None}
         case "tools/call":
             name = request["params"]["name"]
             if name != "lists":
@@ -50,7 +54,10 @@ for line in sys.stdin:
                     TOOLS.append("added")
                 times = FLOOD if name == "flood" else 1
                 print(f"{json.dumps(CHANGED)}\n" * times, end="", flush=True)
-            result = {"content": [{"type": "text", "text": str(lists)}]}
+            part = {"type": "text", "text": str(lists)}
+            result = {"content": [part] * (PARTS if name == "parts" else 1)}
+            for number in range(PINGS if name == "ask" else 0):
+                send({"id": f"ping {number}", "method": "ping"})
         case _:
             send({"id": request["id"], "error": {"code": -32601, "message": "unknown"}})
             continue

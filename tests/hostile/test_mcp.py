@@ -1,16 +1,19 @@
 """MCP servers that send more than anybody has asked for."""
 
 import asyncio
+import json
 import logging
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 from mcp import types
 
+from constrained.mcp.command_transport import count_values
 from constrained.mcp.connection import (
     MAX_ENTRIES,
     ConnectionSettings,
@@ -26,8 +29,8 @@ WAIT = 20  # seconds, for what comes at once
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[McpConnection]:
-    server = ServerCommand(sys.executable, (str(SERVER),))
+async def connected(*arguments: str) -> AsyncIterator[McpConnection]:
+    server = ServerCommand(sys.executable, (str(SERVER), *arguments))
     connection = McpConnection(server, ConnectionSettings())
     await connection.open()
     try:
@@ -122,3 +125,50 @@ def test_a_list_that_is_too_long_is_refused(
 
     with pytest.raises(McpError, match=f"the list of tools has more than {fault}"):
         asyncio.run(list_pages(list_page, "tools"))
+
+
+BROKEN = ({"name": "bad", "inputSchema": "x"}, {"name": 5, "inputSchema": {}}, None, {"name": "x"})
+
+
+def test_a_broken_tool_does_not_take_the_others_away(caplog: pytest.LogCaptureFixture) -> None:
+    whole = {"name": "whole", "inputSchema": {"type": "object"}}
+
+    async def list_tools() -> list[str]:
+        async with connected(json.dumps([*BROKEN, whole])) as connection:
+            return [tool.name for tool in connection.tools]
+
+    assert asyncio.run(list_tools())[-2:] == ["ask", "whole"]
+    assert "4 of its tools cannot be used" in caplog.text
+    assert "/tools/7/inputSchema ('bad'): Input should be a valid dictionary" in caplog.text
+
+
+def test_a_server_without_a_usable_tool_says_why() -> None:
+    async def connect() -> None:
+        async with connected("null"):
+            pass
+
+    with pytest.raises(McpError, match="1 of its tools cannot be used, as /tools/0"):
+        asyncio.run(connect())
+
+
+def measure_memory() -> int:
+    """Memory that this process has in use, in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured in /proc")
+@pytest.mark.parametrize("tool", ["parts", "ask"])
+def test_what_a_server_sends_is_bounded(tool: str) -> None:
+    async def call() -> int:
+        async with connected() as connection:
+            before = measure_memory()
+            with suppress(McpError):
+                await connection.call(tool, {})
+            return measure_memory() - before
+
+    assert asyncio.run(call()) < 60_000_000
+
+
+def test_commas_in_a_text_are_no_values() -> None:
+    many = ", ".join(['\\"[{'] * 200_000)
+    assert count_values(json.dumps({"text": many, "more": [1, 2]}).encode()) == 4

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from constrained.files.stored import skipping
 from server.dialects.responses.store import Json, ResponseStore, StoredResponse
 from server.store.shared_store import SharedStore, StoreEntry
 
@@ -57,10 +58,11 @@ class SharedResponses(ResponseStore):
         found = self._store.read(RESPONSES, _OwnedId(owner, id).key).get("")
         if found is None:
             return None
-        value = json.loads(found)
-        return StoredResponse(
-            value["response"], tuple(value["context"]), owner=owner, size=value["size"]
-        )
+        with skipping(f"the response {id!r} of the shared store"):
+            value = json.loads(found)
+            return StoredResponse(
+                value["response"], tuple(value["context"]), owner=owner, size=value["size"]
+            )
 
     def delete(self, owner: str, id: str) -> bool:
         return self._store.delete(RESPONSES, _OwnedId(owner, id).key)
@@ -76,7 +78,11 @@ class SharedResponses(ResponseStore):
                 packed[id] = item[""]
                 size += len(packed[id])
                 self._check_read(size, count=len(packed))
-        return {id: json.loads(item) for id, item in packed.items()}
+        items = dict[str, Json]()
+        for id, item in packed.items():
+            with skipping(f"the item {id!r} of the shared store"):
+                items[id] = json.loads(item)
+        return items
 
     def _find_newest(self, owner: str, id: str, living: dict[str, bool]) -> str | None:
         """Returns the hash of the newest copy of an item whose response is still stored; None:

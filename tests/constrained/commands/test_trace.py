@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from constrained.terminal.exit_codes import ExitCode
 from tests.command_line import Run, write
 from tests.templates import PING
@@ -63,13 +65,14 @@ def test_a_trace_that_cannot_be_written(run: Run, tmp_path: Path):
     assert "--trace: Is a directory" in err
 
 
-def test_a_trace_that_is_damaged(run: Run, tmp_path: Path):
+def test_a_trace_that_is_damaged(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture):
     token = {"text": "a", "source": "drawn", "token": "a"}
     whole = {"version": 1, "format": "hermes", "start_state": "plain", "finish_reason": "stop"}
     for tokens, fault in ((5, "TypeError"), ([{}], "KeyError"), ([{**token, "text": 1}], "Type")):
         path = write(tmp_path / "damaged.jsonl", {**whole, "tokens": tokens})
         code, _, err = run("trace", "--text", path)
         assert code == ExitCode.USAGE
-        assert f"turn 1 cannot be shown: {fault}" in err
+        assert "no trace can be shown" in err
+        assert f"turn 1 cannot be read: {fault}" in caplog.text
     path = write(tmp_path / "damaged.jsonl", {**whole, "tokens": [token], "request": "r"})
     assert run("trace", "--text", path, "--request", "r1")[0] == ExitCode.USAGE

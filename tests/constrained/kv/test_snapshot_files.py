@@ -129,7 +129,7 @@ def test_what_is_damaged_after_it_was_found_is_removed(tmp_path: Path) -> None:
     kept = Snapshots(0, SnapshotFiles(tmp_path, "model", DISK))
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     assert kept.take(SNAPSHOT.outline) is None
-    assert kept.last_failure == "the snapshot is damaged"
+    assert "the snapshot is damaged" in (kept.last_failure or "")
     assert not path.exists()
     assert [*kept.outlines()] == []
     store(tmp_path, SNAPSHOT)

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import copy
 import json
+import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -325,6 +327,12 @@ def test_a_closed_model_says_so(path: Path):
     model.close()
     with pytest.raises(ModelError, match="closed"):
         model.call("Hi")
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_model_has_no_copy(duplicate: Any, path: Path):
+    with load(path, threads=1) as model, pytest.raises(ModelError, match="Share the object itself"):
+        duplicate(model)
 
 
 def test_a_model_without_a_template(tmp_path: Path):

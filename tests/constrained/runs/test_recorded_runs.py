@@ -19,6 +19,7 @@ from constrained.agent.journal import LATER, Verdict
 from constrained.agent.outcome import Outcome, Reason
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
+from constrained.files.stored import DamagedError, limited_queries, reading
 from constrained.model.model import Model
 from constrained.replay.check import check_rows
 from constrained.runs.export import export_rows, export_test
@@ -457,9 +458,12 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: An
 
 
 DAMAGES: tuple[tuple[str, str], ...] = (
-    ("UPDATE events SET body = '{' WHERE number = 2", "is not JSON"),
+    (
+        "UPDATE events SET body = '{' WHERE number = 2",
+        "Expecting property",
+    ),
     ("UPDATE events SET kind = 'other' WHERE number = 2", "unknown kind"),
-    ("UPDATE events SET turn = 'first'", "an invalid number"),
+    ("UPDATE events SET turn = 'first'", "no integers"),
     ("UPDATE events SET body = '{}' WHERE kind = 'reply'", "event 1 of the run .* cannot be read"),
     (
         "UPDATE events SET body = json_set(body, '$.reply.usage.completion_tokens', 'few')"
@@ -468,8 +472,8 @@ DAMAGES: tuple[tuple[str, str], ...] = (
     ),
     ("UPDATE runs SET request = '[]'", "the run .* cannot be read"),
     ("UPDATE runs SET request = json_remove(request, '$.template')", "template"),
-    ("UPDATE runs SET created = 'today'", "no time"),
-    ("DROP TABLE events", "no such table"),
+    ("UPDATE runs SET created = 'today'", "TypeError"),
+    ("DROP TABLE events", "another program"),
     ("UPDATE events SET kind = 'request', body = (SELECT request FROM runs)", "unknown kind"),
     (
         "UPDATE runs SET request = json_set(request, '$.options.sampling.temperature', 'hot')",
@@ -488,8 +492,11 @@ DAMAGES: tuple[tuple[str, str], ...] = (
         "UPDATE runs SET request = json_set(request, '$.options.excluded_calls', json('[1]'))",
         "/options/excluded_calls/0",
     ),
-    ("UPDATE runs SET request = json_set(request, '$.options.date', 'today')", "/options.*today"),
-    ("UPDATE runs SET request = CAST(x'7BFF7D' AS TEXT)", "is not JSON"),
+    ("UPDATE runs SET request = json_set(request, '$.options.date', 'today')", "today"),
+    (
+        "UPDATE runs SET request = CAST(x'7BFF7D' AS TEXT)",
+        "Expecting property",
+    ),
 )
 
 
@@ -516,7 +523,10 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("damage", ["request = '{'", "created = 'today'", "id = x'ff'"])
+@pytest.mark.parametrize(
+    "damage",
+    ["request = '{'", "created = 'today'", "created = 9e999", "id = x'ff'", "created = -9e18"],
+)
 def test_a_run_that_is_damaged_hides_no_other(tmp_path: Path, run: Run, damage: str) -> None:
     record = tmp_path / "runs.db"
     ids = [str(scripted("Done.").run("Go.", [PING], record=record).id) for _ in range(2)]
@@ -530,6 +540,39 @@ def test_a_run_that_is_damaged_hides_no_other(tmp_path: Path, run: Run, damage: 
     code, out, _ = run("runs", "list", str(record))
     assert code == 0
     assert "damaged" in out
+
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+REPLACED = (
+    "CREATE VIEW runs AS SELECT * FROM kept",
+    f"CREATE VIEW runs AS {ENDLESS} SELECT x AS id, 0 AS created, '', '', '' FROM n",
+    "CREATE TABLE runs (id, created, parent, state, request)",
+)
+
+
+@pytest.mark.parametrize("table", REPLACED)
+def test_a_view_or_another_table_in_place_of_ours_is_refused(
+    tmp_path: Path, run: Run, table: str
+) -> None:
+    record = tmp_path / "runs.db"
+    scripted("Done.").run("Go.", [PING], record=record)
+    with sqlite3.connect(record) as database:
+        database.execute("ALTER TABLE runs RENAME TO kept")
+        database.execute(table)
+    database.close()
+    for words in (["list"], ["show"]):
+        code, out, err = run("runs", *words, str(record))
+        assert (code, out) == (2, "")
+        assert "the database of another program" in err
+
+
+def test_a_query_that_has_no_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("constrained.files.stored.QUERY_SECONDS", 0.1)
+    database = sqlite3.connect(tmp_path / "runs.db")
+    endless = f"{ENDLESS} SELECT count(*) FROM n"
+    with pytest.raises(DamagedError, match="interrupted"), reading("it"), limited_queries(database):
+        database.execute(endless).fetchall()
+    database.close()
 
 
 def test_a_full_disk_is_named_and_leaves_the_run_as_it_was(tmp_path: Path) -> None:

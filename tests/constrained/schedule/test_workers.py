@@ -159,6 +159,22 @@ def test_clients_have_their_turns():
     assert "".join(done) == "abcaca"
 
 
+def test_who_waits_is_told_while_a_thread_is_busy(worker: Workers):
+    def check() -> None:
+        if is_late.is_set():
+            raise TimeoutError
+
+    is_late = threading.Event()
+    held = threading.Event()
+    busy = worker.submit(lambda: held.wait(60), Order(check=check))
+    is_late.set()
+    with pytest.raises(TimeoutError):
+        busy.result(30)
+    assert not worker.close()
+    held.set()
+    worker.wait()
+
+
 def test_work_ends_where_nobody_wants_it_any_more(worker: Workers):
     class EndedError(Exception):
         pass

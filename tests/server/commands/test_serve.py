@@ -188,19 +188,22 @@ def test_a_server_that_cannot_start_leaves_the_collector_as_it_was() -> None:
     assert (gc.get_threshold(), len(gc.callbacks)) == before
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("given", [signal.SIG_IGN, signal.default_int_handler])
-def test_a_signal_that_is_ignored_stays_so(given: Any) -> None:
-    before = signal.signal(signal.SIGTERM, given)
+def test_a_signal_that_is_ignored_stays_so(given: Any, number: signal.Signals) -> None:
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+    signal.signal(number, given)
     try:
         other = threading.Thread(target=end_by_signal)  # a failure would be a warning, an error
         other.start()
         other.join()
-        assert signal.getsignal(signal.SIGTERM) == given
+        assert signal.getsignal(number) == given
         end_by_signal()
         is_ignored = given == signal.SIG_IGN
-        assert signal.getsignal(signal.SIGTERM) == (given if is_ignored else signal.SIG_DFL)
+        assert signal.getsignal(number) == (given if is_ignored else signal.SIG_DFL)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def start(*arguments: str) -> "tuple[subprocess.Popen[str], str]":

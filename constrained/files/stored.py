@@ -1,0 +1,85 @@
+"""What was stored earlier, and may have been damaged since or written by somebody else.
+
+One rule for batches, files, runs, traces, shared stores and snapshots: whatever is in a record,
+reading it raises only `DamagedError`, which names the record. Lists skip it, with a line in the
+log.
+"""
+
+import logging
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from constrained.errors import RequestError
+from grammars.errors import Error
+
+LOG = logging.getLogger(__name__)
+HINT = "It is damaged, or was written by another program"
+STATISTICS = {("table", f"sqlite_stat{number}") for number in (1, 3, 4)}
+QUERY_SECONDS = 10.0
+QUERY_STEPS = 100_000  # of SQLite's machine, between two looks at the clock
+
+
+class DamagedError(RequestError):
+    """Something stored cannot be read."""
+
+
+@contextmanager
+def reading(what: object) -> Iterator[None]:
+    """Turns every error inside the `with` block into one that names the record.
+
+    Args:
+        what: names it.
+
+    Raises:
+        DamagedError: the record cannot be read.
+    """
+    try:
+        yield
+    except DamagedError:
+        raise  # it names a part of the record
+    except Exception as error:  # whoever has damaged it decides which one
+        reason, *_ = str(error).splitlines() or [""]
+        if not isinstance(error, Error | OSError | ValueError):
+            reason = f"{type(error).__name__}: {reason}"
+        message = f"{what} cannot be read: {reason}"
+        raise DamagedError(message, where="/record", hint=HINT) from error
+
+
+@contextmanager
+def skipping(what: object) -> Iterator[None]:
+    """Skips a record that cannot be read, with a line in the log that names it."""
+    try:
+        with reading(what):
+            yield
+    except DamagedError as error:
+        LOG.warning("%s (skipped)", error.message)
+
+
+def has_tables(database: sqlite3.Connection, script: str) -> bool:
+    """Returns whether a database has just the tables that a script creates: no view in the place of
+    a table, no trigger, nothing that computes for ever."""
+    with closing(sqlite3.connect(":memory:")) as wanted:
+        wanted.executescript(script)
+        return _list_tables(database) == _list_tables(wanted)
+
+
+def _list_tables(database: sqlite3.Connection) -> set[str]:
+    rows = database.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return {
+        " ".join(str(sql).split())
+        for kind, name, sql in rows
+        if (kind, name) not in STATISTICS  # of `ANALYZE`
+    }
+
+
+@contextmanager
+def limited_queries(database: sqlite3.Connection) -> Iterator[None]:
+    """Ends queries of the `with` block that take too long with `sqlite3.OperationalError`."""
+    last = time.monotonic() + QUERY_SECONDS
+    database.set_progress_handler(lambda: time.monotonic() > last, QUERY_STEPS)
+    try:
+        yield
+    finally:
+        database.set_progress_handler(None, 0)
