@@ -28,12 +28,12 @@ from grammars.byte_cache import MIB, bound_caches
 from server.app import make_app
 from server.garbage_collector import ShortCollections, collect_all
 from server.listening import (
+    ACCEPTED,
     DELIVERY_SECONDS,
     DrainingServer,
     find_max_connections,
     make_protocol,
     open_socket,
-    prepare_socket,
     write_address,
 )
 from server.mcp.forced_approval import ForcedApproval
@@ -107,6 +107,7 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
         port=options.port,
         log_level=options.log_level,
         log_config=None,  # its records go where ours go, see `set_up_log`
+        backlog=ACCEPTED,
         http=make_protocol(settings.idle_seconds, find_max_connections()),
         timeout_graceful_shutdown=ceil(settings.drain_seconds) + DELIVERY_SECONDS,
         ws="none",  # whatever packages are there
@@ -117,7 +118,7 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
     # uvicorn sends itself the signal once more when it has stopped. Whoever watches the process,
     # systemd for one, takes an end by this signal for a clean one, and no exit code.
     end_by_signal()
-    server.run([prepare_socket(listening, settings.idle_seconds)])
+    server.run([listening])
     if failures:
         print_error(str(failures[0]))
         return find_code(failures[0])
