@@ -1,6 +1,7 @@
 """The process of `constrained serve`: its models, its socket, and uvicorn until a signal comes."""
 
 import argparse
+import gc
 import logging
 import signal
 import sys
@@ -26,7 +27,6 @@ from constrained.terminal.exit_codes import ExitCode, find_code
 from constrained.terminal.output import print_error
 from grammars.byte_cache import MIB, bound_caches
 from server.app import make_app
-from server.garbage_collector import ShortCollections, collect_all
 from server.listening import (
     ACCEPTED,
     DELIVERY_SECONDS,
@@ -65,14 +65,7 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     Raises:
         Error: the server cannot start.
     """
-    collections = tune_process(options)
-    try:
-        return _serve(options, settings, collections)
-    finally:
-        collections.stop()
-
-
-def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCollections) -> int:
+    tune_process(options)
     failures = list[Exception]()
 
     def stop(error: Exception) -> None:
@@ -114,7 +107,6 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
         server_header=False,
     )
     server = DrainingServer(config, drain)
-    collections.keep_looking(lambda: not server.server_state.tasks)
     # uvicorn sends itself the signal once more when it has stopped. Whoever watches the process,
     # systemd for one, takes an end by this signal for a clean one, and no exit code.
     end_by_signal()
@@ -133,13 +125,8 @@ def end_by_signal() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def tune_process(options: argparse.Namespace) -> ShortCollections:
-    """Sets what holds for the whole process: memory, caches, threads, the garbage collector.
-
-    Returns:
-        The collector, which has started; with `keep_looking`, the process does not grow by circles
-        that were put aside.
-    """
+def tune_process(options: argparse.Namespace) -> None:
+    """Sets what holds for the whole process: memory, caches, threads."""
     bound_heap()
     keep_returning()
     if options.cache_memory is not None:
@@ -147,9 +134,6 @@ def tune_process(options: argparse.Namespace) -> ShortCollections:
     # A thread that compiles a large schema lets others run after this time, not after 5 ms: a
     # request passes from thread to thread dozens of times.
     sys.setswitchinterval(SWITCH_SECONDS)
-    collections = ShortCollections()
-    collections.start()
-    return collections
 
 
 def _read_bounds(options: argparse.Namespace) -> ModelBounds:
@@ -199,7 +183,8 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
 
     def load() -> Model:
         model = load_model(options)
-        collect_all()  # imported modules and loaded data stay, so they are frozen
+        gc.collect()
+        gc.freeze()  # modules and loaded data stay, so full collections need not look at them
         return model
 
     path = shared.find_model(options)
