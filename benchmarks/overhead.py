@@ -12,7 +12,6 @@ network and for the client itself.
 
 import argparse
 import asyncio
-import gc
 import json
 import re
 import statistics
@@ -106,10 +105,8 @@ def run_server(port: int, tokens: int, pause: float, out: Path) -> None:
 
     from server.app import make_app
     from server.commands.server_process import SWITCH_SECONDS
-    from server.garbage_collector import COLLECTED
 
     sys.setswitchinterval(SWITCH_SECONDS)  # as `constrained serve` does
-    gc.set_threshold(*COLLECTED)
     app = make_app(lambda: make_model(tokens, pause, out))
     uvicorn.run(app, port=port, log_level="error")
 

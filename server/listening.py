@@ -23,18 +23,22 @@ from server.settings import MIN_RATE
 if sys.platform != "win32":
     import resource
 
+ACCEPTED = 8
+"""Connections that are accepted at a time, before any of them can be refused: uvicorn's `backlog`.
+asyncio accepts as many even if there is no descriptor left, and logs an error for each."""
+QUEUE = 1_024
+"""Connections that the system keeps until they are accepted."""
 MAX_PORT = 2**16 - 1
-RESERVED = 64  # file descriptors that stay free for files, the model and the log
 MAX_DESCRIPTORS = 8_192
-QUIET_SECONDS = 10  # between two equal lines in the log
+QUIET_SECONDS = 60  # between two equal lines in the log
 DELIVERY_SECONDS = 1  # for the last replies, after the time of running requests
 ONE_STOP = 0.2
 """Seconds in which signals to stop count once: `timeout` signals a process and its whole group, and
 terminals signal a program and what has started it, which passes the signal on."""
 MAX_HEAD_BYTES = 64 * 1024  # bytes
-SLICE = 2_048  # bytes that are read at a time of a chunked body
-FREE_CHUNKS = 4_096  # a body may have so many chunks of any size
-MIN_CHUNK = 64  # the mean bytes per chunk that a body with more chunks must have
+SLICE = 16 * 1024  # bytes that h11 gets at a time
+FREE_CHUNKS = 1_024  # a body may have so many chunks of any size
+MIN_CHUNK = 1_024  # the mean bytes per chunk that a body with more chunks must have
 LOG = logging.getLogger("constrained.server")
 
 
@@ -47,7 +51,9 @@ def open_socket(host: str, port: int) -> socket.socket:
     if not 0 <= port <= MAX_PORT:
         raise RequestError(f"--port is {port}, must be from 0 to {MAX_PORT:,}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = socket.socket(family)
+    # asyncio sends small writes at once only if the protocol is named. Otherwise the second of two
+    # waits until the client confirms the first one: 40 ms.
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         opened.bind((host, port))
@@ -73,22 +79,9 @@ def write_address(host: str, port: int) -> str:
     return f"{host}:{port}"
 
 
-def prepare_socket(listening: socket.socket, idle_seconds: float) -> socket.socket:
-    """Sets options of a socket, and returns it: its connections send data at once, and end if the
-    client reads nothing for this time. Otherwise unread data would keep a connection open for
-    ever."""
-    # asyncio sets this only on sockets that it has created itself. Without it, the second of two
-    # small writes waits until the client confirms the first one: 40 ms.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if sys.platform == "linux":
-        milliseconds = int(idle_seconds * 1000)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-    return listening
-
-
 def find_max_connections() -> int:
-    """Raises the limit of file descriptors as far as the system allows. Returns the number of
-    connections that leave enough descriptors free."""
+    """Raises the limit of file descriptors as far as the system allows. Returns half of it as the
+    number of connections: the others are for files, models, and connections that are refused."""
     limit = MAX_DESCRIPTORS
     if sys.platform == "win32":
         return limit
@@ -97,7 +90,7 @@ def find_max_connections() -> int:
         limit = min(hard, limit)
     if soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-    return max(1, limit - RESERVED)
+    return max(1, limit // 2)
 
 
 _Base: Any = H11Protocol
@@ -110,67 +103,52 @@ class ImpatientProtocol(_Base):
     Attributes:
         idle_seconds: a connection is closed if the headers of a request are incomplete after this
             time, or if its client reads the rest of a reply too slowly (`MIN_RATE`).
-        max_connections: further connections are closed at once. Without free descriptors, the event
-            loop could not even accept a connection to refuse it, and would try again endlessly.
+        max_connections: if there are more, the one that has waited longest for a request is closed.
+            Without free descriptors, the event loop could not even accept a connection to refuse
+            it.
+        waiting: the connections that wait for a request, in the order in which they began.
     """
 
     idle_seconds: ClassVar[float]
     max_connections: ClassVar[int]
-    _refused_at: ClassVar[float] = -float(QUIET_SECONDS)  # time of the last such line
+    waiting: ClassVar[dict["ImpatientProtocol", None]]
+    _warned_at: ClassVar[float] = -float(QUIET_SECONDS)
     _expiry: asyncio.TimerHandle | None = None
     _look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self.conn = _CheckedConnection(h11.SERVER, MAX_HEAD_BYTES)
-        self._unread = bytearray()
-        if len(self.connections) > self.max_connections:
-            self._refuse(transport)
-            return
         self._expect_head()
+        if len(self.connections) > self.max_connections:
+            self._make_room()
 
-    def _refuse(self, transport: asyncio.Transport) -> None:
+    def _make_room(self) -> None:
         served = type(self)
-        if self.loop.time() - served._refused_at > QUIET_SECONDS:
-            served._refused_at = self.loop.time()
-            LOG.warning("%d connections are open, no more are accepted", self.max_connections)
-        transport.abort()
+        if self.loop.time() - served._warned_at > QUIET_SECONDS:
+            served._warned_at = self.loop.time()
+            message = "%d connections are open: each new one closes the one that was idle longest"
+            LOG.warning(message, self.max_connections)
+        oldest = next(iter(self.waiting))  # this one, if all others have requests
+        oldest._stop_expecting()
+        oldest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        is_reading = bool(self._unread)
-        self._unread += data
-        if not is_reading:
-            self._read_slice()
-
-    def _read_slice(self) -> None:
-        """Reads what has arrived. Of a chunked body, it reads a little at a time and lets other
-        connections work in between, because every seventh byte may begin a new chunk."""
-        if self.transport.is_closing():
-            self._unread.clear()
-            return
-        if not self._knows_length:
-            self._read(SLICE)
-        if self._knows_length and self._unread:
-            self._read(len(self._unread))
-        if self._unread:
-            self.transport.pause_reading()
-            self.loop.call_soon(self._read_slice)
-        elif not self.flow.read_paused:
-            self.transport.resume_reading()
-
-    def _read(self, size: int) -> None:
-        data = bytes(self._unread[:size])
-        del self._unread[:size]
-        super().data_received(data)
+        # h11 limits only what is incomplete, so it must not get a long head at once.
+        for begin in range(0, len(data), SLICE):
+            if not self.transport.is_closing():
+                super().data_received(data[begin : begin + SLICE])
         if self._has_request:
             self._stop_expecting()
-        elif self._expiry is None:  # the next request of a kept-alive connection
+        elif self._expiry is None:
             self._expect_head()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self._look is None:  # otherwise a client could delay it with further requests
             self._watch_rest()
+        if self._expiry is None and self._look is None and not self._has_request:
+            self._expect_head()
 
     def _watch_rest(self) -> None:
         """Begins to check that the client reads the rest of a reply, which is in the buffer until
@@ -199,23 +177,21 @@ class ImpatientProtocol(_Base):
         super().connection_lost(exc)
 
     @property
-    def _knows_length(self) -> bool:
-        return self._has_request and self.conn.has_length
-
-    @property
     def _has_request(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
     def _expect_head(self) -> None:
+        self.waiting[self] = None
         self._expiry = self.loop.call_later(self.idle_seconds, self._expire)
 
     def _stop_expecting(self) -> None:
+        self.waiting.pop(self, None)
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
 
     def _expire(self) -> None:
-        self._expiry = None
+        self._stop_expecting()
         if not self._has_request:
             self.transport.close()
 
@@ -227,7 +203,7 @@ def make_protocol(idle_seconds: float, max_connections: int) -> type[asyncio.Pro
         idle_seconds: see `ImpatientProtocol`.
         max_connections: see `ImpatientProtocol`.
     """
-    limits = {"idle_seconds": idle_seconds, "max_connections": max_connections}
+    limits = {"idle_seconds": idle_seconds, "max_connections": max_connections, "waiting": {}}
     return type("LimitedProtocol", (ImpatientProtocol,), limits)
 
 
@@ -238,13 +214,11 @@ class _CheckedConnection(h11.Connection):
     (request smuggling).
 
     Attributes:
-        has_length: the current request has stated the length of its body.
         written: the bytes of replies so far.
     """
 
     def __init__(self, role: type[h11.SERVER], max_head_bytes: int):
         super().__init__(role, max_head_bytes)
-        self.has_length = False
         self.written = 0
         self._chunks = self._bytes = 0
 
@@ -259,12 +233,11 @@ class _CheckedConnection(h11.Connection):
             names = {name for name, _ in event.headers}
             if names >= {b"transfer-encoding", b"content-length"}:
                 raise h11.RemoteProtocolError("the length of the body is said in two ways")
-            self.has_length = b"transfer-encoding" not in names
             self._chunks = self._bytes = 0
         elif isinstance(event, h11.Data):
             self._chunks += event.chunk_start
             self._bytes += len(event.data)
-            if self._chunks > FREE_CHUNKS and self._bytes < self._chunks * MIN_CHUNK:
+            if self._chunks > FREE_CHUNKS and self._bytes < (self._chunks - 1) * MIN_CHUNK:
                 raise h11.RemoteProtocolError(f"{self._chunks} chunks have {self._bytes} bytes")
         return event
 
@@ -282,6 +255,12 @@ class DrainingServer(uvicorn.Server):
         super().__init__(config)
         self._drain = drain
         self._stopped_at = 0.0  # seconds of the monotonic clock
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Called by uvicorn to start listening."""
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(QUEUE)  # asyncio has told the system the other number
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Called by uvicorn at a signal to stop."""

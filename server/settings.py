@@ -50,10 +50,11 @@ class Settings:
     api_keys: tuple[str, ...] = ()
     """Requests need one of these keys; none: anyone may send requests."""
     reasoning_field: ReasoningField = ReasoningField.REASONING_CONTENT
-    max_body: int = 32 * MIB
-    """Bytes of a request body."""
-    max_values: int = 250_000
-    """JSON values in a request, at all depths: each takes a hundred bytes of memory."""
+    max_body: int = 4 * MIB
+    """Bytes of a request body; enough for a prompt of a million tokens. While it is parsed, nothing
+    else runs."""
+    max_values: int = 200_000
+    """JSON values and names in a request, at all depths: each takes a hundred bytes of memory."""
     max_messages: int = 10_000
     """Messages of a conversation; for Responses: items."""
     max_parts: int = 20_000

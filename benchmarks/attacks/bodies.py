@@ -9,6 +9,8 @@ from typing import Any
 from benchmarks.attacks.attack import REFUSED, Attack, Body
 
 MIB = 1 << 20
+HASHED = 2**61 - 1
+"""Python hashes an integer modulo this number."""
 HELLO = [{"role": "user", "content": "hello"}]
 
 
@@ -73,7 +75,7 @@ def nest(text: str, depth: int) -> Any:
 
 def _list_wrong_lists() -> Iterator[Attack]:
     for name, dialect in DIALECTS.items():
-        for mib in (1, 4, 31):
+        for mib in (1, 3):
             # Where a list of numbers is right, texts among them are not.
             item = "a" if dialect.messages in ("tokens", "prompt") else 1
             items = partial(repeat, item, mib * MIB)
@@ -82,7 +84,7 @@ def _list_wrong_lists() -> Iterator[Attack]:
                 partial(_fill_later, dialect, dialect.messages, items),
                 path=dialect.path,
                 statuses=REFUSED,
-                is_variant=mib == 31 or dialect is not CHAT,
+                is_variant=dialect is not CHAT,
             )
             if not dialect.has_tools:
                 continue
@@ -100,14 +102,14 @@ def _fill_later(dialect: _Dialect, field: str, make: Any) -> Body:
 
 
 def _list_long_lists() -> Iterator[Attack]:
-    yield Attack("31 MB of content parts", partial(send_parts, 31 * MIB), statuses=REFUSED)
+    yield Attack("3 MB of content parts", partial(send_parts, 3 * MIB), statuses=REFUSED)
     hello = HELLO[0]
-    yield Attack("300,000 messages", partial(send_messages, 300_000, hello), statuses=REFUSED)
+    yield Attack("60,000 messages", partial(send_messages, 60_000, hello), statuses=REFUSED)
     yield Attack("9,000 messages", partial(send_messages, 9_000, hello))
     called = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    turn = {"role": "assistant", "content": "", "tool_calls": [called] * 100_000}
+    turn = {"role": "assistant", "content": "", "tool_calls": [called] * 30_000}
     calls = partial(send_messages, 1, turn)
-    yield Attack("100,000 calls in a message", calls, statuses=REFUSED)
+    yield Attack("30,000 calls in a message", calls, statuses=REFUSED)
     for name, arguments in (
         ("nested 100,000 deep", "[" * 100_000),
         ("with a number of 100,000 digits", '{"a": ' + "9" * 100_000 + "}"),
@@ -115,9 +117,9 @@ def _list_long_lists() -> Iterator[Attack]:
         function = {"name": "f", "arguments": arguments}
         nested = {"role": "assistant", "tool_calls": [{**called, "function": function}]}
         yield Attack(f"arguments {name}", partial(send_messages, 1, nested), statuses=(200, 400))
-    numbers = partial(repeat, 1, 9 * MIB)
+    numbers = partial(repeat, 1, 3 * MIB)
     yield Attack(
-        "kwargs with a list of 9 MB",
+        "kwargs with a list of 3 MB",
         lambda: fill(CHAT, "chat_template_kwargs", {"x": numbers()}),
         statuses=REFUSED,
     )
@@ -126,24 +128,33 @@ def _list_long_lists() -> Iterator[Attack]:
         lambda: fill(CHAT, "chat_template_kwargs", {"x": [{"a": [1]}] * 90_000}),
         statuses=REFUSED,
     )
-    # Each is a little longer than what is read by one call.
     nested = partial(nest, "A" * 131_500, 500)
     yield Attack(
         "lists that are nested 500 deep in front of long texts, 4 MB",
-        lambda: fill(CHAT, "metadata", {"x": [nested()] * 30}),
+        lambda: fill(CHAT, "metadata", {"x": [nested()] * 28}),
         statuses=(200, 400),
     )
-    text = partial(_repeat_text, "word ", 31 * MIB)
+    for name, unit, count in (("words", "word ", 3 * MIB // 5), ("escapes", "\n", 2_000_000)):
+        content = partial(str.__mul__, unit, count)
+        yield Attack(
+            f"a text of {name}, as long as a body may be",
+            lambda content=content: send_messages(1, {"role": "user", "content": content()}),
+        )
     yield Attack(
-        "a text of 31 MB",
-        lambda: send_messages(1, {"role": "user", "content": text()}),
-        is_variant=True,
+        "a body that is too long",
+        lambda: send_messages(1, {"role": "user", "content": "word " * MIB}),
+        statuses=(413,),
     )
-    escapes = partial(_repeat_text, "\n", 15 * MIB)
-    yield Attack(
-        "a text of escapes of 30 MB",
-        lambda: send_messages(1, {"role": "user", "content": escapes()}),
-    )
+    # What one call of json takes longest for.
+    for name, value, count in (
+        ("numbers of 4,300 digits", 10**4299, 900),
+        ("small fractions", 2.2250738585072011e-308, 160_000),
+        ("objects of a name", {"a": 0}, 60_000),
+    ):
+        yield Attack(
+            f"4 MB of {name}",
+            partial(_fill_later, CHAT, "x", partial(list.__mul__, [value], count)),
+        )
     yield Attack(
         "100,000 stop texts",
         lambda: fill(CHAT, "stop", [f"{i}" for i in range(100_000)]),
@@ -155,13 +166,18 @@ def _list_long_lists() -> Iterator[Attack]:
         statuses=REFUSED,
     )
     yield Attack(
-        "a bias for a text of 5 MB",
-        lambda: fill(CHAT, "logit_bias", {"word " * MIB: 1}),
+        "a bias for a text of 2 MB",
+        lambda: fill(CHAT, "logit_bias", {"word " * (MIB // 2): 1}),
         statuses=REFUSED,
     )
     yield Attack(
         "biases for 80,000 words",
         lambda: fill(CHAT, "logit_bias", [[f"word{i}", 1] for i in range(80_000)]),
+        statuses=REFUSED,
+    )
+    yield Attack(
+        "biases for 80,000 ids that have one hash",
+        lambda: fill(CHAT, "logit_bias", [[number * HASHED + 9, 1] for number in range(80_000)]),
         statuses=REFUSED,
     )
     yield Attack(
@@ -171,13 +187,9 @@ def _list_long_lists() -> Iterator[Attack]:
     )
     yield Attack(
         "objects in a list, 4 MB",
-        lambda: fill(CHAT, "metadata", {"x": [{}] * MIB}),
+        lambda: fill(CHAT, "metadata", {"x": [{}] * 1_000_000}),
         statuses=REFUSED,
     )
-
-
-def _repeat_text(text: str, size: int) -> str:
-    return text * (size // len(text))
 
 
 BODIES = (*_list_wrong_lists(), *_list_long_lists())

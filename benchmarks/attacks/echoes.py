@@ -13,7 +13,7 @@ FACE = "\N{GRINNING FACE}"
 Json = dict[str, Any]
 
 
-def write_long(size: int = 30 * MIB) -> str:
+def write_long(size: int = 3 * MIB) -> str:
     """A text of so many bytes as JSON in ASCII."""
     return FACE * (size // 12)
 
@@ -36,37 +36,37 @@ def _defer_tools(count: int) -> list[Json]:
 
 def _list_errors() -> Iterator[Attack]:
     refuse = partial(Attack, statuses=REFUSED)
-    yield refuse("a part of a type of 30 MB", lambda: _chat(messages=[_say([{"type": _long()}])]))
-    yield refuse("a role of 30 MB", lambda: _chat(messages=[{"role": _long(), "content": "a"}]))
+    yield refuse("a part of a type of 3 MB", lambda: _chat(messages=[_say([{"type": _long()}])]))
+    yield refuse("a role of 3 MB", lambda: _chat(messages=[{"role": _long(), "content": "a"}]))
     named = {"type": "function", "function": {}}
     yield refuse(
-        "a choice of a tool of 30 MB",
+        "a choice of a tool of 3 MB",
         lambda: _chat(tool_choice={**named, "function": {"name": _long()}}),
     )
-    yield refuse("a tool named by 30 MB", lambda: _chat(tools=[_name_tool(_long())]))
+    yield refuse("a tool named by 3 MB", lambda: _chat(tools=[_name_tool(_long())]))
     yield refuse(
-        "a format of 30 MB", lambda: {"messages": HELLO, "format": _long()}, path="/api/chat"
+        "a format of 3 MB", lambda: {"messages": HELLO, "format": _long()}, path="/api/chat"
     )
     yield refuse(
-        "a reference to a tool of 30 MB",
+        "a reference to a tool of 3 MB",
         lambda: {"messages": _refer(_long()), "max_tokens": 4},
         path=MESSAGES,
     )
     yield refuse(
-        "an earlier response of 30 MB",
+        "an earlier response of 3 MB",
         lambda: _respond(previous_response_id=_long()),
         path=RESPONSES,
     )
-    yield refuse("an item of 30 MB", lambda: _respond(input=[{"type": _long()}]), path=RESPONSES)
+    yield refuse("an item of 3 MB", lambda: _respond(input=[{"type": _long()}]), path=RESPONSES)
     batch = {"endpoint": CHAT, "completion_window": "24h"}
     yield Attack(
-        "a batch of a file of 30 MB",
+        "a batch of a file of 3 MB",
         lambda: {**batch, "input_file_id": _long()},
         path="/v1/batches",
         statuses=(400,),
     )
     yield refuse(
-        "a batch at an endpoint of 30 MB",
+        "a batch at an endpoint of 3 MB",
         lambda: {**batch, "input_file_id": "x", "endpoint": _long()},
         path="/v1/batches",
     )
@@ -74,17 +74,17 @@ def _list_errors() -> Iterator[Attack]:
 
 def _list_notes() -> Iterator[Attack]:
     yield Attack(
-        "200 unknown fields of 150 kB",
-        lambda: _chat(**{f"x{number}{write_long(150_000)}": 1 for number in range(190)}),
+        "200 unknown fields of 20 kB",
+        lambda: _chat(**{f"x{number}{write_long(20_000)}": 1 for number in range(190)}),
     )
-    yield Attack("a tool of a kind of 30 MB", lambda: _chat(tools=[{"type": _long(), "name": "x"}]))
-    yield Attack("a model named by 30 MB", lambda: _chat(model=_long()), statuses=(400,))
-    yield Attack("a salt of 30 MB", lambda: _chat(cache_salt=_long()))
+    yield Attack("a tool of a kind of 3 MB", lambda: _chat(tools=[{"type": _long(), "name": "x"}]))
+    yield Attack("a model named by 3 MB", lambda: _chat(model=_long()), statuses=(400,))
+    yield Attack("a salt of 3 MB", lambda: _chat(cache_salt=_long()))
     for name in ("metadata", "user"):
         value = {"a": "b"} if name == "metadata" else "a"
         for is_streamed in (False, True):
             yield Attack(
-                f"{name} of 30 MB{' in a stream' * is_streamed}",
+                f"{name} of 3 MB{' in a stream' * is_streamed}",
                 partial(_echo, name, value, is_streamed),
                 path=RESPONSES,
             )
@@ -94,16 +94,16 @@ def _list_notes() -> Iterator[Attack]:
         path=RESPONSES,
     )
     yield Attack(
-        "300 deferred tools of 100 kB",
-        lambda: _respond(tools=_defer_tools(300), stream=True),
+        "30 deferred tools of 100 kB",
+        lambda: _respond(tools=_defer_tools(30), stream=True),
         path=RESPONSES,
     )
 
 
 def _list_long_replies() -> Iterator[Attack]:
-    words = "word " * (3 * MIB)
+    words = "word " * (3 * MIB // 5)
     yield Attack(
-        "a template around 15 MB",
+        "a template around 3 MB",
         lambda: {"messages": [_say(words)]},
         path="/apply-template",
     )
@@ -152,7 +152,7 @@ def _refer(name: str) -> list[Json]:
 
 
 # Each takes a part of a second; one of each kind is enough for the tests.
-TRIED = ("a role of 30 MB", "metadata of 30 MB in a stream", "200 unknown fields of 150 kB")
+TRIED = ("a role of 3 MB", "metadata of 3 MB in a stream", "200 unknown fields of 20 kB")
 
 
 def _list_all() -> Iterator[Attack]:

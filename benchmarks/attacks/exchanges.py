@@ -97,7 +97,7 @@ def send_wrong_urls(client: httpx.Client) -> Iterator[int]:
 def send_long_metadata(client: httpx.Client) -> Iterator[int]:
     """Batches that have long values to bring back."""
     for _ in range(10):
-        yield from carry_out(client, write_line(1), metadata={"a": write_long(16 * MIB)})
+        yield from carry_out(client, write_line(1), metadata={"a": write_long(3 * MIB)})
 
 
 def send_odd_metadata(client: httpx.Client) -> Iterator[int]:

@@ -273,6 +273,14 @@ def _list_minima() -> Iterator[Attack]:
     yield from _both("maxLength 1e9", _one({"type": "string", "maxLength": 10**9}))
     pattern = {"type": "string", "pattern": "^([a-z]{1,9}-){100000}$"}
     yield from _both("pattern of 1e5 words", _one(pattern))
+    hashed = [number * (2**61 - 1) + 9 for number in range(30_000)]
+    yield Attack(
+        "not of 30,000 numbers of one hash", partial(ask_for_json, _one({"not": {"enum": hashed}}))
+    )
+    yield Attack(
+        "const of 30,000 numbers",
+        partial(ask_for_json, _one({"const": hashed, "uniqueItems": True})),
+    )
     deep = {"type": "string", "pattern": "^((((a{1,100}){1,100}){1,100}){1,100}){1,100}$"}
     yield from _both("counts inside counts", _one(deep))
 

@@ -40,7 +40,7 @@ from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary
 from grammars.byte_cache import CacheSize
 from grammars.ir.completion import Completer
 from grammars.ir.grammar import Grammar
-from grammars.long_json import pack_key
+from grammars.packed_json import hash_json
 from grammars.steps import StepsError, limit_steps
 from grammars.turn import (
     Answer,
@@ -80,8 +80,7 @@ def _name_grammar(job: Job) -> bytes | None:
             answer = "grammar", lark
     options = (str(job.think), str(job.key_order), job.parallel, job.require_nonempty)
     tools = (job.tools, job.hidden_tools)
-    packed = pack_key([tools, job.tool_choice, answer, options, job.grammar_scope])
-    return None if packed is None else hashlib.blake2b(packed, digest_size=16).digest()
+    return hash_json([tools, job.tool_choice, answer, options, job.grammar_scope])
 
 
 class Compiler:

@@ -4,6 +4,7 @@ import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
@@ -162,7 +163,8 @@ def _read_biases(given: Any) -> Biases:
         if not (_is_within(bias, -MAX_BIAS, MAX_BIAS) or bias == -math.inf):
             message = f"the bias is {bias!r}, must be from {-MAX_BIAS:g} to {MAX_BIAS:g}, or -inf"
             raise RequestError(message, where=f"/logit_bias/{token}")
-    biases = {int(token): float(bias) for token, bias in pairs}
-    if len(biases) < len(pairs):
+    # Sorted, not in a dict: a client could choose integers that all have the same hash.
+    biases = sorted((int(token), float(bias)) for token, bias in pairs)
+    if any(token == following for (token, _), (following, _) in pairwise(biases)):
         raise RequestError("a token has two biases", where="/logit_bias", hint="Give one of them")
-    return tuple(sorted(biases.items()))
+    return tuple(biases)

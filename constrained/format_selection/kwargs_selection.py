@@ -18,7 +18,7 @@ from constrained.template.rendering import DETECTION_SECONDS, limit_renderings
 from grammars.infer.detect import Origin
 from grammars.infer.reasoning import find_opener, find_state
 from grammars.infer.text import find_tags, match_opener
-from grammars.long_json import pack_key
+from grammars.packed_json import hash_json
 from grammars.wire.format import Format, Reasoning
 
 MAX_KEPT = 64
@@ -102,7 +102,7 @@ class FormatByKwargs:
         """Returns a key for the values that the template reads; None: it reads none, or they are no
         JSON, which rendering refuses."""
         read = self._list_read(kwargs) if kwargs and isinstance(kwargs, Mapping) else {}
-        return pack_key(read) if read else None
+        return hash_json(read) if read else None
 
     def _infer(self, kwargs: Mapping[str, Any]) -> SelectedFormat | RequestError:
         bound = self._template.with_kwargs(kwargs)

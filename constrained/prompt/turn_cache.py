@@ -27,7 +27,7 @@ from constrained.messages import (
     read_reasoning,
 )
 from grammars.byte_cache import CacheLimit, CacheSize, measure_bytes
-from grammars.long_json import pack_key
+from grammars.packed_json import hash_json
 from grammars.wire.format import CallId, CallIndex, Format, JsonCall
 
 MAX_TOKENS = 4_000_000  # 16 MB
@@ -39,12 +39,13 @@ VISIBLE = {"role", "content", "tool_calls", *REASONING_NAMES}
 
 def digest(*parts: object) -> bytes:
     """Hashes JSON data. The order of keys counts, since the prompt depends on it."""
-    data = pack_key(parts)
-    if data is None:
-        try:
-            data = json.dumps(parts, ensure_ascii=False, default=_show).encode(errors="replace")
-        except (TypeError, ValueError, RecursionError):  # not JSON; rendering it raises the error
-            return os.urandom(16)
+    key = hash_json(parts)
+    if key is not None:
+        return key
+    try:
+        data = json.dumps(parts, ensure_ascii=False, default=_show).encode(errors="replace")
+    except (TypeError, ValueError, RecursionError):  # not JSON; rendering it raises the error
+        return os.urandom(16)
     return hashlib.blake2b(data, digest_size=16).digest()
 
 

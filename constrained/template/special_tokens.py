@@ -15,6 +15,7 @@ a call. So in calls and their results, the tags that a template removes or split
 """
 
 import itertools
+import json
 import marshal
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,7 +31,7 @@ from constrained.messages import normalise
 from constrained.template.chat_template import ChatTemplate, check_kwargs
 from grammars.byte_cache import MIB, keep_results
 from grammars.infer.text import find_tags
-from grammars.long_json import measure_json, pack_json, write_pieces
+from grammars.packed_json import pack_json
 
 # Templates compare these fields rather than write them. They are not cut; a marker is refused.
 _VERBATIM = {
@@ -46,7 +47,6 @@ Path = tuple[str | int, ...]
 CODES = range(0xE000, 0xF900)  # of the private-use characters
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
 _ESCAPED = re.compile(r"\\[uU]([eE][0-9a-fA-F]{3}|[fF][0-8][0-9a-fA-F]{2})")
-_MAX_ESCAPE_LENGTH = 6  # characters of an escape
 SEARCHES = 4 * MIB  # results of searches in tools and messages
 LARGEST = 500_000  # bytes of each
 _EMPTY = nodes.Const("")
@@ -163,9 +163,7 @@ def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
         return compute(marshal.loads(packed), *args, **kwargs)
 
     def find(data: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        packed = None
-        if measure_json(data, LARGEST) <= LARGEST:
-            packed = pack_json(data)
+        packed = pack_json(data)
         if packed is None or len(packed) > LARGEST:
             return compute(data, *args, **kwargs)
         return compute_packed(packed, *args, **kwargs)
@@ -176,16 +174,11 @@ def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
 @_remember
 def _find_used(data: Any) -> frozenset[int]:
     """Returns the codes of the private-use characters in the data."""
-    codes: set[int] = set()
-    before = ""
-    for written in write_pieces(data):
-        piece = before + written
-        before = piece[-_MAX_ESCAPE_LENGTH:]
-        if not piece.isascii():
-            codes.update(map(ord, _PRIVATE.findall(piece)))
-        for escaped in _ESCAPED.findall(piece):
-            codes.add(int(escaped, 16))
-    return frozenset(codes)
+    text = json.dumps(data, ensure_ascii=False, default=str)
+    found = {int(escaped, 16) for escaped in _ESCAPED.findall(text)}
+    if not text.isascii():
+        found.update(map(ord, _PRIVATE.findall(text)))
+    return frozenset(found)
 
 
 @_remember

@@ -11,10 +11,10 @@ from constrained.cache_scope import COMMON
 from constrained.tools.functions import as_json
 from grammars.byte_cache import MIB, keep_results
 from grammars.errors import PolicyError, SchemaError, ToolError
-from grammars.long_json import pack_json
 from grammars.lowering.lower import lower
 from grammars.lowering.tool_options import loosen, require_nonempty
 from grammars.names import check_names
+from grammars.packed_json import pack_json
 from grammars.schema.extent import find_long_part
 from grammars.schema.nodes import Schema
 from grammars.turn import Choice, Policy, Think, Tool

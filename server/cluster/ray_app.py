@@ -144,7 +144,7 @@ class FrontDeployment:
     async def __init__(self, given: ClusterOptions, engines: list[DeploymentHandle]):
         options = given.options
         start_log(options)
-        tune_process(options).keep_looking(lambda: False)  # only Ray knows who waits
+        tune_process(options)
         settings = read_settings(options)
         sources = [
             await _make_source(model, handle)

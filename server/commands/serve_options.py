@@ -238,7 +238,7 @@ def _add_request_limits(add: Callable[..., Any]) -> None:
     help = f"maximum size of a request; default: {Settings.max_body >> 20}"
     add("--max-body", type=AtLeast(1), default=Settings.max_body >> 20, metavar="MIB", help=help)
     limits = (
-        ("max_values", "JSON values in a request"),
+        ("max_values", "JSON values and names of members in a request"),
         ("max_messages", "messages in a request (Responses: items)"),
         ("max_parts", "parts of content and calls of tools in all messages together"),
         ("max_tools", "tools in a request"),

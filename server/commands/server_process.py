@@ -1,6 +1,7 @@
 """The process of `constrained serve`: its models, its socket, and uvicorn until a signal comes."""
 
 import argparse
+import gc
 import logging
 import signal
 import sys
@@ -26,14 +27,13 @@ from constrained.terminal.exit_codes import ExitCode, find_code
 from constrained.terminal.output import print_error
 from grammars.byte_cache import MIB, bound_caches
 from server.app import make_app
-from server.garbage_collector import ShortCollections, collect_all
 from server.listening import (
+    ACCEPTED,
     DELIVERY_SECONDS,
     DrainingServer,
     find_max_connections,
     make_protocol,
     open_socket,
-    prepare_socket,
     write_address,
 )
 from server.mcp.forced_approval import ForcedApproval
@@ -66,14 +66,7 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     Raises:
         Error: the server cannot start.
     """
-    collections = tune_process(options)
-    try:
-        return _serve(options, settings, collections)
-    finally:
-        collections.stop()
-
-
-def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCollections) -> int:
+    tune_process(options)
     failures = list[Exception]()
 
     def stop(error: Exception) -> None:
@@ -110,17 +103,17 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
         port=options.port,
         log_level=options.log_level,
         log_config=None,  # its records go where ours go, see `set_up_log`
+        backlog=ACCEPTED,
         http=make_protocol(settings.idle_seconds, find_max_connections()),
         timeout_graceful_shutdown=ceil(settings.drain_seconds) + DELIVERY_SECONDS,
         ws="none",  # whatever packages are there
         server_header=False,
     )
     server = DrainingServer(config, drain)
-    collections.keep_looking(lambda: not server.server_state.tasks)
     # uvicorn sends itself the signal once more when it has stopped. Whoever watches the process,
     # systemd for one, takes an end by this signal for a clean one, and no exit code.
     end_by_signal()
-    server.run([prepare_socket(listening, settings.idle_seconds)])
+    server.run([listening])
     if failures:
         print_error(str(failures[0]))
         return find_code(failures[0])
@@ -136,13 +129,8 @@ def end_by_signal() -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
-def tune_process(options: argparse.Namespace) -> ShortCollections:
-    """Sets what holds for the whole process: memory, caches, threads, the garbage collector.
-
-    Returns:
-        The collector, which has started; with `keep_looking`, the process does not grow by circles
-        that were put aside.
-    """
+def tune_process(options: argparse.Namespace) -> None:
+    """Sets what holds for the whole process: memory, caches, threads."""
     bound_heap()
     keep_returning()
     if options.cache_memory is not None:
@@ -150,9 +138,6 @@ def tune_process(options: argparse.Namespace) -> ShortCollections:
     # A thread that compiles a large schema lets others run after this time, not after 5 ms: a
     # request passes from thread to thread dozens of times.
     sys.setswitchinterval(SWITCH_SECONDS)
-    collections = ShortCollections()
-    collections.start()
-    return collections
 
 
 def _read_bounds(options: argparse.Namespace) -> ModelBounds:
@@ -202,7 +187,8 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
 
     def load() -> Model:
         model = load_model(options)
-        collect_all()  # imported modules and loaded data stay, so they are frozen
+        gc.collect()
+        gc.freeze()  # modules and loaded data stay, so full collections need not look at them
         return model
 
     path = shared.find_model(options)

@@ -1,25 +1,33 @@
-"""JSON of request bodies: read by the standard library's json, within limits, and in pieces if it
-is long (`json_pieces`).
+"""JSON of request bodies: measured, then read by the standard library's json.
+
+The parser holds the interpreter lock until it is done, and small values take a hundred times the
+memory of their text. So values and depth are limited before it reads; numpy, which counts them,
+releases the lock.
 
 Faster parsers do not fit. pydantic_core and orjson refuse lone surrogates, which clients send when
 they cut a text inside an emoji; orjson also rounds integers of more than 64 bits, and pydantic_core
 refuses schemas that are nested 200 deep. For a list of small values, all three have about the same
-speed and memory use; `json_shape` limits it beforehand. As in all of them, the last of several
-members with one name counts.
+speed and memory use. As in all of them, the last of several members with one name counts.
 """
 
 import json
 import re
 from typing import Any
 
+import numpy as np
+
 from server.errors import HttpError
-from server.http.json_pieces import PIECE, NotJsonError, read_in_pieces
-from server.http.json_shape import find_excess
 
 MAX_DEPTH = 512
 """The limit for nested objects and lists; half of what Python's stack allows."""
 MAX_DIGITS = 4300
 """The limit for digits of an integer; Python reads no more."""
+MAX_SHOWN = 200  # bytes of the name of a member
+_OPENS, _CLOSES, _BEGINS = 1, -1, 2
+_KINDS = np.zeros(256, np.int8)
+_KINDS[list(b"[{")] = _OPENS
+_KINDS[list(b"]}")] = _CLOSES
+_KINDS[list(b",:")] = _BEGINS
 _BOM = b"\xef\xbb\xbf"
 _NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"|(NaN|-?Infinity)', re.DOTALL)
 _LONG = re.compile(rf'"(?:[^"\\]|\\.)*+"|(-?\d{{{MAX_DIGITS + 1},}})', re.DOTALL)
@@ -41,7 +49,7 @@ def read_json(body: bytes, *, max_values: int, name: str = "the body") -> Any:
 
     Args:
         body: the text in UTF-8.
-        max_values: the limit for values at all depths.
+        max_values: the limit for values at all depths, and names of members.
         name: names the text in messages.
 
     Raises:
@@ -51,46 +59,67 @@ def read_json(body: bytes, *, max_values: int, name: str = "the body") -> Any:
     if not body.strip():
         raise HttpError(400, f"{name} is empty: send a JSON object", "invalid_json")
     _check_shape(body, max_values, name)
-
-    def read(piece: bytes, offset: int) -> Any:
-        return _read_piece(piece, offset, name)
-
-    if len(body) <= PIECE:
-        return read(body, 0)
     try:
-        return read_in_pieces(body, read)
-    except NotJsonError as mistake:
-        raise _refuse(name, mistake.reason, mistake.offset) from mistake
-
-
-def _read_piece(piece: bytes, offset: int, name: str) -> Any:
-    """Reads a short JSON text that begins at this byte of the whole text."""
-    try:
-        text = piece.decode()
+        text = body.decode()
     except UnicodeDecodeError as error:
-        raise _refuse(name, "it is not UTF-8", offset + error.start) from error
+        raise _refuse(name, "it is not UTF-8", error.start) from error
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         reason = "it ends too early" if error.pos >= len(text.rstrip()) else error.msg
-        raise _refuse(name, reason, offset + _count_bytes(text, error.pos)) from error
+        raise _refuse(name, reason, _count_bytes(text, error.pos)) from error
     except _NoNumberError as error:
         message = f"{error} is not a JSON number: write null or leave the field out"
-        raise _refuse(name, message, offset + _find(_NO_NUMBER, text)) from error
+        raise _refuse(name, message, _find(_NO_NUMBER, text)) from error
     except ValueError as error:  # from Python's int
         message = f"an integer has more than {MAX_DIGITS:,} digits"
-        raise _refuse(name, message, offset + _find(_LONG, text)) from error
+        raise _refuse(name, message, _find(_LONG, text)) from error
 
 
 def _check_shape(body: bytes, max_values: int, name: str) -> None:
-    excess = find_excess(body, max_values=max_values, max_depth=MAX_DEPTH)
-    if excess is None:
+    """Refuses too many or too deeply nested values. A text that is not JSON is measured like JSON,
+    also after the mistake."""
+    opened = body.count(b"[") + body.count(b"{")  # also counts those in strings
+    if opened <= MAX_DEPTH and opened + body.count(b",") + body.count(b":") < max_values:
         return
-    pointer = point(excess.field) if excess.field else ""
-    message = f"{name} has more than {max_values:,} values: send less, or raise --max-values"
-    if excess.is_depth:
-        message = f"{name} is nested more than {MAX_DEPTH} deep"
-    raise HttpError(400, f"{message} (at byte {excess.offset})", "too_large", where=pointer)
+    codes = np.frombuffer(body.replace(rb"\\", b"__").replace(rb"\"", b"__"), np.uint8)
+    # 8-bit sums overflow, but their parity stays right.
+    is_outside = np.cumsum(codes == ord('"'), dtype=np.uint8) % 2 == 0
+    offsets = np.flatnonzero(is_outside & (_KINDS[codes] != 0))
+    kinds = _KINDS[codes[offsets]]
+    # A value or a name is after each comma and colon and in each list and object, if not empty.
+    values = 1 + np.cumsum(kinds != _CLOSES, dtype=np.int32)
+    depths = np.cumsum(np.where(kinds == _BEGINS, 0, kinds), dtype=np.int32)
+    for is_over, message in (
+        (depths > MAX_DEPTH, f"is nested more than {MAX_DEPTH} deep"),
+        (
+            values > max_values,
+            f"has more than {max_values:,} values and names: send less, or raise --max-values",
+        ),
+    ):
+        if is_over.any():
+            first = int(is_over.argmax())
+            message = f"{name} {message} (at byte {offsets[first]})"
+            colons = np.flatnonzero((codes[offsets] == ord(":")) & (depths == 1))
+            where = _find_member(body, offsets, colons[colons < first])
+            raise HttpError(400, message, "too_large", where=where)
+
+
+def _find_member(body: bytes, offsets: "np.ndarray", colons: "np.ndarray") -> str:
+    """Returns the pointer of the last member of the outermost object; "": there is none, or its
+    name is long.
+
+    Args:
+        offsets: of the characters between values.
+        colons: which of these are colons behind the names of the outermost object.
+    """
+    if not colons.size:
+        return ""
+    begin, end = offsets[colons[-1] - 1 : colons[-1] + 1]
+    try:
+        return point(json.loads(body[begin + 1 : min(end, begin + MAX_SHOWN)]))
+    except ValueError:
+        return ""
 
 
 def point(*steps: object) -> str:

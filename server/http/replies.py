@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from fastapi import Request
 from fastapi.responses import Response
 
-from grammars.long_json import write_pieces
 from server.errors import as_http_error, encode_openai_error, log_error
 from server.http.disconnects import wait_for_client
 from server.http.sse import COMMENT, EventStream, encode_event, encode_json
@@ -91,8 +90,8 @@ class ReplyWriter:
 
 def answer_json(value: Json) -> Response:
     """Returns a whole reply that may be long; call it off the event loop."""
-    pieces = [piece.encode("utf-8", "replace") for piece in write_pieces(value)]
-    return Response(b"".join(pieces), media_type="application/json")
+    written = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    return Response(written, media_type="application/json")
 
 
 def answer_list(name: str, items: Iterator[Any]) -> Response:

@@ -1,5 +1,6 @@
 """The parts of a request, in their order in prompts."""
 
+import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,6 @@ from typing import Any
 
 from constrained.messages import SYSTEM_ROLES
 from constrained.tools.functions import as_json
-from grammars.long_json import write_json
 
 Message = Mapping[str, Any]
 
@@ -63,10 +63,14 @@ def read_parts(messages: Sequence[Message], tools: Sequence[Any]) -> PromptParts
     rest = messages[count:]
     return PromptParts(
         system="\n".join(system),
-        tools=tuple((_read_name(tool), write_json(tool)) for tool in written),
-        messages=tuple(write_json(_without_id(message)) for message in rest),
+        tools=tuple((_read_name(tool), _write(tool)) for tool in written),
+        messages=tuple(_write(_without_id(message)) for message in rest),
         roles=tuple(str(message.get("role")) for message in rest),
     )
+
+
+def _write(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _without_id(message: Message) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """Checks of all dialects before compilation: content is text, schemas are not too large."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from constrained.messages import TEXT_PARTS, is_left_out, note_left_out
 from grammars.errors import Error
-from grammars.long_json import write_pieces
 from server.errors import HttpError
 from server.settings import Settings
 
@@ -118,8 +118,7 @@ def check_echoed(fields: Mapping[str, Any], settings: Settings) -> None:
             hint = "it is only returned unchanged: send less, or raise --max-echoed"
             raise HttpError(400, f"{message}, and {hint}", "too_large", where=f"/{name}")
         try:
-            for piece in write_pieces(value, ensure_ascii=False):
-                piece.encode()
+            json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             message = "it has a lone surrogate, which is not valid in text. Replace it"
             raise HttpError(400, message, "invalid_value", where=f"/{name}") from error
@@ -132,6 +131,6 @@ def measure(value: Any, where: str) -> int:
         HttpError: it is nested too deeply; has the pointer.
     """
     try:
-        return sum(map(len, write_pieces(value, ensure_ascii=True)))
+        return len(json.dumps(value, default=str))
     except RecursionError as error:
         raise HttpError(400, "it nests too deeply", "too_large", where=where) from error

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from constrained.decode.filters.stop_texts import MAX_STOPS
-from grammars.long_json import measure_json
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.request_checks import measure
@@ -65,7 +64,7 @@ def _check_names(body: Json) -> None:
             raise _refuse(f"a field has a name of {len(name):,} characters", "")
         if name not in TEXTS:
             _check_name(value, f"/{name}")
-    if measure_json(body.get("tool_choice"), MAX_TOOL_CHOICE_LENGTH) > MAX_TOOL_CHOICE_LENGTH:
+    if measure(body.get("tool_choice"), "/tool_choice") > MAX_TOOL_CHOICE_LENGTH:
         message = f"it has more than {MAX_TOOL_CHOICE_LENGTH:,} characters, which is the limit"
         raise _refuse(message, "/tool_choice")
     tools = body.get("tools")

@@ -7,7 +7,7 @@ import socket
 import uvicorn
 
 from server.app import make_app
-from server.listening import make_protocol, open_socket, prepare_socket
+from server.listening import ACCEPTED, make_protocol, open_socket
 from server.settings import Settings
 from tests.scripted_model import scripted
 
@@ -26,7 +26,7 @@ def main() -> None:
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     settings = Settings(idle_seconds=options.idle_timeout)
-    listening = prepare_socket(open_socket("127.0.0.1", options.port), settings.idle_seconds)
+    listening = open_socket("127.0.0.1", options.port)
     if options.send_buffer is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer)
     config = uvicorn.Config(
@@ -34,6 +34,7 @@ def main() -> None:
         log_level="critical",
         http=make_protocol(settings.idle_seconds, MAX_CONNECTIONS),
         ws="none",
+        backlog=ACCEPTED,
     )
     uvicorn.Server(config).run([listening])
 

@@ -1,13 +1,17 @@
 """Connections that are no ordinary ones end, with an answer that says so, and others are served."""
 
+import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from benchmarks.attacks.connections import CONNECTIONS, RawAttack, SlowReader, send_raw
 from benchmarks.processes.served import Served, serve
+from tests.hostile.serving import MAX_CONNECTIONS
 from tests.hostile.test_bodies import Visitor, measure_peak
 
 IDLE = 1.0  # seconds
@@ -31,6 +35,18 @@ def served() -> Iterator[Served]:
 def test_it_is_answered_and_closed(served: Served, attack: RawAttack) -> None:
     assert send_raw(served.url, attack) == attack.statuses
     assert httpx.get(f"{served.url}/health").status_code == 200
+
+
+def test_a_burst_of_connections_stops_nobody(served: Served) -> None:
+    place = urlsplit(served.url)
+    with Visitor(served.url) as visitor, ExitStack() as burst:
+        for _ in range(3 * MAX_CONNECTIONS):
+            connection = burst.enter_context(socket.socket())
+            connection.setblocking(False)
+            connection.connect_ex((place.hostname, place.port))
+        chat = f"{served.url}/v1/chat/completions"
+        assert httpx.post(chat, json=PLAIN, timeout=PATIENCE).status_code == 200
+    assert visitor.failures == []
 
 
 def count_busy(url: str) -> int:

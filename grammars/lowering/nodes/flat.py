@@ -107,12 +107,13 @@ class FlatLowering:
     def lower_constants(self, flat: Mapping[str, Json], pointer: str) -> Node:
         """Returns the values of `enum` or `const` that all other keywords allow."""
         values = list_values(flat)
-        rest = omit(flat, "enum")
+        keyword = "enum" if "enum" in flat else "const"
+        rest = omit(flat, keyword)
         if len(values) > MAX_VALUES or count_parts(values) > 2 * MAX_VALUES:
-            self._findings.check(pointer, "enum", f"it has more than {MAX_VALUES:,} values")
+            self._findings.check(pointer, keyword, f"it has more than {MAX_VALUES:,} values")
             return self._lower({"type": find_types(values), **rest}, pointer)
         admits = self._make_test(rest, pointer)
-        self._findings.enforce(pointer, "enum" if "enum" in flat else "const")
+        self._findings.enforce(pointer, keyword)
         admitted = filter(admits, values)
         distinct = {json.dumps(value, sort_keys=True): value for value in admitted}
         if not distinct:

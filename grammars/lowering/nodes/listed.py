@@ -3,7 +3,7 @@ constants without repetitions (`uniqueItems`)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import pairwise, permutations
+from itertools import groupby, pairwise, permutations
 from math import inf, perm
 
 from grammars.lowering.nodes.inhabitation import NEVER
@@ -62,11 +62,11 @@ def _list_values(node: Node) -> list[Json] | None:
     many."""
     match node:
         case Constant(constants):
-            distinct: dict[tuple[bool, Json], Json] = {}
+            distinct: dict[str, Json] = {}
             for value in constants:
                 if isinstance(value, list | dict):
                     return None
-                distinct[isinstance(value, bool), value] = value  # in Python, 1 and True are equal
+                distinct[identify(value)] = value
             return [*distinct.values()]
         case Boolean():
             return [True, False]
@@ -158,7 +158,8 @@ def _exclude_numbers(node: Number, numbers: list[float]) -> Node | None:
     """Returns the intervals between these numbers."""
     if not numbers:
         return node
-    points = sorted(set(numbers))
+    # Not in a set: a client could choose integers that all have the same hash.
+    points = [number for number, _ in groupby(sorted(numbers))]
     if "multipleOf" in node.bounds or len(points) > _MAX_NUMBERS:
         return None
     gaps: list[Node] = []

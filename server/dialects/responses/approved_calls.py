@@ -23,7 +23,7 @@ from grammars.errors import SchemaError
 from grammars.lowering.lower import lower
 from grammars.turn import ToolCall, Violation
 from server.dialects.responses.mcp_items import show_error, show_result
-from server.dialects.responses.store import ITEM_BYTES, pack, unpack
+from server.dialects.responses.store import ITEM_BYTES, pack
 from server.errors import HttpError
 from server.http.disconnects import do_together
 from server.ids import make_id
@@ -228,7 +228,7 @@ class ExecutedCalls:
             return pack(_give_up(call, UNKNOWN.format("the server that carried it out has gone")))
 
         patience = max(0.0, end - asyncio.get_running_loop().time())
-        return unpack(await self._shared.do(key.digest, work, lost=lost, patience=patience))
+        return json.loads(await self._shared.do(key.digest, work, lost=lost, patience=patience))
 
     def _begin(self, key: _ApprovedCallKey, work: Coroutine[Any, Any, Json]) -> None:
         task = self._kept[key] = asyncio.create_task(work)

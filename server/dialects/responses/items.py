@@ -5,7 +5,7 @@ Clients that store the conversation themselves may send reasoning back sealed (`
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from constrained.messages import find_noted
@@ -19,6 +19,7 @@ from server.dialects.responses.foreign_items import (
     refuse_item,
 )
 from server.dialects.responses.sealed_reasoning import is_sealed_here, unseal
+from server.dialects.responses.store import pack_request
 from server.dialects.responses.tool_search import check_tools
 from server.errors import HttpError
 from server.ids import make_id
@@ -441,15 +442,15 @@ def _read_output(item: Json, where: str) -> Json:
     }
 
 
-def pack_request(value: Any) -> bytes:
-    """Packs the part of a request that a response repeats, see `pack`. Refuses what JSON in UTF-8
+def pack_checked(described: Json, context: Iterable[Json]) -> bytes:
+    """Packs what a response repeats of its request, see `pack_request`. Refuses what JSON in UTF-8
     cannot represent.
 
     Raises:
         HttpError: there is a lone surrogate, or a number that is not finite.
     """
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        return pack_request(described, context)
     except UnicodeEncodeError as error:
         message = "the request has a lone surrogate, which is not valid in text. Replace it"
         raise HttpError(400, message, "invalid_json") from error

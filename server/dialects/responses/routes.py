@@ -19,7 +19,7 @@ from server.dialects.responses.approved_calls import (
     find_approved,
     noting_executed,
 )
-from server.dialects.responses.items import pack_request, read_input
+from server.dialects.responses.items import pack_checked, read_input
 from server.dialects.responses.mcp_tools import has_servers, list_servers, read_requested_servers
 from server.dialects.responses.reply import ResponseWriter
 from server.dialects.responses.reply_types import (
@@ -262,7 +262,7 @@ def _read(
         hosted=hosted,
         approved=approved,
         executed=executed,
-        packed=pack_request([described, context]),
+        packed=pack_checked(described, context),
     )
 
 

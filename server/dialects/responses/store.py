@@ -8,9 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from grammars.long_json import write_pieces
 from server.errors import HttpError
-from server.http.json_pieces import read_in_pieces
 
 Json = dict[str, Any]
 Key: TypeAlias = tuple[str, str]
@@ -46,16 +44,20 @@ READ_AT_ONCE = 4
 
 def pack(value: Any) -> bytes:
     """Packs a JSON value for the store."""
-    return b"".join(piece.encode(errors="surrogatepass") for piece in write_pieces(value))
+    return json.dumps(value, ensure_ascii=False, default=str).encode(errors="surrogatepass")
 
 
-def unpack(packed: bytes) -> Any:
-    """Returns a packed value."""
-    return read_in_pieces(packed, _read_piece)
+def pack_request(described: Json, context: Iterable[Json]) -> bytes:
+    """Packs the fields of a response that repeat its request, and its context: a line of JSON for
+    these fields, and one for each item. A conversation can be longer than any body, and a single
+    call of json for all of it would block other threads.
 
-
-def _read_piece(piece: bytes, offset: int) -> Any:
-    return json.loads(piece.decode(errors="surrogatepass"))
+    Raises:
+        UnicodeEncodeError, ValueError: there is a lone surrogate, or a number that is not finite.
+    """
+    parts = [described, *context]
+    lines = [json.dumps(part, ensure_ascii=False, allow_nan=False).encode() for part in parts]
+    return b"\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class _PackedResponse:
     """A response in the stored form: as JSON, since its values take ten times the memory.
 
     Args:
-        request: the fields that repeat its request, and its context: JSON of a pair.
+        request: the fields that repeat its request, and its context; see `pack_request`.
         rest: its other fields.
         owner, size: as in `StoredResponse`.
         items: the ids of the items of its conversation.
@@ -76,8 +78,8 @@ class _PackedResponse:
     items: tuple[str, ...]
 
     def unpack(self) -> StoredResponse:
-        described, context = unpack(self.request)
-        response = {**described, **unpack(self.rest)}
+        described, *context = map(json.loads, self.request.split(b"\n"))
+        response = {**described, **json.loads(self.rest)}
         return StoredResponse(response, tuple(context), owner=self.owner, size=self.size)
 
 
@@ -112,7 +114,7 @@ class ResponseStore:
 
         Args:
             repeated: fields of the response that repeat the request.
-            request: these and the context, packed, see `pack`: they may be long.
+            request: these and the context, see `pack_request`.
         """
         rest = {name: value for name, value in response.items() if name not in repeated}
         packed = pack(rest)
@@ -130,7 +132,7 @@ class ResponseStore:
         if stored.size > self._max_bytes:
             self.delete(stored.owner, id)
             return
-        request, rest = packed or (pack([{}, stored.context]), pack(stored.response))
+        request, rest = packed or (pack_request({}, stored.context), pack(stored.response))
         items = tuple(item["id"] for item in stored.conversation)
         kept = _PackedResponse(request, rest, stored.owner, stored.size, items)
         with self._lock:

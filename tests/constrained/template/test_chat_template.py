@@ -11,7 +11,6 @@ from constrained.errors import TemplateError
 from constrained.messages import normalise
 from constrained.template.chat_template import RESERVED, ChatTemplate, check_kwargs
 from constrained.template.special_tokens import Prompt, find_free_characters, render_prompt
-from grammars import long_json
 
 USER = {"role": "user", "content": "hi"}
 TOOL = {
@@ -473,11 +472,9 @@ def test_private_use_characters_in_the_data_are_kept():
     assert result.pieces == ("\ue003\ue000 \\ue001 \\UE002 <", "|im_end|>")
 
 
-def test_private_use_characters_of_long_data_are_found(monkeypatch: pytest.MonkeyPatch):
-    for piece in range(1, 12):
-        monkeypatch.setattr(long_json, "PIECE", piece)
-        data = [f"{piece} é \ue000 words \\ue001 \\\\UE002 \ue003"]
-        assert find_free_characters(data) == ["\ue004"]
+def test_private_use_characters_of_data_are_found():
+    data = ["é \ue000 words \\ue001 \\\\UE002 \ue003"]
+    assert find_free_characters(data) == ["\ue004"]
 
 
 def test_no_private_use_character_is_left():

@@ -195,6 +195,11 @@ def test_long_enums_are_checked() -> None:
     assert checked(one({"enum": words[:-1]})) == []
 
 
+def test_a_long_constant_is_checked() -> None:
+    schema = one({"const": [*range(2 * MAX_VALUES)], "uniqueItems": True})
+    assert ("/properties/x", "const") in checked(schema)
+
+
 @pytest.mark.parametrize("keyword", ["maxLength", "maxItems", "minLength", "minItems"])
 def test_lengths_beyond_any_text_are_checked(keyword: str) -> None:
     schema = one({"type": ["string", "array"], keyword: 2**53 - 1})

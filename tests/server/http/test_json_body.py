@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from server.errors import HttpError
 from server.http.json_body import MAX_DEPTH, point, read_json
@@ -64,13 +66,55 @@ def test_what_is_not(body: bytes, words: str, offset: int | None) -> None:
 
 
 def test_limits_name_the_field_and_the_option() -> None:
-    with pytest.raises(HttpError, match=r"1,000 values.*--max-values.*byte 3006") as caught:
+    with pytest.raises(HttpError, match=r"1,000 values.*--max-values.*byte 3000") as caught:
         read(json.dumps({"a": 1, "x~y": [0] * 1000}).encode())
     assert caught.value.where == "/x~0y"
     deep = b'{"a": ' + b"[" * MAX_DEPTH + b"]" * MAX_DEPTH + b"}"
     with pytest.raises(HttpError, match=f"{MAX_DEPTH} deep") as caught:
         read(deep)
     assert caught.value.where == "/a"
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(alphabet='a"\\[]{},:é', max_size=6),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=20,
+)
+
+
+def count(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + sum(1 + count(member) for member in value.values())
+    return 1 + sum(map(count, value)) if isinstance(value, list) else 1
+
+
+@given(VALUES, st.booleans())
+@example("\\", True)
+@example(['\\"', [[]]], False)
+def test_values_are_counted_before_they_are_read(value: Any, is_ascii: bool) -> None:
+    text = json.dumps(value, ensure_ascii=is_ascii).encode()
+    empty = text.count(b"[]") + text.count(b"{}")  # some may stand in texts
+    assert read_json(text, max_values=count(value) + empty) == value
+    if count(value) > 1:
+        with pytest.raises(HttpError, match="--max-values"):
+            read_json(text, max_values=count(value) - 1)
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH, MAX_DEPTH + 1])
+@pytest.mark.parametrize("beside", ["[", "]]]]", '\\"[', ""])
+def test_depth_is_that_of_brackets_outside_texts(depth: int, beside: str) -> None:
+    text = json.dumps(beside).encode() + b"," + b"[" * (depth - 1) + b"]" * (depth - 1)
+    if depth == MAX_DEPTH:
+        assert read(b"[" + text + b"]")[0] == beside
+    else:
+        with pytest.raises(HttpError, match="deep"):
+            read(b"[" + text + b"]")
+
+
+@pytest.mark.parametrize("text", [b'{"a', b"[[" * 999, b'[\\"[[[', b"\xff" + b"[" * 999])
+def test_what_is_not_json_is_refused_before_or_after(text: bytes) -> None:
+    with pytest.raises(HttpError):
+        read(text)
 
 
 def test_pointers() -> None:
