@@ -46,7 +46,7 @@ _MAX_QUOTED = 1_000  # characters of a failure that the error quotes
 _frozen: ContextVar[datetime | None] = ContextVar("frozen", default=None)
 
 
-class Failure(NamedTuple):
+class TemplateFailure(NamedTuple):
     """What went wrong in a template.
 
     Attributes:
@@ -60,11 +60,11 @@ class Failure(NamedTuple):
     hint: str
 
 
-def explain_failure(error: Exception) -> Failure:
+def explain_failure(error: Exception) -> TemplateFailure:
     """Explains one of the `FAILURES`."""
     text = str(getattr(error, "message", None) or error) or type(error).__name__
     hint = next((hint for kind, hint in _HINTS if isinstance(error, kind)), _OTHER_HINT)
-    return Failure(text[:_MAX_QUOTED].rstrip("."), _find_line(error), hint)
+    return TemplateFailure(text[:_MAX_QUOTED].rstrip("."), _find_line(error), hint)
 
 
 def _find_line(error: Exception) -> int | None:

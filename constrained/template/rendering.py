@@ -10,7 +10,7 @@ from typing import Any
 
 from constrained.errors import TemplateError
 from constrained.isolation.kept_process import KeptProcesses, NoProcessError, ProcessLimitError
-from constrained.template.environment import Failure, read_frozen
+from constrained.template.environment import TemplateFailure, read_frozen
 
 MAX_SOURCE = 2**18  # characters of a template
 SECONDS = 3.0  # of processor time for a rendering; usual ones take milliseconds
@@ -35,7 +35,7 @@ class RenderingError(Exception):
         failure: what went wrong.
     """
 
-    def __init__(self, failure: Failure):
+    def __init__(self, failure: TemplateFailure):
         super().__init__(failure.text)
         self.failure = failure
 
@@ -138,7 +138,7 @@ class Renderer:
         }
         answer = _ask(question) or _ask({**question, "source": self._source})
         if "failure" in answer:
-            raise RenderingError(Failure(*answer["failure"]))
+            raise RenderingError(TemplateFailure(*answer["failure"]))
         return answer
 
 

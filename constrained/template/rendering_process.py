@@ -43,7 +43,7 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         `{text}`, with `record` if it is traced; `{variables}` that the template reads;
-        `{failure}` as `Failure` has it; or `{}` if the source has to be sent again.
+        `{failure}` as `TemplateFailure` has it; or `{}` if the source has to be sent again.
     """
     try:
         compiled = _find(question["name"], question["source"], is_traced=question["is_traced"])
