@@ -10,14 +10,15 @@ from typing import Any, BinaryIO
 
 from constrained.isolation.process_limits import limit_memory, limit_seconds
 
-LENGTH = struct.Struct(">Q")
+_LENGTH = struct.Struct(">Q")
 """How the length of a message in bytes stands before it."""
 
 
 def answer_questions(answer: Callable[[Any], Any], memory: int) -> None:
     """Reads questions from stdin and writes answers to stdout, as JSON.
 
-    A question is `{seconds, question}`; an answer `{answer}`, or `{exceeded}` with the limit that
+    The first message is empty: it says that the process has started. A question is
+    `{seconds, question}`; an answer `{answer}`, or `{exceeded}` with the limit that
     it exceeded. Where the system cannot limit a process, the asking process kills it in time.
 
     Args:
@@ -28,6 +29,7 @@ def answer_questions(answer: Callable[[Any], Any], memory: int) -> None:
     os.dup2(2, 1)  # what is printed by accident is no answer
     with suppress(ImportError):
         limit_memory(memory)
+    write_message(answers, b"")
     while (data := read_message(questions, sys.maxsize)) is not None:
         try:
             given = json.loads(data)
@@ -36,9 +38,14 @@ def answer_questions(answer: Callable[[Any], Any], memory: int) -> None:
             found = json.dumps({"answer": answer(given["question"])}).encode()
         except MemoryError:
             found = json.dumps({"exceeded": "memory"}).encode()
-        answers.write(LENGTH.pack(len(found)))
-        answers.write(found)
-        answers.flush()
+        write_message(answers, found)
+
+
+def write_message(stream: BinaryIO, data: bytes) -> None:
+    """Writes a message."""
+    stream.write(_LENGTH.pack(len(data)))
+    stream.write(data)
+    stream.flush()
 
 
 def read_message(stream: BinaryIO, max_bytes: int) -> bytes | None:
@@ -47,10 +54,10 @@ def read_message(stream: BinaryIO, max_bytes: int) -> bytes | None:
     Raises:
         OverflowError: it has more bytes than allowed. The rest of the stream cannot be read then.
     """
-    head = stream.read(LENGTH.size)
-    if len(head) < LENGTH.size:
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
         return None
-    (length,) = LENGTH.unpack(head)
+    (length,) = _LENGTH.unpack(head)
     if length > max_bytes:
         raise OverflowError(f"a message of {length:,} bytes")
     data = stream.read(length)

@@ -18,7 +18,7 @@ import time
 from contextlib import suppress
 from typing import Any, cast
 
-from constrained.isolation.answering import LENGTH, read_message
+from constrained.isolation.answering import read_message, write_message
 from constrained.isolation.process_limits import MIB
 from grammars.steps import check_wanted
 
@@ -49,11 +49,12 @@ class ProcessLimitError(Exception):
 
 
 class NoProcessError(Exception):
-    """This program cannot start another Python: it is embedded, or a single frozen file."""
+    """This program cannot start another Python: it is embedded in another program, for example, or
+    a single frozen file."""
 
 
 class _Process:
-    """A running process, which answers one question at a time."""
+    """A running process, which answers one question at a time. Raises NoProcessError."""
 
     def __init__(self, module: str):
         if not sys.executable or getattr(sys, "frozen", False):
@@ -71,6 +72,12 @@ class _Process:
         self._seconds, self._ends_at = 0.0, 0.0
         self._context: contextvars.Context | None = None  # of the current question
         self._given_up: Exception | None = None
+        try:
+            if self._read(0) is None:
+                raise NoProcessError(f"{sys.executable} cannot be started as Python")
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def is_running(self) -> bool:
@@ -87,22 +94,35 @@ class _Process:
         with self._lock:
             self._seconds, self._ends_at = seconds, time.monotonic() + SLOWER * seconds
             self._context = contextvars.copy_context()
-        stdin, stdout = cast(Any, self._process.stdin), cast(Any, self._process.stdout)
-        found = None
-        with suppress(OSError, OverflowError):
-            stdin.write(LENGTH.pack(len(data)))
-            stdin.write(data)
-            stdin.flush()
-            found = read_message(stdout, MAX_ANSWER)
-        with self._lock:
-            self._context = None
-        answer = {"exceeded": ""} if found is None else json.loads(found)
+        try:
+            answer = self._exchange(data)
+        except BaseException:  # such as Ctrl-C: what comes next is no answer to the next question
+            self.close()
+            raise
+        finally:
+            with self._lock:
+                self._context = None
         if "answer" in answer:
             return answer["answer"]
         self.close()
         if self._given_up is not None:
             raise self._given_up
         raise self._explain(answer["exceeded"])
+
+    def _exchange(self, data: bytes) -> dict[str, Any]:
+        """Sends a question, and returns the answer, or what the process exceeded, if it says so."""
+        found = None
+        with suppress(OSError):
+            write_message(cast(Any, self._process.stdin), data)
+            found = self._read(MAX_ANSWER)
+        return {"exceeded": ""} if found is None else json.loads(found)
+
+    def _read(self, max_bytes: int) -> bytes | None:
+        """Returns the next message of the process; None: there is none, or it is too long."""
+        try:
+            return read_message(cast(Any, self._process.stdout), max_bytes)
+        except OverflowError:
+            return None
 
     def check(self) -> None:
         """Kills the process if its answer is late or not wanted any more. Called by another thread

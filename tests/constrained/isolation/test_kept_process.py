@@ -114,7 +114,21 @@ def test_a_fork_has_processes_of_its_own():
     assert done.returncode == 0, done.stderr
 
 
-def test_a_program_without_a_python_of_its_own(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.executable", "")
+@pytest.mark.parametrize("executable", ["", "/bin/echo"])
+def test_a_program_without_a_python_of_its_own(executable: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.executable", executable)
     with pytest.raises(NoProcessError):
         KeptProcesses(MODULE).ask(1, 5)
+
+
+def test_a_question_that_is_broken_off_leaves_no_answer_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def stop(*_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kept_process, "read_message", stop)
+        with pytest.raises(KeyboardInterrupt):
+            PROCESSES.ask("first", 5)
+    assert PROCESSES.ask("second", 5) == "second"
