@@ -4,17 +4,17 @@ import re
 import time
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from typing_extensions import TypedDict
 
-from server.batches.batch_input import BatchLine, DescribedFault, LineFault
+from server.batches.batch_input import BatchLine, LineFault
 from server.batches.file_store import StoredFile
 from server.errors import HttpError
 from server.ids import make_id
 
 _WINDOW = re.compile(r"([1-9][0-9]{0,3})h")
+Json = dict[str, Any]
 HOUR = 3600  # seconds
 YEAR = 365 * 24 * HOUR
 
@@ -59,21 +59,6 @@ class BatchRequest(BaseModel):
         return int(found[1]) * HOUR
 
 
-class BatchFaults(TypedDict):
-    """What is wrong with the input."""
-
-    object: Literal["list"]
-    data: list[DescribedFault]
-
-
-class RequestCounts(TypedDict):
-    """The lines of a batch."""
-
-    total: int
-    completed: int
-    failed: int
-
-
 class BatchStatus(StrEnum):
     """How far a batch is; the names are OpenAI's."""
 
@@ -86,31 +71,6 @@ class BatchStatus(StrEnum):
     """The batch did not start because a line is invalid, or it could not be finished."""
     EXPIRED = "expired"
     CANCELLED = "cancelled"
-
-
-class DescribedBatch(TypedDict):
-    """A batch as OpenAI's clients read it; times are seconds since 1970."""
-
-    id: str
-    object: Literal["batch"]
-    endpoint: str
-    errors: BatchFaults | None
-    input_file_id: str
-    completion_window: str
-    status: BatchStatus
-    output_file_id: str | None
-    error_file_id: str | None
-    created_at: int
-    in_progress_at: int | None
-    expires_at: int
-    finalizing_at: int | None
-    completed_at: int | None
-    failed_at: int | None
-    expired_at: int | None
-    cancelling_at: int | None
-    cancelled_at: int | None
-    request_counts: RequestCounts
-    metadata: dict[str, str] | None
 
 
 UNFINISHED = (BatchStatus.VALIDATING, BatchStatus.IN_PROGRESS, BatchStatus.CANCELLING)
@@ -157,7 +117,7 @@ class RequestBatch:
         self.status = status
         self.reached[status] = int(time.time())
 
-    def describe(self) -> DescribedBatch:
+    def describe(self) -> Json:
         """Returns the batch as OpenAI's clients read it."""
         reached = self.reached.get
         return {
@@ -187,7 +147,7 @@ class RequestBatch:
             "metadata": self.request.metadata,
         }
 
-    def _describe_faults(self) -> BatchFaults | None:
+    def _describe_faults(self) -> Json | None:
         if not self.faults:
             return None
         return {"object": "list", "data": [fault.describe() for fault in self.faults]}

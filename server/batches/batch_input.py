@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from typing_extensions import TypedDict
-
 from server.errors import HttpError, cut_middle
 from server.http.json_body import read_json
 from server.ids import make_id
@@ -50,16 +48,6 @@ class BatchLine:
     is_streamed: bool = False
 
 
-class DescribedFault(TypedDict):
-    """What is wrong with a line of the input."""
-
-    code: str
-    message: str
-    line: int | None
-    """Its number, from 1; null: the fault concerns the whole file."""
-    param: str | None
-
-
 @dataclass(frozen=True)
 class LineFault:
     """A fault in a line of the input. A batch with any fault does not start.
@@ -76,7 +64,7 @@ class LineFault:
     line: int | None = None
     param: str | None = None
 
-    def describe(self) -> DescribedFault:
+    def describe(self) -> Json:
         """Returns the fault in OpenAI's form."""
         return {
             "code": self.code,

@@ -5,28 +5,13 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, NotRequired, Protocol
-
-from typing_extensions import TypedDict
+from typing import Any, Protocol
 
 from server.errors import HttpError
 from server.ids import make_id
 
 PREFIX = "file-"
-
-
-class DescribedFile(TypedDict):
-    """A file in OpenAI's form; times are seconds since 1970."""
-
-    id: str
-    object: Literal["file"]
-    bytes: int
-    created_at: int
-    filename: str
-    purpose: str
-    status: Literal["processed"]
-    status_details: None
-    expires_at: NotRequired[int]
+Json = dict[str, Any]
 
 
 @dataclass
@@ -53,9 +38,9 @@ class StoredFile:
         """When it is deleted, in seconds since 1970; None: never."""
         return None if self.lifetime is None else self.created_at + self.lifetime
 
-    def describe(self) -> DescribedFile:
+    def describe(self) -> Json:
         """Returns the file in OpenAI's form."""
-        described: DescribedFile = {
+        described: Json = {
             "id": self.id,
             "object": "file",
             "bytes": len(self.content),

@@ -2,18 +2,17 @@
 404."""
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
-from typing_extensions import TypedDict
 
-from server.batches.batch import YEAR, BatchRequest, DescribedBatch
+from server.batches.batch import YEAR, BatchRequest
 from server.batches.batch_input import EMBEDDINGS
 from server.batches.batch_runner import BatchRunner
-from server.batches.file_store import DescribedFile, StoredFile
+from server.batches.file_store import StoredFile
 from server.errors import UNSUPPORTED_ENCODING, HttpError
 from server.http.gate import find_key, make_too_large
 from server.http.openapi import describe_body, describe_errors, describe_text
@@ -50,31 +49,10 @@ FORM: Json = {
 }
 
 
-D = TypeVar("D", covariant=True)
-
-
-class _Listed(Protocol[D]):
+class _Listed(Protocol):
     id: str
 
-    def describe(self) -> D: ...
-
-
-class Page(TypedDict, Generic[D]):
-    """A part of a list, as OpenAI's clients page through it."""
-
-    object: Literal["list"]
-    data: list[D]
-    has_more: bool
-    first_id: str | None
-    last_id: str | None
-
-
-class DeletedFile(TypedDict):
-    """A file that was forgotten."""
-
-    id: str
-    object: Literal["file"]
-    deleted: bool
+    def describe(self) -> Json: ...
 
 
 def find_batches(request: Request) -> BatchRunner:
@@ -83,8 +61,8 @@ def find_batches(request: Request) -> BatchRunner:
 
 
 @router.post("/v1/files", responses=ADD_ERRORS, openapi_extra=FORM)
-@router.post("/files", responses=ADD_ERRORS, include_in_schema=False)
-async def create_file(request: Request) -> DescribedFile:
+@router.post("/files", include_in_schema=False)
+async def create_file(request: Request) -> Json:
     """Takes a file: the requests of a batch, one JSON object a line."""
     settings = request.app.state.settings
     _check_charset(request)
@@ -148,14 +126,14 @@ def _read_lifetime(form: FormData) -> int | None:
 
 
 @router.get("/v1/files", responses=FIND_ERRORS)
-@router.get("/files", responses=FIND_ERRORS, include_in_schema=False)
+@router.get("/files", include_in_schema=False)
 async def list_files(
     request: Request,
     purpose: str | None = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
     order: Literal["asc", "desc"] = "desc",
     after: str | None = None,
-) -> Page[DescribedFile]:
+) -> Json:
     """The files of the API key."""
     files = [*find_batches(request).files.list_files(find_key_owner(request))]
     if purpose is not None:
@@ -166,8 +144,8 @@ async def list_files(
 
 
 @router.get("/v1/files/{id}", responses=FIND_ERRORS)
-@router.get("/files/{id}", responses=FIND_ERRORS, include_in_schema=False)
-async def show_file(id: str, request: Request) -> DescribedFile:
+@router.get("/files/{id}", include_in_schema=False)
+async def show_file(id: str, request: Request) -> Json:
     """A file, without its content."""
     return find_batches(request).files.get(find_key_owner(request), id).describe()
 
@@ -192,16 +170,16 @@ async def show_content(id: str, request: Request) -> Response:
 
 
 @router.delete("/v1/files/{id}", responses=FIND_ERRORS)
-@router.delete("/files/{id}", responses=FIND_ERRORS, include_in_schema=False)
-async def delete_file(id: str, request: Request) -> DeletedFile:
+@router.delete("/files/{id}", include_in_schema=False)
+async def delete_file(id: str, request: Request) -> Json:
     """Forgets a file."""
     find_batches(request).files.delete(find_key_owner(request), id)
     return {"id": id, "object": "file", "deleted": True}
 
 
 @router.post("/v1/batches", responses=START_ERRORS, openapi_extra=describe_body(BatchRequest))
-@router.post("/batches", responses=START_ERRORS, include_in_schema=False)
-async def create_batch(request: Request) -> DescribedBatch:
+@router.post("/batches", include_in_schema=False)
+async def create_batch(request: Request) -> Json:
     """Begins to carry out the requests of a file."""
     body = await read_fields(request, BatchRequest)
     if body.endpoint == EMBEDDINGS:
@@ -211,27 +189,27 @@ async def create_batch(request: Request) -> DescribedBatch:
 
 
 @router.get("/v1/batches", responses=FIND_ERRORS)
-@router.get("/batches", responses=FIND_ERRORS, include_in_schema=False)
+@router.get("/batches", include_in_schema=False)
 async def list_batches(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     after: str | None = None,
-) -> Page[DescribedBatch]:
+) -> Json:
     """The batches of the API key, the newest first."""
     batches = find_batches(request).list_batches(find_key_owner(request))
     return _make_page([*reversed(batches)], limit=limit, after=after)
 
 
 @router.get("/v1/batches/{id}", responses=FIND_ERRORS)
-@router.get("/batches/{id}", responses=FIND_ERRORS, include_in_schema=False)
-async def show_batch(id: str, request: Request) -> DescribedBatch:
+@router.get("/batches/{id}", include_in_schema=False)
+async def show_batch(id: str, request: Request) -> Json:
     """A batch, and how far it is."""
     return find_batches(request).get(find_key_owner(request), id).describe()
 
 
 @router.post("/v1/batches/{id}/cancel", responses=FIND_ERRORS)
-@router.post("/batches/{id}/cancel", responses=FIND_ERRORS, include_in_schema=False)
-async def cancel_batch(id: str, request: Request) -> DescribedBatch:
+@router.post("/batches/{id}/cancel", include_in_schema=False)
+async def cancel_batch(id: str, request: Request) -> Json:
     """Ends a batch; its results so far stay."""
     batches = find_batches(request)
     batch = batches.get(find_key_owner(request), id)
@@ -239,7 +217,7 @@ async def cancel_batch(id: str, request: Request) -> DescribedBatch:
     return batch.describe()
 
 
-def _make_page(items: Sequence[_Listed[D]], *, limit: int, after: str | None) -> Page[D]:
+def _make_page(items: Sequence[_Listed], *, limit: int, after: str | None) -> Json:
     """Returns a part of a list.
 
     Raises:

@@ -77,10 +77,7 @@ def _write_operation(name: str, operation: Json, document: Json) -> str:
         for example in content.get("examples", {}).values():
             text = json.dumps(example["value"], indent=2, ensure_ascii=False)
             parts.append(f"<pre>{escape(text)}</pre>")
-    rows = [
-        [escape(status), escape(response.get("description", "")), _name_replies(response)]
-        for status, response in operation.get("responses", {}).items()
-    ]
+    rows = [_describe_reply(status, reply) for status, reply in operation["responses"].items()]
     parts.append(_write_table(["status", "", "body"], rows))
     return "".join([*parts, "</details>"])
 
@@ -92,12 +89,9 @@ def _describe_parameter(parameter: Json) -> list[str]:
     return [_code(parameter["name"]), kind, note, description]
 
 
-def _name_replies(response: Json) -> str:
-    """Returns the types of a reply, by media type."""
-    named: list[str] = []
-    for media_type, content in response.get("content", {}).items():
-        named.append(f"{_code(media_type)}: {escape(_name_type(content['schema']))}")
-    return "<br>".join(named)
+def _describe_reply(status: str, reply: Json) -> list[str]:
+    media_types = " or ".join(map(_code, reply["content"]))
+    return [escape(status), escape(reply["description"]), media_types]
 
 
 def _write_types(document: Json) -> Iterator[str]:

@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import Sequence
-from typing import Literal, NotRequired, cast
+from typing import Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict
-from typing_extensions import TypedDict
 
 from constrained.engine.model_facts import ModelFacts
 from server.http.disconnects import wait_for_client
@@ -17,6 +16,7 @@ from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelState, ServedModel, ServedModels
 
 router = APIRouter()
+Json = dict[str, Any]
 STARTED = int(time.time())
 STARTED_AT = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(STARTED))
 NOT_FOUND = describe_errors(401, 404)
@@ -32,79 +32,9 @@ class ModelRequest(BaseModel):
     """Its name, or one of its aliases."""
 
 
-class FileFacts(TypedDict):
-    """What a model's file says about itself; fields that it does not state are missing."""
-
-    general_name: NotRequired[str]
-    architecture: NotRequired[str]
-    quantization: NotRequired[str]
-    n_params: NotRequired[int]
-    n_ctx_train: NotRequired[int]
-    """The context length of the training, in tokens."""
-    n_embd: NotRequired[int]
-
-
-class ModelMeta(FileFacts):
-    """A model in figures."""
-
-    size: int
-    """Bytes of its files; 0: not known before it is loaded."""
-    n_vocab: NotRequired[int]
-    n_ctx: NotRequired[int]
-    """The tokens that a request and its reply may have together."""
-    memory: NotRequired[int]
-    """The approximate memory of weights and context, in bytes."""
-    tool_format: NotRequired[str]
-    """The wire format of its calls."""
-
-
-class ModelStatus(TypedDict):
-    """Whether a model is loaded."""
-
-    value: ModelState
-    failed: NotRequired[bool]
-    message: NotRequired[str]
-    """Why it could not be loaded."""
-
-
-class ModelEntry(TypedDict):
-    """A model as the clients of OpenAI, Anthropic and llama-server read it."""
-
-    id: str
-    object: Literal["model"]
-    type: Literal["model"]
-    display_name: str
-    created: int
-    created_at: str
-    owned_by: str
-    lifecycle: Literal["active"]
-    max_input_tokens: int | None
-    """The tokens that a request and its reply may have together; null: not known before the model
-    is loaded."""
-    aliases: list[str]
-    status: ModelStatus
-    meta: ModelMeta
-
-
-class ModelPage(TypedDict):
-    """The models, always as a single page."""
-
-    object: Literal["list"]
-    data: list[ModelEntry]
-    has_more: bool
-    first_id: str
-    last_id: str
-
-
-class Success(TypedDict):
-    """It was done."""
-
-    success: bool
-
-
 @router.get("/v1/models", responses=describe_errors(401))
-@router.get("/models", responses=describe_errors(401), include_in_schema=False)
-async def list_models(request: Request) -> ModelPage:
+@router.get("/models", include_in_schema=False)
+async def list_models(request: Request) -> Json:
     """Lists the models, loaded or not."""
     await request.app.state.models.read_facts()
     described = [describe_model(model) for model in request.app.state.models]
@@ -121,8 +51,8 @@ async def list_models(request: Request) -> ModelPage:
 
 
 @router.get("/v1/models/{id:path}", responses=NOT_FOUND)
-@router.get("/models/{id:path}", responses=NOT_FOUND, include_in_schema=False)
-async def show_model(id: str, request: Request) -> ModelEntry:
+@router.get("/models/{id:path}", include_in_schema=False)
+async def show_model(id: str, request: Request) -> Json:
     """Shows the model of this name."""
     await request.app.state.models.read_facts()
     embeddings = find_embeddings(request)
@@ -131,24 +61,25 @@ async def show_model(id: str, request: Request) -> ModelEntry:
     return describe_model(request.app.state.models.get(id))
 
 
-def describe_model(model: ServedModel) -> ModelEntry:
+def describe_model(model: ServedModel) -> Json:
     """Describes a model for the clients of OpenAI, Anthropic and llama-server."""
-    meta: ModelMeta = {"size": model.file_bytes, **describe_file(model.facts)}
+    # The size is 0 if it is not known before the model is loaded.
+    meta: Json = {"size": model.file_bytes, **describe_file(model.facts)}
     if model.service is not None:
         loaded = model.service.model
         meta["n_vocab"] = len(loaded.engine.vocabulary.tokens)
-        meta["n_ctx"] = loaded.engine.context_length
+        meta["n_ctx"] = loaded.engine.context_length  # of a request and its reply together
         meta["memory"] = loaded.engine.memory_bytes
         meta["tool_format"] = loaded.compiler.format.name
-    status: ModelStatus = {"value": model.state}
+    status: Json = {"value": model.state}
     if model.state is ModelState.FAILED:
         status = {"value": model.state, "failed": True, "message": str(model.failure)}
     return _make_entry(model.name, model.source.aliases, status=status, meta=meta)
 
 
-def describe_embedding_model(service: EmbeddingService) -> ModelEntry:
+def describe_embedding_model(service: EmbeddingService) -> Json:
     """Describes the embedding model."""
-    meta: ModelMeta = {"size": service.facts.bytes, **describe_file(service.facts)}
+    meta: Json = {"size": service.facts.bytes, **describe_file(service.facts)}
     state = ModelState.LOADING
     if service.model is not None:
         state = ModelState.LOADED
@@ -156,9 +87,7 @@ def describe_embedding_model(service: EmbeddingService) -> ModelEntry:
     return _make_entry(service.name, (), status={"value": state}, meta=meta)
 
 
-def _make_entry(
-    name: str, aliases: Sequence[str], *, status: ModelStatus, meta: ModelMeta
-) -> ModelEntry:
+def _make_entry(name: str, aliases: Sequence[str], *, status: Json, meta: Json) -> Json:
     return {
         "id": name,
         "object": "model",
@@ -175,9 +104,9 @@ def _make_entry(
     }
 
 
-def describe_file(facts: ModelFacts) -> FileFacts:
+def describe_file(facts: ModelFacts) -> Json:
     """Returns the facts in a model's file, under llama-server's names if it has them."""
-    stated: FileFacts = {
+    stated: Json = {
         "general_name": facts.name,
         "architecture": facts.architecture,
         "quantization": facts.quantisation,
@@ -185,14 +114,14 @@ def describe_file(facts: ModelFacts) -> FileFacts:
         "n_ctx_train": facts.context_length,
         "n_embd": facts.embedding_length,
     }
-    return cast(FileFacts, {name: value for name, value in stated.items() if value})
+    return {name: value for name, value in stated.items() if value}
 
 
 BODY = describe_body(ModelRequest, {"model": "demo"})
 
 
 @router.post("/models/load", responses=NOT_LOADED, openapi_extra=BODY)
-async def load(request: Request) -> Success:
+async def load(request: Request) -> Json:
     """Loads a model, unless it is loaded. Others may be unloaded for it."""
     models, name = await _read(request)
     model = await wait_for_client(request, models.acquire(name))
@@ -201,7 +130,7 @@ async def load(request: Request) -> Success:
 
 
 @router.post("/models/unload", responses=NOT_LOADED, openapi_extra=BODY)
-async def unload(request: Request) -> Success:
+async def unload(request: Request) -> Json:
     """Unloads a model when no request uses it any more. The next request for it loads it again."""
     models, name = await _read(request)
     await wait_for_client(request, models.unload(models.get(name)))

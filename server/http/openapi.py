@@ -1,19 +1,18 @@
-"""The OpenAPI document: the requests and replies of all paths.
+"""The OpenAPI document: the requests of all paths, and the statuses and media types of their
+replies.
 
-Requests are described by the pydantic models that validate them, replies by typed dictionaries.
-FastAPI cannot find either by itself, since paths read their bodies off the event loop, and replies
-may be streams.
+Requests are described by the pydantic models that validate them. FastAPI cannot find them by
+itself, since paths read their bodies off the event loop. The fields of replies are those of the
+APIs, whose clients have types for them, so they are not described again.
 """
 
 import threading
 from collections.abc import Mapping
-from types import UnionType
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin
+from typing import Any
 
 from fastapi import FastAPI
-from pydantic import BaseModel, TypeAdapter
-from pydantic.json_schema import JsonSchemaMode
-from typing_extensions import TypedDict
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from server.settings import Settings
 
@@ -22,8 +21,8 @@ Responses = dict[int | str, Json]
 REFERENCES = "#/components/schemas/{model}"
 EVENTS = "text/event-stream"
 JSON = "application/json"
-_kinds: dict[str, tuple[Any, JsonSchemaMode]] = {}
-"""The types in the document, by name."""
+_bodies: dict[str, type[BaseModel]] = {}
+"""The bodies of requests, by the names of their types."""
 _SCHEMES: Json = {
     "bearer": {
         "type": "http",
@@ -52,38 +51,6 @@ _PARAMETERS = {
     "stream": "Not supported: a response is streamed only while it is generated",
 }
 """Descriptions of path and query parameters, by name."""
-
-
-class ErrorBody(TypedDict):
-    """An error in OpenAI's form."""
-
-    message: str
-    """What is wrong, where, and what to do about it."""
-    type: str
-    """The group of the error."""
-    param: str | None
-    """A JSON pointer into the request; null: the error concerns no single part."""
-    code: str | int | None
-    """The kind of error, for programs; inside `error`, with status 503 the status, as in
-    llama-server."""
-
-
-class InnerError(ErrorBody):
-    """An error with what only llama-server says of it."""
-
-    n_prompt_tokens: NotRequired[int]
-    """Of a request that does not fit into the context: its tokens, at least."""
-    n_ctx: NotRequired[int]
-    """The tokens that the context has room for."""
-
-
-class ErrorReply(ErrorBody):
-    """A request that was not answered: the error in OpenAI's form, and beside it in Mistral's."""
-
-    error: InnerError
-    object: Literal["error"]
-
-
 _DESCRIPTIONS = {
     400: "The request is not valid",
     401: "The API key is missing or invalid",
@@ -98,18 +65,6 @@ _DESCRIPTIONS = {
     503: "The model is loading, too many requests are waiting, or the engine elsewhere is busy",
     504: "The time limit of the request was exceeded",
 }
-_GENERATING = (400, 401, 404, 405, 413, 415, 422, 500, 502, 503, 504)
-
-
-def _refer(kind: Any, mode: JsonSchemaMode = "serialization") -> Json:
-    """Returns a reference to the schema of a type, which is added to the document."""
-    if get_origin(kind) in (UnionType, Union):
-        return {"anyOf": [_refer(branch, mode) for branch in get_args(kind)]}
-    if get_origin(kind) is list:
-        [item] = get_args(kind)
-        return {"type": "array", "items": _refer(item, mode)}
-    _kinds[kind.__name__] = (kind, mode)
-    return {"$ref": REFERENCES.format(model=kind.__name__)}
 
 
 def describe_body(kind: type[BaseModel], *examples: Json) -> Json:
@@ -119,67 +74,47 @@ def describe_body(kind: type[BaseModel], *examples: Json) -> Json:
         kind: the pydantic model that validates it.
         examples: requests that the demo model can answer.
     """
-    content: Json = {"schema": _refer(kind, "validation")}
+    _bodies[kind.__name__] = kind
+    content: Json = {"schema": {"$ref": REFERENCES.format(model=kind.__name__)}}
     if examples:
         named = {f"example {number}": {"value": value} for number, value in enumerate(examples, 1)}
         content["examples"] = named
     return {"requestBody": {"required": True, "content": {JSON: content}}}
 
 
-def describe_reply(kind: Any, chunk: Any = None, *, media_type: str = EVENTS) -> Responses:
-    """Returns the reply of a path, for FastAPI's `responses`.
-
-    Args:
-        kind: the type of a whole reply.
-        chunk: the type of an item of a stream: the data of an event, or a line; None: there is no
-            stream.
-        media_type: the media type of the stream.
-    """
-    content: Json = {JSON: {"schema": _refer(kind)}}
-    description = "The reply"
-    if chunk is not None:
-        content[media_type] = {"schema": _refer(chunk)}
-        part = "the data of each event" if media_type == EVENTS else "each line"
-        description = f"The reply; where `stream` is asked for, {part} is as described"
-    return {200: {"description": description, "content": content}}
+def describe_stream(media_type: str) -> Responses:
+    """Returns the reply of a path, for FastAPI's `responses`: it is JSON, or a stream of this media
+    type."""
+    content: Json = {JSON: {}, media_type: {}}
+    return {200: {"description": "The reply, or its stream if asked for", "content": content}}
 
 
 def describe_text(media_type: str, description: str) -> Responses:
     """Returns the reply of a path that is not JSON."""
+    return {200: {"description": description, "content": {media_type: {}}}}
+
+
+def describe_errors(*statuses: int) -> Responses:
+    """Returns the errors of a path, for FastAPI's `responses`."""
     return {
-        200: {"description": description, "content": {media_type: {"schema": {"type": "string"}}}}
+        status: {"description": _DESCRIPTIONS[status], "content": {JSON: {}}} for status in statuses
     }
 
 
-def describe_errors(*statuses: int, kind: Any = ErrorReply) -> Responses:
-    """Returns the errors of a path, for FastAPI's `responses`.
-
-    Args:
-        kind: the type of the errors.
-    """
-    content = {JSON: {"schema": _refer(kind)}}
-    return {
-        status: {"description": _DESCRIPTIONS[status], "content": content} for status in statuses
-    }
-
-
-def describe_generation_errors(kind: Any = ErrorReply) -> Responses:
-    """Returns the errors of a path that generates text."""
-    return describe_errors(*_GENERATING, kind=kind)
-
-
-ERRORS = describe_generation_errors()
-"""The errors of paths that generate text, in OpenAI's form."""
+ERRORS = describe_errors(400, 401, 404, 405, 413, 415, 422, 500, 502, 503, 504)
+"""The errors of paths that generate text."""
+STREAMED = describe_stream(EVENTS) | ERRORS
+"""The replies of paths that generate text, and stream it as events."""
 
 
 def list_requests() -> list[type[BaseModel]]:
     """Returns the pydantic models of all request bodies."""
-    return [kind for kind, mode in _kinds.values() if mode == "validation"]
+    return list(_bodies.values())
 
 
 def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[str]) -> None:
-    """Adds schemas, and the ways to send an API key, to the OpenAPI document. Any thread can then
-    ask for it.
+    """Adds the schemas of requests, and the ways to send an API key, to the OpenAPI document. Any
+    thread can then ask for it.
 
     Args:
         open_paths: the paths that need no key.
@@ -194,25 +129,23 @@ def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[st
     def make_once() -> Json:
         if app.openapi_schema is None:
             document = make()
-            parts = document.setdefault("components", {})
-            schemas = parts.get("schemas", {}) | _describe_kinds()
-            parts["schemas"] = dict(sorted(schemas.items()))
-            parts["securitySchemes"] = _SCHEMES
+            schemas = dict(sorted(_describe_bodies().items()))
+            document["components"] = {"schemas": schemas, "securitySchemes": _SCHEMES}
             known: list[Json] = [{name: []} for name in _SCHEMES]
             document["security"] = known if settings.api_keys else [{}, *known]
             _open(document["paths"], open_paths)
-            _drop_foreign_errors(document)
+            _drop_schemas_of_replies(document["paths"])
             _describe_parameters(document)
         return make()
 
     app.openapi = make_complete
 
 
-def _describe_kinds() -> Json:
-    kinds = list[tuple[str, JsonSchemaMode, TypeAdapter[Any]]]()
-    for name, (kind, mode) in _kinds.items():
-        kinds.append((name, mode, TypeAdapter(kind)))
-    _, described = TypeAdapter.json_schemas(kinds, ref_template=REFERENCES)
+def _describe_bodies() -> Json:
+    kinds: list[tuple[type[BaseModel], JsonSchemaMode]] = []
+    for kind in _bodies.values():
+        kinds.append((kind, "validation"))
+    _, described = models_json_schema(kinds, ref_template=REFERENCES)
     return described["$defs"]
 
 
@@ -222,16 +155,16 @@ def _open(paths: Mapping[str, Json], open_paths: frozenset[str]) -> None:
             operation["security"] = []
 
 
-def _drop_foreign_errors(document: Json) -> None:
-    """Removes the 422 error that FastAPI adds to paths with a query, since this server uses another
-    status."""
-    for item in document["paths"].values():
+def _drop_schemas_of_replies(paths: Mapping[str, Json]) -> None:
+    """Removes what FastAPI adds: schemas of replies, and the 422 error of paths with a query, since
+    this server uses another status."""
+    for item in paths.values():
         for operation in item.values():
-            reply = operation["responses"].get("422")
-            if reply is not None and reply["description"] == "Validation Error":
-                del operation["responses"]["422"]
-    for name in ("HTTPValidationError", "ValidationError"):
-        document["components"]["schemas"].pop(name, None)
+            replies: Json = operation["responses"]
+            if replies.get("422", {}).get("description") == "Validation Error":
+                del replies["422"]
+            for reply in replies.values():
+                reply["content"] = {media_type: {} for media_type in reply["content"]}
 
 
 def _describe_parameters(document: Json) -> None:

@@ -5,11 +5,10 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
-from typing_extensions import TypedDict
 
 from constrained.replay.workbench import inspect_row
 from constrained.trace.page import read_page
-from server.http.openapi import ERRORS, describe_body, describe_reply
+from server.http.openapi import ERRORS, describe_body
 from server.http.reading import read_request
 from server.http.replies import answer_json
 from server.playground.page import write_playground
@@ -68,38 +67,6 @@ class InspectRequest(BaseModel):
     """The model's text after the prompt."""
 
 
-class TextRefusal(TypedDict):
-    """The place where the grammar refuses a text, or where the text ends too early."""
-
-    offset: int
-    """The number of accepted bytes."""
-    before: str
-    found: str
-    expected: list[str]
-    """Allowed characters, ranges of characters, special tokens."""
-    forced: str
-    """The text that has to come next, if there is no choice."""
-    may_end: bool
-
-
-class Inspection(TypedDict):
-    """How a template, tools and a text fit together."""
-
-    prompt: str | None
-    start_state: str
-    format: str
-    origin: str
-    """How the format was found."""
-    notice: str
-    markers: list[str]
-    grammar: str
-    tools: list[Json]
-    """For each schema, which keywords are enforced, checked, repaired or ignored."""
-    check: Json | None
-    """The output of `constrained check`; null without a text."""
-    refusal: TextRefusal | None
-
-
 @router.get("/playground", include_in_schema=False)
 async def show_playground() -> HTMLResponse:
     """The page."""
@@ -114,7 +81,7 @@ async def show_trace_page() -> HTMLResponse:
 
 @router.post(
     "/playground/inspect",
-    responses=describe_reply(Inspection) | ERRORS,
+    responses=ERRORS,
     openapi_extra=describe_body(InspectRequest, EXAMPLE),
 )
 async def inspect(request: Request) -> Response:

@@ -4,8 +4,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from typing_extensions import TypedDict
-
 from constrained.deadline import Timings
 from constrained.decode.filters.events import ProgressMade
 from constrained.reply import Reply
@@ -40,22 +38,6 @@ class ProgressOptions:
         return self.is_shown or self.cached
 
 
-class ReplyTimings(TypedDict):
-    """llama-server's `timings`: counts of tokens, and milliseconds."""
-
-    cache_n: int
-    """Prompt tokens that were not computed again."""
-    prompt_n: int
-    """Prompt tokens that were computed."""
-    prompt_ms: float
-    prompt_per_token_ms: float
-    prompt_per_second: float
-    predicted_n: int
-    predicted_ms: float
-    predicted_per_token_ms: float
-    predicted_per_second: float
-
-
 NO_PROGRESS = ProgressOptions()
 
 
@@ -65,7 +47,7 @@ class ChoiceProgress:
     def __init__(self, options: ProgressOptions):
         self._options = options
         self._read: int | None = None
-        self._timings: ReplyTimings | None = None
+        self._timings: Json | None = None
 
     def take(self, made: ProgressMade) -> Json | None:
         """Takes progress; returns the fields of a separate chunk, or None if there is no such
@@ -101,7 +83,7 @@ class ChoiceProgress:
         return {}
 
 
-def show_reply_timings(reply: Reply) -> ReplyTimings:
+def show_reply_timings(reply: Reply) -> Json:
     """Returns llama-server's `timings` of a whole reply."""
     return show_timings(
         prompt=reply.usage.prompt_tokens,
@@ -111,7 +93,7 @@ def show_reply_timings(reply: Reply) -> ReplyTimings:
     )
 
 
-def show_timings(*, prompt: int, cached: int, completion: int, timings: Timings) -> ReplyTimings:
+def show_timings(*, prompt: int, cached: int, completion: int, timings: Timings) -> Json:
     """Returns llama-server's `timings`, in milliseconds.
 
     Args:

@@ -21,7 +21,7 @@ from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
 from server.settings import Settings
 from tests.remote_model import sampled_elsewhere
-from tests.server.described_replies import describe_replies
+from tests.server.typed_replies import type_replies
 
 PATIENCE = 60  # seconds
 DRAWS_ELSEWHERE = os.environ.get("TEST_ENGINE") == "llama-server"
@@ -43,7 +43,7 @@ def running(
     mcp: McpServerPool | None = None,
 ) -> Iterator[httpx.Client]:
     """Serves a model, or several, which are closed in the end; gives a client of the server, which
-    holds every reply against the OpenAPI document."""
+    holds every reply against the OpenAPI document and the types of the SDKs."""
     load = model if not isinstance(model, Model) else lambda: model
     with ExitStack() as stack:
         if DRAWS_ELSEWHERE and not isinstance(load, Sequence):
@@ -62,7 +62,7 @@ def _serve(app: FastAPI) -> Iterator[httpx.Client]:
         wait_until(lambda: server.started and not _is_loading(app), thread)
         port = server.servers[0].sockets[0].getsockname()[1]
         url = f"http://127.0.0.1:{port}"
-        hooks = {"response": [describe_replies(app).check]}
+        hooks = {"response": [type_replies(app).check]}
         with httpx.Client(base_url=url, timeout=PATIENCE, event_hooks=hooks) as client:
             yield client
     finally:

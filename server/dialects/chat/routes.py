@@ -4,10 +4,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from server.dialects.chat.reply import ChatWriter
-from server.dialects.chat.reply_types import ChatChunk, ChatCompletion, InputTokens
 from server.dialects.chat.request import ChatRequest
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, ErrorReply, describe_body, describe_reply
+from server.http.openapi import ERRORS, STREAMED, describe_body
 from server.http.reading import read_request
 from server.http.replies import answer
 from server.turns.active_request import start_request
@@ -45,10 +44,10 @@ WEATHER = {
 
 @router.post(
     "/v1/chat/completions",
-    responses=describe_reply(ChatCompletion, ChatChunk | ErrorReply) | ERRORS,
+    responses=STREAMED,
     openapi_extra=describe_body(ChatRequest, GREETING, WEATHER),
 )
-@router.post("/chat/completions", responses=ERRORS, include_in_schema=False)
+@router.post("/chat/completions", include_in_schema=False)
 async def complete_chat(request: Request) -> Response:
     """Answers a conversation with text, with calls of tools, or with both."""
     service, body, turn_request = await read_request(request, ChatRequest, ChatRequest.read)
@@ -64,10 +63,10 @@ async def complete_chat(request: Request) -> Response:
 
 @router.post(
     "/v1/chat/completions/input_tokens",
-    responses=describe_reply(InputTokens) | ERRORS,
+    responses=ERRORS,
     openapi_extra=describe_body(ChatRequest, GREETING),
 )
-@router.post("/chat/completions/input_tokens", responses=ERRORS, include_in_schema=False)
+@router.post("/chat/completions/input_tokens", include_in_schema=False)
 async def count_tokens(request: Request) -> Response:
     """Counts the tokens of a request's prompt; generates nothing."""
     service, _, turn_request = await read_request(request, ChatRequest, ChatRequest.read)

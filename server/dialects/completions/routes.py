@@ -8,14 +8,12 @@ from fastapi.responses import Response
 
 from constrained.compile.compiled_turn import CompiledTurn
 from server.caller import find_owner, find_salt
-from server.dialects.chat.reply_types import ChatChunk, ChatCompletion
 from server.dialects.completions.fill_in_reply import FillInWriter
 from server.dialects.completions.fill_in_request import FillInRequest
 from server.dialects.completions.reply import CompletionWriter
-from server.dialects.completions.reply_types import TextCompletion
 from server.dialects.completions.request import CompletionRequest, Prompt, TextRequest
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, ErrorReply, describe_body, describe_reply
+from server.http.openapi import STREAMED, describe_body
 from server.http.reading import read_request
 from server.http.replies import answer
 from server.time_left import find_time_left
@@ -32,10 +30,10 @@ FILL_IN = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 16}  # n
 
 @router.post(
     "/v1/completions",
-    responses=describe_reply(TextCompletion, TextCompletion | ErrorReply) | ERRORS,
+    responses=STREAMED,
     openapi_extra=describe_body(CompletionRequest, EXAMPLE),
 )
-@router.post("/completions", responses=ERRORS, include_in_schema=False)
+@router.post("/completions", include_in_schema=False)
 async def complete(request: Request) -> Response:
     """Continues one or more texts."""
     service, body, read = await read_request(request, CompletionRequest, CompletionRequest.read)
@@ -50,10 +48,10 @@ async def complete(request: Request) -> Response:
 
 @router.post(
     "/v1/fim/completions",
-    responses=describe_reply(ChatCompletion, ChatChunk | ErrorReply) | ERRORS,
+    responses=STREAMED,
     openapi_extra=describe_body(FillInRequest, FILL_IN),
 )
-@router.post("/fim/completions", responses=ERRORS, include_in_schema=False)
+@router.post("/fim/completions", include_in_schema=False)
 async def fill_in(request: Request) -> Response:
     """Writes the text between a prefix and a suffix, in Mistral's form."""
     service, body, read = await read_request(request, FillInRequest, FillInRequest.read)

@@ -4,16 +4,14 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
-from typing_extensions import TypedDict
 
 from server.dialects.embeddings.request import EmbeddingRequest
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, describe_body, describe_errors, describe_reply
+from server.http.openapi import ERRORS, describe_body, describe_errors
 from server.http.reading import read_fields
 from server.http.serving import require_embeddings
 
@@ -21,42 +19,9 @@ router = APIRouter()
 EXAMPLE = {"model": "embedding", "input": ["The weather in Paris", "An e-mail to Ada"]}
 
 
-class Embedding(TypedDict):
-    """The vector of a text."""
-
-    object: Literal["embedding"]
-    index: int
-    embedding: list[float] | str
-    """Numbers, or base64 if the request asks for it."""
-
-
-class EmbeddingUsage(TypedDict):
-    """The tokens of all texts."""
-
-    prompt_tokens: int
-    total_tokens: int
-
-
-class EmbeddingList(TypedDict):
-    """The reply to /v1/embeddings."""
-
-    object: Literal["list"]
-    data: list[Embedding]
-    model: str
-    usage: EmbeddingUsage
-
-
-class NativeEmbedding(TypedDict):
-    """The vector of a text, in the form of llama-server's own path."""
-
-    index: int
-    embedding: list[list[float]]
-    """One vector: the vectors of the tokens are pooled."""
-
-
 @router.post(
     "/v1/embeddings",
-    responses=describe_reply(EmbeddingList | list[NativeEmbedding]) | ERRORS | describe_errors(501),
+    responses=ERRORS | describe_errors(501),
     openapi_extra=describe_body(EmbeddingRequest, EXAMPLE),
 )
 @router.post("/embeddings", include_in_schema=False)

@@ -12,7 +12,6 @@ from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import ContentDelta
 from server.dialects.chat.reply import show_token
 from server.dialects.llamacpp.completion_request import NativeFields
-from server.dialects.llamacpp.reply_types import NativeSampling, NativeSettings
 from server.errors import HttpError, as_http_error, encode_openai_error
 from server.http.replies import ReplyWriter
 from server.turns.active_request import TurnEvent
@@ -165,7 +164,7 @@ def _name_stop(reply: Reply) -> str:
     return "limit" if reply.finish_reason == "length" else "eos"
 
 
-def show_settings(compiled: CompiledRequest, *, is_streamed: bool) -> NativeSettings:
+def show_settings(compiled: CompiledRequest, *, is_streamed: bool) -> Json:
     """Returns llama-server's `generation_settings`, as far as they apply here."""
     generation = compiled.request.generation
     max_tokens = -1 if generation.max_tokens is None else generation.max_tokens
@@ -182,7 +181,7 @@ def show_settings(compiled: CompiledRequest, *, is_streamed: bool) -> NativeSett
     }
 
 
-def show_sampling(sampling: Sampling) -> NativeSampling:
+def show_sampling(sampling: Sampling) -> Json:
     """Returns the sampling in llama-server's names."""
     return {
         "seed": -1 if sampling.seed is None else sampling.seed,

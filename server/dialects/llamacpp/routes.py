@@ -1,6 +1,7 @@
 """llama-server's own paths: completion and infill, tokens, chat template, properties, slots."""
 
 from functools import partial
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -15,19 +16,10 @@ from server.dialects.llamacpp.completion_request import (
     NativeCompletionRequest,
     NativeFields,
 )
-from server.dialects.llamacpp.reply_types import (
-    Completions,
-    ModelProperties,
-    NativeCompletion,
-    RenderedPrompt,
-    SlotState,
-    TokenIds,
-    TokenText,
-)
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.model_routes import describe_file
-from server.http.openapi import ERRORS, ErrorReply, describe_body, describe_errors, describe_reply
+from server.http.openapi import ERRORS, STREAMED, describe_body, describe_errors
 from server.http.reading import read_request, run_off_loop
 from server.http.replies import answer, answer_json, answer_list
 from server.http.serving import find_service
@@ -37,8 +29,8 @@ from server.turns.fields.request_lists import Numbers
 from server.turns.service import Service
 
 router = APIRouter()
+Json = dict[str, Any]
 NOT_LOADED = describe_errors(400, 401, 404, 503)
-NOT_SUPPORTED = ERRORS | describe_errors(501)
 NO_RANKING = "this server does not rank documents"
 
 
@@ -68,12 +60,12 @@ class DetokenizeRequest(BaseModel):
 
 @router.post(
     "/completion",
-    responses=describe_reply(Completions, NativeCompletion | ErrorReply) | ERRORS,
+    responses=STREAMED,
     openapi_extra=describe_body(
         NativeCompletionRequest, {"prompt": "Once upon a time", "n_predict": 16}
     ),
 )
-@router.post("/v1/completion", responses=ERRORS, include_in_schema=False)
+@router.post("/v1/completion", include_in_schema=False)
 async def complete(request: Request) -> Response:
     """Continues one or more texts, in llama-server's form."""
     service, body, read = await read_request(
@@ -84,10 +76,10 @@ async def complete(request: Request) -> Response:
 
 @router.post(
     "/infill",
-    responses=describe_reply(NativeCompletion, NativeCompletion | ErrorReply) | NOT_SUPPORTED,
+    responses=STREAMED | describe_errors(501),
     openapi_extra=describe_body(InfillRequest),
 )
-@router.post("/v1/infill", responses=NOT_SUPPORTED, include_in_schema=False)
+@router.post("/v1/infill", include_in_schema=False)
 async def infill(request: Request) -> Response:
     """Generates the text between two texts."""
     service, body, read = await read_request(request, InfillRequest, InfillRequest.read)
@@ -114,7 +106,7 @@ async def rank() -> Response:
 
 @router.post(
     "/tokenize",
-    responses=describe_reply(TokenIds) | ERRORS,
+    responses=ERRORS,
     openapi_extra=describe_body(TokenizeRequest, {"content": "Hello!"}),
 )
 async def tokenize(request: Request) -> Response:
@@ -149,7 +141,7 @@ def _show_piece(piece: bytes) -> str | list[int]:
 
 @router.post(
     "/detokenize",
-    responses=describe_reply(TokenText) | ERRORS,
+    responses=ERRORS,
     openapi_extra=describe_body(DetokenizeRequest, {"tokens": [1, 2, 3]}),
 )
 async def detokenize(request: Request) -> Response:
@@ -170,7 +162,7 @@ def _detokenize(body: DetokenizeRequest, service: Service) -> Response:
 
 @router.post(
     "/apply-template",
-    responses=describe_reply(RenderedPrompt) | ERRORS,
+    responses=ERRORS,
     openapi_extra=describe_body(ChatRequest, {"messages": [{"role": "user", "content": "Hello!"}]}),
 )
 async def apply_template(request: Request) -> Response:
@@ -186,7 +178,7 @@ async def apply_template(request: Request) -> Response:
 
 
 @router.get("/props", responses=NOT_LOADED)
-async def show_properties(request: Request) -> ModelProperties:
+async def show_properties(request: Request) -> Json:
     """Returns the properties of the model and its options."""
     service = await find_service(request)
     models: ServedModels = request.app.state.models
@@ -215,7 +207,7 @@ async def show_properties(request: Request) -> ModelProperties:
 
 
 @router.get("/slots", responses=NOT_LOADED)
-async def show_slots(request: Request) -> list[SlotState]:
+async def show_slots(request: Request) -> list[Json]:
     """Lists the sequences; the number of processing ones equals that of running turns."""
     model = (await find_service(request)).model
     metrics = model.metrics()

@@ -6,15 +6,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from server.dialects.messages.reply import MessagesWriter
-from server.dialects.messages.reply_types import (
-    AnthropicErrorReply,
-    AssistantMessage,
-    MessageEvent,
-    MessageTokens,
-)
 from server.dialects.messages.request import CountRequest, DecodedRequest, MessagesRequest
 from server.http.disconnects import wait_for_client
-from server.http.openapi import describe_body, describe_generation_errors, describe_reply
+from server.http.openapi import ERRORS, STREAMED, describe_body
 from server.http.replies import answer
 from server.runs.active_run import start_run
 from server.runs.hosted_request import HostedRequest, read_hosted_request
@@ -22,16 +16,15 @@ from server.turns.compiled_request import compile_request
 
 M = TypeVar("M", bound=CountRequest)
 router = APIRouter()
-ERRORS = describe_generation_errors(AnthropicErrorReply)
 GREETING = {"model": "demo", "messages": [{"role": "user", "content": "Hello!"}]}
 
 
 @router.post(
     "/v1/messages",
-    responses=describe_reply(AssistantMessage, MessageEvent) | ERRORS,
+    responses=STREAMED,
     openapi_extra=describe_body(MessagesRequest, GREETING | {"max_tokens": 30}),
 )
-@router.post("/messages", responses=ERRORS, include_in_schema=False)
+@router.post("/messages", include_in_schema=False)
 async def create_message(request: Request) -> Response:
     """Answers a conversation in Anthropic's form: with blocks of text, and of calls of tools."""
     hosted = await _read_request(request, MessagesRequest)
@@ -44,10 +37,10 @@ async def create_message(request: Request) -> Response:
 
 @router.post(
     "/v1/messages/count_tokens",
-    responses=describe_reply(MessageTokens) | ERRORS,
+    responses=ERRORS,
     openapi_extra=describe_body(CountRequest, GREETING),
 )
-@router.post("/messages/count_tokens", responses=ERRORS, include_in_schema=False)
+@router.post("/messages/count_tokens", include_in_schema=False)
 async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has: as many as are then computed."""
     hosted = await _read_request(request, CountRequest)

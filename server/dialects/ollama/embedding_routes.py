@@ -6,28 +6,21 @@ import time
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, StrictInt
-from typing_extensions import TypedDict
 
 from server.dialects.embeddings.routes import (
     RowForm,
     send_rows,
     write_vector,
 )
-from server.dialects.ollama.reply_types import OllamaErrorReply
 from server.http.disconnects import wait_for_client
-from server.http.openapi import (
-    describe_body,
-    describe_errors,
-    describe_generation_errors,
-    describe_reply,
-)
+from server.http.openapi import ERRORS, describe_body, describe_errors
 from server.http.reading import read_fields
 from server.http.serving import require_embeddings
 from server.models.embedding_service import EmbeddingInput
 from server.turns.fields.request_lists import Texts
 
 router = APIRouter(prefix="/api")
-ERRORS = describe_generation_errors(OllamaErrorReply) | describe_errors(501, kind=OllamaErrorReply)
+EMBEDDING_ERRORS = ERRORS | describe_errors(501)
 
 
 class EmbedRequest(BaseModel):
@@ -56,28 +49,9 @@ class EmbeddingsRequest(BaseModel):
     """A text."""
 
 
-class EmbedReply(TypedDict):
-    """The reply to /api/embed."""
-
-    model: str
-    embeddings: list[list[float]]
-    """Vectors of length 1."""
-    total_duration: int
-    """Nanoseconds until the texts were read, since the vectors are sent while they are computed."""
-    load_duration: int
-    prompt_eval_count: int
-
-
-class EmbeddingsReply(TypedDict):
-    """The reply to /api/embeddings."""
-
-    embedding: list[float]
-    """As the model gives it, of any length."""
-
-
 @router.post(
     "/embed",
-    responses=describe_reply(EmbedReply) | ERRORS,
+    responses=EMBEDDING_ERRORS,
     openapi_extra=describe_body(EmbedRequest, {"model": "embedding", "input": "Hello!"}),
 )
 async def embed(request: Request) -> Response:
@@ -106,7 +80,7 @@ async def embed(request: Request) -> Response:
 
 @router.post(
     "/embeddings",
-    responses=describe_reply(EmbeddingsReply) | ERRORS,
+    responses=EMBEDDING_ERRORS,
     openapi_extra=describe_body(EmbeddingsRequest, {"model": "embedding", "prompt": "Hello!"}),
 )
 async def embed_prompt(request: Request) -> Response:

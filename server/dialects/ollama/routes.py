@@ -13,28 +13,11 @@ from constrained.model.model import Model
 from server.dialects.completions.request import TextRequest
 from server.dialects.completions.routes import start_text
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
-from server.dialects.ollama.reply_types import (
-    LoadedTag,
-    LoadedTags,
-    ModelDetails,
-    ModelTag,
-    ModelTags,
-    OllamaChatLine,
-    OllamaErrorReply,
-    OllamaGenerateLine,
-    OllamaVersion,
-    ShownModel,
-)
 from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest, OllamaRequest
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.model_routes import STARTED_AT
-from server.http.openapi import (
-    describe_body,
-    describe_errors,
-    describe_generation_errors,
-    describe_reply,
-)
+from server.http.openapi import ERRORS, describe_body, describe_errors, describe_stream
 from server.http.reading import read_fields, read_request
 from server.http.replies import answer
 from server.http.serving import find_embeddings, find_named_service
@@ -45,9 +28,8 @@ from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
 router = APIRouter(prefix="/api")
-ERRORS = describe_generation_errors(OllamaErrorReply)
-NO_KEY = describe_errors(401, kind=OllamaErrorReply)
-NOT_SUPPORTED = describe_errors(501, kind=OllamaErrorReply)
+STREAMED = describe_stream(OllamaWriter.media_type) | ERRORS
+NO_KEY = describe_errors(401)
 OPTIONS = {"num_predict": 30}
 GREETING = {
     "model": "demo",
@@ -82,10 +64,7 @@ class ShowRequest(BaseModel):
 
 @router.post(
     "/chat",
-    responses=describe_reply(
-        OllamaChatLine, OllamaChatLine | OllamaErrorReply, media_type=OllamaWriter.media_type
-    )
-    | ERRORS,
+    responses=STREAMED,
     openapi_extra=describe_body(OllamaChatRequest, GREETING),
 )
 async def chat(request: Request) -> Response:
@@ -96,12 +75,7 @@ async def chat(request: Request) -> Response:
 
 @router.post(
     "/generate",
-    responses=describe_reply(
-        OllamaGenerateLine,
-        OllamaGenerateLine | OllamaErrorReply,
-        media_type=OllamaWriter.media_type,
-    )
-    | ERRORS,
+    responses=STREAMED,
     openapi_extra=describe_body(OllamaGenerateRequest, PROMPT),
 )
 async def generate(request: Request) -> Response:
@@ -146,13 +120,13 @@ def _confirm_loaded(service: Service, body: OllamaRequest, empty: Json) -> Respo
 
 
 @router.get("/version", responses=NO_KEY)
-async def show_version() -> OllamaVersion:
+async def show_version() -> Json:
     """Returns the version of Ollama whose API this is."""
     return {"version": VERSION}
 
 
 @router.get("/tags", responses=NO_KEY)
-async def list_models(request: Request) -> ModelTags:
+async def list_models(request: Request) -> Json:
     """Lists the models, loaded or not."""
     await request.app.state.models.read_facts()
     tags = [_describe(model) for model in request.app.state.models]
@@ -163,10 +137,10 @@ async def list_models(request: Request) -> ModelTags:
 
 
 @router.get("/ps", responses=NO_KEY)
-async def list_loaded(request: Request) -> LoadedTags:
+async def list_loaded(request: Request) -> Json:
     """Lists the loaded models."""
     await request.app.state.models.read_facts()
-    described: list[LoadedTag] = []
+    described: list[Json] = []
     for model in request.app.state.models:
         if model.service is not None:
             length = model.service.model.engine.context_length
@@ -184,7 +158,7 @@ async def list_loaded(request: Request) -> LoadedTags:
 
 
 @router.post("/show", responses=ERRORS, openapi_extra=describe_body(ShowRequest, {"model": "demo"}))
-async def show(request: Request) -> ShownModel:
+async def show(request: Request) -> Json:
     """Describes the model and its capabilities."""
     body = await read_fields(request, ShowRequest)
     name = request.query_params.get("model") or body.model
@@ -210,7 +184,7 @@ async def show(request: Request) -> ShownModel:
     }
 
 
-def _show_embedding_model(service: EmbeddingService) -> ShownModel:
+def _show_embedding_model(service: EmbeddingService) -> Json:
     facts = service.facts
     return {
         "modelfile": "",
@@ -232,7 +206,7 @@ def _list_capabilities(model: Model) -> list[str]:
     return capabilities
 
 
-def _describe_file(name: str, facts: ModelFacts, context_length: int) -> dict[str, str | int]:
+def _describe_file(name: str, facts: ModelFacts, context_length: int) -> Json:
     """Describes a model by the keys of GGUF.
 
     Args:
@@ -252,7 +226,7 @@ def _describe_file(name: str, facts: ModelFacts, context_length: int) -> dict[st
     }
 
 
-def _describe(model: ServedModel) -> ModelTag:
+def _describe(model: ServedModel) -> Json:
     tag = _make_tag(model.name, model.file_bytes, model.facts)
     if model.service is not None:
         loaded = model.service.model
@@ -261,14 +235,14 @@ def _describe(model: ServedModel) -> ModelTag:
     return tag
 
 
-def _describe_embedding_model(service: EmbeddingService) -> ModelTag:
+def _describe_embedding_model(service: EmbeddingService) -> Json:
     return {
         **_make_tag(service.name, service.facts.bytes, service.facts),
         "capabilities": EMBEDDING,
     }
 
 
-def _make_tag(name: str, size: int, facts: ModelFacts) -> ModelTag:
+def _make_tag(name: str, size: int, facts: ModelFacts) -> Json:
     return {
         "name": name,
         "model": name,
@@ -280,8 +254,8 @@ def _make_tag(name: str, size: int, facts: ModelFacts) -> ModelTag:
     }
 
 
-def _describe_details(facts: ModelFacts, context_length: int) -> ModelDetails:
-    details: ModelDetails = {
+def _describe_details(facts: ModelFacts, context_length: int) -> Json:
+    details: Json = {
         "format": "gguf",
         "family": facts.architecture,
         "families": [facts.architecture] if facts.architecture else None,

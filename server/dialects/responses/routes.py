@@ -11,7 +11,6 @@ from fastapi.responses import JSONResponse, Response
 
 from constrained.agent.budget import Spent
 from constrained.errors import check_count
-from server.dialects.chat.reply_types import InputTokens
 from server.dialects.responses.approved_calls import (
     CALLS,
     ApprovedCall,
@@ -22,17 +21,11 @@ from server.dialects.responses.approved_calls import (
 from server.dialects.responses.items import pack_checked, read_input
 from server.dialects.responses.mcp_tools import has_servers, list_servers, read_requested_servers
 from server.dialects.responses.reply import ResponseWriter
-from server.dialects.responses.reply_types import (
-    DeletedResponse,
-    ItemPage,
-    ModelResponse,
-    StreamedEvent,
-)
 from server.dialects.responses.request import ResponsesRequest, locating_errors
 from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, describe_body, describe_errors, describe_reply
+from server.http.openapi import ERRORS, STREAMED, describe_body, describe_errors
 from server.http.reading import run_off_loop, run_unassigned
 from server.http.replies import answer
 from server.http.serving import find_key_owner
@@ -63,7 +56,6 @@ EXAMPLE = {"model": "demo", "input": "Hello!", "max_output_tokens": 30}
 NO_COMPACTION = (
     "this server compacts no conversations: let a model write a summary, and send it as a message"
 )
-HIDDEN: dict[str, Any] = {"response_model": None, "include_in_schema": False}
 
 
 @dataclass(frozen=True)
@@ -91,10 +83,10 @@ class _ReadRequest:
 
 @router.post(
     "/v1/responses",
-    responses=describe_reply(ModelResponse, StreamedEvent) | ERRORS,
+    responses=STREAMED,
     openapi_extra=describe_body(ResponsesRequest, EXAMPLE),
 )
-@router.post("/responses", **HIDDEN)
+@router.post("/responses", include_in_schema=False)
 async def create_response(request: Request) -> Response:
     """Answers a conversation with text, with calls of tools, or with both."""
     service, body, read_request = await _read_request(request)
@@ -129,10 +121,10 @@ async def _answer(
 
 @router.post(
     "/v1/responses/input_tokens",
-    responses=describe_reply(InputTokens) | ERRORS,
+    responses=ERRORS,
     openapi_extra=describe_body(ResponsesRequest, EXAMPLE),
 )
-@router.post("/responses/input_tokens", **HIDDEN)
+@router.post("/responses/input_tokens", include_in_schema=False)
 async def count_tokens(request: Request) -> Response:
     """Counts the tokens of a request's prompt; generates nothing."""
     service, body, read_request = await _read_request(request, executes=False)
@@ -342,10 +334,8 @@ def _show(stored: StoredResponse) -> bytes:
     return encode_json(stored.response)
 
 
-@router.get(
-    "/v1/responses/{id}", response_model=None, responses=describe_reply(ModelResponse) | KEPT
-)
-@router.get("/responses/{id}", **HIDDEN)
+@router.get("/v1/responses/{id}", responses=KEPT)
+@router.get("/responses/{id}", include_in_schema=False)
 async def show_response(id: str, request: Request, stream: bool = False) -> Response:
     """Returns a stored response."""
     if stream:
@@ -355,29 +345,25 @@ async def show_response(id: str, request: Request, stream: bool = False) -> Resp
 
 
 @router.delete("/v1/responses/{id}", responses=KEPT)
-@router.delete("/responses/{id}", **HIDDEN)
-async def delete_response(id: str, request: Request) -> DeletedResponse:
+@router.delete("/responses/{id}", include_in_schema=False)
+async def delete_response(id: str, request: Request) -> Json:
     """Deletes a response."""
     if not find_response_store(request).delete(find_key_owner(request), id):
         raise HttpError(404, f"there is no response {id!r}", "not_found")
     return {"id": id, "object": "response", "deleted": True}
 
 
-@router.post("/v1/responses/{id}/cancel", response_model=None, responses=KEPT)
-@router.post("/responses/{id}/cancel", **HIDDEN)
-async def cancel_response(id: str, request: Request) -> Json:
+@router.post("/v1/responses/{id}/cancel", responses=KEPT)
+@router.post("/responses/{id}/cancel", include_in_schema=False)
+async def cancel_response(id: str, request: Request) -> Response:
     """Refuses: a response that has an id is not running; closing the stream ends one that is."""
     status = await _read_kept(id, request, lambda stored: stored.response["status"])
     message = f"the response is {status}: close the stream of one that is running to cancel it"
     raise HttpError(400, message, "invalid_value")
 
 
-@router.get(
-    "/v1/responses/{id}/input_items",
-    response_model=None,
-    responses=describe_reply(ItemPage) | KEPT,
-)
-@router.get("/responses/{id}/input_items", **HIDDEN)
+@router.get("/v1/responses/{id}/input_items", responses=KEPT)
+@router.get("/responses/{id}/input_items", include_in_schema=False)
 async def list_input_items(
     id: str,
     request: Request,

@@ -21,10 +21,8 @@ def test_the_page_names_every_path_and_its_fields(plain: httpx.Client) -> None:
 def test_the_page_describes_fields_replies_examples_and_keys(plain: httpx.Client) -> None:
     page = plain.get("/docs").text
     assert "Texts at which the reply ends; they are not part of it." in page
-    chunks = "<code>text/event-stream</code>: ChatChunk or ErrorReply"
-    assert f"<code>application/json</code>: ChatCompletion<br>{chunks}" in page
+    assert "<code>application/json</code> or <code>text/event-stream</code>" in page
     assert "&quot;content&quot;: &quot;Hello!&quot;" in page
-    assert "<td><code>cached_tokens</code></td>" in page
     assert "No API key is needed" in page
     assert "<td><code>after</code></td><td>string</td><td></td><td>Continue after" in page
 

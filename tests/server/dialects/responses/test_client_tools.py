@@ -107,9 +107,9 @@ def test_a_call_is_an_item_of_its_own_and_goes_on_with_its_result(
         assert (item["type"], item["status"]) == (f"{kind}_call", "completed")
         assert item[field] == shown
         assert "skipped_tools" not in body.get("constrained", {})
-        *_, added, done, last = events_of(
-            client, tools=[{"type": kind}], tool_choice={"type": kind}
-        )
+        # The SDK has no choice of `local_shell`, which the response would repeat.
+        choice = "required" if kind == "local_shell" else {"type": kind}
+        *_, added, done, last = events_of(client, tools=[{"type": kind}], tool_choice=choice)
         assert (added["item"]["status"], last["type"]) == ("in_progress", "response.completed")
         assert done["item"][field] == shown
         # The client goes on with its own copy of the conversation, or with that of the server.
