@@ -447,18 +447,12 @@ class Schedule:
             changed: the sequences whose logits are discarded.
         """
         under_way = len(self._running)
-        kept = [chunk for chunk in chunks if chunk.sequence not in changed]
-        wanted = 0
-        for chunk in kept:
-            if self._running[chunk.sequence].turn.takes_likeliest:
-                wanted += chunk.wanted
         slot = 0
-        with self._overlap.finding_likeliest(logits, wanted) as likeliest:
-            for chunk in chunks:
-                if chunk.sequence not in changed:
-                    rows = DecodedRows(slot, logits[slot : slot + chunk.wanted], likeliest.find)
-                    self._advance_turn(chunk, rows, under_way)
-                slot += chunk.wanted
+        for chunk in chunks:
+            if chunk.sequence not in changed:
+                rows = DecodedRows(slot, logits[slot : slot + chunk.wanted])
+                self._advance_turn(chunk, rows, under_way)
+            slot += chunk.wanted
 
     def _advance_turn(self, chunk: Chunk, rows: DecodedRows, under_way: int) -> None:
         running = self._running[chunk.sequence]
