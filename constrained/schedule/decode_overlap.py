@@ -12,7 +12,7 @@ class DecodeOverlap:
     cores, and a second thread gains nothing.
 
     Args:
-        is_on: whether to use the thread; otherwise there is nothing to do during a decode.
+        is_on: whether there is such work, and a thread for it.
     """
 
     def __init__(self, is_on: bool):
