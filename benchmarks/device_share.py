@@ -8,7 +8,7 @@ tool call, greedily; an event loop reads the streams of all of them. Whatever Py
 two decodes keeps the device waiting. Both orders of a step are measured, in turn:
 
 - in a row: decode, then all else (as where the model runs on the CPU, which has no time to spare);
-- after: what the next decode does not need is done while it runs.
+- overlap: what the next decode does not need is done while it runs.
 
 Columns: the tokens of a decode, the time that it took (on a busy machine longer than it should),
 what came between two decodes (medians, milliseconds), the CPU time of that in the thread that
@@ -45,7 +45,7 @@ from server.commands.server_process import SWITCH_SECONDS
 SKIPPED = 16  # steps: prompts are read, turns begin
 MAX_TOKENS = 4_000
 GREEDY = Sampling(temperature=0)
-ORDERS = {"in a row": False, "behind": True}
+ORDERS = {"in a row": False, "overlap": True}
 
 
 @dataclass

@@ -5,7 +5,7 @@ healing, the reasoning budget, retries, the end of endless values, the completio
 speculation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -43,13 +43,10 @@ class DecodedRows(NamedTuple):
     Args:
         first: the index of the first row among all rows of the decode.
         logits: one row after the last certain token, and one after each drafted token.
-        find_likeliest: takes the index of a row among all; returns its most likely token, or its
-            first NaN. If the row was changed meanwhile, the result may be of either version.
     """
 
     first: int
     logits: np.ndarray
-    find_likeliest: Callable[[int], int]
 
 
 class TurnDecoder(TurnWriter):
@@ -198,11 +195,6 @@ class TurnDecoder(TurnWriter):
             prepare(state)
 
     @property
-    def takes_likeliest(self) -> bool:
-        """True if the turn takes the most likely token wherever the mask allows it."""
-        return self._is_greedy and not self._is_observed
-
-    @property
     def has_verdict(self) -> bool:
         """True if the text may end or change the turn; `settle` has to be called then."""
         return self._has_verdict
@@ -282,7 +274,7 @@ class TurnDecoder(TurnWriter):
         for forbids in self._parts.forbids:
             if forbids(state):
                 return False
-        best = self._find_best(rows, row)
+        best = self._find_best(rows.logits[row])
         if best is None:
             return False
         assert state.sampler is not None
@@ -290,10 +282,10 @@ class TurnDecoder(TurnWriter):
         self._take_sampled(best, SAMPLED)
         return True
 
-    def _find_best(self, rows: DecodedRows, row: int) -> int | None:
+    def _find_best(self, logits: np.ndarray) -> int | None:
         """Returns the most likely token; None if the mask forbids it."""
-        best = rows.find_likeliest(rows.first + row)
-        if not rows.logits[row, best] > -np.inf:  # true for NaN, too, which the sampler reports
+        best = int(logits.argmax())  # of a row with NaN, the first one
+        if not logits[best] > -np.inf:  # true for NaN, too, which the sampler reports
             return None
         matcher = self._state.matcher
         return best if matcher is None or matcher.allows(best) else None

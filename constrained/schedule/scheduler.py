@@ -76,10 +76,10 @@ class Schedule:
         draft_model: DraftModel | None = None,
     ):
         self._sequences = Sequences(engine, BLOCK if deterministic else 1, cache)
-        self._overlap = DecodeOverlap(engine.offloads)
         # To defer text, a turn must be able to discard a decode. Models with checkpoints cannot,
         # and if `deterministic`, the discarded tokens would change the logits of others.
         self._defers = engine.offloads and not deterministic and not engine.needs_checkpoints
+        self._overlap = DecodeOverlap(self._defers)
         self._step = step
         self._deterministic = deterministic
         self._clock = clock
@@ -120,7 +120,7 @@ class Schedule:
         """Does one step: admits requests, decodes a batch, and takes a token for each turn.
 
         If another device decodes, the text of these tokens is written during the next decode, see
-        `_work_behind`. If the text ends or changes a turn, the turn discards that decode.
+        `_work_during_decode`. If the text ends or changes a turn, the turn discards that decode.
         """
         try:
             self._take_step()
@@ -447,18 +447,12 @@ class Schedule:
             changed: the sequences whose logits are discarded.
         """
         under_way = len(self._running)
-        kept = [chunk for chunk in chunks if chunk.sequence not in changed]
-        wanted = 0
-        for chunk in kept:
-            if self._running[chunk.sequence].turn.takes_likeliest:
-                wanted += chunk.wanted
         slot = 0
-        with self._overlap.finding_likeliest(logits, wanted) as likeliest:
-            for chunk in chunks:
-                if chunk.sequence not in changed:
-                    rows = DecodedRows(slot, logits[slot : slot + chunk.wanted], likeliest.find)
-                    self._advance_turn(chunk, rows, under_way)
-                slot += chunk.wanted
+        for chunk in chunks:
+            if chunk.sequence not in changed:
+                rows = DecodedRows(slot, logits[slot : slot + chunk.wanted])
+                self._advance_turn(chunk, rows, under_way)
+            slot += chunk.wanted
 
     def _advance_turn(self, chunk: Chunk, rows: DecodedRows, under_way: int) -> None:
         running = self._running[chunk.sequence]

@@ -30,7 +30,6 @@ from constrained.errors import ContextError, Error, GrammarError, ModelError
 from constrained.job import Job
 from constrained.model.model import Model
 from constrained.reply import Reply
-from constrained.schedule.decode_overlap import DecodeOverlap
 from constrained.schedule.scheduler import PROMPT_STEP, Schedule, Seat
 from constrained.template.chat_template import ChatTemplate
 from grammars.formats import HERMES as FORMAT
@@ -97,60 +96,6 @@ def test_masks_are_there_when_the_model_has_decoded(
     write_eight(offloads=offloads, draft=False)
     assert ready[offloads] > 100
     assert ready[not offloads] <= (0 if offloads else 8)  # the first one comes with the grammar
-
-
-ODD_VALUES = np.array([0, 1, 1.5, -1, np.nan, np.inf, -np.inf], np.float32)
-
-
-@pytest.mark.parametrize("is_on", [False, True])
-@pytest.mark.parametrize(("rows", "wanted"), [(0, 0), (1, 1), (4, 4), (9, 2), (9, 5), (32, 32)])
-def test_the_likeliest_of_each_row(is_on: bool, rows: int, wanted: int) -> None:
-    """The first one of several, the first NaN, the first where all are forbidden."""
-    logits = np.random.default_rng(rows).choice(ODD_VALUES, (rows, 11))
-    if rows:
-        logits[-1] = -np.inf
-    overlap = DecodeOverlap(is_on)
-    with overlap.finding_likeliest(logits, wanted) as likeliest:
-        found = [likeliest.find(row) for row in range(rows)]
-    assert found == [int(row.argmax()) for row in logits]
-    assert bool(names()) == (is_on and wanted >= max(4, rows / 2))
-    overlap.close()
-
-
-def test_a_thread_that_has_no_core_is_not_waited_for() -> None:
-    begin = threading.Event()
-    logits = np.eye(8, dtype=np.float32)
-    overlap = DecodeOverlap(True)
-    with overlap.working(lambda: None):
-        pass
-    assert overlap._pool is not None
-    busy = overlap._pool.submit(begin.wait)  # it cannot begin
-    with overlap.finding_likeliest(logits, 8) as likeliest:
-        assert [likeliest.find(row) for row in range(8)] == [*range(8)]
-    begin.set()
-    busy.result()
-    overlap.close()
-
-
-def test_the_next_decode_waits_for_the_look_at_the_logits() -> None:
-    """They lie in memory that it may move, and nobody may have asked about a row."""
-    has_begun, begin, is_done = threading.Event(), threading.Event(), threading.Event()
-
-    class Slow(np.ndarray):
-        def argmax(self, *args: Any, **options: Any) -> Any:
-            if threading.current_thread().name.startswith("overlap"):
-                has_begun.set()
-                begin.wait()
-                is_done.set()
-            return super().argmax(*args, **options)
-
-    overlap = DecodeOverlap(True)
-    with overlap.finding_likeliest(np.zeros((8, 4), np.float32).view(Slow), 8):
-        has_begun.wait()
-        assert not is_done.is_set()
-        begin.set()
-    assert is_done.is_set()
-    overlap.close()
 
 
 def test_a_matcher_that_fails_takes_no_other_turn_with_it() -> None:
