@@ -17,8 +17,7 @@ from typing import Any
 import jsonschema_rs
 
 from grammars.errors import SchemaError
-from grammars.regex.compiled_size import estimate_ranges
-from grammars.schema.patterns import PREFIX, Formats, replace_large
+from grammars.schema.patterns import PREFIX, Formats, replace_large, spend_on_pattern
 from grammars.schema.subschemas import Json, is_list, is_object, look_up, map_parts, point_to
 from grammars.steps import StepsError, limit_steps, spend
 
@@ -27,7 +26,6 @@ MAX_WAYS = 1_000_000
 """The limit for comparisons of a value with a subschema, including repeated ones: 0.1 s."""
 NATIVE_BYTES = 13
 """The approximate memory of jsonschema-rs per character of a schema."""
-_RANGES = 8  # ranges of characters of a pattern that one step compiles
 _MAX_EXPLAINED = 2_000
 """With more comparisons, an error gets no reason: it would contain the errors of all branches, at
 100 us each."""
@@ -295,7 +293,7 @@ def _spend_on_patterns(source: Json) -> None:
             continue
         known.add(pattern)
         try:
-            spend(estimate_ranges(pattern) // _RANGES)
+            spend_on_pattern(pattern)
         except StepsError as error:
             error.where = path.write_pointer()
             raise
