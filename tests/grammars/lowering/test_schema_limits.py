@@ -26,7 +26,6 @@ from constrained.vocabulary.vocabulary import (
 from grammars.build.turn import build_grammar
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.formats import FORMATS
-from grammars.lowering.document.size import MAX_SUBSCHEMAS
 from grammars.lowering.keywords import MAX_REMAINDERS
 from grammars.lowering.lower import lower
 from grammars.lowering.nodes.flat import MAX_VALUES
@@ -57,21 +56,21 @@ def _wrap(**schema: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "schema",
     [
-        _wrap(**_name_keys(400)),
-        _wrap(properties={f"p{number}": True for number in range(400)}),
-        _wrap(properties={f"p{number}": {} for number in range(400)}),
-        _wrap(anyOf=[False] * 400),
-        _wrap(dependentRequired={f"p{number}": ["b"] for number in range(400)}),
-        _wrap(dependencies={f"p{number}": ["b"] for number in range(400)}),
+        _wrap(**_name_keys(900)),
+        _wrap(properties={f"p{number}": True for number in range(900)}),
+        _wrap(properties={f"p{number}": {} for number in range(900)}),
+        _wrap(anyOf=[False] * 900),
+        _wrap(dependentRequired={f"p{number}": ["b"] for number in range(900)}),
+        _wrap(dependencies={f"p{number}": ["b"] for number in range(900)}),
         {
             "properties": {"x": {"$ref": f"#/$defs/{'a' * 100_000}"}},
-            "$defs": {"a" * 100_000: _name_keys(400)},
+            "$defs": {"a" * 100_000: _name_keys(900)},
         },
     ],
     ids="keys booleans empty anyOf dependentRequired dependencies definition".split(),
 )
 def test_long_names_around_many_keys_are_refused(schema: Any) -> None:
-    with pytest.raises(SchemaError, match="JSON pointers of the schema have"):
+    with pytest.raises(SchemaError, match="too many subschemas"):
         lower({"type": "object", **schema})
 
 
@@ -178,10 +177,10 @@ def test_too_many_subschemas_are_refused_before_they_are_read() -> None:
     def define(count: int) -> Any:
         return {"type": "object", "properties": {f"p{i}": {} for i in range(count)}}
 
-    unused = {"type": "object", "$defs": define(MAX_SUBSCHEMAS)["properties"]}
+    unused = {"type": "object", "$defs": define(30_000)["properties"]}
     assert lower(unused).objects
-    with pytest.raises(SchemaError, match="has 15,001 subschemas, the limit is 15,000"):
-        lower(define(MAX_SUBSCHEMAS))
+    with pytest.raises(SchemaError, match="too many subschemas"):
+        lower(define(30_000))
 
 
 def test_long_enums_are_checked() -> None:
