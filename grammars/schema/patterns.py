@@ -84,7 +84,6 @@ def count_steps(pattern: str) -> int:
 def _replace(schema: Json, formats: Formats) -> Json:
     if not is_object(schema):
         return schema
-    spend()
     replaced = map_parts(schema, lambda part, _: _replace(part, formats))
     pattern, parts = replaced.get("pattern"), replaced.get("allOf", [])
     if not isinstance(pattern, str) or not is_list(parts):
