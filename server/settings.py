@@ -55,10 +55,6 @@ class Settings:
     else runs."""
     max_values: int = 200_000
     """JSON values and names in a request, at all depths: each takes a hundred bytes of memory."""
-    max_messages: int = 10_000
-    """Messages of a conversation; for Responses: items."""
-    max_parts: int = 20_000
-    """Parts of content and calls of tools, in all messages together."""
     max_tools: int = 1000
     """In one request."""
     max_template_kwargs: int = MIB // 4
@@ -151,8 +147,6 @@ class Settings:
         limits = (
             "max_body",
             "max_values",
-            "max_messages",
-            "max_parts",
             "max_template_kwargs",
             "max_tools",
             "max_schema",

@@ -63,7 +63,7 @@ def _list_errors() -> Iterator[Attack]:
         "a batch of a file of 3 MB",
         lambda: {**batch, "input_file_id": _long()},
         path="/v1/batches",
-        statuses=(400,),
+        statuses=(404,),
     )
     yield refuse(
         "a batch at an endpoint of 3 MB",

@@ -23,7 +23,7 @@ from constrained.engine.header import Header
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.format_selection.selection import select_format
-from constrained.gguf.metadata_limits import check_metadata
+from constrained.gguf.contents import read_sound_contents
 from constrained.kv.snapshot_files import MAGIC, PREFIX, SnapshotFiles
 from constrained.kv.snapshots import Outline, Snapshot
 from constrained.model.model import Model
@@ -122,7 +122,7 @@ def _read_gguf(data: bytes) -> None:
     with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
         file.write(data)
         file.flush()
-        check_metadata(Path(file.name))
+        read_sound_contents(Path(file.name))
 
 
 def _read_header(metadata: dict[str, Any]) -> object:

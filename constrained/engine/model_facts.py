@@ -6,8 +6,12 @@ from math import prod
 from pathlib import Path
 
 from constrained.errors import ModelError
-from constrained.gguf.contents import GgufContents, join_parts, list_parts
-from constrained.gguf.metadata_limits import read_sound_contents
+from constrained.gguf.contents import (
+    GgufContents,
+    join_parts,
+    list_parts,
+    read_sound_contents,
+)
 from constrained.gguf.reader import Value
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from constrained import embedded
 from constrained.errors import ModelError
-from constrained.gguf.metadata_limits import check_metadata
+from constrained.gguf.contents import read_sound_contents
 
 NO_PROBE = "CONSTRAINED_NO_PROBE"  # an environment variable; if it is set, files are trusted
 _SECONDS = 120  # the time limit, besides the time to read the file from a slow disk:
@@ -46,7 +46,7 @@ def probe_file(path: Path) -> None:
     note = _find_note(path)
     if note is not None and note.exists():
         return
-    check_metadata(path)
+    read_sound_contents(path)
     _try_in_child(path)
     if note is not None:
         # Without the note, the next process only tries the file once more.

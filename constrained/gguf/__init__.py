@@ -1,3 +1,3 @@
 """Reads the metadata of GGUF files without llama.cpp, which crashes on some damaged files.
 
-Start with `contents`; `reader` reads the bytes, `metadata_limits` checks the numbers."""
+Start with `contents`; `reader` reads the bytes."""

@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
+from constrained.errors import ModelError
 from constrained.gguf.reader import DamagedFile, GgufReader, Item, TensorInfo, Value
 
 TOKENS, TOKEN_TYPES = "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"
@@ -204,3 +205,19 @@ def join_parts(parts: Sequence[GgufContents]) -> GgufContents:
     damage = next((part.damage for part in parts if part.damage), "")
     size = sum(part.size for part in parts)
     return GgufContents(parts[0].metadata, tensors, size=size, damage=damage)
+
+
+def read_sound_contents(path: Path) -> GgufContents:
+    """Reads a file whole.
+
+    Raises:
+        ModelError: it cannot be read, or is damaged.
+    """
+    try:
+        contents = read_contents(path)
+    except OSError as e:
+        raise ModelError(f"{path} cannot be read: {e.strerror}") from e
+    if contents.damage:
+        hint = "The file is damaged: download it again"
+        raise ModelError(f"{path} cannot be loaded: {contents.damage}", hint=hint)
+    return contents

@@ -11,7 +11,6 @@ from typing import TypeAlias
 from grammars.errors import CannotEmitError
 from grammars.ir.nodes import Literal, Token
 from grammars.regex.characters import Characters
-from grammars.steps import spend
 
 MAX_PRODUCTIONS = 50_000
 """The maximum size of a grammar; llama.cpp reads it in 0.1 seconds."""
@@ -112,7 +111,6 @@ class ProductionBuilder:
             CannotEmitError: the grammar becomes too large.
         """
         self._size += max(1, len(options))
-        spend(1 + len(options))
         if self._size > MAX_PRODUCTIONS:
             raise CannotEmitError(
                 f"without counts and conditions the grammar has more than {MAX_PRODUCTIONS:,} "

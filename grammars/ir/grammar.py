@@ -29,7 +29,6 @@ from grammars.regex.writing import escape_regex
 from grammars.steps import spend
 
 _BUILT = 4  # characters of a printed rule per step
-MAX_TEXT = 4_000_000  # characters of a grammar; one of 100 tools has about 100,000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +70,6 @@ class Grammar:
 _RESERVED = Rule(EMPTY)
 
 
-@dataclass
-class _Size:
-    """The length of all printed rules."""
-
-    characters: int = 0
-
-
 class GrammarBuilder:
     """Collects the rules of a grammar; equal bodies share one rule.
 
@@ -91,7 +83,6 @@ class GrammarBuilder:
         self._rules: dict[str, Rule] = {}
         self._printed: dict[str, str] = {}
         self._families: dict[tuple[tuple[str, Expression], ...], dict[str, str]] = {}
-        self._size = _Size()
         self._spell: Callable[[Expression], Expression] | None = None
 
     def respell(self, spell: Callable[[Expression], Expression]) -> "GrammarBuilder":
@@ -188,19 +179,11 @@ class GrammarBuilder:
         return RuleReference(name)
 
     def _keep(self, name: str, rule: Rule, attribute: str = "") -> None:
-        """Adds a rule.
-
-        Raises:
-            SchemaError: the grammar becomes too large.
-        """
+        """Adds a rule."""
         if rule.lazy:
             attribute = "[lazy]"
         printed = print_rule(name + attribute, rule.body)
         spend(1 + len(printed) // _BUILT)
-        self._size.characters += len(printed)
-        if self._size.characters > MAX_TEXT:
-            message = f"the grammar is too large: more than {MAX_TEXT:,} characters"
-            raise SchemaError(message, hint="Offer fewer tools, or simpler schemas")
         self._rules[name] = rule
         self._printed[name] = printed
 

@@ -1,18 +1,21 @@
-"""Replaces patterns that jsonschema-rs cannot match itself: those that are large when their
-quantifiers are expanded.
+"""What the patterns of a schema cost jsonschema-rs, and a replacement for large ones.
 
-Its regex engine expands them while it holds the interpreter lock: `\\p{L}{1,255}` takes 100 ms, and
-is refused for its size. Our lazy automaton only builds the states that a text needs, and agrees
-with the mask. jsonschema-rs calls it as a format. The format goes into `allOf`, so that the schema
-can also have another format.
+Its regex engine writes out what is counted while it holds the interpreter lock: `\\p{L}{1,255}`
+takes 100 ms. So each pattern is first compiled alone with little memory, which ends after a
+millisecond. One that needs more is replaced, if it can be: our lazy automaton only builds the
+states that a text needs, and agrees with the mask. jsonschema-rs calls it as a format. The format
+goes into `allOf`, so that the schema can also have another format.
 """
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 
+import jsonschema_rs
+
+from grammars.byte_cache import MIB, keep_results
 from grammars.regex.automaton import Automaton, compile_regexes
-from grammars.regex.compiled_size import estimate_ranges
 from grammars.regex.ecma import translate
 from grammars.schema.subschemas import Json, is_list, is_object, map_parts
 from grammars.steps import StepsError, limit_steps, spend
@@ -22,12 +25,17 @@ PREFIX = "pattern "
 MAX_STEPS = 20_000
 """The limit for matching one text, in steps of up to 30 us. Longer texts count as not matching,
 since they cannot be checked."""
-MAX_NATIVE = 10_000
-"""The largest pattern that jsonschema-rs compiles itself, in ranges of characters; it takes 10
-ms."""
-MIN_GROWTH = 10
-"""A pattern is replaced if it expands to this many ranges per character; below this, its own text
-is what makes it large."""
+_SIZES = ((1 << 14, 10), (1 << 16, 50), (1 << 19, 500))
+"""Bytes of compiled patterns, each with the steps that one up to this size takes."""
+_MAX_REPLACED = 750
+"""Characters of a large pattern that is replaced. The text of a longer one is what makes it large:
+700 bytes for a class are usual."""
+_LARGE_STEPS = 20_000
+_READ = 8  # characters of a pattern that are read in a step
+_ANY_CASE = re.compile(r"\(\?[A-Za-z]*i")
+_FOLDED = re.compile(r"\\[pPWSDxu]|\[\^|[^\x00-\x7f]")
+"""What may stand for a class in which the engine looks for the other case of all characters."""
+_FOLDED_STEPS = 1_500
 
 Formats = dict[str, Callable[[str], bool]]
 
@@ -44,16 +52,47 @@ def replace_large(document: Json) -> tuple[Json, Formats]:
     return document, formats
 
 
+def spend_on_pattern(pattern: str) -> None:
+    """Counts the steps that it takes to compile a pattern.
+
+    Raises:
+        StepsError: there are more than the work may take.
+    """
+    spend(1 + len(pattern) // _READ)  # before it is read
+    spend(count_steps(pattern))
+
+
+@keep_results("regexes", MIB)
+def count_steps(pattern: str) -> int:
+    """Returns the steps of compiling a pattern, which the engine itself tells: it stops at a limit
+    of memory. A text that is no pattern has some number, too."""
+    folded = 0
+    if _ANY_CASE.search(pattern):
+        folded = _FOLDED_STEPS * len(_FOLDED.findall(pattern))
+    if folded >= _LARGE_STEPS:
+        return folded
+    for size, steps in _SIZES:
+        options = jsonschema_rs.FancyRegexOptions(size_limit=size)
+        try:
+            jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options)
+        except ValueError:
+            continue
+        return steps + folded
+    return folded + (_LARGE_STEPS if "{" in pattern else _FOLDED_STEPS)
+
+
 def _replace(schema: Json, formats: Formats) -> Json:
     if not is_object(schema):
         return schema
-    spend()
     replaced = map_parts(schema, lambda part, _: _replace(part, formats))
     pattern, parts = replaced.get("pattern"), replaced.get("allOf", [])
     if not isinstance(pattern, str) or not is_list(parts):
         return replaced
-    ranges = estimate_ranges(pattern)
-    if ranges <= MAX_NATIVE or ranges < MIN_GROWTH * len(pattern):
+    if "{" not in pattern or len(pattern) > _MAX_REPLACED:
+        return replaced
+    steps = count_steps(pattern)
+    spend(min(steps, _SIZES[-1][1]))  # it was compiled, though it may have been before
+    if steps < _LARGE_STEPS:
         return replaced
     regex = translate(pattern)
     automaton = None if regex is None else compile_regexes((regex,))

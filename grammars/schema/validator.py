@@ -17,8 +17,7 @@ from typing import Any
 import jsonschema_rs
 
 from grammars.errors import SchemaError
-from grammars.regex.compiled_size import estimate_ranges
-from grammars.schema.patterns import PREFIX, Formats, replace_large
+from grammars.schema.patterns import PREFIX, Formats, replace_large, spend_on_pattern
 from grammars.schema.subschemas import Json, is_list, is_object, look_up, map_parts, point_to
 from grammars.steps import StepsError, limit_steps, spend
 
@@ -27,11 +26,9 @@ MAX_WAYS = 1_000_000
 """The limit for comparisons of a value with a subschema, including repeated ones: 0.1 s."""
 NATIVE_BYTES = 13
 """The approximate memory of jsonschema-rs per character of a schema."""
-_RANGES = 8  # ranges of characters of a pattern that one step compiles
 _MAX_EXPLAINED = 2_000
 """With more comparisons, an error gets no reason: it would contain the errors of all branches, at
 100 us each."""
-_MAX_IN_PLACE = 50_000  # of which there is one for each part of a value
 _MAX_COUNTED = 100_000  # steps
 _ROOT = "urn:root"  # the URI under which jsonschema-rs knows the document
 _MULTIPLIERS = re.compile(r'"(\$(ref|dynamicRef|recursiveRef)|unevaluated(Properties|Items))"')
@@ -130,36 +127,6 @@ class Validator:
                 return _Ways(self._root).count(value, self._source)
         except (StepsError, RecursionError):
             return MAX_WAYS + 1
-
-
-def find_multiplied(document: Json) -> str | None:
-    """Returns the JSON pointer of a schema that takes too many steps with any value, since its
-    references and alternatives multiply; None: there is none.
-
-    Raises:
-        RecursionError: the document is nested too deeply.
-    """
-    if not _MULTIPLIERS.search(json.dumps(document)):
-        return None
-    ways = _Ways(document)
-    queue: list[tuple[str, Json]] = [("", document)]
-    while queue:
-        pointer, schema = queue.pop()
-        if not is_object(schema):
-            continue
-        try:
-            with limit_steps(_MAX_COUNTED):
-                if ways.count(None, schema) > _MAX_IN_PLACE:
-                    return pointer
-        except StepsError:
-            return pointer
-
-        def add(part: Json, step: str, outer: str = pointer) -> Json:
-            queue.append((outer + step, part))
-            return part
-
-        map_parts(schema, add)
-    return None
 
 
 def count_parts(value: Json) -> int:
@@ -295,7 +262,7 @@ def _spend_on_patterns(source: Json) -> None:
             continue
         known.add(pattern)
         try:
-            spend(estimate_ranges(pattern) // _RANGES)
+            spend_on_pattern(pattern)
         except StepsError as error:
             error.where = path.write_pointer()
             raise
@@ -367,7 +334,6 @@ def _refer_to_root(schema: Json) -> Json:
     values of `enum` and `const` stay as they are."""
     if not is_object(schema):
         return schema
-    spend()
     moved = map_parts(schema, lambda part, _: _refer_to_root(part))
     reference = moved.get("$ref")
     if isinstance(reference, str) and reference.startswith("#"):

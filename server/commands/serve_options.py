@@ -239,8 +239,6 @@ def _add_request_limits(add: Callable[..., Any]) -> None:
     add("--max-body", type=AtLeast(1), default=Settings.max_body >> 20, metavar="MIB", help=help)
     limits = (
         ("max_values", "JSON values and names of members in a request"),
-        ("max_messages", "messages in a request (Responses: items)"),
-        ("max_parts", "parts of content and calls of tools in all messages together"),
         ("max_tools", "tools in a request"),
         ("max_choices", "replies to one request (n)"),
     )
@@ -304,8 +302,6 @@ def read_settings(options: argparse.Namespace) -> Settings:
         allowed_hosts=_read_hosts(options),
         max_body=options.max_body << 20,
         max_values=options.max_values,
-        max_messages=options.max_messages,
-        max_parts=options.max_parts,
         max_tools=options.max_tools,
         max_waiting=options.max_waiting,
         max_choices=options.max_choices,

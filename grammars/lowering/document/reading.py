@@ -14,7 +14,6 @@ from grammars.lowering.document.dialects import read_dialect
 from grammars.lowering.document.misplaced import repair_references
 from grammars.lowering.document.references import find_draft, is_dynamic, localize
 from grammars.lowering.document.repairs import repair
-from grammars.lowering.document.size import limit_size
 from grammars.lowering.document.unused import drop_unused
 from grammars.schema.nodes import Finding, Json
 from grammars.schema.subschemas import (
@@ -25,6 +24,7 @@ from grammars.schema.subschemas import (
     find_origin,
     is_object,
     point_to,
+    spend_on_document,
 )
 from grammars.schema.validator import LATEST, Validator
 from grammars.steps import StepsError
@@ -56,15 +56,15 @@ def read_document(source: Json) -> DocumentReading:
     """Reads a document.
 
     Raises:
-        SchemaError: it has too many subschemas.
-        StepsError: its patterns are too large; `where` points to one of them.
+        StepsError: it has too many subschemas, or its patterns are too large; `where` points to
+            one of these.
     """
     source = drop_unused(source)
-    limit_size(source)
+    spend_on_document(source)
     meant, repaired = repair(source)
     local, origins = localize(meant)
     if local is not meant:
-        limit_size(local)  # a dynamic reference beside a reference is a subschema more
+        spend_on_document(local)  # a dynamic reference beside a reference is a subschema more
     document, found = repair_references(local)
     for finding in found:
         pointer = find_origin(finding.pointer, origins)

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin
 
 from grammars.errors import SchemaError
-from grammars.lowering.document.size import MAX_SUBSCHEMAS, refuse_size
 from grammars.schema.nodes import Json
 from grammars.schema.subschemas import (
     LISTS,
@@ -42,7 +41,6 @@ _MAX_COPIES = 200  # of definitions, for different meanings of names
 _SHORT = 256
 """Characters of a name that make a step: most names have fewer, and take none. Each part of a
 document has a URI and a pointer, which a long `$id` or key makes long for all parts inside it."""
-_COPIES = "the copies of its definitions, one for each target of its dynamic references"
 
 
 class _Scope(NamedTuple):
@@ -172,7 +170,6 @@ class _Names:
         self._entered: dict[tuple[int, str], _Scope] = {}  # by the scope around and the base URI
         self._copies: dict[tuple[str, int], str] = {}  # references to copies, by pointer and scope
         self._unwritten: list[tuple[str, str, _Scope]] = []  # names of copies, pointers, scopes
-        self._copied = 0  # subschemas
 
     def _base(self, flat: Mapping[str, Json], base: str) -> str:
         """Returns the base URI for the references in this schema."""
@@ -237,10 +234,8 @@ class _Names:
         Raises:
             _AmbiguousError: without a scope, a dynamic reference has more than one target; or there
                 are too many copies, or a reference leads into an unknown keyword.
-            SchemaError: the copies have too many subschemas.
+            StepsError: the copies have too many subschemas.
         """
-        if scope is not None:
-            self._count_copied()
         if isinstance(schema, bool):
             return schema
         flat: Mapping[str, Json] = schema
@@ -262,8 +257,6 @@ class _Names:
             target = self._locate_dynamic(reference, inner, keyword, scope)
             if "$ref" in kept:
                 kept["allOf"] = [*conjuncts, {"$ref": target}]
-                if scope is not None:
-                    self._count_copied()
             else:
                 kept["$ref"] = target
         return kept
@@ -288,11 +281,6 @@ class _Names:
             spend(_measure(schema) // WRITTEN)  # its data is read again in each copy
             definitions[name] = self.rewrite(schema, base, scope)
         return {**document, "$defs": definitions}
-
-    def _count_copied(self) -> None:
-        self._copied += 1
-        if self._copied > MAX_SUBSCHEMAS:
-            refuse_size(f"more than {MAX_SUBSCHEMAS:,} subschemas with {_COPIES}")
 
     def _enter(self, scope: _Scope, base: str) -> _Scope:
         """Returns the scope in the resource with this base URI; names that the path has met before

@@ -83,7 +83,7 @@ def round_trip__conversation() -> Any:
 def error() -> Any:
     done = run(*OPTIONS, "-o", "stop", "x" * 20_000, report.GREETING)
     assert done.returncode != 0
-    assert "16,384" in done.stderr, done.stderr
+    assert "1,000" in done.stderr, done.stderr
     return done.returncode
 
 

@@ -70,8 +70,6 @@ def test_options_become_settings(tmp_path: Path) -> None:
 LIMITS = {
     "max_body": 2**20,
     "max_values": 1,
-    "max_messages": 1,
-    "max_parts": 1,
     "max_tools": 1,
     "max_choices": 1,
     "max_schema": 1024,

@@ -48,8 +48,6 @@ SETTINGS = {
     "max_files": ("--max-files 5", "max_files_bytes", 5 * MIB),
     "batch_dir": ("--batch-dir here", "batch_dir", Path("here")),
     "max_values": ("--max-values 5", "max_values", 5),
-    "max_messages": ("--max-messages 5", "max_messages", 5),
-    "max_parts": ("--max-parts 5", "max_parts", 5),
     "max_tools": ("--max-tools 5", "max_tools", 5),
     "max_choices": ("--max-choices 5", "max_choices", 5),
     "max_repetition": ("--max-repetition 5", "max_repetition", 5),

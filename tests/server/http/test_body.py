@@ -19,8 +19,6 @@ from tests.server.running_server import Json, running, wait_until
 
 SMALL = Settings(
     max_values=60,
-    max_messages=3,
-    max_parts=3,
     max_tools=2,
     max_template_kwargs=20,
     max_body=2000,
@@ -65,11 +63,7 @@ def test_every_path_reads_within_limits(small: httpx.Client, path: str) -> None:
 
 
 LONG = [
-    (CHAT, {"messages": HELLO * 4}, "/messages", "--max-messages"),
-    ("/v1/messages", {"messages": HELLO * 4}, "/messages", "--max-messages"),
-    ("/v1/responses", {"input": HELLO * 4}, "/input", "--max-messages"),
     (CHAT, {"tools": [{}] * 3}, "/tools", "--max-tools"),
-    ("/v1/messages", {"system": [{}] * 4}, "/system", "--max-parts"),
     (CHAT, {"chat_template_kwargs": {"x": "x" * 20}}, "/chat_template_kwargs", "--max-template"),
 ]
 
