@@ -6,6 +6,7 @@ from typing import Any
 
 from constrained.decode.filters.stop_texts import MAX_STOPS
 from server.errors import HttpError
+from server.http.json_body import count_values
 from server.settings import Settings
 from server.turns.request_checks import measure
 
@@ -49,6 +50,7 @@ def check_lengths(body: Json, settings: Settings) -> None:
     for name in STOPS:
         _check_list(body, name, "stop texts", limit=MAX_STOPS, hint="send fewer")
     _check_parts(body, settings.max_parts)
+    _check_arguments(body, settings.max_values)
     kwargs = body.get(KWARGS)
     size = 0 if kwargs is None else measure(kwargs, f"/{KWARGS}")
     if size > settings.max_template_kwargs:
@@ -111,6 +113,37 @@ def _check_parts(body: Json, limit: int) -> None:
                 f"there are more than {limit:,} parts of content and calls of tools up to here"
             )
             raise _refuse(f"{message}: send fewer, or raise --max-parts", where, "too_many_parts")
+
+
+def _check_arguments(body: Json, limit: int) -> None:
+    """Refuses calls whose arguments have too many values in all. They are JSON in a text, so they
+    do not count as values of the body, but they are read in the same way."""
+    texts = [*_list_arguments(body)]
+    if sum(len(text) for _, text in texts) <= limit:
+        return
+    count = 0
+    for where, text in texts:
+        count += count_values(text.encode("utf-8", "replace"))
+        if count > limit:
+            message = f"the arguments of calls up to here have more than {limit:,} values"
+            raise _refuse(f"{message}: send fewer, or raise --max-values", where)
+
+
+def _list_arguments(body: Json) -> Iterator[tuple[str, str]]:
+    for name in CONVERSATIONS:
+        messages = body.get(name)
+        for number, message in enumerate(messages if isinstance(messages, list) else ()):
+            where = f"/{name}/{number}"
+            yield from _list_arguments_of(message, where)
+            calls = message.get("tool_calls") if isinstance(message, dict) else None
+            for i, call in enumerate(calls if isinstance(calls, list) else ()):
+                function = call.get("function") if isinstance(call, dict) else None
+                yield from _list_arguments_of(function, f"{where}/tool_calls/{i}/function")
+
+
+def _list_arguments_of(value: Any, where: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and isinstance(value.get("arguments"), str):
+        yield f"{where}/arguments", value["arguments"]
 
 
 def _list_parts(body: Json) -> Iterator[tuple[str, list[Any]]]:

@@ -14,7 +14,8 @@ from server.turns.request_limits import (
     check_lengths,
 )
 
-SMALL = Settings(max_messages=3, max_parts=4, max_tools=2, max_template_kwargs=20)
+SMALL = Settings(max_messages=3, max_parts=4, max_tools=2, max_template_kwargs=20, max_values=9)
+LISTS = {"arguments": '{"a": [[[], []], "[,,,,,,,,"]}'}  # of six or seven values
 PART = {"type": "text", "text": "a"}
 
 
@@ -42,6 +43,12 @@ def say(*parts: Any, **more: Any) -> dict[str, Any]:
         ),
         ({"input": [{"summary": [PART] * 5}]}, "/input/0/summary", "--max-parts"),
         ({"input": [{"output": [PART] * 5}]}, "/input/0/output", "--max-parts"),
+        (
+            {"messages": [{"tool_calls": [{"function": LISTS}] * 2}]},
+            "/messages/0/tool_calls/1/function/arguments",
+            "--max-values",
+        ),
+        ({"input": [LISTS, LISTS]}, "/input/1/arguments", "--max-values"),
         (
             {"chat_template_kwargs": {"a": "x" * 20}},
             "/chat_template_kwargs",
