@@ -106,6 +106,7 @@ def test_a_long_question_leaves_the_processors_to_others():
 def test_processes_that_have_nothing_to_do_end_later(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kept_process, "KEPT_SECONDS", 0.5)
     processes = KeptProcesses(MODULE)
+    found = set[int]()
     for _ in range(2):  # the second time, both are still there
         with ThreadPoolExecutor(2) as pool:
             found = {*pool.map(lambda _: processes.ask("wait", 5), range(2))}
