@@ -9,7 +9,8 @@ the attack.
     python -m benchmarks.hostile [NAME ...] [--holds]
 
 NAME is a part of the names of attacks; without one, all are tried. With `--holds` it is also said
-for how long a thread had the interpreter lock at a time, and where.
+for how long a thread had the interpreter lock at a time, and where; at the end, the longest time at
+each place.
 """
 
 import argparse
@@ -172,7 +173,19 @@ def try_all(
                     _print_hold(read_longest(holds, begin))
                 is_served = math.isfinite(row.plain) and math.isfinite(row.health)
                 faults += not (is_served and _is_fair(attack, row.status))
+            if shows_holds:
+                _print_places(holds)
     return faults
+
+
+def _print_places(holds: Path) -> None:
+    """Prints the longest hold at each place."""
+    longest: dict[str, int] = {}
+    for line in holds.read_text().splitlines():
+        hold = Hold(**json.loads(line))
+        longest[hold.places[0]] = max(longest.get(hold.places[0], 0), hold.milliseconds)
+    for place, milliseconds in sorted(longest.items(), key=lambda item: -item[1]):
+        print(f"{milliseconds:6} ms  {place}")
 
 
 def _print_hold(hold: Hold | None) -> None:

@@ -112,6 +112,7 @@ def _list_long_lists() -> Iterator[Attack]:
     yield Attack("30,000 calls in a message", calls, statuses=REFUSED)
     for name, arguments in (
         ("nested 100,000 deep", "[" * 100_000),
+        ("of 1,000,000 lists", '{"a": [' + "[]," * 1_000_000 + "[]]}"),
         ("with a number of 100,000 digits", '{"a": ' + "9" * 100_000 + "}"),
     ):
         function = {"name": "f", "arguments": arguments}

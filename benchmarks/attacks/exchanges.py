@@ -3,7 +3,10 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx
@@ -159,7 +162,39 @@ def keep_long_conversation(client: httpx.Client) -> Iterator[int]:
     yield client.get(f"/v1/responses/{id}/input_items?limit=100").status_code
 
 
+def send_together(path: str, body: Json, count: int, client: httpx.Client) -> Iterator[int]:
+    """The same request several times at once."""
+    content = json.dumps(body)
+    headers = {"Content-Type": "application/json"}
+
+    def send(_: int) -> int:
+        return client.post(path, content=content, headers=headers).status_code
+
+    with ThreadPoolExecutor(count) as pool:
+        yield from pool.map(send, range(count))
+
+
+def leave_replies(client: httpx.Client) -> Iterator[int]:
+    """Long replies that nobody reads for some seconds."""
+    body = {"content": "a b " * 250_000, "with_pieces": True}
+    with ExitStack() as stack:
+        for _ in range(12):
+            stream = client.stream("POST", "/tokenize", json=body)
+            yield stack.enter_context(stream).status_code
+        time.sleep(5)
+
+
+LONG_TALK: Json = {"messages": [{"role": "user", "content": "a"}] * 9_999, "max_tokens": 2}
+SPINNING = "{% for i in range(99999) %}{% for j in range(99999) %}{% set x = i * j %}{% endfor %}"
+SPINNING += "{% endfor %}"
+
 EXCHANGES = (
+    Exchange("8 conversations of 9,999 messages", partial(send_together, CHAT, LONG_TALK, 8)),
+    Exchange(
+        "3 endless templates at the workbench",
+        partial(send_together, "/playground/inspect", {"template": SPINNING, "messages": HELLO}, 3),
+    ),
+    Exchange("12 replies of 30 MB that nobody reads", leave_replies),
     Exchange("a batch with a line of 30 MB", send_long_line),
     Exchange("a batch with a line of 240,000 values", send_wide_line),
     Exchange("a batch of 50,001 lines", send_many_lines),

@@ -7,7 +7,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +23,27 @@ class Served:
     pid: int
 
     def measure(self) -> int:
-        """Memory that the process has in use, in bytes."""
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        """Memory that the process and those that it has started have in use, in bytes."""
+        pages = sum(map(_count_pages, [self.pid, *_list_children(self.pid)]))
         return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _list_children(pid: int) -> Iterator[int]:
+    """Lists the processes that a process has started, and those that these have started."""
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            _, _, fields = place.read_text().rpartition(")")  # its name may have spaces
+            if int(fields.split()[1]) == pid:
+                child = int(place.parent.name)
+                yield child
+                yield from _list_children(child)
+
+
+def _count_pages(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:  # it has ended
+        return 0
 
 
 @contextmanager

@@ -8,7 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from constrained.isolation.process_limits import limit_memory, limit_seconds
+from constrained.isolation.process_limits import (
+    limit_memory,
+    limit_seconds,
+    measure_memory,
+)
 
 _LENGTH = struct.Struct(">Q")
 """How the length of a message in bytes stands before it."""
@@ -18,8 +22,9 @@ def answer_questions(answer: Callable[[Any], Any], memory: int) -> None:
     """Reads questions from stdin and writes answers to stdout, as JSON.
 
     The first message is empty: it says that the process has started. A question is
-    `{seconds, question}`; an answer `{answer}`, or `{exceeded}` with the limit that
-    it exceeded. Where the system cannot limit a process, the asking process kills it in time.
+    `{seconds, question}`; an answer `{answer, is_large}`, or `{exceeded}` with the limit that it
+    exceeded. `is_large` says that what the answers have left in memory would be missing for the
+    next ones. Where the system cannot limit a process, the asking process kills it in time.
 
     Args:
         answer: returns JSON data. Errors that it raises end the process.
@@ -29,23 +34,31 @@ def answer_questions(answer: Callable[[Any], Any], memory: int) -> None:
     os.dup2(2, 1)  # what is printed by accident is no answer
     with suppress(ImportError):
         limit_memory(memory)
-    write_message(answers, b"")
+    answers.write(_LENGTH.pack(0))
+    answers.flush()
+    small = measure_memory() + memory // 2
     while (data := read_message(questions, sys.maxsize)) is not None:
         try:
             given = json.loads(data)
+            del data
             with suppress(ImportError):
                 limit_seconds(given["seconds"])
-            found = json.dumps({"answer": answer(given["question"])}).encode()
+            found: dict[str, Any] = {"answer": answer(given.pop("question"))}
+            found["is_large"] = measure_memory() > small
+            written = write_message(found)
         except MemoryError:
-            found = json.dumps({"exceeded": "memory"}).encode()
-        write_message(answers, found)
+            written = write_message({"exceeded": "memory"})
+        found = {}
+        answers.write(written)
+        answers.flush()
+        del written
 
 
-def write_message(stream: BinaryIO, data: bytes) -> None:
-    """Writes a message."""
-    stream.write(_LENGTH.pack(len(data)))
-    stream.write(data)
-    stream.flush()
+def write_message(value: Any) -> bytes:
+    """Returns JSON data as a message."""
+    # Without escapes, which are longer. Half a character stays what it is.
+    data = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return _LENGTH.pack(len(data)) + data
 
 
 def read_message(stream: BinaryIO, max_bytes: int) -> bytes | None:

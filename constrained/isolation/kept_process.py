@@ -22,10 +22,13 @@ from constrained.isolation.answering import read_message, write_message
 from constrained.isolation.process_limits import MIB
 from grammars.steps import check_wanted
 
-MAX_ANSWER = 64 * MIB
+MAX_ANSWER = 16 * MIB
 MAX_PROCESSES = 3  # so that a slow question does not keep others waiting
 PATIENCE = 0.05  # seconds to wait for a busy process before another one is started
 CHECKS = 0.1  # seconds between two checks whether an answer is still wanted
+KEPT_SECONDS = 10.0  # until processes that have nothing to do end, all but one
+SLOW = 0.5  # seconds after which a question leaves the processors to others
+YIELDING = 10  # the niceness of its process then
 SLOWER = 3
 """The time of a question on the clock, in multiples of its processor time: others compute too."""
 _START = """
@@ -69,9 +72,10 @@ class _Process:
             start_new_session=True,  # Ctrl-C is for this process, which then closes the other one
         )
         self._lock = threading.Lock()
-        self._seconds, self._ends_at = 0.0, 0.0
+        self._seconds, self._begun_at, self._ends_at = 0.0, 0.0, 0.0
         self._context: contextvars.Context | None = None  # of the current question
         self._given_up: Exception | None = None
+        self._is_spent = False
         try:
             if self._read(0) is None:
                 raise NoProcessError(f"{sys.executable} cannot be started as Python")
@@ -83,6 +87,12 @@ class _Process:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether another question finds the process as good as new: neither slowed down, nor with
+        its memory in use."""
+        return self.is_running and not self._is_spent
+
     def ask(self, question: Any, seconds: float) -> Any:
         """Returns the answer.
 
@@ -90,9 +100,10 @@ class _Process:
             ProcessLimitError: the process was ended; ask another one.
             Exception: what `check_wanted` raises.
         """
-        data = json.dumps({"seconds": seconds, "question": question}).encode()
+        data = write_message({"seconds": seconds, "question": question})
         with self._lock:
-            self._seconds, self._ends_at = seconds, time.monotonic() + SLOWER * seconds
+            self._seconds, self._begun_at = seconds, time.monotonic()
+            self._ends_at = self._begun_at + SLOWER * seconds
             self._context = contextvars.copy_context()
         try:
             answer = self._exchange(data)
@@ -103,6 +114,7 @@ class _Process:
             with self._lock:
                 self._context = None
         if "answer" in answer:
+            self._is_spent = self._is_spent or bool(answer["is_large"])
             return answer["answer"]
         self.close()
         if self._given_up is not None:
@@ -113,7 +125,9 @@ class _Process:
         """Sends a question, and returns the answer, or what the process exceeded, if it says so."""
         found = None
         with suppress(OSError):
-            write_message(cast(Any, self._process.stdin), data)
+            stdin = cast(Any, self._process.stdin)
+            stdin.write(data)
+            stdin.flush()
             found = self._read(MAX_ANSWER)
         return {"exceeded": ""} if found is None else json.loads(found)
 
@@ -125,8 +139,9 @@ class _Process:
             return None
 
     def check(self) -> None:
-        """Kills the process if its answer is late or not wanted any more. Called by another thread
-        than `ask`, which then notices the end of the process."""
+        """Kills the process if its answer is late or not wanted any more, and slows it down if it
+        takes long. Called by another thread than `ask`, which then notices the end of the
+        process."""
         with self._lock:
             if self._context is None:
                 return
@@ -134,8 +149,13 @@ class _Process:
                 self._context.copy().run(check_wanted)
             except Exception as e:
                 self._given_up = e
-            if self._given_up is not None or time.monotonic() > self._ends_at:
+            now = time.monotonic()
+            if self._given_up is not None or now > self._ends_at:
                 self._process.kill()
+            elif now > self._begun_at + SLOW and not self._is_spent and hasattr(os, "setpriority"):
+                self._is_spent = True
+                with suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, self._process.pid, YIELDING)
 
     def close(self) -> None:
         """Ends the process."""
@@ -160,7 +180,7 @@ class _Process:
 
 class KeptProcesses:
     """Answers questions in a few processes, which are started when they are needed. For several
-    threads. One process is kept, the others end when there is nothing to do.
+    threads. One process is kept, the others end when there is nothing to do for some time.
 
     Args:
         module: its `main` calls `answer_questions`.
@@ -213,7 +233,7 @@ class KeptProcesses:
     def _give_back(self, process: _Process) -> None:
         with self._changed:
             self._busy.discard(process)
-            if process.is_running and not self._idle:
+            if process.is_kept:
                 self._idle.append(process)
             else:
                 process.close()
@@ -224,7 +244,8 @@ class KeptProcesses:
         while True:
             with self._changed:
                 while not self._busy:
-                    self._changed.wait()
+                    if not self._changed.wait(KEPT_SECONDS if len(self._idle) > 1 else None):
+                        self._close_idle(1)
                 busy = [*self._busy]
             for process in busy:
                 process.check()
@@ -233,8 +254,11 @@ class KeptProcesses:
     def close(self) -> None:
         """Ends the processes that answer nothing."""
         with self._changed:
-            while self._idle:
-                self._idle.pop().close()
+            self._close_idle(0)
+
+    def _close_idle(self, kept: int) -> None:
+        while len(self._idle) > kept:
+            self._idle.pop(0).close()
 
     def _forget(self) -> None:
         """Begins without processes; those of the process that this one is a fork of are not its

@@ -18,7 +18,7 @@ def limit_memory(more: int) -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    whole = _measure() + more
+    whole = measure_memory() + more
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard != resource.RLIM_INFINITY:
         whole = min(whole, hard)
@@ -44,8 +44,8 @@ def limit_seconds(more: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
 
 
-def _measure() -> int:
-    """Returns the size of this process's address space in bytes."""
+def measure_memory() -> int:
+    """Returns the size of this process's address space in bytes; 0: the system does not say."""
     try:
         with open("/proc/self/statm") as sizes:
             pages = int(sizes.read().split()[0])

@@ -1,9 +1,10 @@
 """The threads that compile requests, so that slow work of one client does not block the others.
 
 Compiling is mostly Python, so more threads do not make it faster. But they keep it fair: one thread
-takes only work that is known to be quick, and no client gets all the others. Work ends itself: it
-checks now and then whether anybody still waits for it (`grammars.steps`). Whoever waits for it is
-told that its time is over even while it does not check, as in a long call into a library.
+takes only work that is known to be quick, and no client gets all the others, nor all of them: the
+prompt of a long conversation takes long even if its grammar is known. Work ends itself: it checks
+now and then whether anybody still waits for it (`grammars.steps`). Whoever waits for it is told
+that its time is over even while it does not check, as in a long call into a library.
 """
 
 import threading
@@ -99,19 +100,22 @@ class Workers:
         name: of the threads, which start with the first work.
         max_waiting: the maximum number of waiting pieces of work, besides one that runs; None: no
             maximum.
-        threads: for unknown work. One client uses all but one of them; with one thread, this one.
+        threads: for unknown work, besides the one for known work. One client uses all but one of
+            them, and all but one of all; with one thread, this one.
     """
 
     def __init__(self, name: str, max_waiting: int | None = None, *, threads: int = THREADS):
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._reserved = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-known")
-        self._max_per_client = max(1, threads - 1)
+        self._max_unknown = max(1, threads - 1)  # for a client
+        self._max_per_client = threads
         self._max_waiting = max_waiting
         self._process = HomeProcess()
         self._lock = threading.Lock()  # protects the attributes below
         self._known = _Queue()
         self._unknown = _Queue()
-        self._running = Counter[Hashable]()  # unknown work, by client
+        self._running = Counter[Hashable]()  # by client
+        self._running_unknown = Counter[Hashable]()
         self._unfinished = set[_Item]()
         self._is_watched = False
 
@@ -199,17 +203,31 @@ class Workers:
             if item is None:
                 return
             self._do(item)
+            with suppress(RuntimeError):  # the workers are closed
+                self._pool.submit(self._run)  # its client may now have unknown work done
 
     def _take_known(self) -> _Item | None:
         with self._lock:
-            return self._known.take(lambda client: True)
+            return self._note_begun(self._known.take(self._may_run))
 
     def _take_unknown(self) -> _Item | None:
+        def is_allowed(client: Hashable) -> bool:
+            return self._running_unknown[client] < self._max_unknown and self._may_run(client)
+
         with self._lock:
-            item = self._unknown.take(lambda client: self._running[client] < self._max_per_client)
-            if item is not None:
-                self._running[item.order.client] += 1
-            return item
+            return self._note_begun(self._unknown.take(is_allowed))
+
+    def _may_run(self, client: Hashable) -> bool:
+        return self._running[client] < self._max_per_client
+
+    def _note_begun(self, item: _Item | None) -> _Item | None:
+        if item is not None:
+            for running in self._list_counters(item):
+                running[item.order.client] += 1
+        return item
+
+    def _list_counters(self, item: _Item) -> list[Counter[Hashable]]:
+        return [self._running] if item.order.is_known else [self._running, self._running_unknown]
 
     def _do(self, item: _Item) -> None:
         try:
@@ -230,11 +248,11 @@ class Workers:
     def _leave(self, item: _Item) -> None:
         with self._lock:
             self._unfinished.discard(item)
-            if not item.order.is_known:
-                client = item.order.client
-                self._running[client] -= 1
-                if not self._running[client]:
-                    del self._running[client]
+            client = item.order.client
+            for running in self._list_counters(item):
+                running[client] -= 1
+                if not running[client]:
+                    del running[client]
 
     def _watch(self) -> None:
         """Ends late work until there is no work."""

@@ -12,7 +12,7 @@ from constrained.isolation.process_limits import MIB
 from constrained.template.environment import FAILURES, explain_failure, freeze, make_environment
 from constrained.template.traced_code import TracedCode
 
-MEMORY = 256 * MIB
+MEMORY = 96 * MIB  # the longest conversations and most tools of a request take 35
 MAX_KEPT = 1_000_000  # characters of the templates that stay compiled
 
 

@@ -76,17 +76,31 @@ def read_json(body: bytes, *, max_values: int, name: str = "the body") -> Any:
         raise _refuse(name, message, _find(_LONG, text)) from error
 
 
+def count_values(text: bytes) -> int:
+    """Returns how many values and names of members a JSON text has, at most one too many for each
+    empty list or object."""
+    _, codes = _find_marks(text)
+    return 1 + int(np.count_nonzero(_KINDS[codes] != _CLOSES))
+
+
+def _find_marks(text: bytes) -> "tuple[np.ndarray, np.ndarray]":
+    """Returns the offsets of the characters between the values of a JSON text, and what they
+    are."""
+    codes = np.frombuffer(text.replace(rb"\\", b"__").replace(rb"\"", b"__"), np.uint8)
+    # 8-bit sums overflow, but their parity stays right.
+    is_outside = np.cumsum(codes == ord('"'), dtype=np.uint8) % 2 == 0
+    offsets = np.flatnonzero(is_outside & (_KINDS[codes] != 0))
+    return offsets, codes[offsets]
+
+
 def _check_shape(body: bytes, max_values: int, name: str) -> None:
     """Refuses too many or too deeply nested values. A text that is not JSON is measured like JSON,
     also after the mistake."""
     opened = body.count(b"[") + body.count(b"{")  # also counts those in strings
     if opened <= MAX_DEPTH and opened + body.count(b",") + body.count(b":") < max_values:
         return
-    codes = np.frombuffer(body.replace(rb"\\", b"__").replace(rb"\"", b"__"), np.uint8)
-    # 8-bit sums overflow, but their parity stays right.
-    is_outside = np.cumsum(codes == ord('"'), dtype=np.uint8) % 2 == 0
-    offsets = np.flatnonzero(is_outside & (_KINDS[codes] != 0))
-    kinds = _KINDS[codes[offsets]]
+    offsets, codes = _find_marks(body)
+    kinds = _KINDS[codes]
     # A value or a name is after each comma and colon and in each list and object, if not empty.
     values = 1 + np.cumsum(kinds != _CLOSES, dtype=np.int32)
     depths = np.cumsum(np.where(kinds == _BEGINS, 0, kinds), dtype=np.int32)
@@ -100,7 +114,7 @@ def _check_shape(body: bytes, max_values: int, name: str) -> None:
         if is_over.any():
             first = int(is_over.argmax())
             message = f"{name} {message} (at byte {offsets[first]})"
-            colons = np.flatnonzero((codes[offsets] == ord(":")) & (depths == 1))
+            colons = np.flatnonzero((codes == ord(":")) & (depths == 1))
             where = _find_member(body, offsets, colons[colons < first])
             raise HttpError(400, message, "too_large", where=where)
 

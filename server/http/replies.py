@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from fastapi import Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 
 from server.errors import as_http_error, encode_openai_error, log_error
 from server.http.disconnects import wait_for_client
@@ -94,21 +94,25 @@ def answer_json(value: Json) -> Response:
     return Response(written, media_type="application/json")
 
 
-def answer_list(name: str, items: Iterator[Any]) -> Response:
-    """Returns a whole reply with one list, which may be long. Its items are made while they are
-    written. So a million items do not need memory at the same time, and do not block other threads
-    when they are freed.
+def answer_list(name: str, items: Iterable[Any]) -> Response:
+    """Returns a reply with one list, which may be long. Its items are made while the client reads
+    it. So a million items do not need memory at the same time, also if nobody reads them, and do
+    not block other threads when they are freed.
 
     Args:
         name: the name of the list; only letters.
         items: the items of the list, each of them short.
     """
-    pieces = list[bytes]()
+    return StreamingResponse(_write_list(name, iter(items)), media_type="application/json")
+
+
+def _write_list(name: str, items: Iterator[Any]) -> Iterator[bytes]:
+    separator = b'{"%b": [' % name.encode()
     while batch := [*islice(items, LIST_PIECE)]:
         text = json.dumps(batch, ensure_ascii=False)
-        pieces.append(text[1:-1].encode("utf-8", "replace"))
-    written = b'{"%b": [%b]}' % (name.encode(), b", ".join(pieces))
-    return Response(written, media_type="application/json")
+        yield separator + text[1:-1].encode("utf-8", "replace")
+        separator = b", "
+    yield b"]}" if separator == b", " else separator + b"]}"
 
 
 async def answer(

@@ -1,5 +1,6 @@
 """llama-server's own paths: completion and infill, tokens, chat template, properties, slots."""
 
+from array import array
 from functools import partial
 from typing import Any
 
@@ -119,15 +120,15 @@ def _tokenize(body: TokenizeRequest, service: Service) -> Response:
     vocabulary = service.model.engine.vocabulary
     encode = vocabulary.encode if body.parse_special is False else vocabulary.encode_special
     try:
-        tokens = list(encode(body.content))
+        tokens = array("i", encode(body.content))  # small, since it stays until it is read
     except UnicodeEncodeError as error:
         raise HttpError(
             400, "content has a lone surrogate", "invalid_value", where="/content"
         ) from error
     if body.add_special and vocabulary.bos is not None:
-        tokens = [vocabulary.bos, *tokens]
+        tokens.insert(0, vocabulary.bos)
     if not body.with_pieces:
-        return answer_list("tokens", iter(tokens))
+        return answer_list("tokens", tokens)
     shown = ({"id": token, "piece": _show_piece(vocabulary.tokens[token])} for token in tokens)
     return answer_list("tokens", shown)
 

@@ -2,10 +2,13 @@
 
 import os
 import signal
+import time
 from typing import Any
 
 from constrained.isolation.answering import answer_questions
 from constrained.isolation.process_limits import MIB
+
+_left: list[bytearray] = []
 
 
 def answer(question: Any) -> Any:
@@ -21,6 +24,15 @@ def answer(question: Any) -> Any:
             return "a" * (65 * MIB)
         case "print":
             print("not an answer")
+            return os.getpid()
+        case "niceness":
+            time.sleep(1.5)
+            return [os.getpid(), os.nice(0)]
+        case "wait":
+            time.sleep(0.3)
+            return os.getpid()
+        case "leave":
+            _left.append(bytearray(110 * MIB))
             return os.getpid()
         case _:
             return question

@@ -3,6 +3,8 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -88,6 +90,42 @@ def test_a_slow_question_does_not_keep_others_waiting():
     slow.join()
     assert refused
     processes.close()
+
+
+def test_a_question_that_leaves_memory_in_use_takes_none_from_the_next_one():
+    first = PROCESSES.ask("leave", 5)
+    assert PROCESSES.ask("leave", 5) != first
+
+
+def test_a_long_question_leaves_the_processors_to_others():
+    process, niceness = PROCESSES.ask("niceness", 5)
+    assert niceness == os.nice(0) + kept_process.YIELDING
+    assert PROCESSES.ask("print", 5) != process
+
+
+def test_processes_that_have_nothing_to_do_end_later(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kept_process, "KEPT_SECONDS", 0.5)
+    processes = KeptProcesses(MODULE)
+    found = set[int]()
+    for _ in range(2):  # the second time, both are still there
+        with ThreadPoolExecutor(2) as pool:
+            found = {*pool.map(lambda _: processes.ask("wait", 5), range(2))}
+    assert len(found) == 2
+    deadline = time.monotonic() + 30
+    while len(list_running(found)) > 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert processes.ask("print", 5) in found
+    processes.close()
+
+
+def list_running(processes: set[int]) -> list[int]:
+    running: list[int] = []
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, 0)
+            running.append(process)
+    return running
 
 
 def test_a_process_that_somebody_has_ended_is_replaced():

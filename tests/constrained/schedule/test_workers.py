@@ -145,6 +145,27 @@ def test_one_client_leaves_a_thread_to_the_others(worker: Workers):
     assert waiting.result(60) == 1
 
 
+def test_one_client_leaves_a_thread_to_the_known_work_of_others():
+    """Known work may take long, too: a long conversation."""
+    worker = Workers("test")
+    client = Order("busy", is_known=True)
+    holding, gate = threading.Semaphore(0), threading.Event()
+
+    def wait() -> bool:
+        holding.release()
+        return gate.wait(60)
+
+    held = [worker.submit(wait, client) for _ in range(2)]
+    for _ in held:
+        assert holding.acquire(timeout=60)
+    waiting = [worker.submit(lambda: 1, order) for order in (client, Order("busy"))]
+    assert worker.submit(lambda: 2, Order("other", is_known=True)).result(60) == 2
+    assert not any(one.done() for one in waiting)
+    gate.set()
+    assert all(one.result(60) for one in (*held, *waiting))
+    worker.close()
+
+
 def test_clients_have_their_turns():
     workers = Workers("test", threads=1)
     done = list[str]()

@@ -9,7 +9,8 @@ from server.settings import Settings
 from server.turns.request_checks import check_echoed
 from server.turns.request_limits import MAX_FIELDS, check_lengths
 
-SMALL = Settings(max_tools=2, max_template_kwargs=20)
+SMALL = Settings(max_tools=2, max_template_kwargs=20, max_values=9)
+LISTS = {"arguments": '{"a": [[[], []], "[,,,,,,,,"]}'}  # of six or seven values
 PART = {"type": "text", "text": "a"}
 
 
@@ -21,6 +22,12 @@ def say(*parts: Any, **more: Any) -> dict[str, Any]:
     ("body", "where", "option"),
     [
         ({"tools": [{}] * 3}, "/tools", "--max-tools"),
+        (
+            {"messages": [{"tool_calls": [{"function": LISTS}] * 2}]},
+            "/messages/0/tool_calls/1/function/arguments",
+            "--max-values",
+        ),
+        ({"input": [LISTS, LISTS]}, "/input/1/arguments", "--max-values"),
         (
             {"chat_template_kwargs": {"a": "x" * 20}},
             "/chat_template_kwargs",
