@@ -47,6 +47,7 @@ from grammars.schema.nodes import (
 )
 from grammars.schema.subschemas import find_origin, is_object, look_up, map_parts, omit
 from grammars.schema.text_members import find_covered
+from grammars.schema.validator import find_multiplied
 from grammars.steps import WRITTEN, StepsError, limit_steps, spend
 
 OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])
@@ -160,7 +161,7 @@ def _lower_with_efforts(source: Json, *, close: bool, only_object: bool) -> Sche
     """
     *earlier, last = EFFORTS
     with limit_steps(MAX_READING):
-        reading = read_document(source)
+        reading = _read(source)
     with pointing_to_origins(reading.origins):
         with limit_patterns(MAX_PATTERN_STEPS):
             for effort in earlier:
@@ -168,6 +169,14 @@ def _lower_with_efforts(source: Json, *, close: bool, only_object: bool) -> Sche
                     return _lower(reading, close=close, only_object=only_object, effort=effort)
         with limit_patterns(0), limit_steps(last.steps):
             return _lower(reading, close=close, only_object=only_object, effort=last)
+
+
+def _read(source: Json) -> DocumentReading:
+    reading = read_document(source)
+    multiplied = None if reading.problem is not None else find_multiplied(reading.document)
+    if multiplied is not None:
+        raise _refuse_size(find_origin(multiplied, reading.origins))
+    return reading
 
 
 def _lower(

@@ -48,7 +48,7 @@ def replace_large(document: Json) -> tuple[Json, Formats]:
     """
     formats: Formats = {}
     if '"pattern"' in json.dumps(document):
-        document = _replace(document, formats)
+        document = _replace(document, formats, set())
     return document, formats
 
 
@@ -81,17 +81,20 @@ def count_steps(pattern: str) -> int:
     return folded + (_LARGE_STEPS if "{" in pattern else _FOLDED_STEPS)
 
 
-def _replace(schema: Json, formats: Formats) -> Json:
+def _replace(schema: Json, formats: Formats, measured: set[str]) -> Json:
+    """Replaces the patterns of a schema; adds those that were measured to `measured`."""
     if not is_object(schema):
         return schema
-    replaced = map_parts(schema, lambda part, _: _replace(part, formats))
+    replaced = map_parts(schema, lambda part, _: _replace(part, formats, measured))
     pattern, parts = replaced.get("pattern"), replaced.get("allOf", [])
     if not isinstance(pattern, str) or not is_list(parts):
         return replaced
     if "{" not in pattern or len(pattern) > _MAX_REPLACED:
         return replaced
     steps = count_steps(pattern)
-    spend(min(steps, _SIZES[-1][1]))  # it was compiled, though it may have been before
+    if pattern not in measured:
+        measured.add(pattern)
+        spend(min(steps, _SIZES[-1][1]))  # it was compiled, though it may have been before
     if steps < _LARGE_STEPS:
         return replaced
     regex = translate(pattern)

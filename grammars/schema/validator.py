@@ -29,6 +29,7 @@ NATIVE_BYTES = 13
 _MAX_EXPLAINED = 2_000
 """With more comparisons, an error gets no reason: it would contain the errors of all branches, at
 100 us each."""
+_MAX_IN_PLACE = 50_000  # of which there is one for each part of a value
 _MAX_COUNTED = 100_000  # steps
 _ROOT = "urn:root"  # the URI under which jsonschema-rs knows the document
 _MULTIPLIERS = re.compile(r'"(\$(ref|dynamicRef|recursiveRef)|unevaluated(Properties|Items))"')
@@ -127,6 +128,36 @@ class Validator:
                 return _Ways(self._root).count(value, self._source)
         except (StepsError, RecursionError):
             return MAX_WAYS + 1
+
+
+def find_multiplied(document: Json) -> str | None:
+    """Returns the JSON pointer of a schema that takes too many steps with any value, since its
+    references and alternatives multiply; None: there is none.
+
+    Raises:
+        RecursionError: the document is nested too deeply.
+    """
+    if not _MULTIPLIERS.search(json.dumps(document)):
+        return None
+    ways = _Ways(document)
+    queue: list[tuple[str, Json]] = [("", document)]
+    while queue:
+        pointer, schema = queue.pop()
+        if not is_object(schema):
+            continue
+        try:
+            with limit_steps(_MAX_COUNTED):
+                if ways.count(None, schema) > _MAX_IN_PLACE:
+                    return pointer
+        except StepsError:
+            return pointer
+
+        def add(part: Json, step: str, outer: str = pointer) -> Json:
+            queue.append((outer + step, part))
+            return part
+
+        map_parts(schema, add)
+    return None
 
 
 def count_parts(value: Json) -> int:

@@ -47,6 +47,7 @@ def test_patterns_that_are_too_large_together_are_refused_before_they_are_compil
     counted = [rf"^\p{{L}}{{1,200}}x{number}$" for number in range(30)]
     lower(make_schema(*counted))  # by automata of ours, which write nothing out
     lower(make_schema(LARGE, *[LARGE] * 30))  # the same one is compiled once
+    lower(make_schema(*["^(a{1,900}b){1,900}$"] * 500))
     for large in (LARGE, r"(?x)\p{L} {1,200}", r"[]\p{L}]{200}", r"(?=.)\w{200}"):
         with pytest.raises(SchemaError, match="the counts of its patterns") as refused:
             lower(make_schema(*[f"(?=.){large}|{number}" for number in range(30)]))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from benchmarks.attacks.schemas import complete_graph, double_references, recursive_alternatives
-from grammars.schema.validator import Validator
+from grammars.schema.validator import Validator, find_multiplied
 
 
 def nest(depth: int) -> Any:
@@ -53,6 +53,14 @@ def test_a_deep_value_of_one_way_is_validated() -> None:
     validator = Validator(schema, schema)
     assert validator.admits(nest(100))
     assert not validator.admits({"a": {"a": "x"}})
+
+
+def test_what_multiplies_out_is_found() -> None:
+    assert find_multiplied(double_references(8)) is None
+    assert find_multiplied(double_references(40)) is not None
+    inner = {"type": "object", "properties": {"x": double_references(30)["$defs"]["d0"]}}
+    assert find_multiplied({**inner, "$defs": double_references(30)["$defs"]}) is not None
+    assert find_multiplied({"properties": {"a": {"$ref": "#"}}}) is None
 
 
 LETTERS = {"type": "string", "pattern": r"^\p{L}{1,255}$"}
