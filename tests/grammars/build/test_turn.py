@@ -84,11 +84,11 @@ def test_no_spelling_of_a_declared_key_is_an_additional_one() -> None:
 @pytest.mark.parametrize(
     ("schema", "good", "bad"),
     [
-        ({"type": "integer"}, ["0", "-1", "1" * 19, "1.0", "-2.00", "1e3", "1E+03",
-          "1234567890123456.0", "1.5e+16"], ["01", '"1"', "+1", "1.5", "1e-3", "1.", "1.5e15"]),
-        ({"type": "integer", "minimum": 3, "maximum": 12}, ["3", "12", "3.0", "12.0", "1e1"],
+        ({"type": "integer"}, ["0", "-1", "1" * 19],
+         ["01", '"1"', "+1", "1.5", "1.0", "1e3", "1."]),
+        ({"type": "integer", "minimum": 3, "maximum": 12}, ["3", "12"],
          ["2", "13", "-3", "3.5", "2e0", "2e1"]),
-        ({"type": "integer", "multipleOf": 5}, ["15", "0", "-5"], ["16"]),
+        ({"type": "integer", "multipleOf": 5}, ["15", "0", "-5"], ["16", "15.0"]),
         ({"type": "number"}, ["1", "1.5e-3", "1.7976931348623157e+308", "2.5e-324", "1" + "0" * 25],
          ["1.8e308", "1e309", "10e300", "NaN", "1.", ".5"]),
         ({"type": "number", "exclusiveMinimum": 0}, ["0.1", "1e-06", "5E+300"],

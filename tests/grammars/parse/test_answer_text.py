@@ -48,7 +48,7 @@ def test_a_reply_has_them_whole_and_streamed(is_cut: bool) -> None:
         "required": ["n", "x"],
     }
     sampling = Sampling(temperature=0)
-    with scripted('{"n": 7.0, "x": 7.0}') as model:
+    with scripted('{"n": 7, "x": 7.0}') as model:
         format = {"type": "json_schema", "json_schema": {"schema": schema}}
         options: dict[str, Any] = {"response_format": format, "sampling": sampling}
         if is_cut:
