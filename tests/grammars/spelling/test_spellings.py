@@ -30,14 +30,14 @@ CASES: list[tuple[Any, str, Any]] = [
     ({"type": "number", "minimum": 0, "maximum": 1}, "1e-06", 1e-06),
     ({"type": "number", "exclusiveMinimum": 0}, "5E3", 5000.0),
     ({"type": "number"}, "2.0", 2.0),
-    ({"enum": [1, 2.5]}, "1.0", 1),
-    ({"enum": [1.0, "x"]}, "1", 1.0),
+    ({"enum": [1, 2.5]}, "1", 1),
+    ({"enum": [1.0, "x"]}, "1.0", 1.0),
     ({"const": 1e-06}, "0.000001", 1e-06),
 ]
 IN_JSON: list[tuple[Any, str, Any]] = [
     ({"type": "array", "items": {"type": "integer"}}, "[1, 2]", [1, 2]),
     ({"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]}, "[3]", [3]),
-    ({"const": {"a": [1, 2], "b": None}}, '{"b": null, "a": [1.0, 2]}', {"a": [1, 2], "b": None}),
+    ({"const": {"a": [1, 2], "b": None}}, '{"b": null, "a": [1, 2]}', {"a": [1, 2], "b": None}),
     ({"enum": ["é/ü", "e"]}, '"\\u00e9\\/\\u00fc"', "é/ü"),
     ({"enum": ["é/ü", "e"]}, '"\\u00E9/\\u00FC"', "é/ü"),
     (PATHS, '{"\\u00e9\\/a": 4}', {"é/a": 4}),
@@ -93,7 +93,7 @@ def test_a_spelling_is_taken_ended_and_delivered(
 @pytest.mark.parametrize("written", ["2.0", "2e3", "2E+3", "02", "+2"])
 @pytest.mark.parametrize("format", [HERMES, QWEN3_CODER, MINIMAX_M3], ids=lambda f: f.name)
 def test_an_integer_has_one_spelling_in_the_mask(format: Format, written: str) -> None:
-    for kind in ({"type": "integer"}, {"type": "number", "multipleOf": 2}):
+    for kind in ({"type": "integer"}, {"type": "number", "multipleOf": 2}, {"enum": [2, "x"]}):
         root = {"type": "object", "properties": {"v": kind}, "required": ["v"]}
         tools = [Tool("f", lower(root))]
         held = Masked(format, tools, REQUIRED, State(), single=False)
