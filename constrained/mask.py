@@ -11,8 +11,8 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from decimal import Decimal
 from itertools import takewhile
+from math import inf, prod
 from typing import Any, NoReturn
 
 import llguidance
@@ -20,7 +20,7 @@ import numpy as np
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from constrained.errors import GrammarError
-from grammars.lowering.keywords import MAX_REMAINDERS, count_remainders
+from grammars.lowering.keywords import MAX_REMAINDERS
 from grammars.steps import check_wanted
 
 # These limit the time of a mask: 10,000 units of lexer fuel take about 1 ms, and the time of a row
@@ -390,16 +390,23 @@ def _check_divisors(grammar: str, begin: int) -> None:
         schema, _ = json.JSONDecoder().raw_decode(grammar, begin)
     except (ValueError, RecursionError):
         return  # llguidance reports the error
-    states = 1
-    for divisor in {*_find_divisors(schema)}:
-        if count_remainders(divisor) > MAX_REMAINDERS:
-            states = MAX_REMAINDERS + 1
-            break
-        digits = Decimal(repr(divisor)).normalize().as_tuple().digits
-        states *= int("".join(map(str, digits)))
+    states = prod(map(_count_remainders, {*_find_divisors(schema)}))
     if states > MAX_REMAINDERS:
         message = "the values of multipleOf in its %json have too many digits together"
         raise GrammarError(message, hint="Use smaller ones, or response_format with the schema")
+
+
+def _count_remainders(divisor: float) -> float:
+    """Returns the divisor without its decimal point; infinity if it is too large, or has more
+    places than llguidance reads exactly."""
+    if divisor > MAX_REMAINDERS:  # also if it is larger than any double
+        return inf
+    digits = float(divisor)
+    for _ in range(15):
+        if digits.is_integer():
+            return digits
+        digits *= 10
+    return inf
 
 
 def _find_divisors(schema: Any) -> Iterator[float]:

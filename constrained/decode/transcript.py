@@ -121,8 +121,8 @@ class Transcript:
         # Tokens may end inside a UTF-8 character; the parser reads whole ones.
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         # An answer that the client has begun stays as it is.
-        answer = None if self._prefill.message.content else request.turn.answer
-        self._answer = None if answer is None else AnswerText(answer)
+        is_json = request.turn.answer is not None and not self._prefill.message.content
+        self._answer = AnswerText() if is_json else None
         self._checks = EventBuffer(request.turn.checked_schemas)
         # A call in another envelope is led back: its tokens are replaced.
         self._may_go_back = request.turn.envelopes is not None
@@ -323,9 +323,6 @@ class Transcript:
         if rest:
             events += self._parser.feed(rest)
         events += self._parser.close()
-        if self._answer is not None:
-            events = [*self._answer.take(events), *self._answer.close()]
-            self._answer = None
         sent = [*self._filter(events, len(self.tokens))]
         if self.stopped is None:
             checked = self._checks.close(is_whole=is_whole)

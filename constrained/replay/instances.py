@@ -11,6 +11,7 @@ from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.values import Values
 from grammars.ir.grammar import GrammarBuilder
 from grammars.schema.nodes import Json, Schema, escape
+from grammars.schema.numbers import normalise_numbers
 from grammars.schema.subschemas import is_list, is_object
 
 Spell: TypeAlias = Callable[[Json], str]
@@ -63,10 +64,12 @@ class InstanceTrial:
         """Finds the place where the mask refuses an instance; None: it accepts the whole instance.
 
         Args:
-            instance: the value; keys are written in its order.
+            instance: the value; keys are written in its order, numbers as the schema means them
+                (2 where 2.0 stands for an integer).
             spell: writes strings and numbers.
         """
-        pieces = list(write_pieces(instance, "", spell))
+        meant = normalise_numbers(instance, self.schema)
+        pieces = list(write_pieces(meant, "", spell))
         try:
             tokens = self._vocabulary.encode("".join(text for text, _ in pieces))
         except UnicodeEncodeError:

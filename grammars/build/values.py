@@ -37,7 +37,6 @@ from grammars.regex.writing import escape_slashes
 from grammars.schema.counted import Items, find_items
 from grammars.schema.members import KeyOrder, arrange
 from grammars.schema.nodes import (
-    LARGEST_MULTIPLE,
     AnyValue,
     Array,
     Boolean,
@@ -55,14 +54,7 @@ from grammars.schema.nodes import (
     escape,
 )
 from grammars.schema.subschemas import is_list, is_object
-from grammars.spelling.lexemes import (
-    WHOLE_TAIL,
-    Multiples,
-    divide_by_places,
-    find_whole,
-    fits_string,
-    tighten,
-)
+from grammars.spelling.lexemes import Multiples, fits_string
 from grammars.spelling.parts import sort_properties, take_apart
 from grammars.spelling.quoted import find_extra_keys, find_raw, find_strings
 from grammars.spelling.styles import (
@@ -252,31 +244,11 @@ class Values:
         return self.builder.terminal(Pattern(regex), "NUMBER")
 
     def _multiple(self, node: Number) -> Expression:
-        """Multiples of a number: regular expressions for them would be too large.
-
-        llguidance writes a multiple as a whole number or with all decimals of the divisor. So
-        multiples with fewer decimals are added as multiples of another number: with one decimal,
-        0.5 instead of 0.25.
-        """
-        whole = find_whole(node)
-        if whole is not None:
-            zeros = optional(self.builder.terminal(Pattern(WHOLE_TAIL), "ZEROS"))
-            return self.builder.define(sequence(self._match_multiple(whole), zeros), "number")
-        options = [self._match_multiple(part) for part in divide_by_places(node)]
-        return self.builder.define(choice(options), "number")
-
-    def _match_multiple(self, node: Number) -> Expression:
-        """Multiples as llguidance writes them."""
-        bounds = tighten(node).bounds
-        first = bounds.get("minimum", -LARGEST_MULTIPLE)
-        last = bounds.get("maximum", LARGEST_MULTIPLE)
-        if first == last and not node.integer:  # llguidance, which divides doubles, finds none
-            return self.value(Constant((first,)), {})
-        kind = "integer" if node.integer else "number"
-        schema: dict[str, Json] = {"type": kind, **TIGHT, **bounds}
-        schema |= {"minimum": first, "maximum": last}
-        text = json.dumps(schema, ensure_ascii=False)
-        return self.builder.define(JsonSchema(text, Multiples(node)), "number")
+        """Multiples of an integer: regular expressions for them would be too large."""
+        multiples = Multiples.of(node)
+        schema: dict[str, Json] = {"type": "integer", **TIGHT, "multipleOf": multiples.divisor}
+        schema |= {"minimum": multiples.first, "maximum": multiples.last}
+        return self.builder.define(JsonSchema(json.dumps(schema), multiples), "number")
 
     def _reference(self, name: str, definitions: Mapping[str, Node]) -> Expression:
         key = (id(definitions), name, self._level)

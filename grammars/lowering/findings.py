@@ -42,10 +42,6 @@ class Findings:
         if keyword in self._keywords:  # other keywords come from rewriting, not from the document
             self.enforced.setdefault((pointer, keyword), Finding(pointer, keyword))
 
-    def has_enforced(self, keyword: str) -> bool:
-        """Returns whether the mask enforces the keyword somewhere."""
-        return any(enforced == keyword for _, enforced in self.enforced)
-
     def check(self, pointer: str, keyword: str, reason: str) -> None:
         """The validator checks the keyword after generation. It does not if the document's draft
         does not have the keyword."""
@@ -60,19 +56,6 @@ class Findings:
     def narrow(self, pointer: str, keyword: str, reason: str) -> None:
         """The mask refuses some values that the keyword allows."""
         self._narrowed.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
-
-    def loosen(self, pointer: str, keyword: str, reason: str, *, is_narrowed: bool) -> None:
-        """The mask does not enforce the keyword after all.
-
-        Args:
-            pointer: the JSON pointer of the schema.
-            keyword: the keyword; the validator checks it after generation.
-            reason: why the mask does not enforce it.
-            is_narrowed: the mask still refuses some values that the keyword allows.
-        """
-        self.check(pointer, keyword, reason)
-        if not is_narrowed:
-            self._narrowed.pop((pointer, keyword), None)
 
     def check_format(self, pointer: str, name: str) -> None:
         """The validator checks a known format after generation, if the draft has it."""

@@ -2,12 +2,9 @@
 which types they apply, which of them a mask can enforce, which restrict nothing."""
 
 import re
-from collections.abc import Collection, Mapping
-from fractions import Fraction
-from math import inf, lcm
+from collections.abc import Mapping
 
 from grammars.schema.nodes import Json
-from grammars.schema.numbers import list_steps
 from grammars.schema.subschemas import is_list
 
 _RANGE = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -34,9 +31,9 @@ CASES = ("if", "then", "else")
 """Keywords that belong together."""
 
 MAX_REMAINDERS = 5_000
-"""The limit for the remainders of a `multipleOf`. With vocabularies that have all numbers of three
-digits as tokens, one mask meets all remainders. With twice as many, it exceeds its limit."""
-_MAX_PLACES = 15  # decimal places of a double
+"""The limit for the remainders that a mask follows at one time. With vocabularies that have all
+numbers of three digits as tokens, one mask meets all remainders. With twice as many, it exceeds its
+limit."""
 _ASSERTING = frozenset(
     "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength "
     "minLength pattern maxItems minItems uniqueItems maxContains minContains maxProperties "
@@ -106,47 +103,6 @@ def read_bounds(flat: Mapping[str, Json]) -> dict[str, float]:
             if flag and bound in bounds:
                 bounds[keyword] = bounds.pop(bound)
     return bounds
-
-
-def count_remainders(divisor: float) -> float:
-    """Returns the number of states that the mask may need for multiples of the divisor.
-
-    llguidance has a state for each remainder, in each number of decimal places that a multiple may
-    have.
-
-    Returns:
-        infinity if it is certainly more than MAX_REMAINDERS, or if llguidance would refuse the
-        divisor.
-    """
-    if _count_whole(divisor) > MAX_REMAINDERS:
-        return inf
-    return sum(map(_count_whole, list_steps(divisor)))
-
-
-def count_remainders_together(divisors: Collection[float]) -> int:
-    """Returns the number of states that the mask may need for numbers that may be multiples of any
-    of these divisors. It follows all remainders at once, so they multiply, unless one divisor is a
-    multiple of another."""
-    steps = [Fraction(repr(divisor)) for divisor in divisors]
-    scale = 1
-    places = 1
-    while any((step * scale).denominator > 1 for step in steps) and places <= _MAX_PLACES:
-        scale *= 10
-        places += 1
-    return lcm(*(int(step * scale) for step in steps)) * max(1, places - 1)
-
-
-def _count_whole(divisor: float) -> float:
-    """Returns the divisor without its decimal point, as llguidance computes it; infinity if
-    rounding errors leave more digits than the divisor has."""
-    if divisor > MAX_REMAINDERS:  # also if it is larger than any double
-        return inf
-    digits = float(divisor)
-    for _ in range(15):
-        if digits.is_integer():
-            return int(digits)
-        digits *= 10
-    return inf
 
 
 _SPEAKS_OF = {

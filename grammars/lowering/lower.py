@@ -26,7 +26,6 @@ from grammars.lowering.nodes.inhabitation import (
     find_cause,
     prune,
 )
-from grammars.lowering.nodes.multiples import limit_multiples
 from grammars.lowering.nodes.overlap import find_overlaps
 from grammars.lowering.rewrite.conditions import Split, divide, find_split, is_exclusion
 from grammars.lowering.rewrite.flattening import Flattening
@@ -37,7 +36,6 @@ from grammars.schema.nodes import (
     AnyValue,
     Json,
     Node,
-    Number,
     Object,
     Reference,
     Schema,
@@ -86,7 +84,6 @@ EFFORTS = (
 those inside them and beside them. A reference to itself with other keywords beside it may be a new
 schema on each level. The last effort writes no patterns (`limit_patterns`). Of 2,500 real schemas,
 20 need the second effort, and none the third."""
-_MULTIPLES = "too many digits for a mask together with the other alternatives"
 _DEEP = "too many conjunctions inside each other"
 _DRAFTS = ("http://json-schema.org/draft", "https://json-schema.org/draft")
 
@@ -203,13 +200,6 @@ def _lower(
         raise SchemaError(message, where=pointer, hint="Loosen its constraints")
     for pointer in unwritten:
         lowering.findings.bar(pointer)
-    if lowering.findings.has_enforced("multipleOf"):
-        node, definitions, dropped, kept = limit_multiples(node, definitions)
-        held = {multiple.pointer for multiple in kept}
-        for multiple in dropped:
-            pointer = multiple.pointer
-            is_held = pointer in held  # of the cases of a condition, one may have kept it
-            lowering.findings.loosen(pointer, "multipleOf", _MULTIPLES, is_narrowed=is_held)
     least = measure_least(node, definitions)
     types = set(map(type, flatten(node, definitions)))
     if only_object and not types <= {Object}:
@@ -362,12 +352,6 @@ class _Lowering:
                 self.findings.enforced = enforced  # of the branches as written
         self.findings.enforce(pointer, keyword)
         united = Union(tuple(branches))
-        numbers = [node for node in flatten(united, self.definitions) if isinstance(node, Number)]
-        if len(numbers) > 1 and any("multipleOf" in node.bounds for node in numbers):
-            # A decimal point may begin another number: llguidance reads the longest lexeme.
-            self.findings.narrow(
-                pointer, keyword, "no multiple with a point (10.0) beside other numbers"
-            )
         self._narrow_raw(united, pointer, keyword)
         return united
 

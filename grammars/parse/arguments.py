@@ -7,12 +7,11 @@ arguments begin and end in the text, so no reader has to parse it again.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from grammars.errors import CoerceError
 from grammars.parse.buffer import Sign, make_scanner
-from grammars.parse.number_normaliser import NumberNormaliser
 from grammars.schema.nodes import AnyValue, Constant, Json, Schema, String, flatten
 from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.coerce import TypedText, coerce
@@ -20,8 +19,6 @@ from grammars.spelling.reading import find_words, read_json
 from grammars.spelling.styles import speaks_json
 from grammars.turn import ArgumentEnd, ArgumentStart, Boundary
 from grammars.wire.format import JsonArguments, JsonCall, JsonStyle
-
-_ALL_LEVELS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -48,23 +45,14 @@ class JsonWriter:
     Args:
         node: how the format writes the call.
         sink: receives the name and the arguments.
-        schemas: the schemas of the arguments, by tool name.
-        name: the name of the tool, if the format writes it before the arguments.
 
     Attributes:
         scanner: finds the end of the text; it must see each piece before `feed` does.
     """
 
-    def __init__(
-        self,
-        node: JsonCall | JsonArguments,
-        sink: CallSink,
-        schemas: Mapping[str, Schema],
-        name: str,
-    ):
+    def __init__(self, node: JsonCall | JsonArguments, sink: CallSink):
         self._sink = sink
-        self._schemas = schemas
-        self._set_name(name)
+        self._members = _MemberFinder()
         self._head = _compile_head(node) if isinstance(node, JsonCall) else None
         self._before = ""  # the text before the arguments of a JSON call
         self._is_over = False  # the arguments are complete, or cannot be streamed
@@ -72,14 +60,7 @@ class JsonWriter:
         is_raw = isinstance(node, JsonArguments) and not node.style.escapes
         self._translator = RawToJson(node.style) if is_raw else None
         self._is_late = not is_raw and not speaks_json(node.style)
-        levels = 0 if self._is_late else _ALL_LEVELS
-        self.scanner = make_scanner(node.style, levels)
-
-    def _set_name(self, name: str) -> None:
-        """Sets the name of the tool."""
-        schema = self._schemas.get(name)
-        self._members = _MemberFinder()
-        self._numbers = NumberNormaliser(schema)
+        self.scanner = make_scanner(node.style, 0 if self._is_late else self._level)
 
     def feed(self, piece: str) -> None:
         """Reads the next piece.
@@ -89,13 +70,12 @@ class JsonWriter:
         """
         if self._translator is not None:
             text = self._translator.feed(piece)
-            self._pass_on(text, self._translator.signs)
+            self._pass_on(text, [sign for sign in self._translator.signs if sign.level == 1])
         elif not self._is_late and not self._is_over:
-            self._feed_json(piece, [s for s in self.scanner.signs if s.level >= self._level])
+            self._feed_json(piece, [s for s in self.scanner.signs if s.level == self._level])
 
     def _feed_json(self, piece: str, signs: Sequence[Sign]) -> None:
-        """Reads the next piece of JSON, with the signs in the arguments."""
-        start = 0
+        """Reads the next piece of JSON, with the signs of the arguments' own level."""
         if self._head is not None:
             if not signs:
                 self._before += piece
@@ -106,21 +86,19 @@ class JsonWriter:
                 self._is_over = True
                 return
             self._head = None
-            name = json.loads(head[1])
-            self._set_name(name)
-            self._sink.open(name)
+            self._sink.open(json.loads(head[1]))
+            piece = piece[start:]
+            signs = [replace(sign, offset=sign.offset - start) for sign in signs]
         for number, sign in enumerate(signs, 1):
-            if sign.level == self._level and sign.text in "}]":
+            if sign.text in "}]":
                 self._is_over = True
                 piece, signs = piece[: sign.offset + 1], signs[:number]
                 break
-        self._pass_on(piece, signs, start)
+        self._pass_on(piece, signs)
 
-    def _pass_on(self, text: str, signs: Sequence[Sign], start: int = 0) -> None:
-        """Passes on a piece of the arguments' JSON text, from `start` on, with all its signs."""
-        settled = self._numbers.feed(text, signs, start)
-        own = [sign for sign in self._numbers.signs if sign.level == self._level]
-        self._sink.add(settled, self._members.read(settled, own))
+    def _pass_on(self, text: str, signs: Sequence[Sign]) -> None:
+        """Passes on a piece of the arguments' JSON text, with the signs of its own level."""
+        self._sink.add(text, self._members.read(text, signs))
 
     def end(self, name: Json, arguments: Json) -> None:
         """Ends the call; `name` is empty if the format writes it elsewhere."""

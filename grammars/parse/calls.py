@@ -247,9 +247,8 @@ class CallReader:
         if (yield from self._buffer.need()) != "{":
             raise NotACallError
         parts.is_held = isinstance(node, JsonArguments) and not parts.name
-        schemas = {name: tool.schema for name, tool in self._tools.items()}
         sink = _SILENT if parts.is_held else self._sink
-        writer = JsonWriter(node, sink, schemas, parts.name)
+        writer = JsonWriter(node, sink)
         name: Json = ""
         id: Json = None
         try:

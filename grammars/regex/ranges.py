@@ -1,20 +1,20 @@
-"""One regex for the spellings of all numbers within bounds.
+"""One regex for the numbers within bounds.
 
-It has plain decimals (`-?digits[.digits]`, no superfluous leading zero), and scientific ones with
-one digit before the point, which are ordered by exponent, then by mantissa. Both are exact. It is
-one regex in which every prefix can be completed, not an intersection of several: llguidance fails
-if a token follows a number that only one of these could continue.
+Integers are written as digits alone. Other numbers are plain decimals (`-?digits[.digits]`, no
+superfluous leading zero), or scientific ones with one digit before the point, which are ordered by
+exponent, then by mantissa. It is one regex in which every prefix can be completed, not an
+intersection of several: llguidance fails if a token follows a number that only one of these could
+continue.
 
 Readers parse digits alone as an exact integer; with a point or an exponent, as the nearest double.
-So the latter spellings stay within the doubles that are within the bounds.
+Rounding keeps the order of numbers. So the latter spellings are within the bounds if they are
+between the first and the last double that is.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from functools import partial
-from itertools import groupby
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import TypeAlias
 
 from grammars.byte_cache import MIB, keep_results
@@ -29,102 +29,26 @@ NUMBER = (
 """Any number. The digits are bounded, so that it is a finite double, and so that a model which
 repeats a digit comes to an end; an integer of 256 bits has 78 digits."""
 
+_PLACES = 20
+"""The maximum number of digits after a point."""
 _EXACT_DIGITS = 15
-"""Decimals of up to this many digits keep their order as doubles."""
-_MAX_DECIMAL_DIGITS = 21
-"""The maximum that Python writes of a double, leading zeros included. A longer decimal may round to
-the bound itself, which only matters if that is excluded; and only zero rounds to zero."""
+"""Up to this many digits before a point, a number may have one: no encoder writes more."""
 _MAX_INTEGER_DIGITS = 80
 """The maximum number of digits of an integer."""
 _MAX_LIMIT_LENGTH = 40
 """If a bound has more digits, numbers of that length are not written as digits alone."""
-_SMALLEST, _LARGEST = 1e-12, 1e40
-"""Outside this range, a bound is excluded by a few digits instead of the next double, which has too
-many."""
 _MIN_EXPONENT, _MAX_EXPONENT = -300, 307
 """Exponents of doubles that are finite and have full precision."""
-_SOME_ZEROS = rf"\.0{{1,{_EXACT_DIGITS}}}"
-_ZEROS = f"({_SOME_ZEROS})?"
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A bound of numbers; `strict`: the bound itself is excluded."""
-
-    value: Decimal
-    strict: bool = False
-
-    @property
-    def digits(self) -> tuple[str, str]:
-        """Integer and fraction digits, without superfluous zeros."""
-        whole, _, fraction = format(self.value, "f").partition(".")
-        return whole.lstrip("0") or "0", fraction.rstrip("0")
-
-    @property
-    def whole(self) -> int:
-        """The number of integer digits."""
-        return len(self.digits[0])
-
-    @property
-    def exponent(self) -> int:
-        """The exponent of its scientific spelling."""
-        return self.value.adjusted()
+_BEYOND = 1e308
+"""No number from here on is written beside bounds."""
 
 
 @dataclass(frozen=True)
 class _Range:
-    """The numbers between two limits; None: unlimited on that side."""
+    """The numbers from one limit to another, both included; None: unlimited on that side."""
 
-    low: Limit | None = None
-    high: Limit | None = None
-
-    @property
-    def limits(self) -> tuple[Limit | None, Limit | None]:
-        """The lower and the upper limit."""
-        return self.low, self.high
-
-    @property
-    def rounded(self) -> "_Range":
-        """The range with limits for integers."""
-        low = None if self.low is None else _round(self.low, is_lower=True)
-        return _Range(low, None if self.high is None else _round(self.high, is_lower=False))
-
-    @property
-    def written_out(self) -> "_Range":
-        """The range with the exact decimals of its doubles as limits."""
-        low = None if self.low is None else _write_out(self.low)
-        return _Range(low, None if self.high is None else _write_out(self.high))
-
-    def cut(self, limit: Limit, is_lower: bool) -> "_Range":
-        """Returns the part of the range that is also within this limit."""
-        if is_lower:
-            lows = [limit] if self.low is None else [self.low, limit]
-            return replace(self, low=max(lows, key=lambda one: (one.value, one.strict)))
-        highs = [limit] if self.high is None else [self.high, limit]
-        return replace(self, high=min(highs, key=lambda one: (one.value, not one.strict)))
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """How numbers are spelled.
-
-    Args:
-        integer: a fraction consists of zeros.
-        digits: the maximum number of digits of a decimal.
-        exponents: the minimum and the maximum exponent.
-    """
-
-    integer: bool
-    digits: int
-    exponents: tuple[int, int] = (_MIN_EXPONENT, _MAX_EXPONENT)
-
-
-_WHOLE = _Kind(integer=True, digits=_EXACT_DIGITS, exponents=(0, _EXACT_DIGITS))
-"""Integers. With a point or an exponent, only those that doubles distinguish."""
-_LARGEST_EXACT = 2**53
-"""Up to this value, each integer is a distinct double."""
-_LARGE = _Kind(integer=False, digits=17, exponents=(_EXACT_DIGITS + 1, _MAX_EXPONENT))
-"""Doubles that are integers, as encoders write the large ones (`1.5e+16`)."""
+    low: Decimal | None
+    high: Decimal | None
 
 
 def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
@@ -132,197 +56,161 @@ def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
 
     Args:
         bounds: any of `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`.
-        integer: only integers; a fraction of zeros is allowed.
+        integer: only integers, as digits.
     """
     return _express(tuple(bounds.items()), integer)
 
 
 @keep_results("regexes", 4 * MIB)
 def _express(bounds: tuple[tuple[str, float], ...], integer: bool) -> str | None:
-    exact, near = _Range(), _Range()
-    for keyword, bound in bounds:
-        is_lower = keyword.lower().endswith("minimum")
-        limit = Limit(_read(bound), keyword.startswith("exclusive"))
-        double = limit
-        if integer:
-            if abs(bound) > _LARGEST_EXACT:
-                limit = replace(limit, value=Decimal(int(bound)))
-            limit = _round(limit, is_lower)
-            double = _find_double(limit, is_lower)
-        elif isinstance(bound, int):
-            double = _find_double(limit, is_lower)
-        if double.strict and bound:
-            double = _step_over(double, is_lower)
-        exact = exact.cut(limit, is_lower)
-        near = near.cut(double, is_lower)
-    if integer:
-        options = [
-            *_with_signs(_plain, _WHOLE, exact),
-            *_with_signs(_scientific, _WHOLE, exact),
-            *_with_signs(_pointed, _WHOLE, near),
-            *_with_signs(_scientific, _LARGE, near),
-        ]
-        return _join(options)
-    is_exact = any(limit is not None and limit.strict and limit.value for limit in near.limits)
-    kind = _Kind(integer=False, digits=_EXACT_DIGITS if is_exact else _MAX_DECIMAL_DIGITS)
-    options = _with_signs(_plain, kind, near.written_out) + _with_signs(_scientific, kind, near)
-    if exact != near:
-        options += _with_signs(_plain, replace(_WHOLE, digits=0), exact.rounded)
+    integers = _find_limits(bounds, _find_integer)
+
+    def write_integers(low: Decimal, high: Decimal | None) -> list[str]:
+        return _plain(low, high, 1 if integer else _EXACT_DIGITS + 1, _MAX_INTEGER_DIGITS, places=0)
+
+    def write_decimals(low: Decimal, high: Decimal | None) -> list[str]:
+        return _plain(low, high, 1, _EXACT_DIGITS, places=_PLACES)
+
+    options = _with_signs(write_integers, integers)
+    if not integer:
+        doubles = _find_limits(bounds, _find_double)
+        options = _with_signs(write_decimals, doubles) + options
+        options += _with_signs(_scientific, doubles)
     return _join(options)
 
 
-_Write: TypeAlias = "Callable[[_Kind, Limit, Limit | None], list[str]]"
+def _find_limits(
+    bounds: Iterable[tuple[str, float]], find_first: Callable[[float, bool], float]
+) -> _Range:
+    """Returns the limits of the numbers within bounds.
+
+    Args:
+        bounds: the keywords with their values.
+        find_first: finds the least number from a bound on; its second argument: the bound itself is
+            excluded.
+    """
+    lows: list[float] = []
+    highs: list[float] = []
+    for keyword, bound in bounds:
+        is_strict = keyword.startswith("exclusive")
+        if keyword.lower().endswith("minimum"):
+            lows.append(find_first(bound, is_strict))
+        else:
+            highs.append(-find_first(-bound, is_strict))
+    low = _read(max(lows)) if lows else None
+    return _Range(low, _read(min(highs)) if highs else None)
 
 
-def _with_signs(write: _Write, kind: _Kind, within: "_Range") -> list[str]:
+def _find_integer(bound: float, is_strict: bool) -> int:
+    return math.floor(bound) + 1 if is_strict else math.ceil(bound)
+
+
+def _find_double(bound: float, is_strict: bool) -> float:
+    if abs(bound) >= _BEYOND:  # also if it is an integer larger than any double
+        return bound
+    nearest = float(bound)
+    if nearest < bound or (is_strict and nearest == bound):
+        return math.nextafter(nearest, math.inf)
+    return nearest
+
+
+def _read(number: float) -> Decimal:
+    """Returns the decimal of a number; zero without a sign."""
+    return Decimal(repr(number)) if isinstance(number, float) and number else Decimal(int(number))
+
+
+_Write: TypeAlias = "Callable[[Decimal, Decimal | None], list[str]]"
+
+
+def _with_signs(write: _Write, within: _Range) -> list[str]:
     """Writes the numbers with and those without a sign."""
-    low, high = within.limits
-    options = _positive(write, kind, _or_zero(low), high)
-    negative = _positive(write, kind, _or_zero(_negate(high)), _negate(low))
-    if negative and (low is None or low.value < 0):
-        options.append(f"-({'|'.join(negative)})")
+    low, high = within.low, within.high
+    options = _positive(write, _or_zero(low), high)
+    if low is None or low < 0:
+        negative = _positive(write, _or_zero(_negate(high)), _negate(low))
+        if negative:
+            options.append(f"-({'|'.join(negative)})")
     return options
 
 
-def _find_double(limit: Limit, is_lower: bool) -> Limit:
-    """Returns an equivalent limit for doubles, if the limit is an integer that may be no double."""
-    if not _EXACT_DIGITS <= limit.value.adjusted() <= _MAX_EXPONENT:
-        return limit
-    nearest = float(limit.value)
-    if is_lower and int(nearest) < limit.value:
-        return Limit(Decimal(repr(math.nextafter(nearest, math.inf))))
-    if not is_lower and int(nearest) > limit.value:
-        return Limit(Decimal(repr(math.nextafter(nearest, -math.inf))))
-    return Limit(Decimal(repr(nearest)), limit.strict and int(nearest) == limit.value)
+def _negate(limit: Decimal | None) -> Decimal | None:
+    return None if limit is None else _unsigned_zero(limit.copy_negate())
 
 
-def _write_out(limit: Limit) -> Limit:
-    """Returns the exact decimal of the limit, if it is a double with more digits than its spelling
-    has."""
-    if not _LARGEST_EXACT < abs(limit.value) < 10**_MAX_EXPONENT:
-        return limit
-    return replace(limit, value=Decimal(float(limit.value)))
+def _unsigned_zero(number: Decimal) -> Decimal:
+    return number if number else Decimal(0)
 
 
-def _read(bound: float) -> Decimal:
-    """Returns the exact decimal of a bound; zero without a sign."""
-    return Decimal(repr(bound)) if bound else Decimal(0)
-
-
-def _step_over(limit: Limit, is_lower: bool) -> Limit:
-    """Replaces an excluded bound by the next double: whatever is written from there on is read as a
-    double other than the bound. An extreme bound stays as it is."""
-    if not Decimal(_SMALLEST) <= abs(limit.value) <= Decimal(_LARGEST):
-        return limit
-    beyond = math.inf if is_lower else -math.inf
-    return Limit(Decimal(repr(math.nextafter(float(limit.value), beyond))))
-
-
-def _round(limit: Limit, is_lower: bool) -> Limit:
-    """Returns the equivalent integer limit for integers."""
-    nearest = limit.value.to_integral_value(ROUND_CEILING if is_lower else ROUND_FLOOR)
-    if limit.strict and nearest == limit.value:
-        nearest = Decimal(int(nearest) + (1 if is_lower else -1))
-    return Limit(nearest.copy_abs() if nearest.is_zero() else nearest, strict=False)
-
-
-def _negate(limit: Limit | None) -> Limit | None:
-    if limit is None or limit.value.is_zero():
-        return limit
-    return replace(limit, value=limit.value.copy_negate())
-
-
-def _or_zero(low: Limit | None) -> Limit:
+def _or_zero(low: Decimal | None) -> Decimal:
     """Returns the lower limit of numbers without a sign."""
-    return Limit(Decimal(0)) if low is None or low.value < 0 else low
+    return Decimal(0) if low is None or low < 0 else low
 
 
-def _positive(write: _Write, kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
+def _positive(write: _Write, low: Decimal, high: Decimal | None) -> list[str]:
     """Writes the numbers without a sign."""
-    if high is not None and (high.value < low.value or high.value < 0):
+    if high is not None and high < low:
         return []
-    return write(kind, low, high)
+    return write(low, high)
 
 
-def _plain(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
-    """Writes decimals: those with as many integer digits as a limit, then the other lengths."""
-    first = low.whole
-    last = _MAX_INTEGER_DIGITS if high is None else min(high.whole, _MAX_INTEGER_DIGITS)
-    if kind.digits == _EXACT_DIGITS and not kind.integer:
-        last = min(last, _EXACT_DIGITS)
-    options: list[str | None] = []
-    between: list[int] = []
+def _plain(
+    low: Decimal, high: Decimal | None, shortest: int, longest: int, *, places: int
+) -> list[str]:
+    """Writes decimals: those with as many integer digits as a limit, and the other lengths.
+
+    Args:
+        low, high: the limits.
+        shortest, longest: the limits for the number of integer digits.
+        places: the maximum number of fraction digits.
+    """
+    first, last = max(shortest, _count_digits(low)), longest
+    if high is not None:
+        last = min(last, _count_digits(high))
+    options: list[str] = []
+    free: list[int] = []
     for length in range(first, last + 1):
-        below, above = _find_limit(low, length), _find_limit(high, length)
+        below = low if _count_digits(low) == length else None
+        above = high if high is not None and _count_digits(high) == length else None
         if below is None and above is None:
-            between.append(length)
+            free.append(length)
         elif length <= _MAX_LIMIT_LENGTH:
-            options.append(_express_fixed(length, below, above, tail=_tail(kind, length)))
-    for tail, lengths in groupby(between, key=partial(_tail, kind)):
-        options += _group(list(lengths), tail if isinstance(tail, str) else _up_to(tail, r"\."))
-    return [option for option in options if option is not None]
+            written = _express_fixed(length, below, above, places=places)
+            options += [] if written is None else [written]
+    if free:
+        options.append(f"[1-9][0-9]{{{free[0] - 1},{free[-1] - 1}}}{_write_fraction(places)}")
+    return options
 
 
-def _pointed(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
-    """Writes integers with a point and one digit more than `kind` allows, as far as each is a
-    distinct double: all up to 2^53, then the even ones up to the next multiple of ten."""
-    length = kind.digits + 1
-    least, greatest = int(low.value), 10**length - 1
-    if high is not None:
-        greatest = min(greatest, int(high.value))
-    least = max(least, 10**kind.digits)
-    exact = _find_between(length, least, min(greatest, _LARGEST_EXACT), tail=_SOME_ZEROS)
-    first, last = -(-max(least, _LARGEST_EXACT) // 10), (greatest - 8) // 10  # in tens
-    even = _find_between(kind.digits, first, last, tail="[02468]" + _SOME_ZEROS)
-    return [option for option in (exact, even) if option is not None]
+def _split(number: Decimal) -> tuple[str, str]:
+    """Returns the integer and fraction digits, without superfluous zeros."""
+    whole, _, fraction = format(number, "f").partition(".")
+    return whole.lstrip("0") or "0", fraction.rstrip("0")
 
 
-def _find_between(length: int, least: int, greatest: int, *, tail: str) -> str | None:
-    """Writes the integers of this length from one to the other; None: there are none."""
-    if least > greatest:
-        return None
-    low, high = Limit(Decimal(least)), Limit(Decimal(greatest))
-    return _express_fixed(length, low, high, tail=tail)
+def _count_digits(number: Decimal) -> int:
+    """Returns the number of integer digits."""
+    return max(1, number.adjusted() + 1)
 
 
-def _find_limit(limit: Limit | None, length: int) -> Limit | None:
-    """Returns the limit, if it has this number of integer digits."""
-    return limit if limit is not None and limit.whole == length else None
-
-
-def _tail(kind: _Kind, length: int) -> int | str:
-    """Returns what may follow this number of integer digits: the maximum number of fraction digits,
-    or a regex."""
-    if kind.integer:
-        return _ZEROS if length <= kind.digits else ""
-    return max(0, kind.digits - length)
-
-
-def _group(lengths: list[int], tail: str) -> list[str]:
-    """Writes all numbers with these numbers of integer digits."""
-    if not lengths:
-        return []
-    return [f"[1-9][0-9]{{{lengths[0] - 1},{lengths[-1] - 1}}}{tail}"]
-
-
-def _scientific(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
+def _scientific(low: Decimal, high: Decimal | None) -> list[str]:
     """Writes numbers with an exponent: those with the exponent of a limit, then those between."""
-    if high is not None and high.value == 0:
+    if high is not None and not high:
         return []
-    first, last = kind.exponents
-    tail = _ZEROS if kind.integer else kind.digits - 1
-    edges: dict[int, tuple[Limit | None, Limit | None]] = {}
-    if low.value > 0:
-        edges[low.exponent] = _scale(kind, low, is_lower=True), None
-        first = max(first, low.exponent)
+    first, last = _MIN_EXPONENT, _MAX_EXPONENT
+    edges: dict[int, tuple[Decimal | None, Decimal | None]] = {}
+    if low:
+        exponent = low.adjusted()
+        edges[exponent] = low.scaleb(-exponent), None
+        first = max(first, exponent)
     if high is not None:
-        below, _ = edges.get(high.exponent, (None, None))
-        edges[high.exponent] = below, _scale(kind, high, is_lower=False)
-        last = min(last, high.exponent)
+        exponent = high.adjusted()
+        below, _ = edges.get(exponent, (None, None))
+        edges[exponent] = below, high.scaleb(-exponent)
+        last = min(last, exponent)
     options: list[str] = []
     for exponent, (below, above) in edges.items():
-        if first <= exponent <= last and _is_between(below, above):
-            mantissa = _express_fixed(1, below, above, tail=tail, zero=False)
+        if first <= exponent <= last:
+            mantissa = _express_fixed(1, below, above, places=_PLACES, least=1)
             if mantissa is not None:
                 options.append(f"({mantissa})[eE]{_express_exponents(exponent, exponent)}")
     if first in edges:
@@ -330,52 +218,8 @@ def _scientific(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
     if last in edges:
         last -= 1
     if first <= last:
-        mantissa = _express_fixed(1, None, None, tail=tail, zero=False)
-        options.append(f"({mantissa})[eE]{_express_exponents(first, last)}")
+        options.append(f"[1-9]{_write_fraction(_PLACES)}[eE]{_express_exponents(first, last)}")
     return options
-
-
-def _scale(kind: _Kind, limit: Limit, *, is_lower: bool) -> Limit:
-    """Returns the mantissa of a limit in its scientific spelling."""
-    mantissa = Limit(limit.value.scaleb(-limit.exponent), limit.strict)
-    return _round(mantissa, is_lower) if kind.integer else mantissa
-
-
-def _is_between(low: Limit | None, high: Limit | None) -> bool:
-    """Returns whether a mantissa exists between the limits, which may have been rounded."""
-    return low is None or (low.whole == 1 and (high is None or low.value <= high.value))
-
-
-@dataclass(frozen=True)
-class _Rest:
-    """The remaining digits of a limit, those of the fraction last."""
-
-    digits: str
-    strict: bool
-
-    @classmethod
-    def of(cls, limit: Limit | None) -> "_Rest | None":
-        return None if limit is None else cls("".join(limit.digits), limit.strict)
-
-    @property
-    def is_below_all(self) -> bool:
-        """For a lower limit: true if any further digits are allowed."""
-        return self.is_zero and not self.strict
-
-    @property
-    def first(self) -> int:
-        return int(self.digits[:1] or "0")
-
-    @property
-    def next(self) -> "_Rest":
-        return _Rest(self.digits[1:], self.strict)
-
-    @property
-    def is_zero(self) -> bool:
-        return not self.digits.strip("0")
-
-
-_GoOn: TypeAlias = Callable[[_Rest | None, _Rest | None], str | None]
 
 
 def _join(options: Iterable[str | None]) -> str | None:
@@ -384,104 +228,99 @@ def _join(options: Iterable[str | None]) -> str | None:
     return "|".join(found) if found else None
 
 
-def _up_to(max_digits: int, before: str) -> str:
-    """Writes up to `max_digits` digits; `before` comes only before one or more."""
-    if max_digits <= 0:
-        return ""
-    return f"({before}[0-9]{{1,{max_digits}}})?"
+def _write_fraction(places: int) -> str:
+    """Writes a point and up to so many digits, or nothing."""
+    return rf"(\.[0-9]{{1,{places}}})?" if places else ""
 
 
 def _express_fixed(
-    length: int,
-    low: Limit | None,
-    high: Limit | None,
-    *,
-    tail: int | str,
-    zero: bool = True,
+    length: int, low: Decimal | None, high: Decimal | None, *, places: int, least: int | None = None
 ) -> str | None:
-    """Writes numbers whose integer length equals that of the limits; `tail`: the maximum number of
-    fraction digits, or a regex that follows integers; `zero`: a single integer digit may be
-    zero."""
-    least = 0 if length == 1 and zero else 1
-    return _integer(length, _Rest.of(low), _Rest.of(high), tail=tail, least=least)
+    """Writes numbers whose number of integer digits equals that of the limits.
+
+    Args:
+        length: the number of integer digits.
+        low, high: the limits; None: there is none.
+        places: the maximum number of fraction digits.
+        least: the least first digit; None: zero, if it is the only one.
+    """
+    if least is None:
+        least = 0 if length == 1 else 1
+    below = None if low is None else "".join(_split(low))
+    above = None if high is None else "".join(_split(high))
+    return _integer(length, below, above, places=places, least=least)
 
 
 def _integer(
-    length: int, low: _Rest | None, high: _Rest | None, *, tail: int | str, least: int = 0
+    length: int, low: str | None, high: str | None, *, places: int, least: int = 0
 ) -> str | None:
-    """Writes the digits before the point, and what follows them."""
+    """Writes the digits before the point, and what follows them; `low`, `high`: the remaining
+    digits of the limits, those of the fraction last."""
     if not length:
-        if isinstance(tail, str):
-            return tail
-        return _fraction(low, high, tail)
+        return _fraction(low, high, places)
     if low is None and high is None:
-        body = f"[{least}-9]"
-        if length > 1:
-            body += f"[0-9]{{{length - 1}}}"
-        return body + (tail if isinstance(tail, str) else _up_to(tail, r"\."))
+        more = f"[0-9]{{{length - 1}}}" if length > 1 else ""
+        return f"[{least}-9]{more}{_write_fraction(places)}"
 
-    def go_on(low: _Rest | None, high: _Rest | None) -> str | None:
-        return _integer(length - 1, low, high, tail=tail)
+    def go_on(low: str | None, high: str | None) -> str | None:
+        return _integer(length - 1, low, high, places=places)
 
     return _join(_branch(low, high, go_on, least=least))
 
 
-def _fraction(low: _Rest | None, high: _Rest | None, max_digits: int) -> str | None:
+def _fraction(low: str | None, high: str | None, places: int) -> str | None:
     """Writes a point and digits, or nothing if the number may end."""
-    digits = _digits(low, high, max_digits, is_open=False)
+    digits = _digits(low, high, places, fewest=1)
     if digits is not None:
         digits = rf"\.({digits})"
-    return _or_end(digits, may_end=_may_end(low, high))
+    return _or_end(digits) if _is_zero(low) else digits
 
 
-def _or_end(regex: str | None, *, may_end: bool) -> str | None:
-    """Returns the regex, if there is one; optional if the number may end."""
-    if not may_end:
-        return regex
+def _digits(low: str | None, high: str | None, most: int, *, fewest: int = 0) -> str | None:
+    """Writes fraction digits; none at all only if `fewest` is 0 and the number may end."""
+    may_end = not fewest and _is_zero(low)
+    if not most:
+        return "" if may_end else None
+    if _is_zero(low) and high is None:
+        return f"[0-9]{{{fewest},{most}}}"
+    if _is_zero(low) and _is_zero(high):
+        return f"0{{{fewest},{most}}}"
+
+    def go_on(low: str | None, high: str | None) -> str | None:
+        return _digits(low, high, most - 1)
+
+    digits = _join(_branch(low, high, go_on))
+    return _or_end(digits) if may_end else digits
+
+
+def _or_end(regex: str | None) -> str:
+    """Returns the regex, if there is one, as optional."""
     return "" if regex is None else f"({regex})?"
 
 
-def _may_end(low: _Rest | None, high: _Rest | None) -> bool:
-    """Returns whether the number may end here, as if zeros followed."""
-    is_below = high is None or not high.is_zero or not high.strict
-    return is_below and (low is None or low.is_below_all)
+def _is_zero(limit: str | None) -> bool:
+    """Returns whether only zeros are left of a limit, or there is none."""
+    return limit is None or not limit.strip("0")
 
 
-def _digits(
-    low: _Rest | None, high: _Rest | None, max_digits: int, *, is_open: bool = True
-) -> str | None:
-    """Writes one or more fraction digits; `is_open`: or none, if the number may end."""
-    may_end = is_open and _may_end(low, high)
-    if max_digits == 0:
-        return _or_end(None, may_end=may_end)
-    fewest = 0 if is_open else 1
-    if low is None and high is None:
-        return f"[0-9]{{{fewest},{max_digits}}}"
-    if low is None and high is not None and high.is_zero and not high.strict:
-        return f"0{{{fewest},{max_digits}}}"
-
-    def go_on(low: _Rest | None, high: _Rest | None) -> str | None:
-        return _digits(low, high, max_digits - 1)
-
-    return _or_end(_join(_branch(low, high, go_on)), may_end=may_end)
+_GoOn: TypeAlias = Callable[[str | None, str | None], str | None]
 
 
-def _branch(
-    low: _Rest | None, high: _Rest | None, go_on: _GoOn, *, least: int = 0
-) -> list[str | None]:
+def _branch(low: str | None, high: str | None, go_on: _GoOn, *, least: int = 0) -> list[str | None]:
     """Writes a digit and what follows it: as in one of the limits, or free between them."""
-    if low is not None and low.is_below_all:
+    if _is_zero(low):
         low = None
-    if low is not None and high is not None and low.first == high.first:
-        return [_follow(low.first, low.first, go_on(low.next, high.next))]
     bottom, top = least, 9
+    first, last = int((low or "0")[:1]), int((high or "0")[:1])
+    if low is not None and high is not None and first == last:
+        return [_follow(first, first, go_on(low[1:], high[1:]))]
     options: list[str | None] = []
-    if low is not None and low.first >= least:
-        options.append(_follow(low.first, low.first, go_on(low.next, None)))
-        bottom = low.first + 1
-    if high is not None and high.first >= least:
-        options.append(_follow(high.first, high.first, go_on(None, high.next)))
-        top = high.first - 1
+    if low is not None and first >= least:
+        options.append(_follow(first, first, go_on(low[1:], None)))
+        bottom = first + 1
+    if high is not None and last >= least:
+        options.append(_follow(last, last, go_on(None, high[1:])))
+        top = last - 1
     if bottom <= top:
         options.append(_follow(bottom, top, go_on(None, None)))
     return options
@@ -499,20 +338,17 @@ def _express_exponents(first: int, last: int) -> str:
     """Writes the integers of a range as exponents, with an optional sign and leading zeros."""
     options: list[str | None] = []
     if last >= 0:
-        options.append(rf"\+?({_express_numbers(max(first, 0), last)})")
+        options.append(rf"\+?({_express_exponent(max(first, 0), last)})")
     if first < 0:
-        options.append(f"-({_express_numbers(max(-last, 1), -first)})")
+        options.append(f"-({_express_exponent(max(-last, 1), -first)})")
     return f"({_join(options)})"
 
 
-def _express_numbers(first: int, last: int) -> str | None:
+def _express_exponent(first: int, last: int) -> str | None:
     """Writes the natural numbers of a range; a single digit may have one leading zero."""
     options: list[str | None] = []
-    low, high = Limit(Decimal(first)), Limit(Decimal(last))
-    for length in range(low.whole, high.whole + 1):
-        below, above = _find_limit(low, length), _find_limit(high, length)
-        fixed = _express_fixed(length, below, above, tail="")
-        if fixed is not None:
-            zero = "0?" if length == 1 else ""
-            options.append(f"{zero}({fixed})")
+    low, high = Decimal(first), Decimal(last)
+    for digit in _plain(low, high, 1, 1, places=0):
+        options.append(f"0?({digit})")
+    options += _plain(low, high, 2, 3, places=0)
     return _join(options)

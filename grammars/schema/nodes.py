@@ -55,9 +55,9 @@ class Number:
     """A number.
 
     Args:
-        bounds: the JSON Schema keywords for its range, as written there.
+        bounds: the JSON Schema keywords for its range, as written there; of integers also
+            `multipleOf`, an integer, if the mask enforces it.
         mask_bounds: further bounds, which only the mask has: readers read numbers beyond them.
-        multiple: where its `multipleOf` is from.
     """
 
     integer: bool = False
@@ -65,20 +65,6 @@ class Number:
     mask_bounds: Mapping[str, float] = field(
         default_factory=dict[str, float], compare=False, repr=False
     )
-    multiple: "Multiple | None" = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Multiple:
-    """The keyword `multipleOf` of a number.
-
-    Args:
-        pointer: the JSON pointer of its schema.
-        without: the number without it.
-    """
-
-    pointer: str
-    without: Number
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ If a schema allows an integer, `2.0` becomes 2; if it lists 1.0, `1` becomes 1.0
 rounded: a float becomes exactly the integer that it is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
 from math import ceil, floor, inf
 from operator import ge, gt, is_, le, lt
 from typing import TypeAlias, cast
@@ -173,7 +172,7 @@ def _pick(value: Json, values: tuple[Json, ...]) -> Reading | None:
 def _read_number(value: Json, node: Number) -> Reading | None:
     if not is_number(value):
         return None
-    fits = _is_within(cast(float, value), node.bounds)
+    fits = is_within(cast(float, value), node.bounds)
     if not node.integer or isinstance(value, int):
         return value, fits
     whole = find_whole(value)
@@ -182,7 +181,7 @@ def _read_number(value: Json, node: Number) -> Reading | None:
     return whole, fits
 
 
-def _is_within(value: float, bounds: Mapping[str, float]) -> bool:
+def is_within(value: float, bounds: Mapping[str, float]) -> bool:
     """Returns whether the number is within the bounds; `multipleOf` is ignored."""
     for keyword, bound in bounds.items():
         fits = _COMPARISONS.get(keyword)
@@ -193,9 +192,8 @@ def _is_within(value: float, bounds: Mapping[str, float]) -> bool:
 
 def has_no_number(node: Number) -> bool:
     """Returns whether the bounds allow no number, or no multiple."""
-    step = find_step(node)
-    if step is not None:
-        first, last = count_multiples(node, step)
+    if node.integer:
+        first, last = count_multiples(node)
         return first > last
     low, high = node.bounds.get("minimum", -inf), node.bounds.get("maximum", inf)
     above = node.bounds.get("exclusiveMinimum", -inf)
@@ -203,47 +201,22 @@ def has_no_number(node: Number) -> bool:
     return low > high or above >= min(high, below) or low >= below
 
 
-def find_step(node: Number) -> Fraction | None:
-    """Returns the number of which all numbers of the node are multiples; None: there is none."""
-    divisor = node.bounds.get("multipleOf")
-    if divisor is None:
-        return Fraction(1) if node.integer else None
-    step = _read_decimal(divisor)
-    return Fraction(step.numerator) if node.integer else step
-
-
-def list_steps(divisor: float) -> list[float]:
-    """Returns the smallest multiple of the divisor with at most one decimal place, with at most
-    two, and so on, up to the divisor itself; only the divisor if it is whole. For 0.25, these are
-    0.5 and 0.25."""
-    exact = _read_decimal(divisor)
-    if exact.denominator == 1:
-        return [divisor]
-    steps: list[float] = []
-    scale = 1
-    while (exact * scale).denominator > 1:
-        scale *= 10
-        steps.append(float(Fraction((exact * scale).numerator, scale)))
-    return list(dict.fromkeys(steps))
-
-
-def count_multiples(node: Number, step: Fraction) -> tuple[float, float]:
-    """Returns the smallest and largest multiple of the step within the bounds, in steps; infinite
-    if there is no bound."""
-    low, high = node.bounds.get("minimum", -inf), node.bounds.get("maximum", inf)
-    above = node.bounds.get("exclusiveMinimum", -inf)
-    below = node.bounds.get("exclusiveMaximum", inf)
-    first = max(_count_steps(low, step, ceil), _count_steps(above, step, floor) + 1)
-    last = min(_count_steps(high, step, floor), _count_steps(below, step, ceil) - 1)
-    return first, last
-
-
-def _count_steps(bound: float, step: Fraction, to_integer: Callable[[Fraction], int]) -> float:
-    if bound in (inf, -inf):  # integer bounds may be larger than any double
-        return bound
-    return to_integer(_read_decimal(bound) / step)
-
-
-def _read_decimal(number: float) -> Fraction:
-    """Returns the exact value of the decimal text: 0.1 is one tenth."""
-    return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
+def count_multiples(node: Number) -> tuple[float, float]:
+    """Returns the smallest and largest multiple of an integer within the bounds, divided by it;
+    without `multipleOf`, the smallest and largest integer. Infinite if there is no bound."""
+    divisor = int(node.bounds.get("multipleOf", 1))
+    firsts: list[float] = []
+    lasts: list[float] = []
+    for keyword, bound in node.bounds.items():
+        match keyword:
+            case "minimum":
+                firsts.append(-(-ceil(bound) // divisor))
+            case "exclusiveMinimum":
+                firsts.append(floor(bound) // divisor + 1)
+            case "maximum":
+                lasts.append(floor(bound) // divisor)
+            case "exclusiveMaximum":
+                lasts.append(-(-ceil(bound) // divisor) - 1)
+            case _:
+                pass
+    return max(firsts, default=-inf), min(lasts, default=inf)

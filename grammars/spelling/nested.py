@@ -21,9 +21,9 @@ from grammars.schema.nodes import (
     String,
     flatten,
 )
-from grammars.schema.numbers import Reading, are_equal, find_whole
+from grammars.schema.numbers import Reading, are_equal, find_whole, is_within
 from grammars.spelling.coerce import read_words
-from grammars.spelling.lexemes import fits_number, fits_string
+from grammars.spelling.lexemes import fits_string
 from grammars.spelling.styles import spell_scalar
 from grammars.wire.format import MAX_NAME_LENGTH, JsonStyle, NestedArguments, is_taggable
 
@@ -149,7 +149,7 @@ class TreeReader:
                 value = next((v for v in values if _is_kind(v, node)), None)
                 if value is None:
                     return (None, True) if _is_null(tree, node) else None
-                return value, not isinstance(node, Number) or fits_number(tree.text, node)
+                return value, not isinstance(node, Number) or is_within(value, node.bounds)
             case _:
                 return None
 

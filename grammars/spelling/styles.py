@@ -17,8 +17,6 @@ from grammars.wire.format import JsonStyle, KeywordArguments, TaggedArguments
 EXACT_LEVELS = 6
 """For this many levels below the value, white space must match the template's indentation. Deeper,
 any white space is allowed, since a context-free grammar cannot count levels."""
-_EXACT = 2**53
-"""Up to this number, each integer has a double of its own."""
 _MAX_PLAIN_LENGTH = 24
 _EXPONENT = re.compile("e([-+])0")
 """The exponent of a double as Python writes it (`1e-07`); JavaScript writes no leading zero."""
@@ -154,21 +152,13 @@ def spell_scalar(value: Json, style: JsonStyle) -> tuple[str, ...]:
 
 
 def spell_number(value: float) -> tuple[str, ...]:
-    """Returns all accepted spellings of a number in an enum: an integer may have `.0`, a number
-    with an exponent or with `.0` may also be written without it, and zero without its sign."""
-    own, plain = json.dumps(value), format(Decimal(json.dumps(value)), "f")
-    plain = plain.removesuffix(".0")
+    """Returns the accepted spellings of a number in an enum. All of them are read as the same
+    number, and as an integer only if the schema lists one."""
+    own = json.dumps(value)
     words = [own, _EXPONENT.sub(r"e\1", own), own.replace("e+", "e")]
-    if abs(value) > _EXACT and len(plain) <= _MAX_PLAIN_LENGTH and value == int(float(value)):
-        words.append(json.dumps(float(value)))
-    if value == 0:
-        plain = "0"
-    if len(plain) > _MAX_PLAIN_LENGTH:
-        return tuple(dict.fromkeys(words))
-    if "." in plain or int(plain) == value:
+    plain = format(Decimal(own), "f")
+    if "." in plain and len(plain) <= _MAX_PLAIN_LENGTH:
         words.append(plain)
-    if "." not in plain and abs(value) <= _EXACT:
-        words.append(plain + ".0")
     return tuple(dict.fromkeys(words))
 
 

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grammars.parse.parser import Parser, collect, parse
+from grammars.schema.numbers import are_equal
 from grammars.turn import (
     ArgumentsDelta,
     CallOpened,
@@ -173,8 +174,10 @@ def test_arguments_stream_as_the_json_that_is_read(name: str, data: st.DataObjec
                 assert index == len(written) - 1
                 written[index] += text
             case CallRead(index, call):
-                if case.text == drawn.text or call.valid:
+                if case.text == drawn.text:
                     assert json.dumps(json.loads(written[index])) == json.dumps(call.arguments)
+                elif call.valid:  # what no mask writes streams as it is written: 2.0, read as 2
+                    assert are_equal(json.loads(written[index]), call.arguments)
             case _:
                 pass
     assert len(written) == len(case.turn.calls)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial, reduce
 from itertools import chain
-from math import inf
+from math import inf, lcm
 
 from grammars.errors import SchemaError
 from grammars.lowering.document.references import find_draft
@@ -18,7 +18,6 @@ from grammars.lowering.keywords import (
     MAX_REMAINDERS,
     TYPES,
     as_list,
-    count_remainders,
     is_asserting,
     is_idle,
     list_values,
@@ -45,7 +44,6 @@ from grammars.schema.nodes import (
     Contains,
     Extra,
     Json,
-    Multiple,
     Node,
     Null,
     Number,
@@ -55,7 +53,7 @@ from grammars.schema.nodes import (
     escape,
     unite,
 )
-from grammars.schema.numbers import count_multiples, find_step, has_no_number
+from grammars.schema.numbers import count_multiples, has_no_number
 from grammars.schema.presence import simplify
 from grammars.schema.subschemas import omit
 from grammars.schema.validator import LATEST, RootDocument, Validator, count_parts
@@ -70,8 +68,6 @@ _BITS = 63
 and a model that repeats a digit has to come to an end."""
 _BITS_OF_FORMATS = {"uint64": 64, "uint": 64, "int128": 127, "uint128": 128}
 """Larger integers, as generators name them (schemars, for Rust)."""
-_WITHOUT_EXPONENT = 1e-4
-"""Most encoders write smaller numbers with an exponent."""
 _LONG_BESIDE_PATTERN = 2_500
 """A longer `maxLength` beside a pattern is checked, not enforced: llguidance has states for each
 length, and for 6,000 characters more than it can keep."""
@@ -102,6 +98,7 @@ class FlatLowering:
         self._close = close
         self._findings = findings
         self._lower = lower
+        self._divisors = 1  # the least common multiple of those that the mask enforces
         self._asserts_content = re.search("/draft-0[67]/", find_draft(root)) is not None
 
     def lower_constants(self, flat: Mapping[str, Json], pointer: str) -> Node:
@@ -304,38 +301,48 @@ class FlatLowering:
         )
 
     def _lower_number(self, flat: Mapping[str, Json], pointer: str, *, integer: bool) -> Number:
-        node = Number(integer, read_bounds(flat))
-        divisor = node.bounds.get("multipleOf")
-        if integer and divisor is not None:
-            divisor = int(find_step(node) or 1)  # every integer is a multiple of 0.5
-            node = replace(node, bounds={**node.bounds, "multipleOf": divisor})
+        bounds = read_bounds(flat)
+        divisor = Fraction(repr(bounds.pop("multipleOf", 1)))
+        if "multipleOf" in flat:
+            integer = integer or divisor.denominator == 1
+        node = Number(integer, bounds)
         if integer:
-            bits = _BITS_OF_FORMATS.get(str(flat.get("format")), _BITS)
-            node = replace(node, mask_bounds=_find_mask_bounds(node, bits))
+            # Every integer is a multiple of 0.5, and each that is one of 2.5 is one of 5.
+            node = self._limit_multiples(node, divisor.numerator, pointer)
+            if "multipleOf" not in node.bounds:
+                bits = _BITS_OF_FORMATS.get(str(flat.get("format")), _BITS)
+                node = replace(node, mask_bounds=_find_mask_bounds(node, bits))
+        elif "multipleOf" in flat:
+            self._findings.check(pointer, "multipleOf", "has decimals")
         if node.mask_bounds:
             shown = ", ".join(f"{name} {bound}" for name, bound in node.mask_bounds.items())
             self._findings.narrow(pointer, "type", f"{shown} in the mask")
-        if divisor is None:
+        return node
+
+    def _limit_multiples(self, node: Number, divisor: int, pointer: str) -> Number:
+        """Returns the multiples of the divisor, if a mask can follow them.
+
+        A mask follows the remainders of all numbers that may stand at one place of a value, and
+        those of alternatives multiply. So the divisors of the whole document are limited together.
+        """
+        if divisor == 1:
             return node
-        if divisor == 1 and integer:
-            return replace(node, bounds=omit(node.bounds, "multipleOf"))
-        largest = int(LARGEST_MULTIPLE * min(1, divisor))  # so that all its multiples are doubles
-        without = replace(node, bounds=omit(node.bounds, "multipleOf"))
-        within = _keep_small(node, largest)
-        if count_remainders(divisor) > MAX_REMAINDERS:
-            self._findings.check(pointer, "multipleOf", "too many digits for a mask")
-        elif has_no_number(within) and not has_no_number(node):
-            self._findings.check(
-                pointer, "multipleOf", "the bounds leave too many digits for a mask"
-            )
-        else:
-            if within != node:
-                reason = f"no multiples beyond {largest:,}, and none with an exponent"
-                self._findings.narrow(pointer, "multipleOf", reason)
-            elif divisor < _WITHOUT_EXPONENT:
-                self._findings.narrow(pointer, "multipleOf", "none with an exponent")
-            return replace(within, multiple=Multiple(pointer, without))
-        return without
+        multiples = replace(node, bounds={**node.bounds, "multipleOf": divisor})
+        within = _keep_small(multiples)
+        together = lcm(self._divisors, divisor)
+        if together > MAX_REMAINDERS:
+            reason = "too many remainders for a mask, alone or with others in this schema"
+            self._findings.check(pointer, "multipleOf", reason)
+            return node
+        if has_no_number(within) and not has_no_number(multiples):
+            reason = "the bounds leave too many digits for a mask"
+            self._findings.check(pointer, "multipleOf", reason)
+            return node
+        self._divisors = together
+        if within != multiples:
+            reason = f"no multiples beyond {LARGEST_MULTIPLE:,}"
+            self._findings.narrow(pointer, "multipleOf", reason)
+        return within
 
     def _lower_string(self, flat: Mapping[str, Json], pointer: str) -> Node:
         pattern, name = flat.get("pattern"), flat.get("format")
@@ -398,7 +405,7 @@ def _find_mask_bounds(node: Number, bits: int) -> dict[str, float]:
     """Returns the bounds of this many bits on each side where an integer has none; none if its
     other bound is beyond them."""
     least, greatest = -(2**bits), 2**bits - 1
-    first, last = count_multiples(node, Fraction(1))
+    first, last = count_multiples(node)
     bounds: dict[str, float] = {}
     if first == -inf and (last == inf or least <= last <= greatest):
         bounds["minimum"] = least
@@ -407,17 +414,17 @@ def _find_mask_bounds(node: Number, bits: int) -> dict[str, float]:
     return bounds
 
 
-def _keep_small(node: Number, largest: int) -> Number:
-    """Returns the numbers of the node whose absolute value is at most `largest`."""
+def _keep_small(node: Number) -> Number:
+    """Returns the integers of the node that a double holds: llguidance divides doubles."""
     bounds = dict(node.bounds)
     least = max(bounds.get("minimum", -inf), bounds.get("exclusiveMinimum", -inf))
     greatest = min(bounds.get("maximum", inf), bounds.get("exclusiveMaximum", inf))
-    if least < -largest:
+    if least < -LARGEST_MULTIPLE:
         bounds.pop("exclusiveMinimum", None)
-        bounds["minimum"] = -largest
-    if greatest > largest:
+        bounds["minimum"] = -LARGEST_MULTIPLE
+    if greatest > LARGEST_MULTIPLE:
         bounds.pop("exclusiveMaximum", None)
-        bounds["maximum"] = largest
+        bounds["maximum"] = LARGEST_MULTIPLE
     return replace(node, bounds=bounds)
 
 

@@ -24,6 +24,7 @@ ROWS = read_rows("schemas_families.jsonl")
 GENERATED = read_rows("schemas_generators.jsonl")
 LOOSE: dict[str, set[str]] = {
     "pydantic/containers": {"uniqueItems"},
+    "pydantic/numbers": {"multipleOf"},
     "zod4/formats": {"pattern", "format"},
     "oneof/overlap": {"oneOf"},
 }

