@@ -47,7 +47,9 @@ class _Allowance:
     """The time that the renderings of some work have, and what has ended them."""
 
     def __init__(self, seconds: float, outer: "_Allowance | None"):
-        self.seconds = self.left = seconds if outer is None else min(seconds, outer.left)
+        self.seconds = self.left = seconds
+        if outer is not None and outer.left < seconds:
+            self.seconds, self.left = outer.seconds, outer.left
         self.failure: TemplateLimitError | None = None
         self._outer = outer
 

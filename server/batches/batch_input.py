@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from server.errors import HttpError, cut_middle
-from server.http.json_body import read_json
 from server.ids import make_id
+from server.json_body import read_json
 from server.settings import Settings
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 
 from server.errors import HttpError
 from server.http.disconnects import GONE
-from server.http.json_body import point, read_json
+from server.json_body import point, read_json
 from server.settings import Settings
 from server.turns.fields.request_lists import WRONG_VALUE
 from server.turns.request_limits import check_lengths

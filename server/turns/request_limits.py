@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from server.errors import HttpError
-from server.http.json_body import count_values
+from server.json_body import count_values
 from server.settings import Settings
 from server.turns.request_checks import measure
 

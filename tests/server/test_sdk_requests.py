@@ -110,7 +110,7 @@ NAMED: list[tuple[str, Json, str]] = [
     (RESPONSES, {"tools": [TOOL]}, "tools.async"),
     (
         RESPONSES,
-        {"tools": [{"type": "namespace", "name": "a", "tools": [DIRECT]}]},
+        {"tools": [{"type": "namespace", "name": "a", "description": "b", "tools": [DIRECT]}]},
         "tools.async, tools.allowed_callers",
     ),
     (

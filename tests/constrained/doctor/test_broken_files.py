@@ -113,7 +113,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], Level, str]] = {
             path, "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
         ),
         Level.FAILURE,
-        "steps of work",
+        "the template takes more than 3 seconds",
     ),
     "a template that drops the question": (
         lambda path: write(path, "{{ 'You are a model.' }}"),

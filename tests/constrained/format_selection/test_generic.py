@@ -208,8 +208,7 @@ def test_the_user_goes_on_behind_results() -> None:
     parts = USER | {"content": [{"type": "image", "image": "x"}]}
     template = GenericTemplate(ChatTemplate("{{ messages[-1].content | tojson }}"), GENERIC)
     written = json.loads(template.render([USER, calls("Paris"), result("Sunny."), parts]))
-    assert written[0]["text"].endswith("</tool_response>\n")
-    assert written[1:] == parts["content"]
+    assert "</tool_response>\n\n[image left out" in written
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,6 @@ from hypothesis.strategies import SearchStrategy
 
 from constrained.mask import Matcher
 from constrained.replay.replay_context import byte_tokenizer
-from grammars.errors import SchemaError
-from grammars.ir import grammar as grammar_module
 from grammars.ir.completion import MAX_TURN_STEPS, PIECE_STEPS, Completer
 from grammars.ir.grammar import Grammar, GrammarBuilder
 from grammars.ir.nodes import (
@@ -262,13 +260,6 @@ def test_special_tokens_have_no_half() -> None:
     assert Completer(grammar).complete("x<end>") == ""
     completer = Completer(grammar)
     assert [completer.complete("x<end>"[:at]) for at in (3, 6, 5)] == ["<end>", "", "<end>"]
-
-
-def test_a_grammar_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grammar_module, "MAX_TEXT", 100)
-    rules = GrammarBuilder()
-    with pytest.raises(SchemaError, match="too large"):
-        rules.define(Literal("a" * 100))
 
 
 def test_a_search_that_takes_too_long_goes_on_in_pieces_and_ends() -> None:

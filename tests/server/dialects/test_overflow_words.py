@@ -75,7 +75,7 @@ def plain() -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-@pytest.mark.parametrize("count", [LENGTH, 300 * LENGTH])  # that is never made tokens of
+@pytest.mark.parametrize("count", [LENGTH, 200 * LENGTH])  # that is never made tokens of
 @pytest.mark.parametrize("path", PATHS)
 def test_a_prompt_that_is_too_long(
     plain: httpx.Client, path: str, count: int, is_streamed: bool

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from server.errors import HttpError
-from server.http.json_body import MAX_DEPTH, point, read_json
+from server.json_body import MAX_DEPTH, point, read_json
 
 
 def read(body: bytes) -> Any:
