@@ -44,7 +44,7 @@ from tests.snippets import RUN_EACH, Snippet, read_commands, read_pages, read_sn
 
 SERVER = "http://127.0.0.1:8080"
 PATIENCE = 300  # seconds for one command; far more than any of them takes
-INTERRUPTED = 130  # the exit code after Ctrl-C
+INTERRUPTED = -signal.SIGINT  # ended by Ctrl-C; a shell says 130
 NOT_HANDED_ON = re.compile(r"PYTHON|VIRTUAL_ENV|LLAMA_|CONSTRAINED_|HF_|XDG_|MAKE|MFLAGS|OPENAI_")
 OF_THE_HUB = re.compile(r"([\w.-]+/[\w.-]+):(Q\w+)")
 TYPED = "typed_program.py"
