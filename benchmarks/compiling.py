@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.inputs.stage import Stage, stage
 from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from constrained.compile.grammar_cache import GrammarCache, GrammarSource
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.tools.shapes import as_openai, forget_schemas, read_tools
 from grammars.build.turn import build_grammar
 from grammars.errors import Error

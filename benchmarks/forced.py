@@ -28,7 +28,7 @@ from constrained.decode.request import DecodeInput, DecodeOptions, Generation, R
 from constrained.engine.llamacpp import LlamaEngine
 from constrained.engine.protocol import Chunk, Sampler, Sampling
 from constrained.job import Job
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.model.loading import load
 from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate

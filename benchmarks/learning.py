@@ -19,7 +19,7 @@ import numpy as np
 from constrained import embedded, load
 from constrained.engine.host import bound_heap, measure_heap
 from constrained.errors import GrammarError
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import Tokenizer
 
 TOKENS = 150  # of a turn

@@ -18,7 +18,7 @@ import jsonschema_rs
 
 from benchmarks.inputs.sources import TEMPLATES, read_teaching
 from benchmarks.inputs.tool_sets import read_rows, sample_paths
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from constrained.tools.shapes import read_tools
 from grammars.build.turn import build_grammar

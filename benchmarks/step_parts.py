@@ -38,7 +38,7 @@ from constrained.engine.numpy_sampler import RowSampler
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.job import Envelopes, Job
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.model.model import Model
 from constrained.schedule.scheduler import Schedule
 from constrained.template.chat_template import ChatTemplate

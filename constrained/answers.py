@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from constrained.errors import ReplyError, RequestError
-from constrained.mask import read_gbnf
+from constrained.mask.trial import read_gbnf
 from constrained.tools.signatures import explain_kinds
 from grammars.errors import SchemaError
 from grammars.lowering.lower import lower

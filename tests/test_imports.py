@@ -39,7 +39,12 @@ LLAMA_CPP = ("constrained.engine.llama", "constrained.embedding.llama")
 ONLY_IN = {
     "fastapi": {module.name for module in MODULES if module.name.startswith("server.")},
     "llama_cpp": {m.name for m in MODULES if m.name.startswith(LLAMA_CPP)},
-    "llguidance": {"constrained.mask", "constrained.vocabulary.vocabulary"},
+    "llguidance": {
+        "constrained.mask.limits",
+        "constrained.mask.matcher",
+        "constrained.mask.trial_process",
+        "constrained.vocabulary.vocabulary",
+    },
     "httpx2": {"constrained.mcp.bounded_http", "constrained.mcp.connection"},
     "mcp": {module.name for module in MODULES if module.name.startswith("constrained.mcp.")},
     "ray": {"server.cluster.ray_app", "server.cluster.ray_router", "server.cluster.command"},

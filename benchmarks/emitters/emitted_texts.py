@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.emitters.engine_reading import EngineReading
 from constrained.engine.llama_files import read_header
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from examples.random_model import load_small, with_markers, write_model
 from grammars.formats import FORMATS

@@ -15,7 +15,7 @@ from constrained.decode.request import DecodeInput, EnvelopeRules
 from constrained.decode.written_prefill import WrittenPrefill
 from constrained.errors import RequestError
 from constrained.job import MAX_REPEATED, NO_LIMITS, CallLimits, Envelopes
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.prompt.prompts import TEXT, ComposedPrompt
 from constrained.tools.offer import Refusal
 from constrained.vocabulary.vocabulary import Vocabulary

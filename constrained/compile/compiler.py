@@ -24,7 +24,7 @@ from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.kwargs_selection import MAX_KEPT, FormatByKwargs
 from constrained.format_selection.selection import SelectedFormat, end_turns, select_format
 from constrained.job import MAX_IDENTICAL_CALLS, CallLimits, Envelopes, Job, check_job
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.messages import read_call_ids
 from constrained.prompt.encoding import check_text
 from constrained.prompt.prompts import TEXT, Prompts

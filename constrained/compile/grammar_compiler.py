@@ -7,7 +7,8 @@ from functools import cached_property
 from constrained.cache_scope import CacheScope
 from constrained.compile.grammar_cache import GrammarCache, GrammarSource
 from constrained.errors import GrammarError, RequestError
-from constrained.mask import Matcher, find_regex_fault
+from constrained.mask.matcher import Matcher, find_regex_fault
+from constrained.mask.trial import TrialError, try_grammar
 from constrained.tools.offer import Offer, Offered, Refusal
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from grammars.build.answer import read_regex
@@ -114,8 +115,7 @@ class GrammarCompiler:
         try:
             completer = self._grammars.find(source)
             self._check_length(completer, source)
-            pointer = _find_pointer(source.policy.answer)
-            matcher = self._find_matcher(completer.grammar.lark, pointer, source.scope)
+            matcher = self._find_matcher(completer.grammar.lark, source.policy.answer, source.scope)
             return completer, matcher.fork()  # the matcher in the cache stays at the start
         except (GrammarError, SchemaError, ToolError) as error:
             self._explain(error, source, offer)
@@ -138,29 +138,49 @@ class GrammarCompiler:
             GrammarError: llguidance refuses the grammar.
         """
         completer = Completer(grammar)
-        pointer = _find_pointer(answer)
         if scope is None:
-            return completer, self._compile_text(completer.grammar.lark, pointer)
-        return completer, self._find_matcher(completer.grammar.lark, pointer, scope).fork()
+            return completer, self._compile_text(completer.grammar.lark, answer)
+        return completer, self._find_matcher(completer.grammar.lark, answer, scope).fork()
 
-    def _find_matcher(self, lark: str, pointer: str, scope: str) -> Matcher:
+    def _find_matcher(self, lark: str, answer: Answer | None, scope: str) -> Matcher:
         """Returns a matcher at the start of a grammar: a fork of the cached one, or a new one."""
-        key = lark, pointer, scope
+        key = lark, _find_pointer(answer), scope
         matcher = self._matchers.find(key, None)
         if matcher is None:
-            matcher = self._compile_text(lark, pointer)
+            matcher = self._compile_text(lark, answer)
             self._matchers.keep(key, matcher)
         return matcher
 
-    def _compile_text(self, lark: str, pointer: str | None) -> Matcher:
-        is_own = pointer not in (_GRAMMAR, _REGEX)
-        return Matcher.compile(self.tokenizer, lark, is_own=is_own, where=pointer)
+    def _compile_text(self, lark: str, answer: Answer | None) -> Matcher:
+        pointer = _find_pointer(answer)
+        match answer:
+            case GrammarAnswer(text):
+                self._try(text, pointer)
+            case RegexAnswer(regex):
+                try:
+                    self._try(f"start: /{read_regex(regex)}/", pointer)
+                except TrialError as error:
+                    _check_regex(regex, error)
+                    raise
+            case _:
+                return Matcher.compile(self.tokenizer, lark, where=pointer)
+        return Matcher.compile(self.tokenizer, lark, is_own=False, where=pointer)
+
+    def _try(self, lark: str, pointer: str) -> None:
+        """Raises an error if a grammar of a client cannot be compiled."""
+        try:
+            try_grammar(lark, self._vocabulary, self.markers.values())
+        except TrialError as error:
+            message = f"the {pointer[1:]} of the answer: {error.message}"
+            raise TrialError(message, where=pointer, hint=error.hint) from error
 
     def _explain(
         self, error: GrammarError | SchemaError | ToolError, source: GrammarSource, offer: Offer
     ) -> None:
         """Raises an error that names the answer or tool that causes the failure: the one that also
         fails alone, or else all tools together."""
+        if isinstance(error, TrialError):  # it names the answer already
+            return
         is_refused = isinstance(error, GrammarError)  # by llguidance
         if is_refused:
             self._check_answer(source)
@@ -204,27 +224,17 @@ class GrammarCompiler:
 
     def _check_answer(self, source: GrammarSource) -> None:
         """Raises an error if the answer cannot be enforced, even without the tools."""
-        where = "/response_format"
-        match source.policy.answer:
-            case None:
-                return
-            case GrammarAnswer(lark):
-                where = _GRAMMAR
-            case RegexAnswer(regex):
-                where, lark = _REGEX, f"start: /{read_regex(regex)}/"
-            case answer:
-                alone = Policy(answer=answer, key_order=source.policy.key_order)
-                lark = replace(source, tools=(), policy=alone).build(self.markers).lark
+        answer = source.policy.answer
+        if answer is None:
+            return
+        alone = Policy(answer=answer, key_order=source.policy.key_order)
+        lark = replace(source, tools=(), policy=alone).build(self.markers).lark
         try:
-            self._compile_text(lark, where)
+            self._compile_text(lark, answer)
         except GrammarError as error:
-            if isinstance(source.policy.answer, RegexAnswer):
-                _check_regex(source.policy.answer.regex, error)
-            kind = "answer"
-            if where != "/response_format":
-                kind = f"{where[1:]} of the answer"
+            where = _find_pointer(answer)
             hint = "Ask for something simpler" if error.hint else None
-            raise GrammarError(f"the {kind}: {error.message}", where=where, hint=hint) from error
+            raise GrammarError(f"the answer: {error.message}", where=where, hint=hint) from error
 
     def _check_tool(self, source: GrammarSource, offered: Offered) -> None:
         """Raises an error if this tool cannot be enforced, even without the others."""
@@ -254,7 +264,7 @@ def _find_pointer(answer: Answer | None) -> str:
 
 
 def _check_regex(regex: str, cause: GrammarError) -> None:
-    """Raises a GrammarError with the position of the mistake, if the expression is not valid.
+    """Raises a TrialError with the position of the mistake, if the expression is not valid.
 
     The position in `cause` is of no use: Rust's parser has seen the expression in groups.
     """
@@ -263,4 +273,4 @@ def _check_regex(regex: str, cause: GrammarError) -> None:
         problem, at = fault
         message = f"the regular expression is not valid at character {at + 1}: {problem}"
         hint = "Write it in the syntax of Rust's regex, or of JavaScript without look-around"
-        raise GrammarError(message, where=_REGEX, hint=hint) from cause
+        raise TrialError(message, where=_REGEX, hint=hint) from cause

@@ -15,7 +15,7 @@ from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.token_healing import count_healed
 from constrained.decode.written_prefill import WrittenPrefill
 from constrained.errors import RequestError
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import ends_inside
 from grammars.errors import RenderError
 from grammars.parse.parser import collect

@@ -16,7 +16,7 @@ import numpy as np
 
 from constrained.decode.token_healing import spell_along
 from constrained.decode.turn_part import TurnPart, TurnProgress, TurnView
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
 from grammars.ir.completion import Accepts, TooLong
 from grammars.ir.shortest import MAX_SPELLED

@@ -7,7 +7,7 @@ import numpy as np
 
 from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.errors import GrammarError
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.wire.format import Reasoning
 

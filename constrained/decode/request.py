@@ -17,7 +17,7 @@ from constrained.decode.written_prefill import WrittenPrefill
 from constrained.engine.protocol import Sampling
 from constrained.job import NO_LIMITS, CallLimits
 from constrained.logits import TokenDrawn
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.prompt.cache_breakpoints import NO_BREAKPOINTS, CacheBreakpoints
 from grammars.ir.grammar import Grammar
 from grammars.parse.parser import Parser

@@ -14,7 +14,7 @@ import numpy as np
 from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.decode.written_prefill import WrittenPrefill
 from constrained.errors import GrammarError
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 
 

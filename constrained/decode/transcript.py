@@ -15,7 +15,7 @@ from constrained.decode.turn_part import TurnProgress
 from constrained.decode.written_prefill import PrefillFilter
 from constrained.job import NO_LIMITS
 from constrained.logits import TokenDrawn, TokenScores, describe_token
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.parse.answer_text import AnswerText
 from grammars.schema.subschemas import point_to

@@ -23,7 +23,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 
 

@@ -14,7 +14,7 @@ from constrained.decode.transcript import SAID, TokenOrigin, Transcript
 from constrained.decode.turn_part import TurnProgress
 from constrained.engine.protocol import Sampler, Sampling
 from constrained.errors import RequestError, TokenLimitError, check_count, make_overflow
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.ir.completion import TooLong
 from grammars.turn import ContentDelta

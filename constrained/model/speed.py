@@ -16,7 +16,7 @@ from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.filters.events import ProgressMade
 from constrained.engine.protocol import Sampling
 from constrained.job import Job
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.model.model import Model
 from constrained.reply import Reply
 from grammars.turn import Think

@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained.answers import read_response_format
 from constrained.errors import GrammarError, RequestError
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import (
     ReplayContext,
     read_context,

@@ -6,7 +6,7 @@ from json import dumps
 from typing import TypeAlias, cast
 
 from constrained.errors import GrammarError
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.values import Values
 from grammars.ir.grammar import GrammarBuilder

@@ -10,7 +10,7 @@ from typing import Any
 
 from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.selection import SelectedFormat
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.replay.check import build_row_grammar, check_rows, read_text
 from constrained.replay.replay_context import DEFAULT_MESSAGES, ReplayContext, read_context
 from constrained.template.rendering import DETECTION_SECONDS, limit_renderings

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary
 from grammars.build.turn import build_grammar

@@ -8,7 +8,7 @@ import llguidance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.mask import OWN_LIMITS
+from constrained.mask.matcher import OWN_LIMITS
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.turn import build_grammar
 from grammars.formats import QWEN3_CODER

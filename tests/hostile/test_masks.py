@@ -3,10 +3,10 @@
 import llguidance
 import pytest
 
-from constrained import mask
 from constrained.engine.protocol import Sampling
 from constrained.errors import GrammarError
-from constrained.mask import Matcher
+from constrained.mask import matcher as mask
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 from grammars.errors import Error
 from server.errors import as_http_error

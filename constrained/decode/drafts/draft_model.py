@@ -16,7 +16,7 @@ from constrained.decode.drafts.draft_budget import DraftBudget
 from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError, GrammarError, RequestError
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.wire.format import count_common
 

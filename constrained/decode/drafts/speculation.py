@@ -13,7 +13,7 @@ from constrained.decode.drafts.draft_model import DraftAsk, ModelDrafter
 from constrained.decode.drafts.prompt_lookup import PromptLookup
 from constrained.decode.turn_part import TurnPart
 from constrained.errors import GrammarError
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 
 

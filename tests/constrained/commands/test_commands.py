@@ -12,7 +12,7 @@ import pytest
 from gguf.scripts.gguf_new_metadata import MetadataDetails, copy_with_new_metadata
 
 from constrained.format_selection.generic import CHATML
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from grammars.format_text import load_format

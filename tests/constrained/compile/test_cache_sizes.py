@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from constrained import mask
 from constrained.compile import grammar_compiler
 from constrained.compile.compiler import Compiler
 from constrained.compile.grammar_cache import COMPLETERS, GrammarSource
 from constrained.job import Job
+from constrained.mask import matcher as mask
 from constrained.model.loading import load
 from constrained.tools import shapes
 from constrained.tools.shapes import forget_schemas, read_entries, read_tools

@@ -10,7 +10,7 @@ import pytest
 from constrained.compile.compiler import Compiler
 from constrained.errors import GrammarError, RequestError, TemplateError
 from constrained.job import Job
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.model.loading import load
 from constrained.model.model import Model
 from constrained.prompt.encoding import encode_prompt

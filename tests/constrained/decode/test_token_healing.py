@@ -20,7 +20,7 @@ from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import GrammarError
 from constrained.job import Job
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.model.model import Model
 from constrained.reply import Reply
 from constrained.template.chat_template import ChatTemplate

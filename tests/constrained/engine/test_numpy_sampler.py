@@ -15,7 +15,7 @@ from constrained.engine.numpy_sampler import RowSampler, adjust_logits, find_can
 from constrained.engine.protocol import Chunk, Engine, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import GrammarError, ModelError, RequestError
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 
 BYTES = byte_vocabulary()

@@ -10,7 +10,7 @@ from constrained.engine.numpy_sampler import sample_token
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import GrammarError, RequestError
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 
 MARKERS = ["<think>", "<tool_call>"]

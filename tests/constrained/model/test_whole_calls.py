@@ -14,7 +14,7 @@ from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import ContextError, GrammarError, ReplyError, RequestError, TokenLimitError
 from constrained.job import Job
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.model.loading import load
 from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate

@@ -9,7 +9,7 @@ from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Generation, Request
 from constrained.engine.protocol import Engine
 from constrained.logits import TokenDrawn
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.prompt.prompts import TEXT
 from constrained.remote.emitters import LARK
 from constrained.remote.sampler import (

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from constrained import mask
 from constrained.errors import GrammarError
-from constrained.mask import Matcher
+from constrained.mask import matcher as mask
+from constrained.mask.matcher import Matcher
 from constrained.replay import check
 from constrained.replay.check import check_rows, read_rows
 from tests.check_answers import CALL, KINDS, answer_to, calls, judged

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.errors import GrammarError
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.replay.check import read_rows
 from constrained.replay.schemas import check_schemas
 from tests.schema_strategies import VALUES, parameters, shapes

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.encoded import encode
 from grammars.ir.nodes import ANY_TEXT, Expression, exclude_beginning, intersection

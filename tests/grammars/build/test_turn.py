@@ -6,7 +6,7 @@ from typing import Any
 import llguidance
 import pytest
 
-from constrained.mask import OWN_LIMITS
+from constrained.mask.matcher import OWN_LIMITS
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.turn import build_grammar
 from grammars.errors import SchemaError, ToolError

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from constrained.template.chat_template import ChatTemplate
 from grammars.build.turn import build_turn

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.ir.completion import MAX_TURN_STEPS, PIECE_STEPS, Completer
 from grammars.ir.grammar import Grammar, GrammarBuilder

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from constrained import mask
 from constrained.compile import grammar_compiler
 from constrained.compile.compiler import Compiler
 from constrained.engine.llama_files import read_header
 from constrained.errors import GrammarError
 from constrained.job import Job
-from constrained.mask import MAX_BRANCHES, MAX_RULES, Matcher
+from constrained.mask import matcher as mask
+from constrained.mask.matcher import MAX_BRANCHES, MAX_RULES, Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import MAX_TOOLS, read_tools

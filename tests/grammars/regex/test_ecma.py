@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.values import Values
 from grammars.ir.grammar import GrammarBuilder

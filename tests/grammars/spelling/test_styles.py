@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, event, given, reject, settings
 from hypothesis import strategies as st
 from jinja2 import Environment
 
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.values import Values
 from grammars.errors import SchemaError

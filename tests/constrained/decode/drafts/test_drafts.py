@@ -24,7 +24,7 @@ from constrained.decode.request import (
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.errors import ContextError, Error, GrammarError
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.model.model import Model
 from constrained.reply import Usage
 from constrained.schedule.scheduler import Schedule, Seat

@@ -19,7 +19,7 @@ from constrained.decode.request import (
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import ReplyError
-from constrained.mask import Matcher
+from constrained.mask.matcher import Matcher
 from constrained.model.model import Model
 from constrained.replay.replay_context import byte_tokenizer
 from constrained.template.chat_template import ChatTemplate
