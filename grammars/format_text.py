@@ -13,7 +13,8 @@ from types import NoneType, UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from grammars.errors import FormatError
-from grammars.schema.subschemas import escape, is_list, is_object
+from grammars.pointers import escape
+from grammars.schema.subschemas import is_list, is_object
 from grammars.wire.format import CallId, Format, Hole
 
 _SCALARS = {str: "a text", int: "an integer", bool: "true or false", NoneType: "null"}

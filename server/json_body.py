@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from grammars.pointers import point_to
 from server.errors import HttpError
 
 MAX_DEPTH = 512
@@ -138,8 +139,7 @@ def _find_member(body: bytes, offsets: "np.ndarray", colons: "np.ndarray") -> st
 
 def point(*steps: object) -> str:
     """Returns the JSON pointer of these steps."""
-    escaped = [str(step).replace("~", "~0").replace("/", "~1") for step in steps]
-    return "".join(f"/{step}" for step in escaped)
+    return point_to(map(str, steps))
 
 
 def _refuse(name: str, reason: str, offset: int) -> HttpError:

@@ -36,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--request", metavar="ID", help=help)
     parser.add_argument("--last", type=int, metavar="N", help="only the last N traces")
     parser.add_argument("--text", action="store_true", help="print the traces instead of a page")
-    help = "with --text: list each token with its place and the rule of the grammar"
+    help = "with --text: list each token with its place"
     parser.add_argument("--tokens", action="store_true", help=help)
 
 

@@ -18,7 +18,7 @@ from constrained.logits import TokenDrawn, TokenScores, describe_token
 from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.parse.answer_text import AnswerText
-from grammars.schema.subschemas import point_to
+from grammars.pointers import point_to
 from grammars.turn import (
     ArgumentsDelta,
     ArgumentStart,

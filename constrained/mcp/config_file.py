@@ -15,7 +15,7 @@ from constrained.mcp.server import (
     ServerAddress,
     ServerCommand,
 )
-from grammars.schema.subschemas import escape as escape_pointer
+from grammars.pointers import escape as escape_pointer
 
 SERVERS = ("mcpServers", "servers")
 COMMAND_FIELDS = {"command", "args", "env", "cwd"}

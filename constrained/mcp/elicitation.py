@@ -9,8 +9,8 @@ from mcp import types
 from constrained.errors import RequestError
 from grammars.errors import Error
 from grammars.lowering.lower import lower
+from grammars.pointers import escape as escape_pointer
 from grammars.schema.nodes import Schema
-from grammars.schema.subschemas import escape as escape_pointer
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from constrained.model.held_events import HeldEvents
 from constrained.reply import Candidate, Reply, add_trace
 from constrained.schedule.streams import Sink, resolve, when_all
 from constrained.trace.places import TokenPlace, TracedPart
+from grammars.pointers import split_pointer
 from grammars.schema.nodes import (
     AnyValue,
     Array,
@@ -235,8 +236,7 @@ def _is_listed(schema: Schema, pointer: str) -> bool:
     """Returns True for the place of a value of finitely many, or of a name; not of a text or
     number."""
     nodes: list[Node] = [schema.node]
-    for step in pointer.split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
+    for key in split_pointer(pointer):
         nodes = [inner for node in nodes for inner in _enter(node, key, schema)]
     flat = [found for node in nodes for found in flatten(node, schema.definitions)]
     return bool(flat) and not any(isinstance(one, AnyValue | String | Number) for one in flat)

@@ -7,7 +7,7 @@ from typing import Any
 
 from constrained.errors import TemplateError
 from constrained.messages import is_text_parts
-from grammars.schema.subschemas import point_to
+from grammars.pointers import point_to
 
 KNOWN_ROLES = frozenset({"system", "user", "assistant", "tool", "function"})
 """Of conversations in the form of `normalise`."""

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from grammars.pointers import find_value
+
 Node = dict[str, Any]
 Change = Callable[[Node], Node]
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
@@ -159,11 +161,7 @@ def _find(root: Any, reference: Any) -> Any:
     """Returns the target of a JSON pointer into the schema itself; None for any other reference."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
-    for part in reference[2:].split("/"):
-        if not isinstance(root, Mapping):
-            return None
-        root = root.get(part.replace("~1", "/").replace("~0", "~"))
-    return root
+    return find_value(root, reference[1:])
 
 
 def _one_branch(node: Node) -> Node:

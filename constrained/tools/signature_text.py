@@ -8,6 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from grammars.pointers import find_value
+
 MAX_VALUES = 20  # of an enumeration
 DEEPEST = 6  # objects in objects, and references
 ANY = "any"
@@ -99,10 +101,4 @@ def _find_reference(reference: Any, root: Mapping[str, Any]) -> Any:
     """Resolves a reference within the document; returns None for all others."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    found: Any = root
-    for part in reference[1:].split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, Mapping) or key not in found:
-            return None
-        found = found[key]
-    return found
+    return find_value(root, reference[1:])

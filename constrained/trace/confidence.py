@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from constrained.decode.token_trace import TokenSource, TracedToken
 from constrained.trace.places import TokenPlace, TracedPart
+from grammars.pointers import split_pointer
 from grammars.turn import CallConfidence
 
 MAX_COMPARED = 16  # the maximum number of tokens that are compared with one longer token
@@ -115,4 +116,4 @@ def _read(token: TracedToken, following: Sequence[TracedToken]) -> float:
 
 def _read_name(pointer: str) -> str:
     """Returns the argument that a pointer leads into."""
-    return pointer.split("/")[1].replace("~1", "/").replace("~0", "~")
+    return split_pointer(pointer)[0]

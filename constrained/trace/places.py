@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from grammars.parse.parser import Parser
-from grammars.schema.subschemas import point_to
+from grammars.pointers import point_to
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,

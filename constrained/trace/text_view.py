@@ -88,7 +88,7 @@ def _escape_line(text: str) -> str:
 
 
 def _describe_place(token: Mapping[str, Any]) -> str:
-    """Returns where a token is, and the rules that it is written by."""
+    """Returns where a token is."""
     part = token.get("part", "discarded")
     pointer = _escape_line(token.get("pointer", ""))
     if part == TracedPart.ARGUMENTS.value and pointer:
@@ -97,10 +97,6 @@ def _describe_place(token: Mapping[str, Any]) -> str:
         described = f"{part} {pointer}".strip()
     if "call" in token:
         described += f" of call {token['call'] + 1}"
-    if "rules" in token:
-        described += f", rule {' or '.join(token['rules'])}"
-    if "terminals" in token:
-        described += f" ({' or '.join(token['terminals'])})"
     return described
 
 

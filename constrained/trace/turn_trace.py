@@ -14,8 +14,6 @@ from constrained.decode.token_trace import TracedToken, find_live
 from constrained.trace.confidence import measure_call_probability, measure_confidence
 from constrained.trace.page import write_page
 from constrained.trace.places import END, TokenPlace, decode_pieces, find_places
-from grammars.ir.grammar import Grammar
-from grammars.ir.rule_names import UNKNOWN, RuleNames, name_rules, print_named
 from grammars.parse.parser import Parser
 from grammars.schema.nodes import Json
 from grammars.turn import CallConfidence, CallOpened, JsonAnswer
@@ -25,7 +23,6 @@ PROMPT_SHOWN = 2_000  # characters of the end of the prompt
 DIGITS = 6  # digits of a probability
 FAILED = "error"
 """The `finish` of a failed turn."""
-MAX_RULE = 500  # maximum characters of a shown rule
 
 
 @dataclass(frozen=True)
@@ -34,13 +31,11 @@ class TurnSource:
 
     Args:
         make_parser: makes a parser of the turn.
-        grammar: the grammar of the turn; None: the turn was free text.
         given: the text of the turn that is part of the prompt.
         is_json: the content is a JSON value.
     """
 
     make_parser: Callable[[], Parser]
-    grammar: Grammar | None = None
     given: str = ""
     is_json: bool = False
 
@@ -73,7 +68,7 @@ class TurnTrace:
     finish: str
     source: TurnSource = field(compare=False)
 
-    # Both are computed when they are first read, since the decode thread should not wait for them.
+    # Computed when they are first read, since the decode thread should not wait for them.
     @cached_property
     def places(self) -> tuple[TokenPlace | None, ...]:
         """The place of each token in the turn; None for one that was discarded."""
@@ -88,18 +83,6 @@ class TurnTrace:
             else:
                 places.append(END if token.is_end else next(found))
         return tuple(places)
-
-    @cached_property
-    def rules(self) -> tuple[RuleNames, ...]:
-        """For each token, the names of the grammar rules that it belongs to; empty if not known."""
-        if self.source.grammar is None:
-            return (UNKNOWN,) * len(self.tokens)
-        found = iter(name_rules(self.source.grammar, self.source.given, self._pieces))
-        rules: list[RuleNames] = []
-        for token in self.tokens:
-            is_part = not token.is_discarded and not token.is_end
-            rules.append(next(found) if is_part else UNKNOWN)
-        return tuple(rules)
 
     @cached_property
     def _pieces(self) -> list[str]:
@@ -119,8 +102,8 @@ class TurnTrace:
     def to_json(self) -> dict[str, Json]:
         """Returns the trace as JSON: a line of a file of traces."""
         tokens: list[Json] = []
-        for token, place, names in zip(self.tokens, self.places, self.rules, strict=True):
-            tokens.append(_write_token(token, place, names))
+        for token, place in zip(self.tokens, self.places, strict=True):
+            tokens.append(_write_token(token, place))
         return {
             "version": VERSION,
             "format": self.format,
@@ -135,22 +118,8 @@ class TurnTrace:
             "confidence": [
                 write_confidence(one) for one in measure_confidence(self.tokens, self.places)
             ],
-            "rules": self._print_rules(),
             "tokens": tokens,
         }
-
-    def _print_rules(self) -> dict[str, Json]:
-        """Returns the named rules as Lark."""
-        printed: dict[str, Json] = {}
-        if self.source.grammar is None:
-            return printed
-        for names in dict.fromkeys(self.rules):
-            for name in (*names.rules, *names.terminals):
-                if name not in printed:
-                    text = print_named(self.source.grammar, name)
-                    is_long = len(text) > MAX_RULE
-                    printed[name] = text[:MAX_RULE] + "..." if is_long else text
-        return printed
 
     def save(self, path: str | Path) -> None:
         """Appends the trace to a file of JSON Lines, for `constrained trace`."""
@@ -180,7 +149,6 @@ def describe_turn(turn: CompiledTurn, *, finish: str) -> TurnTrace:
     """Returns the trace of a turn without data about its tokens."""
     source = TurnSource(
         turn.make_parser,
-        None if turn.completer is None else turn.completer.grammar,
         turn.prefill.text,
         isinstance(turn.policy.answer, JsonAnswer),
     )
@@ -227,7 +195,7 @@ def _round(probability: float | None) -> float | None:
     return None if probability is None else round(probability, DIGITS)
 
 
-def _write_token(token: TracedToken, place: TokenPlace | None, names: RuleNames) -> dict[str, Json]:
+def _write_token(token: TracedToken, place: TokenPlace | None) -> dict[str, Json]:
     """Returns a token as JSON, without unknown fields and fields with the usual value."""
     shown: dict[str, Any] = {
         "token": token.token,
@@ -246,10 +214,6 @@ def _write_token(token: TracedToken, place: TokenPlace | None, names: RuleNames)
             shown["call"] = place.call
         if place.pointer:
             shown["pointer"] = place.pointer
-    if names.rules:
-        shown["rules"] = list(names.rules)
-    if names.terminals:
-        shown["terminals"] = list(names.terminals)
     if token.probability is not None and token.masked_probability is not None:
         shown["allowed"] = token.allowed
         shown["probability"] = round(token.probability, DIGITS)

@@ -42,7 +42,6 @@ from grammars.steps import spend
 
 MAX_ENDINGS = 1_000
 """How many endings of a rest are kept: one for each parameter of its rule."""
-START = "start"  # names the rule of the whole turn
 MAX_COSTLY = 4
 """Up to this number, nested costly expressions are counted."""
 
@@ -74,19 +73,17 @@ class Caller(NamedTuple):
         bits: its parameter.
         frame: where it began.
         costly: how many costly expressions were entered since the last lexeme.
-        rule: its name.
     """
 
     rest: Rest | None
     bits: int
     frame: "Frame"
     costly: int = 0
-    rule: str = START
 
     def with_rest(self, rest: Rest | None) -> "Caller":
         """Returns the same rule with another rest."""
         # Ten times as fast as `_replace`; it is called for each option of a choice of thousands.
-        return Caller(rest, self.bits, self.frame, self.costly, self.rule)
+        return Caller(rest, self.bits, self.frame, self.costly)
 
 
 @dataclass(eq=False, slots=True)
@@ -399,11 +396,11 @@ class Chart:
         body = self._link(self._rules[name].body, None)
         if after is None:
             # A tail call: long lists need no deep stack.
-            return [Caller(body, given, caller.frame, caller.costly, name)]
+            return [Caller(body, given, caller.frame, caller.costly)]
         called = row.frames.setdefault((name, given), Frame(row.start))
-        following = Caller(after, caller.bits, caller.frame, rule=caller.rule)
+        following = Caller(after, caller.bits, caller.frame)
         called.callers.append(following)
-        begun = Caller(body, given, called, caller.costly, name)
+        begun = Caller(body, given, called, caller.costly)
         return [begun, following] if called.is_blank else [begun]
 
     def _expand_options(
@@ -519,7 +516,7 @@ class Chart:
         """Continues all rules that wait for a lexeme after it."""
         due = self._due.setdefault(offset, [])
         for caller in row.waiting[lexeme]:
-            due.append(Caller(caller.rest, caller.bits, caller.frame, rule=caller.rule))
+            due.append(Caller(caller.rest, caller.bits, caller.frame))
 
 
 def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from grammars.lowering.document.references import find_draft
 from grammars.lowering.keywords import is_format_validated, is_validated, number_draft
+from grammars.pointers import find_member, unescape
 from grammars.schema.nodes import Finding, Json, Report
-from grammars.schema.subschemas import find_keywords, find_member, find_origin, unescape
+from grammars.schema.subschemas import find_keywords, find_origin
 
 _Found = dict[tuple[str, str], Finding]
 _NEVER_WRITTEN = "no value fits, so the key is never written"

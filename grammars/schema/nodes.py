@@ -11,12 +11,13 @@ from functools import cached_property
 from itertools import islice
 from typing import TypeAlias, cast
 
+from grammars.pointers import escape as escape
+from grammars.pointers import point_to
 from grammars.regex.texts import FREE as ALL_KEYS
 from grammars.regex.texts import Texts
 from grammars.schema.presence import FREE, Presence
 from grammars.schema.subschemas import Json as Json
-from grammars.schema.subschemas import escape as escape
-from grammars.schema.subschemas import is_list, is_object, point_to
+from grammars.schema.subschemas import is_list, is_object
 from grammars.schema.validator import Validator
 
 LARGEST_MULTIPLE = 10**15

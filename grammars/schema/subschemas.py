@@ -1,15 +1,15 @@
-"""JSON values, JSON pointers (RFC 6901), and the keywords of JSON Schema that contain schemas.
+"""JSON values, and the keywords of JSON Schema that contain schemas.
 
 The keywords are those of all drafts from 3 to 2020-12 (JSON Schema Core, sections 10 and 11, and
 earlier drafts). They are not separated by draft.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import unquote
 
 from grammars.errors import SchemaError
+from grammars.pointers import escape, find_member, unescape
 from grammars.steps import spend
 
 Json: TypeAlias = Any
@@ -29,7 +29,6 @@ SINGLES = frozenset(
 _KEPT = 1_000  # characters of pointers that a validator keeps in a step
 _DEPENDENT = "dependentRequired"  # not a keyword with schemas, but read as one for each key
 _HINT = "Use a local reference such as #/$defs/Name"
-_INDEX = re.compile("0|[1-9][0-9]{0,8}")  # no document has lists with more items
 
 _NOTHING = object()
 
@@ -42,31 +41,6 @@ def is_object(value: Json) -> TypeGuard[dict[str, Json]]:
 def is_list(value: Json) -> TypeGuard[list[Json]]:
     """Returns whether the value is a JSON array."""
     return isinstance(value, list)
-
-
-def escape(key: str) -> str:
-    """Escapes a key for a JSON pointer (RFC 6901, section 4)."""
-    return key.replace("~", "~0").replace("/", "~1")
-
-
-def unescape(step: str) -> str:
-    """Returns the key that is escaped so in a JSON pointer."""
-    return step.replace("~1", "/").replace("~0", "~")
-
-
-def point_to(steps: Iterable[str | int]) -> str:
-    """Returns the JSON pointer of these keys and list indexes."""
-    return "".join(f"/{escape(str(step))}" for step in steps)
-
-
-def find_member(holder: Json, key: str, default: Json = None) -> Json:
-    """Returns the member of an object with this key, or the item of a list with this index;
-    `default` if there is none."""
-    if is_object(holder):
-        return holder.get(key, default)
-    if is_list(holder) and _INDEX.fullmatch(key) and int(key) < len(holder):
-        return holder[int(key)]
-    return default
 
 
 def find_origin(pointer: str, origins: Mapping[str, str]) -> str:

@@ -10,8 +10,9 @@ from urllib.parse import quote, unquote
 
 from grammars.errors import SchemaError
 from grammars.lowering.document.references import is_dynamic
+from grammars.pointers import point_to
 from grammars.schema.nodes import Finding, Json
-from grammars.schema.subschemas import is_object, look_up, map_parts, point_to
+from grammars.schema.subschemas import is_object, look_up, map_parts
 
 _PLACES = (("$defs",), ("definitions",), ("components", "schemas"))
 """Where the documents of different dialects have their definitions."""

@@ -15,6 +15,7 @@ from grammars.lowering.document.misplaced import repair_references
 from grammars.lowering.document.references import find_draft, is_dynamic, localize
 from grammars.lowering.document.repairs import repair
 from grammars.lowering.document.unused import drop_unused
+from grammars.pointers import point_to
 from grammars.schema.nodes import Finding, Json
 from grammars.schema.subschemas import (
     LISTS,
@@ -23,7 +24,6 @@ from grammars.schema.subschemas import (
     find_keywords,
     find_origin,
     is_object,
-    point_to,
     spend_on_document,
 )
 from grammars.schema.validator import LATEST, Validator

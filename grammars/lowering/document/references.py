@@ -15,18 +15,9 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin
 
 from grammars.errors import SchemaError
+from grammars.pointers import escape, unescape
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import (
-    LISTS,
-    MAPS,
-    SINGLES,
-    escape,
-    is_list,
-    is_object,
-    map_parts,
-    omit,
-    unescape,
-)
+from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_list, is_object, map_parts, omit
 from grammars.schema.validator import LATEST
 from grammars.steps import WRITTEN, spend
 

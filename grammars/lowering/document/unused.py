@@ -7,17 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 from urllib.parse import unquote
 
+from grammars.pointers import find_member, unescape
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import (
-    LISTS,
-    MAPS,
-    SINGLES,
-    find_member,
-    is_list,
-    is_object,
-    omit,
-    unescape,
-)
+from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_list, is_object, omit
 
 _PLACES = ("$defs", "definitions")
 _DYNAMIC = frozenset(["$dynamicRef", "$recursiveRef"])

@@ -12,7 +12,7 @@ from constrained.answers import read_response_format, read_target
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.model.model import Model
 from constrained.vocabulary.vocabulary import Vocabulary
-from grammars.schema.subschemas import point_to
+from grammars.pointers import point_to
 from grammars.turn import Answer
 from server.errors import HttpError
 from server.settings import Settings

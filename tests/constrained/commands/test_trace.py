@@ -40,7 +40,7 @@ def test_some_traces_of_a_file(run: Run, tmp_path: Path):
     assert ("request r3" in out, "request r2" in out) == (True, False)
     _, out, _ = run("trace", "--text", "--tokens", str(path), "--request", "r1")
     assert ("request r1" in out, "request r2" in out) == (True, False)
-    assert "tool name of call 1, rule " in out
+    assert "tool name of call 1" in out
     for words in (["--request", "r9"], ["--last", "0"]):
         code, out, err = run("trace", "--text", str(path), *words)
         assert (code, out) == (ExitCode.USAGE, "")

@@ -17,8 +17,8 @@ from constrained.trace.places import (
 )
 from grammars.formats import FORMATS, HERMES
 from grammars.parse.parser import Parser
+from grammars.pointers import point_to
 from grammars.render import render
-from grammars.schema.subschemas import point_to
 from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import Format
 from tests.templates import tool
