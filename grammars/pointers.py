@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 _INDEX = re.compile("0|[1-9][0-9]{0,8}")  # no document has lists with more items
 
@@ -31,9 +31,11 @@ def find_member(holder: Any, key: str, default: Any = None) -> Any:
     """Returns the member of an object with this key, or the item of a list with this index;
     `default` if there is none."""
     if isinstance(holder, Mapping):
-        return holder.get(key, default)
-    if isinstance(holder, list) and _INDEX.fullmatch(key) and int(key) < len(holder):
-        return holder[int(key)]
+        members = cast(Mapping[str, Any], holder)
+        return members.get(key, default)
+    if isinstance(holder, list) and _INDEX.fullmatch(key):
+        items = cast(list[Any], holder)
+        return items[int(key)] if int(key) < len(items) else default
     return default
 
 
