@@ -3,9 +3,9 @@
 import ctypes
 import os
 import re
-import resource
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +27,7 @@ from constrained.engine.options import PLAIN_TYPES, UINT32, EngineOptions
 from constrained.engine.probe import probe_file
 from constrained.engine.protocol import MAX_DRAFTED
 from constrained.errors import ModelError
+from constrained.isolation.process_limits import MIB, limit_memory
 
 LOG_WARNING, LOG_ERROR = 3, 4  # ggml.h; llama-cpp-python has the numbers of an older ggml
 # llama.cpp reports the reason of a failure only in its log.
@@ -41,6 +42,9 @@ HINTS = {
     "does not divide": "Keep the context in another type (cache_type_k, -ctk; cache_type_v, -ctv)",
     "cache types": "Keep keys and values in the same type (-ctk, -ctv)",
 }
+PROBE_MEMORY = 2_048 * MIB
+"""For the vocabulary and a small context of a file that is tried. Mapped weights do not count, nor
+do the addresses that the libraries of a GPU reserve."""
 QUANTISED_BLOCK = 32  # numbers; all quantised types of a KV cache have blocks of this size
 MEMORY = re.compile("alloc|memory", re.IGNORECASE)
 MODEL_MEMORY = "Put fewer layers onto the GPU (gpu_layers, -ngl), or use a smaller quantisation"
@@ -272,20 +276,25 @@ def create_default_context(
 
 
 def try_file(path: str) -> None:
-    """Loads a file, creates a small context, and decodes a token; runs in the child of `probe`. An
-    error of llama.cpp is ignored here, since the parent gets it, too, when it loads the file."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would be as large as the model
+    """Loads a file, creates a small context, and decodes a token; runs in the child of `probe`.
+
+    Raises:
+        ModelError: llama.cpp cannot load it, or only with much memory besides the mapped weights.
+    """
+    with suppress(ImportError):
+        limit_memory(PROBE_MEMORY, with_files=False)
     options = EngineOptions(threads=1, batch_size=32, ubatch_size=32, gpu_layers=0)
     params = model_params(options)
     params.use_extra_bufts = False  # with them, weights would be copied instead of mapped
     model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
-        return
+        raise make_failure(f"{path} cannot be loaded")
     size = ContextSize(length=32, cells=32)
     context, _ = create_context(model, context_params(options), size, sequences=1)
-    if context:
-        # Some assertions of llama.cpp are only reached by a decode.
-        tokens = (llama_cpp.llama_token * 1)(0)
-        llama_cpp.llama_decode(context, llama_cpp.llama_batch_get_one(tokens, 1))
-        llama_cpp.llama_free(context)
+    if not context:
+        raise make_failure(f"{path} has no context")
+    # Some assertions of llama.cpp are only reached by a decode.
+    tokens = (llama_cpp.llama_token * 1)(0)
+    llama_cpp.llama_decode(context, llama_cpp.llama_batch_get_one(tokens, 1))
+    llama_cpp.llama_free(context)
     llama_cpp.llama_model_free(model)

@@ -1,9 +1,9 @@
 """Tries a new GGUF file in a child process, before it is loaded here.
 
 If a damaged file violates an assertion of llama.cpp, the process ends without an error. So a child
-process loads a new file first. It reads no more of the file than loading does, and shares the
-mapped pages with this process. If it succeeds, this is noted in the cache folder, and the file is
-not tried again until it changes.
+process loads a new file first, with little memory besides the mapped file. It reads no more of the
+file than loading does, and shares the mapped pages with this process. If it succeeds, this is noted
+in the cache folder, and the file is not tried again until it changes.
 """
 
 import hashlib
@@ -28,7 +28,11 @@ import json, sys
 path, folders = json.loads(sys.stdin.read())
 sys.path[:] = folders
 from constrained.engine.llama_files import try_file
-try_file(path)
+from constrained.errors import ModelError
+try:
+    try_file(path)
+except ModelError as error:
+    json.dump([error.message, error.hint], sys.stdout)
 """
 
 
@@ -39,7 +43,7 @@ def probe_file(path: Path) -> None:
         path: of a GGUF file; of a split one, the first part.
 
     Raises:
-        ModelError: llama.cpp crashes or hangs, or the metadata are not valid.
+        ModelError: llama.cpp fails, crashes or hangs, or the metadata are not valid.
     """
     if os.environ.get(NO_PROBE) or path == Path(embedded.PATH):
         return
@@ -93,6 +97,9 @@ def _try_in_child(path: Path) -> None:
         if lines:
             message += f", {lines[0].strip()}"
         raise ModelError(message, hint=_make_hint())
+    if done.stdout:
+        message, hint = json.loads(done.stdout)
+        raise ModelError(message, hint=hint or _make_hint())
 
 
 def _make_hint() -> str:

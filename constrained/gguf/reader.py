@@ -30,10 +30,10 @@ _UINT32, _UINT64 = 4, 10
 _STRING, _ARRAY = 8, 9
 _STRUCTS = {kind: struct.Struct(f"<{letter}") for kind, letter in _NUMBERS.items()}
 _LENGTH = _STRUCTS[_UINT64]
-_MAX_KEYS, _MAX_TENSORS = 100_000, 1_000_000
+_MAX_KEYS, _MAX_TENSORS = 100_000, 100_000
 _MAX_DIMENSIONS = 4  # GGML_MAX_DIMS
-_MAX_TEXT = 1 << 26  # bytes of a key or text
-_MAX_ITEMS = 1 << 24  # of a list that is kept; vocabularies have 300,000
+_MAX_SIZE = 1 << 26  # bytes before the weights: several times as much as the largest vocabulary
+_MAX_ITEMS = 1 << 21  # of a list; vocabularies have 300,000, and 600,000 merges
 _VERSIONS = (2, 3)
 
 
@@ -113,7 +113,7 @@ class GgufReader:
     def _read_list(self, key: str) -> list[Item] | None:
         kind, count = self._read_count(_UINT32), self._read_count()
         is_kept = key in self.lists
-        if count > len(self.data) or (is_kept and count > _MAX_ITEMS):
+        if count > _MAX_ITEMS:
             raise DamagedFile(f"it has a list of {count} items at byte {self.at}")
         if kind == _STRING and is_kept:
             return [self._read_text() for _ in range(count)]
@@ -130,21 +130,17 @@ class GgufReader:
 
     def _skip_texts(self, count: int) -> None:
         """Skips texts; a vocabulary has hundreds of thousands of them."""
-        read, data, size, at = _LENGTH.unpack_from, self.data, len(self.data), self.at
-        try:
-            for _ in range(count):
-                (length,) = read(data, at)
-                at += _LENGTH.size + length
-                if at > size:
-                    raise DamagedFile(f"it has a text of {length} bytes at byte {at - length}")
-        except struct.error:
-            raise self._make_end() from None
-        self.at = at
+        read, data, at = _LENGTH.unpack_from, self.data, self.at
+        last = min(len(data), _MAX_SIZE) - _LENGTH.size
+        for _ in range(count):
+            if at > last:
+                raise self._make_end()
+            (length,) = read(data, at)
+            at += _LENGTH.size + length
+        self._skip(at - self.at)
 
     def _read_text(self) -> str:
         length = self._read_count()
-        if length > min(_MAX_TEXT, len(self.data)):
-            raise DamagedFile(f"it has a text of {length} bytes at byte {self.at}")
         begin = self.at
         self._skip(length)
         return self.data[begin : self.at].decode("utf-8", "replace")
@@ -158,9 +154,11 @@ class GgufReader:
         return _STRUCTS[kind].unpack_from(self.data, begin)[0]
 
     def _skip(self, count: int) -> None:
-        if self.at + count > len(self.data):
+        if self.at + count > min(len(self.data), _MAX_SIZE):
             raise self._make_end()
         self.at += count
 
     def _make_end(self) -> DamagedFile:
+        if len(self.data) > _MAX_SIZE:
+            return DamagedFile(f"its weights begin behind byte {_MAX_SIZE}")
         return DamagedFile(f"it ends at byte {len(self.data)}, before its weights")

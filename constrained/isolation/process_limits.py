@@ -6,11 +6,12 @@ import os
 MIB = 2**20
 
 
-def limit_memory(more: int) -> None:
+def limit_memory(more: int, *, with_files: bool = True) -> None:
     """Limits the memory of this process, and forbids files with its memory after a crash.
 
     Args:
         more: bytes that it may allocate beyond what it has now.
+        with_files: mapped files count, and addresses without memory.
 
     Raises:
         ImportError: the system has no such limit (Windows).
@@ -18,11 +19,12 @@ def limit_memory(more: int) -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    whole = measure_memory() + more
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    kind = resource.RLIMIT_AS if with_files else resource.RLIMIT_DATA
+    whole = measure_memory(with_files=with_files) + more
+    _, hard = resource.getrlimit(kind)
     if hard != resource.RLIM_INFINITY:
         whole = min(whole, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (whole, whole))
+    resource.setrlimit(kind, (whole, whole))
 
 
 def limit_seconds(more: float) -> None:
@@ -44,11 +46,12 @@ def limit_seconds(more: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
 
 
-def measure_memory() -> int:
-    """Returns the size of this process's address space in bytes; 0: the system does not say."""
+def measure_memory(*, with_files: bool = True) -> int:
+    """Returns the bytes of this process's memory, as `limit_memory` counts them; 0: the system does
+    not say."""
     try:
         with open("/proc/self/statm") as sizes:
-            pages = int(sizes.read().split()[0])
+            pages = int(sizes.read().split()[0 if with_files else 5])
     except OSError:
         return 0
     return pages * os.sysconf("SC_PAGESIZE")

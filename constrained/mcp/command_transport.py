@@ -189,8 +189,8 @@ def _read_message(line: bytes) -> SessionMessage | Exception:
     any other unreadable line, returns the exception, which the session ignores.
 
     Raises:
-        LongLineError: an unreadable answer is too long to find its request, or a message has too
-            many values.
+        LongLineError: an unreadable answer is too long or too deep to find its request, or a
+            message has too many values.
     """
     if count_values(line) > MAX_VALUES:
         raise LongLineError(f"a message has more than {MAX_VALUES:,} values")
@@ -222,13 +222,19 @@ def count_values(line: bytes) -> int:
 
 def find_answered(line: bytes) -> int | str | None:
     """Returns the id of the request that an invalid line answers: text that is not UTF-8, lone
-    surrogates, NaN and long numbers are tolerated. None: it is not an answer."""
+    surrogates, NaN and long numbers are tolerated. None: it is not an answer.
+
+    Raises:
+        LongLineError: it is nested too deeply to tell.
+    """
     if len(line) > MAX_SEARCHED_LENGTH:
         return None
     try:
         found = json.loads(line.decode("utf-8", "replace"), parse_int=_read_integer)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
+    except RecursionError:
+        raise LongLineError("a message is nested too deeply") from None
     if not isinstance(found, dict) or "method" in found:
         return None
     id = found.get("id")

@@ -456,7 +456,7 @@ class McpConnection:
         return McpError(f"{message} is not known{why}{more}")
 
     def _explain_start(self, error: Exception, printed: str) -> McpError:
-        cause = _find_cause(error)
+        cause = self._broken or _find_cause(error)
         text = _shorten(str(cause)) or type(cause).__name__
         if isinstance(cause, TimeoutError):
             text = f"it was not ready within {self._settings.connect_timeout:g} s"

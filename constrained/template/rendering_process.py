@@ -12,7 +12,7 @@ from constrained.isolation.process_limits import MIB
 from constrained.template.environment import FAILURES, explain_failure, freeze, make_environment
 from constrained.template.traced_code import TracedCode
 
-MEMORY = 96 * MIB  # the longest conversations and most tools of a request take 35
+MEMORY = 96 * MIB  # 4 MiB take 24; 64 if an emoji makes all characters 4 bytes wide
 MAX_KEPT = 1_000_000  # characters of the templates that stay compiled
 
 

@@ -75,6 +75,53 @@ def test_counts_and_lengths_beyond_all_bounds(tmp_path: Path, at: int):
         read_sound_contents(path)
 
 
+def add_list(path: Path, count: int) -> None:
+    """Writes the demo model with one more list, of empty texts."""
+    (keys,) = struct.unpack_from("<Q", DEMO, 16)
+    name = b"general.more"
+    head = struct.pack("<QQ", keys + 1, len(name)) + name + struct.pack("<IIQ", 9, 8, count)
+    with path.open("wb") as file:
+        file.write(DEMO[:16] + head)
+        file.seek(8 * count, os.SEEK_CUR)  # zeros
+        file.write(DEMO[24:])
+
+
+def test_no_list_is_longer_than_that_of_any_vocabulary(tmp_path: Path):
+    path = tmp_path / "model.gguf"
+    add_list(path, 30_000_000)
+    with pytest.raises(ModelError, match="it has a list of 30000000 items"):
+        read_sound_contents(path)
+
+
+def test_metadata_are_shorter_than_any_weights(tmp_path: Path):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(DEMO[:16])
+    with path.open("ab") as file:
+        file.write(struct.pack("<QQ", 1, 2**32))
+        file.truncate(2**33)
+    with pytest.raises(ModelError, match="its weights begin behind byte"):
+        read_sound_contents(path)
+
+
+LITTLE_MEMORY = """
+import sys
+from constrained.engine import llama_files
+from constrained.errors import ModelError
+llama_files.PROBE_MEMORY = 32 << 20
+try:
+    llama_files.try_file(sys.argv[1])
+except ModelError as error:
+    print(error.message)
+"""
+
+
+def test_a_file_is_tried_with_little_memory(tmp_path: Path):
+    path = tmp_path / "model.gguf"
+    add_list(path, 2_000_000)  # 64 MB of C++
+    done = run_attack(LITTLE_MEMORY, [str(path)])
+    assert "cannot be loaded" in done.stdout, done.stderr[-2000:]
+
+
 def test_a_crash_of_llama_cpp_is_an_error(seen: Path, tmp_path: Path):
     path = tmp_path / "model.gguf"
     path.write_bytes(patch("qwen3.block_count", "I", 0))

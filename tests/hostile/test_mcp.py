@@ -56,6 +56,25 @@ def test_a_flood_of_changes_is_one_change() -> None:
     assert int(asyncio.run(count_lists())) <= 2
 
 
+def test_an_answer_nested_too_deeply_is_an_error_at_once() -> None:
+    async def call() -> None:
+        async with connected() as connection:
+            await connection.call("deep", {})
+
+    with pytest.raises(McpError, match="nested too deeply"):
+        asyncio.run(asyncio.wait_for(call(), WAIT))
+
+
+def test_a_server_that_cannot_be_reached_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect() -> None:
+        async with connected():
+            pass
+
+    monkeypatch.setattr("constrained.mcp.command_transport.MAX_VALUES", 3)
+    with pytest.raises(McpError, match="reached: a message has more than 3 values"):
+        asyncio.run(connect())
+
+
 def test_a_list_that_is_not_answered_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -129,8 +129,9 @@ def list_running(processes: set[int]) -> list[int]:
 
 
 def test_a_process_that_somebody_has_ended_is_replaced():
-    os.kill(PROCESSES.ask("print", 5), 9)
-    time.sleep(0.1)
+    ended = PROCESSES.ask("print", 5)
+    os.kill(ended, 9)
+    os.waitid(os.P_PID, ended, os.WEXITED | os.WNOWAIT)
     assert PROCESSES.ask("again", 5) == "again"
 
 
