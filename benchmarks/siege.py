@@ -7,9 +7,13 @@ in twenty is an attack (`benchmarks.attacks`), of one in twenty the client leave
 Half of the others have tools that nobody has sent before, so that grammars come and go.
 Printed are the answers by kind with their latencies, and each tenth of the time what could leak:
 memory, descriptors and threads of the server, and what its caches hold. These have little room, so
-that they are full before the second half, and what grows then is no cache. Exit code 1 if an answer
-is status 500, none at all, or a call that does not fit its schema, if something is in use at the
-end, or if memory grew by more than 5 % over the second half.
+that they are full before the second half.
+
+At the start, in the middle and at the end nobody asks for a while, and the memory of the server is
+read before and after it collects garbage and returns free memory to the system. What grows over the
+second half, and is neither free then nor in a cache, counts as a leak. Exit code 1 if that is more
+than 5 %, if an answer is status 500, none at all, or a call that does not fit its schema, or if a
+turn runs or waits while nobody asks.
 """
 
 import argparse
@@ -17,6 +21,7 @@ import json
 import os
 import random
 import re
+import signal
 import sys
 import threading
 import time
@@ -39,10 +44,13 @@ HOSTILE, LEAVING = 0.05, 0.05
 NEW = 0.5  # of the requests have tools of their own
 LARGEST = 4 << 20  # bytes of an attack: larger ones would keep this very process busy
 GROWTH = 0.05
-PARTS = 10
+PARTS = 5  # of each half: the times at which memory is printed
+QUIET = 15.0  # seconds until requests whose clients have left, and idle processes, have ended
 KEPT = r"cache_bytes\{.*\}|memory_bytes"
 CHAT = "/v1/chat/completions"
 WORDS = "weather Paris tomorrow list open issues send mail convert nine miles please thanks".split()
+Attacks = list[tuple[Attack, str]]
+"""The hostile requests, with their bodies as JSON."""
 
 
 @dataclass
@@ -72,15 +80,14 @@ class Client:
 
     Args:
         url: of the server.
-        key: its API key; the seed of what it asks for.
-        attacks: the hostile requests, with their bodies as JSON.
+        key: the number of its API key.
+        seed: decides what it asks for.
+        attacks: the hostile requests.
         sets: sets of tools.
     """
 
-    def __init__(
-        self, url: str, key: int, attacks: list[tuple[Attack, str]], sets: list[list[Any]]
-    ):
-        self._draw = random.Random(key)
+    def __init__(self, url: str, key: int, seed: int, attacks: Attacks, sets: list[list[Any]]):
+        self._draw = random.Random(seed)
         self._attacks = attacks
         self._sets = sets
         headers = {"Authorization": f"Bearer key-{key}", "Content-Type": "application/json"}
@@ -172,43 +179,67 @@ def find_fault(reply: dict[str, Any], tools: list[Any]) -> str:
     return ""
 
 
-def count_descriptors(pid: int) -> int:
-    """Open descriptors of a process."""
-    return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def count_threads(pid: int) -> int:
-    """Threads of a process."""
-    return len(os.listdir(f"/proc/{pid}/task"))
-
-
-def find_figures(served: Served, pattern: str) -> dict[str, float]:
-    """Figures of the server's own metrics whose names fit a regular expression."""
+def add_figures(served: Served, pattern: str) -> float:
+    """The sum of those of the server's own metrics whose names fit a regular expression."""
     headers = {"Authorization": "Bearer key-0"}
     text = httpx.get(f"{served.url}/metrics", headers=headers, timeout=SECONDS).text
-    found = re.findall(rf"^constrained_({pattern}) (\S+)$", text, re.MULTILINE)
-    return {name: float(value) for name, value in found}
+    found = re.findall(rf"^constrained_(?:{pattern}) (\S+)$", text, re.MULTILINE)
+    return sum(map(float, found))
 
 
-def watch(served: Served, seconds: float) -> list[int]:
-    """Returns the memory after each tenth of the time, printed with what else could leak."""
-    memory: list[int] = []
-    for part in range(PARTS):
+def watch(served: Served, seconds: float) -> None:
+    """Prints what could leak, after each part of this time."""
+    for _ in range(PARTS):
         time.sleep(seconds / PARTS)
-        memory.append(served.measure())
-        kept = sum(find_figures(served, KEPT).values())
+        kept = add_figures(served, KEPT)
+        descriptors = len(os.listdir(f"/proc/{served.pid}/fd"))
+        threads = len(os.listdir(f"/proc/{served.pid}/task"))
         print(
-            f"{(part + 1) * seconds / PARTS / 60:6.1f} min {memory[-1] / 1e6:8.1f} MB "
-            f"{count_descriptors(served.pid):4} descriptors {count_threads(served.pid):4} threads "
-            f"{kept / 1e6:8.1f} MB in caches",
+            f"{time.strftime('%H:%M:%S')} {served.measure() / 1e6:8.1f} MB {descriptors:4} "
+            f"descriptors {threads:4} threads {kept / 1e6:8.1f} MB in caches",
             flush=True,
         )
-    return memory
 
 
-def prepare_attacks() -> list[tuple[Attack, str]]:
-    """Returns the attacks with their bodies as JSON, but for the largest."""
-    prepared: list[tuple[Attack, str]] = []
+@dataclass(frozen=True)
+class Account:
+    """The memory of the server while nobody asks, without the processes that it starts.
+
+    Args:
+        before: the bytes in use.
+        after: those that are left without garbage and free memory.
+        caches: the bytes that the caches hold, as they say.
+        turns: how many run or wait all the same.
+    """
+
+    before: int
+    after: int
+    caches: float
+    turns: float
+
+
+def take_account(served: Served, name: str) -> Account:
+    """Takes an account when the server has had time to become quiet, and prints it."""
+    time.sleep(QUIET)
+    before, others = served.measure_alone(), served.measure() - served.measure_alone()
+    os.kill(served.pid, signal.SIGUSR1)
+    # The signal is handled in the thread of the event loop: the server answers afterwards.
+    caches = add_figures(served, KEPT)
+    turns = add_figures(served, "running|waiting")
+    heap = add_figures(served, r"heap_bytes\{state=.used.\}")
+    after = served.measure_alone()
+    print(
+        f"{name}: {before / 1e6:.1f} MB; {after / 1e6:.1f} without garbage and free memory, with "
+        f"{caches / 1e6:.1f} in caches and {heap / 1e6:.1f} used of malloc; "
+        f"{others / 1e6:.1f} in other processes; {turns:.0f} turns",
+        flush=True,
+    )
+    return Account(before, after, caches, turns)
+
+
+def prepare_attacks() -> Attacks:
+    """Returns the attacks, but for the largest."""
+    prepared: Attacks = []
     for attack in (*ATTACKS, *BODIES):
         content = json.dumps(attack.make())
         if len(content) <= LARGEST:
@@ -230,36 +261,47 @@ def main() -> int:
     for key in range(options.keys):
         keys += ["--api-key", f"key-{key}"]
     tally = Tally()
-    seconds = options.minutes * 60
+    seconds = options.minutes * 60 / 2
     # One thread: on a busy machine, two would wait for each other.
     limits = ("-t", "1", "--cache-ram", "64", "--cache-memory", str(options.cache_memory))
-    with serve([*keys, "--log-level", "error", *limits]) as served:
-        end = time.monotonic() + seconds
-        threads: list[threading.Thread] = []
-        for key in range(options.keys):
-            client = Client(served.url, key, attacks, sets)
-            threads.append(threading.Thread(target=client.run, args=(tally, end)))
-        for thread in threads:
-            thread.start()
-        memory = watch(served, seconds)
-        for thread in threads:
-            thread.join()
-        time.sleep(2)
-        in_use = find_figures(served, "running|waiting")
-    return report(tally, memory, in_use)
+    arguments = [*keys, "--log-level", "error", *limits]
+    with serve(arguments, module=("benchmarks.processes.tidied",)) as served:
+        accounts = [take_account(served, "start")]
+        for name in ("middle", "end"):
+            end = time.monotonic() + seconds
+            threads: list[threading.Thread] = []
+            for key in range(options.keys):
+                seed = key + options.keys * len(accounts)
+                client = Client(served.url, key, seed, attacks, sets)
+                threads.append(threading.Thread(target=client.run, args=(tally, end)))
+            for thread in threads:
+                thread.start()
+            watch(served, seconds)
+            for thread in threads:
+                thread.join()
+            accounts.append(take_account(served, name))
+    return report(tally, accounts)
 
 
-def report(tally: Tally, memory: list[int], in_use: dict[str, float]) -> int:
+def report(tally: Tally, accounts: list[Account]) -> int:
     """Prints the figures; 1 if something is wrong."""
     for kind, statuses in sorted(tally.statuses.items()):
         times = sorted(tally.seconds[kind])
         shown = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
         print(f"{kind:8} {shown}; median {median(times):.2f} s, longest {times[-1]:.2f} s")
-    growth = memory[-1] / memory[PARTS // 2 - 1] - 1
-    print(f"memory over the second half: {growth:+.2%}; at the end: {in_use}")
+    _, middle, last = accounts
+    grown, left = last.before - middle.before, last.after - middle.after
+    caches = last.caches - middle.caches
+    leaked = (left - caches) / middle.after
+    print(
+        f"memory over the second half: {grown / 1e6:+.1f} MB = caches {caches / 1e6:+.1f}, "
+        f"garbage and free memory {(grown - left) / 1e6:+.1f}, "
+        f"rest {(left - caches) / 1e6:+.1f} ({leaked:+.2%})"
+    )
     print(f"{len(tally.faults)} faults", *tally.faults[:10], sep="\n")
     failed = any(statuses["500"] or statuses["lost"] for statuses in tally.statuses.values())
-    return int(failed or bool(tally.faults) or any(in_use.values()) or growth > GROWTH)
+    in_use = any(account.turns for account in accounts)
+    return int(failed or bool(tally.faults) or in_use or leaked > GROWTH)
 
 
 if __name__ == "__main__":

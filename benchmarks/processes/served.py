@@ -24,8 +24,11 @@ class Served:
 
     def measure(self) -> int:
         """Memory that the process and those that it has started have in use, in bytes."""
-        pages = sum(map(_count_pages, [self.pid, *_list_children(self.pid)]))
-        return pages * os.sysconf("SC_PAGE_SIZE")
+        return sum(map(_measure, [self.pid, *_list_children(self.pid)]))
+
+    def measure_alone(self) -> int:
+        """Memory that the process itself has in use, in bytes."""
+        return _measure(self.pid)
 
 
 def _list_children(pid: int) -> Iterator[int]:
@@ -39,11 +42,12 @@ def _list_children(pid: int) -> Iterator[int]:
                 yield from _list_children(child)
 
 
-def _count_pages(pid: int) -> int:
+def _measure(pid: int) -> int:
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except OSError:  # it has ended
         return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager
