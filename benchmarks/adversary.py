@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.inputs.asks import POLICIES, ask, find_faults
-from benchmarks.inputs.sources import TEMPLATES, read_teaching
+from benchmarks.inputs.sources import TEMPLATES
 from benchmarks.inputs.stage import stage
-from benchmarks.inputs.tool_sets import read_rows, sample_paths, usable
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
 
 MAX_TOKENS = 4096
 
@@ -89,7 +89,6 @@ def main() -> int:
     with multiprocessing.Pool() as pool:
         outcomes = [o for o in pool.imap(_play, jobs, chunksize=8) if o is not None]
     _print_counts(outcomes)
-    _print_refused(rows)
     return 1 if any(o.faults for o in outcomes) else 0
 
 
@@ -111,23 +110,6 @@ def _print_counts(outcomes: Sequence[Outcome]) -> None:
     faults = [f"{o.format}, {o.policy}: {fault}" for o in outcomes for fault in o.faults]
     for fault in faults[:20]:
         print("fault:", fault[:300])
-
-
-def _find_refused(job: tuple[str, list[dict[str, Any]]]) -> tuple[int, dict[str, str]]:
-    """Returns how many tools a format, or its template, refuses; and the reason for each name."""
-    name, rows = job
-    refused = [pair for row in rows for pair in usable(row, read_teaching(name)).refused]
-    return len(refused), dict(refused)
-
-
-def _print_refused(rows: list[dict[str, Any]]) -> None:
-    total = sum(len(row["tools"]) for row in rows)
-    with multiprocessing.Pool() as pool:
-        found = pool.map(_find_refused, [(name, rows) for name in TEMPLATES], chunksize=1)
-    for name, (count, reasons) in zip(TEMPLATES, found, strict=True):
-        print(f"{name}: {count} of {total} tools refused")
-        for tool, reason in reasons.items():
-            print(f"  {tool}: {reason[:160]}")
 
 
 if __name__ == "__main__":

@@ -25,12 +25,12 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.inputs.stage import real_vocabulary
-from benchmarks.load import WORDS
-from benchmarks.overhead import HEAD, TEMPLATE, TOOL
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.filters.events import StreamEvent
 from constrained.engine.protocol import Chunk, Sampling
@@ -42,6 +42,20 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import Vocabulary
 from server.commands.server_process import SWITCH_SECONDS
 
+TEMPLATE = Path(__file__).parent.parent / "examples" / "templates" / "hermes.jinja"
+TOOL: Any = {
+    "type": "function",
+    "function": {
+        "name": "write",
+        "parameters": {
+            "type": "object",
+            "properties": {"text": {"type": "string"}, "count": {"type": "integer"}},
+            "required": ["text"],
+        },
+    },
+}
+HEAD = '<tool_call>\n{"name": "write", "arguments": {"text": "'
+WORDS = "weather Paris tomorrow list open issues send mail convert nine miles please thanks".split()
 SKIPPED = 16  # steps: prompts are read, turns begin
 MAX_TOKENS = 4_000
 GREEDY = Sampling(temperature=0)

@@ -9,7 +9,8 @@ batches. Hypothesis draws good inputs with a few changes; each round of a target
 of its own with a seed of its own. A finding is an exception that is no `Error`, a status of 500 and
 above, the end of the process, or an input that takes longer than the limit. Each is printed with
 its seed and its input, which Hypothesis has made as small as it can; of an input that ends the
-process or takes too long, the input as it was. The same again:
+process or takes too long, the input as it was, and where the process was is on stderr. The same
+again:
 
     python -m benchmarks.fuzz TARGET --seed SEED --rounds 1
 
@@ -18,7 +19,7 @@ The code is 1 if there are findings.
 
 import argparse
 import faulthandler
-import subprocess
+import math
 import sys
 import tempfile
 import time
@@ -32,9 +33,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from benchmarks.fuzzing.inputs import show
 from benchmarks.fuzzing.targets import TARGETS, FuzzTarget, try_input
+from benchmarks.processes.limits import Limited
 
 EXAMPLES = 300  # a round
-FOUND = 1
 IGNORED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
 PHASES = (Phase.generate, Phase.shrink)
 
@@ -114,36 +115,29 @@ def search(
     return Round(counts[True], counts[False])
 
 
+def run_round(name: str, number: int, options: argparse.Namespace) -> Round | str:
+    """Tries inputs in a process of its own; returns what is to be said of a finding."""
+    with tempfile.TemporaryDirectory() as folder:
+        note = Path(folder) / "input"
+        job = (name, number, options.examples, options.limit, note)
+        [outcome] = Limited(_run_child, math.inf, jobs=1).map([job])
+        if isinstance(outcome, Round):
+            return outcome
+        text = note.read_text("utf-8") if note.exists() else ""
+    return outcome or f"the process ended\ninput: {text}"
+
+
+def _run_child(job: tuple[str, int, int, float, Path]) -> Round | str:
+    name, number, examples, limit, note = job
+    done = search(TARGETS[name], number, examples=examples, limit=limit, note=note)
+    if done.finding is None:
+        return done
+    error = "".join(traceback.format_exception(done.finding.error, limit=-6)).rstrip()
+    return f"{error}\ninput: {show(done.finding.value)}"
+
+
 def main() -> int:
     """Tries the targets by turns; prints findings, and how many inputs were read and refused."""
-    options = _read_options()
-    if options.child:
-        return _run_child(options)
-    names = options.targets or [*TARGETS]
-    end = time.monotonic() + options.seconds
-    accepted, refused = Counter[str](), Counter[str]()
-    found = 0
-    number = options.seed
-    while time.monotonic() < end and (number - options.seed) < options.rounds:
-        for name in names:
-            left = end - time.monotonic()
-            if left <= 0:
-                break
-            counts, said = _run_round(name, number, options)
-            if counts is None:
-                found += 1
-                print(f"FOUND {name}, seed {number}\n{said}\n", flush=True)
-                continue
-            accepted[name] += counts[0]
-            refused[name] += counts[1]
-        number += 1
-    for name in names:
-        print(f"{name}: {accepted[name]} inputs read, {refused[name]} refused")
-    print(f"{found} findings")
-    return FOUND if found else 0
-
-
-def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET", choices=[[], *TARGETS])
     parser.add_argument("--seconds", type=float, default=300, help="in all")
@@ -151,47 +145,26 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=sys.maxsize, help="of each target")
     parser.add_argument("--examples", type=int, default=EXAMPLES, help="of a round")
     parser.add_argument("--limit", type=float, default=60, help="seconds for one input")
-    parser.add_argument("--child", metavar="FILE", help=argparse.SUPPRESS)
-    return parser.parse_args()
-
-
-def _run_round(
-    name: str, number: int, options: argparse.Namespace
-) -> tuple[tuple[int, int] | None, str]:
-    """Inputs that were read and that were refused; or None, and what to say of a finding."""
-    with tempfile.TemporaryDirectory() as folder:
-        note = Path(folder) / "input"
-        command = [sys.executable, "-m", "benchmarks.fuzz", name, "--seed", str(number)]
-        command += ["--examples", str(options.examples), "--limit", str(options.limit)]
-        command += ["--child", str(note)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False
-        )
-        if done.returncode == 0:
-            accepted, refused = done.stdout.split()
-            return (int(accepted), int(refused)), ""
-        if done.returncode == FOUND and done.stdout:
-            return None, done.stdout
-        text = note.read_text("utf-8") if note.exists() else ""
-        return None, f"the process ended with {done.returncode}\n{done.stderr}\ninput: {text}"
-
-
-def _run_child(options: argparse.Namespace) -> int:
-    [name] = options.targets
-    done = search(
-        TARGETS[name],
-        options.seed,
-        examples=options.examples,
-        limit=options.limit,
-        note=Path(options.child),
-    )
-    if done.finding is None:
-        print(done.accepted, done.refused)
-        return 0
-    error = done.finding.error
-    print("".join(traceback.format_exception(error, limit=-6)).rstrip())
-    print(f"input: {show(done.finding.value)}")
-    return FOUND
+    options = parser.parse_args()
+    names = options.targets or [*TARGETS]
+    end = time.monotonic() + options.seconds
+    accepted, refused = Counter[str](), Counter[str]()
+    found = 0
+    numbers = range(options.seed, options.seed + options.rounds)
+    for number, name in ((number, name) for number in numbers for name in names):
+        if time.monotonic() >= end:
+            break
+        done = run_round(name, number, options)
+        if isinstance(done, str):
+            found += 1
+            print(f"FOUND {name}, seed {number}\n{done}\n", flush=True)
+            continue
+        accepted[name] += done.accepted
+        refused[name] += done.refused
+    for name in names:
+        print(f"{name}: {accepted[name]} inputs read, {refused[name]} refused")
+    print(f"{found} findings")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

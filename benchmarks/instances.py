@@ -4,7 +4,7 @@ accepts although its report claims to enforce the whole schema.
     python -m benchmarks.instances [PATH ...] [--count N] [--misses N]
 
 PATHs are as for `benchmarks.schemas`: JSON Lines files with rows `{id, schema, tests?: [{data,
-valid}]}`, checkouts, OpenAPI descriptions. Without a PATH, the committed sample. For each schema N
+valid}]}`, or checkouts. Without a PATH, the committed sample. For each schema N
 instances are drawn, besides those of the row that are valid; each is written as Python, JavaScript
 and Go write it. A refusal is silent if the report of the schema lists nothing as refused or
 narrowed. Then each is changed in one place, some times over.

@@ -1,13 +1,10 @@
 """Tries JSON Schemas on instances: how many compile, and which valid instances the mask accepts.
 
-    python -m benchmarks.schemas [PATH ...] [--sort-keys] [--keywords [--markdown]] [--misses N]
+    python -m benchmarks.schemas [PATH ...] [--keywords [--markdown]] [--misses N]
 
-PATHs are JSON Lines files with rows `{id, schema, tests: [{data, valid}]}`, checkouts of
-SchemaStore (see `benchmarks.inputs.schema_store`), or descriptions of services by OpenAPI (`.json`,
-`.yaml`), each operation of which is a tool. Without a PATH, the committed sample. An
-instance of a schema that does not compile counts as refused by the mask. With `--sort-keys` each
-instance is written with its keys in the order of the schema, which shows what the order of keys
-costs.
+PATHs are JSON Lines files with rows `{id, schema, tests: [{data, valid}]}`, or checkouts of
+SchemaStore (see `benchmarks.inputs.schema_store`). Without a PATH, the committed sample. An
+instance of a schema that does not compile counts as refused by the mask.
 """
 
 import argparse
@@ -18,8 +15,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.inputs.key_order import sort_instances
-from benchmarks.inputs.open_api import DOCUMENTS, read_operations
 from benchmarks.inputs.schema_store import read_schema_store
 from benchmarks.inputs.tool_sets import SAMPLE
 from benchmarks.processes.limits import Limited
@@ -35,9 +30,6 @@ def read(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
         if path.is_dir():
             yield from read_schema_store(path)
             continue
-        if path.suffix in DOCUMENTS:
-            yield from read_operations(path)
-            continue
         with path.open(encoding="utf-8") as lines:
             yield from map(json.loads, lines)
 
@@ -45,11 +37,6 @@ def read(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
 def try_out(row: dict[str, Any]) -> dict[str, Any]:
     """Returns the answer of `constrained schema` to that row."""
     return next(iter(check_schemas([row])))
-
-
-def try_sorted(row: dict[str, Any]) -> dict[str, Any]:
-    """Returns the same with the keys of each instance in the order of the schema."""
-    return try_out(sort_instances(row))
 
 
 class Tally:
@@ -129,7 +116,6 @@ def main() -> int:
     """Prints the figures; 1 if an invalid instance would be delivered."""
     parser = argparse.ArgumentParser(description="Tries JSON Schemas out on instances.")
     parser.add_argument("paths", nargs="*")
-    parser.add_argument("--sort-keys", action="store_true", help="keys in the schema's order")
     parser.add_argument("--keywords", action="store_true", help="what becomes of each keyword")
     parser.add_argument("--markdown", action="store_true", help="... as a table in Markdown")
     parser.add_argument("--misses", type=int, default=0, metavar="N", help="name so many misses")
@@ -138,7 +124,7 @@ def main() -> int:
     options = parser.parse_args()
     rows = list(read(options.paths))
     tally = Tally()
-    run = Limited(try_sorted if options.sort_keys else try_out, options.seconds, options.jobs)
+    run = Limited(try_out, options.seconds, options.jobs)
     for number, (row, answer) in enumerate(zip(rows, run.map(rows), strict=True), 1):
         tally.add(row, answer)
         if number % _PROGRESS == 0:

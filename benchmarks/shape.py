@@ -151,41 +151,9 @@ def _reach(start: str, graph: Graph) -> set[str]:
     return reached
 
 
-def find_package_circles(modules: Sequence[Module]) -> list[tuple[str, list[str]]]:
-    """Returns each package whose children (modules and packages) import each other in a circle,
-    with it."""
-    graph = import_graph(modules)
-    circles: list[tuple[str, list[str]]] = []
-    for module in modules:
-        if module.is_package:
-            for circle in find_circles(find_arrows(module.name, graph)):
-                circles.append((module.name, circle))
-    return circles
-
-
-def find_repeated_names(modules: Sequence[Module]) -> dict[str, list[str]]:
-    """Returns the names of classes, and of public functions of a module, that are defined more than
-    once.
-
-    Returns:
-        Each such name, and the modules that define it.
-    """
-    places: dict[str, list[str]] = defaultdict(list)
-    for module in modules:
-        for name in [*find_class_names(module), *_find_public_functions(module)]:
-            places[name].append(module.name)
-    return {name: found for name, found in sorted(places.items()) if len(found) > 1}
-
-
 def find_class_names(module: Module) -> list[str]:
     """Returns the names of the classes that a module defines."""
     return [node.name for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
-
-
-def _find_public_functions(module: Module) -> list[str]:
-    """Returns the names of functions of the module itself; those that overloads repeat, once."""
-    functions = [node for node in module.tree.body if isinstance(node, _Function)]
-    return sorted({node.name for node in functions if not node.name.startswith("_")})
 
 
 @dataclass(frozen=True)
@@ -278,20 +246,20 @@ def describe(modules: Sequence[Module]) -> Iterator[str]:
         lines = sum(len(module.lines) for module in inside)
         yield f"{folder:36}{lines:8,}{len(inside):9}"
 
-    repeated = find_repeated_names(modules)
-    yield f"\nnames of classes and public functions defined more than once: {len(repeated)}"
-    for name, places in repeated.items():
-        yield f"  {name}: {', '.join(places)}"
-
     single_importers = find_single_importers(modules)
     yield f"\nmodules with a single importer: {len(single_importers)}"
     for name, importer in single_importers.items():
         yield f"  {name} <- {importer}"
 
-    circles = find_package_circles(modules)
-    yield f"\nimport circles between the modules and packages of a package: {len(circles)}"
-    for package, circle in circles:
-        yield f"  in {package}: {' <-> '.join(circle)}"
+
+def measure_surroundings(root: Path) -> Iterator[str]:
+    """Yields how much there is beside the product: lines of code, and words of the documents."""
+    yield f"{'beside it':36}"
+    for folder in ("benchmarks", "tests"):
+        lines = sum(len(module.lines) for module in read_modules(root, [folder]))
+        yield f"{f'lines of {folder}':36}{lines:8,}"
+    texts = [page.read_text("utf-8") for page in (root / "docs").rglob("*.md")]
+    yield f"{'words of docs':36}{sum(len(text.split()) for text in texts):8,}"
 
 
 def _write_table(columns: Mapping[str, Counts]) -> Iterator[str]:
@@ -337,6 +305,7 @@ def main() -> None:
             parser.error(f"{folder} is no checkout of this project: it has no {missing[0]}/")
         modules = read_modules(folder)
         print(f"# {number}: {folder.resolve()}\n", *describe(modules), sep="\n", end="\n\n")
+        print(*measure_surroundings(folder), sep="\n", end="\n\n")
         sums[str(number)] = count_packages(modules)["all"]
     if len(sums) > 1:
         print("# side by side\n", *_write_table(sums), sep="\n")

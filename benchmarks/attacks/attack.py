@@ -1,45 +1,40 @@
-"""An attack: a request, and the statuses that a server may answer it with."""
+"""An attack: a request that is meant to cost others time or memory."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 Body = Mapping[str, Any]
-REFUSED = (400,)
-ANSWERED = (200, 400, 422)
 
 
 @dataclass(frozen=True)
 class Attack:
-    """A request that is meant to cost others time or memory.
+    """A request.
 
     Args:
         name: what it does.
         make: gives the body of the request; called only when it is sent, for some have megabytes.
         path: of the request.
-        statuses: what may come of it. An attack that has a fair answer may get that (200); a reply
-            that fails a keyword which is only checked is 422.
-        is_variant: another attack is the same by another way.
     """
+
+    statuses: ClassVar = (200, 400, 404, 413, 422)
+    """What may come of any attack: an answer or a refusal. 422 is a reply that fails a keyword
+    which is only checked."""
 
     name: str
     make: Callable[[], Body]
     path: str = "/v1/chat/completions"
-    statuses: tuple[int, ...] = ANSWERED
-    is_variant: bool = False
 
 
-def ask_for_call(schema: Any, *, required: bool = True) -> Body:
+def ask_for_call(schema: Any) -> Body:
     """A request with a tool of these parameters, which has to be called."""
     function = {"name": "f", "parameters": schema}
-    body: dict[str, Any] = {
+    return {
         "messages": [{"role": "user", "content": "hello"}],
         "tools": [{"type": "function", "function": function}],
+        "tool_choice": "required",
         "max_tokens": 64,
     }
-    if required:
-        body["tool_choice"] = "required"
-    return body
 
 
 def ask_for_json(schema: Any) -> Body:

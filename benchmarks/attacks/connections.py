@@ -91,7 +91,7 @@ def _refuse(name: str, make: Callable[[], bytes]) -> RawAttack:
 def _list_lengths() -> Iterator[RawAttack]:
     """A proxy in front that believes another length would take a part of the body for a request of
     somebody else (request smuggling)."""
-    for value in ("+5", "-1", "0x10", "5 5", "5, 6", "9" * 5_000):
+    for value in ("+5", "0x10", "5, 6", "9" * 5_000):
         fields = (_CLOSE, f"Content-Length: {value}")
         yield _refuse(f"Content-Length {value[:9]}", partial(write_request, *fields, body=BODY))
     for name, fields in (
@@ -99,9 +99,7 @@ def _list_lengths() -> Iterator[RawAttack]:
         ("a length and chunks", (_LENGTH, _CHUNKED)),
         ("a space in front of a colon", ("Transfer-Encoding : chunked",)),
         ("chunked twice", ("Transfer-Encoding: chunked, chunked",)),
-        ("chunked, and something", ("Transfer-Encoding: chunked, identity",)),
         ("an unknown encoding", ("Transfer-Encoding: xchunked",)),
-        ("a vertical tab", ("Transfer-Encoding: chunked\x0b",)),
         ("a NUL", (_LENGTH, "X: a\0b")),
         ("a carriage return", (_LENGTH, "X: a\rb")),
         ("two hosts", (_LENGTH, "Host: evil.example")),
@@ -115,10 +113,6 @@ def _list_lengths() -> Iterator[RawAttack]:
         ("100,000 trailers", write_chunk(BODY) + b"0\r\n" + b"X: y\r\n" * 100_000),
     ):
         yield _refuse(name, partial(write_request, _CLOSE, _CHUNKED, body=chunk))
-    part = write_chunk(b'--a\r\nContent-Disposition: form-data; name="file"\r\n\r\n')
-    form = partial(write_request, path="/v1/files", kind="multipart/form-data; boundary=a")
-    cut = partial(form, _CLOSE, _CHUNKED, body=part + b"ZZ\r\n")
-    yield _refuse("a file that ends in a chunk without size", cut)
     smuggled = write_request(method="GET", path="/health")
     length = f"Content-Length: {len(smuggled)}"
     request = write_request(length, _CLOSE, method="GET", path="/health", body=smuggled)
@@ -129,9 +123,8 @@ def _list_floods() -> Iterator[RawAttack]:
     fields = [f"X{number}: y" for number in range(100_000)]
     yield _refuse("100,000 fields of a head", partial(write_request, _LENGTH, *fields))
     yield _refuse("a field of 1 MB", partial(write_request, _LENGTH, "X: " + "a" * 1_000_000))
-    long = partial(write_request, _CLOSE, method="GET")
-    yield _refuse("a path of 100 kB", partial(long, path="/" + "a" * 100_000))
-    yield RawAttack("a path of 60 kB", partial(long, path="/" + "a" * 60_000), (404,))
+    path = "/" + "a" * 100_000
+    yield _refuse("a path of 100 kB", partial(write_request, _CLOSE, method="GET", path=path))
     health = write_request(method="GET", path="/health")
     last = write_request(_CLOSE, method="GET", path="/health")
     yield RawAttack("300 requests at once", lambda: health * 300 + last, (200,) * 301)
@@ -147,81 +140,25 @@ def _list_protocols() -> Iterator[RawAttack]:
     # No other protocol is spoken, and none gets past the gate.
     yield RawAttack("a WebSocket", partial(get, *_UPGRADE, path="/v1/models"), (200,))
     for name, path, status in (
-        ("a whole URL as its target", "http://localhost/health", 200),
-        ("a whole URL without a path", "HTTP://localhost?a=/health", 200),
         ("a URL of another protocol", "ftp://localhost/health", 404),
-        ("a fragment", "/health#a", 404),
         ("a path of two slashes", "//evil.example/health", 404),
         ("a path of bytes that are no text", "/v1/files/%00%zz%ff", 404),
         ("a limit of 5,000 digits", "/v1/files?limit=" + "9" * 5_000, 400),
-        ("15,000 parameters", "/v1/files?" + "a=1&" * 15_000, 200),
     ):
         yield RawAttack(name, partial(get, _CLOSE, path=path), (status,))
-    for method in ("TRACE", "FROB"):
-        unknown = partial(write_request, _CLOSE, method=method, path="/health")
-        yield RawAttack(f"the method {method}", unknown, (405,))
-    for encoding in ("gzip", "br", "gzip, gzip"):
-        packed = partial(write_request, _LENGTH, _CLOSE, f"Content-Encoding: {encoding}", body=BODY)
-        yield RawAttack(f"a body in {encoding}", packed, (415,))
-    for encoding in ("utf-16", "utf-16-le", "utf-32"):
-        body = BODY.decode().encode(encoding)
-        length = f"Content-Length: {len(body)}"
-        yield _refuse(f"a body in {encoding}", partial(write_request, length, _CLOSE, body=body))
-    yield RawAttack("a WebSocket to nowhere", partial(get, *_UPGRADE, path="/ws"), (404,))
-    yield RawAttack(
-        "HTTP/2 by an upgrade",
-        partial(write_request, _LENGTH, "Connection: Upgrade, close", "Upgrade: h2c", body=BODY),
-        (200,),
-    )
-    yield _refuse("HTTP/0.9", lambda: b"GET /health\r\n\r\n")
+    unknown = partial(write_request, _CLOSE, method="FROB", path="/health")
+    yield RawAttack("an unknown method", unknown, (405,))
+    packed = partial(write_request, _LENGTH, _CLOSE, "Content-Encoding: gzip", body=BODY)
+    yield RawAttack("a packed body", packed, (415,))
+    body = BODY.decode().encode("utf-16")
+    length = f"Content-Length: {len(body)}"
+    yield _refuse("a body in UTF-16", partial(write_request, length, _CLOSE, body=body))
     yield _refuse("TLS", lambda: bytes.fromhex("160301020001000100fc0303") + b"a" * 100)
-    expecting = ("Expect: 100-continue", _LENGTH, _CLOSE)
-    waited = partial(write_request, *expecting, body=BODY)
+    waiting = ("Expect: 100-continue", _LENGTH, _CLOSE)
+    waited = partial(write_request, *waiting, body=BODY)
     yield RawAttack("a body that waits to be asked for", waited, (100, 200))
     huge = ("Expect: 100-continue", "Content-Length: 99999999999", _CLOSE)
     yield RawAttack("one that is too large", partial(write_request, *huge), (413,))
 
 
 CONNECTIONS = (*_list_lengths(), *_list_floods(), *_list_protocols())
-
-
-class SlowReader:
-    """A client that asks for a long stream, and hardly takes anything of it.
-
-    Args:
-        url: of the server.
-        max_tokens: of the reply; each comes with 20 others, in 2 kB.
-    """
-
-    def __init__(self, url: str, max_tokens: int):
-        place = urlsplit(url)
-        assert place.hostname is not None
-        self._connection = socket.socket()
-        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        self._connection.settimeout(PATIENCE)
-        self._connection.connect((place.hostname, place.port))
-        asked = {**json.loads(BODY), "max_tokens": max_tokens, "stream": True}
-        asked |= {"logprobs": True, "top_logprobs": 20}
-        body = json.dumps(asked).encode()
-        self._connection.sendall(write_request(f"Content-Length: {len(body)}", body=body))
-
-    def read_byte(self) -> bool:
-        """Takes one byte; False: the connection is over."""
-        try:
-            return self._connection.recv(1) != b""
-        except ConnectionResetError:
-            return False
-
-    def read_rest(self) -> int:
-        """The number of bytes that come until the server closes the connection."""
-        count = 0
-        try:
-            while part := self._connection.recv(65_536):
-                count += len(part)
-        except ConnectionResetError:
-            pass
-        return count
-
-    def close(self) -> None:
-        """Goes away."""
-        self._connection.close()

@@ -5,14 +5,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from benchmarks.attacks.attack import REFUSED, Attack, Body, ask_for_call
-from benchmarks.attacks.bodies import HELLO
+from benchmarks.attacks.attack import Attack, Body, ask_for_call
+from benchmarks.attacks.bodies import HELLO, MESSAGES
+from benchmarks.attacks.schemas import HASHED
 
-CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 LONG = 400_000
-COLLIDING = 2**61 - 1
-"""Python's hash of an integer is the rest after a division by this number."""
-SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "search"}
 Json = dict[str, Any]
 
 
@@ -24,186 +21,74 @@ def _list_keys(count: int) -> Json:
     return _object(**{f"p{number}": {"type": "string"} for number in range(count)})
 
 
-def _call(name: str, schema: Json, *, is_slow: bool = False) -> Attack:
-    statuses = (200, 400, 422)
-    make = partial(ask_for_call, schema)
-    return Attack(f"lengths: {name}", make, statuses=statuses, is_variant=is_slow)
+def _list_patterns() -> Iterator[tuple[str, str]]:
+    yield "open sets", "[" * LONG
+    yield "open categories in a comment", "(?x)#" + r"\p{" * (LONG // 3)
+    yield "open groups", "(?<" * (LONG // 3)
+    yield "nothing but alternatives", "|" * LONG
+    yield "a count of 5,000 digits", "a{" + "9" * 5_000 + "}"
+    yield "a character beyond Unicode", r"\u{FFFFFFFFFFFF}"
 
 
-def _list_patterns() -> Iterator[Attack]:
-    for name, pattern in (
-        ("open sets", "[" * LONG),
-        ("open sets before a backslash", "[" * LONG + "\\"),
-        ("open sets of letters", "^" + "[a" * (LONG // 2)),
-        ("open categories in a comment", "(?x)#" + r"\p{" * (LONG // 3)),
-        ("open groups", "(?<" * (LONG // 3)),
-        ("open counts", "a{" * (LONG // 2)),
-        ("closed slashes", "/^" + "$/g" * (LONG // 3)),
-        ("nothing but alternatives", "|" * LONG),
-        ("a count of 5,000 digits", "a{" + "9" * 5_000 + "}"),
-        ("a character beyond Unicode", r"\u{FFFFFFFFFFFF}"),
-    ):
-        is_slow = name not in ("a count of 5,000 digits", "a character beyond Unicode")
-        schema = _object(a={"type": "string", "pattern": pattern})
-        yield _call(f"a pattern of {name}", schema, is_slow=is_slow)
-
-
-def _list_names() -> Iterator[Attack]:
-    long = "a" * LONG
-    inner = _list_keys(3_000)
-    yield _call("a key around 3,000 keys", _object(**{long: inner}))
-    defined = {"$defs": {long: inner}, **_object(a={"$ref": f"#/$defs/{long}"})}
-    yield _call("a definition of 3,000 keys", defined, is_slow=True)
+def _list_names() -> Iterator[tuple[str, Json]]:
+    yield "a key around 3,000 keys", _object(**{"a" * LONG: _list_keys(3_000)})
     anchors = {f"d{number}": {"$anchor": f"a{number}"} for number in range(10_000)}
-    anchored = {"$id": f"http://x/{long}", "$defs": anchors, **_object(a={"$ref": "#a1"})}
     # Of unused definitions nothing is read, so one refers to the others.
     users = {f"p{number}": {"$ref": f"#a{number}"} for number in range(3_000)}
-    yield _call("an id of 10,000 anchors", anchored | {"properties": users}, is_slow=True)
-    folders = {"$id": "http://x/" + "a/" * (LONG // 2)}
-    ids = {f"d{number}": {"$id": f"a{number}"} for number in range(3_000)}
-    named = {f"p{number}": {"$ref": f"a{number}"} for number in range(3_000)}
-    yield _call("3,000 ids in folders", {**folders, "$defs": ids, "properties": named})
-    for name, reference in (
-        ("escapes", "%7E1" * (LONG // 4)),
-        ("tildes", "~" * LONG),
-        ("slashes", "/" * LONG),
-        ("marks", "\u0300\u0316" * (LONG // 20)),
-    ):
-        yield _call(f"a pointer of {name}", _object(a={"$ref": f"#/{reference}"}), is_slow=True)
+    anchored = {"$id": f"http://x/{'a' * LONG}", "$defs": anchors, **_object(**users)}
+    yield "an id of 10,000 anchors", anchored
+    yield "a pointer of escapes", _object(a={"$ref": "#/" + "%7E1" * (LONG // 4)})
     chain = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(5_000)}
     users = {f"p{number}": {"$ref": f"#/$defs/d{number}"} for number in range(5_000)}
     chained = {"$defs": {**chain, "d5000": {"type": "null"}}, **_object(**users)}
-    yield _call("5,000 uses of a chain of references", chained, is_slow=True)
-    host = _object(a={"$id": "http://" + "\u0300\u0316" * (LONG // 20)})
-    yield _call("an id whose host is marks", host, is_slow=True)
-    yield _call("an id that is no URI", _object(a={"$id": "http://[", "$ref": "http://["}))
+    yield "5,000 uses of a chain of references", chained
+    marks = {"$id": "http://" + "\u0300\u0316" * (LONG // 20)}
+    yield "an id whose host is marks", _object(a=marks)
 
 
-def _list_values() -> Iterator[Attack]:
-    integers = [COLLIDING * number for number in range(15_000)]
-    yield _call("integers of one hash", _object(a={"enum": integers}), is_slow=True)
+def _list_values() -> Iterator[tuple[str, Json]]:
+    integers = [HASHED * number for number in range(15_000)]
     twice = {"allOf": [{"enum": integers}, {"enum": integers[::-1]}]}
-    yield _call("integers of one hash, twice", _object(a=twice), is_slow=True)
+    yield "integers of one hash, twice", _object(a=twice)
     objects = [{"a": number} for number in range(20_000)]
-    yield _call("objects, twice", _object(a={"allOf": [{"enum": objects}] * 2}), is_slow=True)
-    lists = {"anyOf": [{"enum": [[n]]} for n in range(5_000)]}
-    yield _call("5,000 lists of one item", _object(a=lists), is_slow=True)
+    yield "objects, twice", _object(a={"allOf": [{"enum": objects}] * 2})
     prefixes = ["a" * length for length in range(1_300)]
-    yield _call("texts that begin each other", _object(a={"enum": prefixes}), is_slow=True)
-    required = {**_list_keys(7_000), "required": [f"p{n}" for n in reversed(range(7_000))]}
-    yield _call("7,000 keys, required from the last", required, is_slow=True)
+    yield "texts that begin each other", _object(a={"enum": prefixes})
     patterns = {f"^q{number}": {"type": "null"} for number in range(4_000)}
-    yield _call(
-        "4,000 keys and patterns",
-        {**_list_keys(4_000), "patternProperties": patterns},
-        is_slow=True,
-    )
-    first = {"type": "array", "prefixItems": [{"const": "a"}] * 7_000, "minItems": 7_000}
-    yield _call("7,000 first items", _object(a={**first, "items": False}), is_slow=True)
-    yield _call("200,000 types", _object(a={"type": ["string"] * 60_000}), is_slow=True)
+    yield "4,000 keys and patterns", {**_list_keys(4_000), "patternProperties": patterns}
 
 
-def _search(description: str, count: int = 1) -> Body:
+def _search(description: str) -> Body:
     tool = {"description": description, "input_schema": {"type": "object"}, "defer_loading": True}
-    tools = [{**tool, "name": f"f{number}"} for number in range(count)]
-    return {"messages": HELLO, "max_tokens": 4, "tools": [SEARCH, *tools]}
+    search = {"type": "tool_search_tool_bm25_20251119", "name": "search"}
+    return {"messages": HELLO, "max_tokens": 4, "tools": [search, {**tool, "name": "f"}]}
 
 
-def _list_searches() -> Iterator[Attack]:
+def _list_templates() -> Iterator[tuple[str, str]]:
+    """Templates whose operations compare each character of a text with each one of another."""
+    yield "rfind of a long text", "{{ ('a' * 2000000).rfind('ab' ~ 'a' * 1000000) }}"
+    yield "strip of a long text", "{{ ('a' * 2000000).strip('ab' ~ 'a' * 1000000) }}"
+    same = f"range(0, {HASHED} * 90000, {HASHED})"
+    yield "a set of integers of one hash", f"{{{{ {same}|unique|list|length }}}}"
+    yield "names in a format that nothing closes", "{{ ('%(' * 900000) % {} }}"
+    yield "a loop without end", "{% for i in range(99999) %}{{ messages }}{% endfor %}"
+
+
+def _list_all() -> Iterator[Attack]:
+    for name, pattern in _list_patterns():
+        schema = _object(a={"type": "string", "pattern": pattern})
+        yield Attack(f"lengths: a pattern of {name}", partial(ask_for_call, schema))
+    for name, schema in (*_list_names(), *_list_values()):
+        yield Attack(f"lengths: {name}", partial(ask_for_call, schema))
     for name, description in (
         ("a word of 900 kB", "a" * 900_000),
         ("marks that are not in order", "\u05b0\u0591" * 80_000),
         ("characters that become eighteen", "\ufdfa" * 150_000),
-        ("capitals", "aB" * LONG),
-        ("100,000 words", "".join(f"w{number} " for number in range(100_000))),
     ):
-        make = partial(_search, description)
-        is_slow = name != "a word of 900 kB"
-        yield Attack(f"lengths: a search in {name}", make, path=MESSAGES, is_variant=is_slow)
-    many = partial(_search, "a" * 900_000, 30)
-    yield Attack("lengths: a search in 30 such words", many, path=MESSAGES, is_variant=True)
+        yield Attack(f"lengths: a search in {name}", partial(_search, description), path=MESSAGES)
+    for name, template in _list_templates():
+        body = {"template": template, "messages": HELLO}
+        yield Attack(f"lengths: {name}", partial(dict, body), path="/playground/inspect")
 
 
-def _refer(count: int, size: int) -> Body:
-    """A conversation with a result that refers to the same tool again and again."""
-    schema = _object(a={"description": "word " * (size // 5)})
-    tools = [
-        {"name": "f", "input_schema": schema, "defer_loading": True},
-        {"name": "g", "input_schema": {"type": "object"}},
-    ]
-    use = {"type": "tool_use", "id": "t", "name": "g", "input": {}}
-    references = [{"type": "tool_reference", "tool_name": "f"}] * count
-    result = {"type": "tool_result", "tool_use_id": "t", "content": references}
-    said = [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
-    return {"messages": [*HELLO, *said], "max_tokens": 4, "tools": tools}
-
-
-def _list_references() -> Iterator[Attack]:
-    for count, size in ((9_000, 900_000), (15, 900_000)):
-        yield Attack(
-            f"lengths: {count:,} references to a tool of {size:,} bytes",
-            partial(_refer, count, size),
-            path=MESSAGES,
-            statuses=REFUSED,
-            is_variant=count < 100,
-        )
-
-
-def _inspect(template: str, **fields: Any) -> Attack:
-    name = fields.pop("name")
-    body = {"template": template, "messages": HELLO, **fields}
-    path = "/playground/inspect"
-    return Attack(f"lengths: {name}", partial(dict, body), path=path, is_variant=True)
-
-
-def _list_templates() -> Iterator[Attack]:
-    """Templates whose operations compare each character of a text with each one of another."""
-    large = "('a' * 2000000)"
-    other = "('ab' ~ 'a' * 1000000)"
-    for method in ("rfind", "rindex", "rsplit", "rpartition", "strip", "lstrip", "rstrip"):
-        yield _inspect(f"{{{{ {large}.{method}({other}) }}}}", name=f"{method} of a long text")
-    yield _inspect("{{ ('%(' * 900000) % {} }}", name="names in a format that nothing closes")
-    same = f"range(0, {COLLIDING} * 90000, {COLLIDING})"
-    yield _inspect(f"{{{{ {same}|unique|list|length }}}}", name="a set of integers of one hash")
-    keys = f"{{% set _ = d.setdefault(i * {COLLIDING}, 1) %}}"
-    loop = f"{{% set d = {{}} %}}{{% for i in range(60000) %}}{keys}{{% endfor %}}"
-    yield _inspect(loop, name="keys that are integers of one hash")
-    yield _inspect("{{ ('\u00e9' * 900000).encode('punycode') }}", name="a text as a domain name")
-    yield _inspect("{{ ('ab ' * 4000000)|title|length }}", name="a title of 4,000,000 words")
-    # A header of a call is read as a word between others.
-    calls = "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls %}" + "a" * 9_000
-    calls += "{\n{{ c.function|tojson }}{% endfor %}\n{% endfor %}"
-    tools = [{"name": "ping", "input_schema": {"type": "object", "properties": {}}}]
-    yield _inspect(calls, tools=tools, text="a", name="a header of 9,000 letters")
-
-
-def _list_choices() -> Iterator[Attack]:
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
-    allowed = [{"type": "function", "function": {"name": "f"}}] * 15_000
-    choice = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": allowed}}
-    body = {"messages": HELLO, "max_tokens": 4, "tools": [tool], "tool_choice": choice}
-    yield Attack("lengths: 15,000 allowed tools", partial(dict, body), is_variant=True)
-    names = ["a" * length for length in range(1, 65)] + [f"a{n}" for n in range(900)]
-    tools = [{"type": "function", "function": {**tool["function"], "name": n}} for n in names]
-    body = {"messages": HELLO, "max_tokens": 4, "tools": tools, "tool_choice": "required"}
-    yield Attack("lengths: 964 tools that begin each other", partial(dict, body), is_variant=True)
-    calls: list[Json] = []
-    results: list[Json] = []
-    for number in range(4_000):
-        called = {"name": "f", "arguments": "{}"}
-        calls.append({"id": f"call_{number}", "type": "function", "function": called})
-        results.append({"role": "tool", "tool_call_id": f"call_{3_999 - number}", "content": "a"})
-    said = [*HELLO, {"role": "assistant", "tool_calls": calls}, *results]
-    body = {"messages": said, "max_tokens": 4, "tools": [tool]}
-    yield Attack("lengths: 4,000 results from the last", partial(dict, body), is_variant=True)
-
-
-LENGTHS = (
-    *_list_patterns(),
-    *_list_names(),
-    *_list_values(),
-    *_list_searches(),
-    *_list_references(),
-    *_list_templates(),
-    *_list_choices(),
-)
+LENGTHS = tuple(_list_all())

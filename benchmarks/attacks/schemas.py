@@ -5,16 +5,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from benchmarks.attacks.attack import (
-    REFUSED,
-    Attack,
-    Body,
-    ask_for_call,
-    ask_for_json,
-    ask_for_text,
-)
+from benchmarks.attacks.attack import Attack, Body, ask_for_call, ask_for_json, ask_for_text
 
 Schema = dict[str, Any]
+HASHED = 2**61 - 1
+"""Python hashes an integer modulo this number."""
+WORDS = [f"{number * 0x9E3779B97F4A7C15 % 2**64:x}" for number in range(40_000)]
+"""Texts that have nothing in common."""
 
 
 def _refer(name: object) -> Schema:
@@ -38,12 +35,12 @@ def double_references(depth: int, width: int = 2) -> Schema:
     return {**_refer("d0"), "$defs": defs}
 
 
-def double_alternatives(depth: int, keyword: str) -> Schema:
+def double_alternatives(depth: int) -> Schema:
     """Each definition has the next one in two branches, which are told apart by nothing."""
     defs: Schema = {f"d{depth}": _one({"type": "integer"})}
     for level in range(depth):
         inner = _refer(f"d{level + 1}")
-        defs[f"d{level}"] = {keyword: [inner, {"allOf": [inner, {"minProperties": 1}]}]}
+        defs[f"d{level}"] = {"anyOf": [inner, {"allOf": [inner, {"minProperties": 1}]}]}
     return _one(_refer("d0")) | {"$defs": defs}
 
 
@@ -78,73 +75,28 @@ def growing_conjunctions(count: int) -> Schema:
     return {"allOf": [_refer(0), _refer(1)], "$defs": defs}
 
 
-def chain_of_references(count: int) -> Schema:
-    """Each definition refers to the next one."""
-    defs: Schema = {str(i): _refer(i + 1) for i in range(count)}
-    defs[str(count)] = {"type": "integer"}
-    return _one(_refer(0)) | {"$defs": defs}
-
-
-def chain_of_objects(count: int) -> Schema:
-    """A value nested so deeply, through references."""
-    defs: Schema = {str(i): _one(_refer(i + 1)) for i in range(count)}
-    defs[str(count)] = {"type": "integer"}
-    return {**_refer(0), "$defs": defs}
-
-
-def all_refer_to_all(count: int) -> Schema:
-    """Every definition has every other one as an alternative."""
-    defs: Schema = {}
-    for i in range(count):
-        defs[str(i)] = {"anyOf": [_one(_refer(j)) for j in range(count)]}
-    defs["0"]["anyOf"].append({"type": "null"})
-    return _one(_refer(0)) | {"$defs": defs}
-
-
-def chain_of_conditions(count: int, *, nested: bool = False) -> Schema:
-    """`if` and `then` about so many keys; with `nested`, each in the `else` of the one before."""
-    conditions: list[Any] = []
+def chain_of_conditions(count: int) -> Schema:
+    """`if` and `then` about so many keys, each in the `else` of the one before."""
+    inner: Schema = {}
     for i in range(count):
         key = f"k{i}"
-        condition: Schema = {
+        inner = {
             "if": {"properties": {key: {"const": i}}, "required": [key]},
             "then": {"properties": {f"t{i}": {"type": "integer"}}, "required": [f"t{i}"]},
+            "else": inner,
         }
-        conditions.append(condition)
-    schema: Schema = {"type": "object"}
-    if not nested:
-        return {**schema, "allOf": conditions}
-    inner: Schema = {}
-    for condition in reversed(conditions):
-        inner = {**condition, "else": inner}
-    return {**schema, **inner}
+    return {"type": "object", **inner}
 
 
-def product_of_alternatives(count: int, keyword: str = "anyOf", width: int = 4) -> Schema:
+def product_of_alternatives(count: int, width: int = 4) -> Schema:
     """A conjunction of alternatives: width^count combinations."""
     parts: list[Any] = []
     for i in range(count):
         branches: list[Any] = []
         for j in range(width):
             branches.append({"properties": {f"p{i}": {"minimum": j, "type": "integer"}}})
-        parts.append({keyword: branches})
+        parts.append({"anyOf": branches})
     return {"type": "object", "allOf": parts}
-
-
-def nest(keyword: str, depth: int, inner: Any = True, *, listed: bool = False) -> Any:
-    """A keyword inside itself."""
-    for _ in range(depth):
-        inner = {keyword: [inner] if listed else inner}
-    return inner
-
-
-def nested_one_of(depth: int, width: int) -> Any:
-    """`oneOf` of objects that overlap, inside each other."""
-    inner: Any = {"type": "integer"}
-    for level in range(depth):
-        branches = [{"properties": {f"k{level}_{i}": inner}} for i in range(width)]
-        inner = {"type": "object", "oneOf": branches}
-    return _one(inner)
 
 
 def nested_negations(depth: int) -> Any:
@@ -156,22 +108,12 @@ def nested_negations(depth: int) -> Any:
     return {"type": "object", "allOf": [inner]}
 
 
-def nested_minima(depth: int, each: int, keyword: str = "minItems") -> Any:
+def nested_minima(depth: int, each: int) -> Any:
     """Lists of so many lists of so many lists."""
     inner: Any = {"type": "integer"}
     for _ in range(depth):
-        inner = {"type": "array", "items": inner, keyword: each}
+        inner = {"type": "array", "items": inner, "minItems": each}
     return _one(inner)
-
-
-def dependent_schemas(count: int) -> Schema:
-    """Every key brings a schema that asks for all the others."""
-    properties: Schema = {f"k{i}": {"type": "integer"} for i in range(count)}
-    dependent: Schema = {}
-    for i in range(count):
-        others = {f"k{j}": {"minimum": i} for j in range(count) if j != i}
-        dependent[f"k{i}"] = {"properties": others}
-    return {"type": "object", "properties": properties, "dependentSchemas": dependent}
 
 
 def overlapping_patterns(count: int) -> Schema:
@@ -205,14 +147,6 @@ def recursive_alternatives(width: int) -> Schema:
     return _object(properties, **{"$defs": {"n": {"anyOf": branches}}})
 
 
-def nested_json(depth: int) -> Any:
-    """A value nested so deeply."""
-    value: Any = 1
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
 def many_tools(count: int, schema: Any) -> Body:
     """So many tools of the same schema, each with another description."""
     tools: list[Any] = []
@@ -220,13 +154,6 @@ def many_tools(count: int, schema: Any) -> Body:
         function = {"name": f"f{i}", "parameters": {**schema, "title": str(i)}}
         tools.append({"type": "function", "function": function})
     return {**ask_for_call({}), "tools": tools}
-
-
-def many_rules(count: int) -> str:
-    """A GBNF grammar of so many rules."""
-    lines = ["root ::= r0"]
-    lines += [f'r{i} ::= "a" r{i + 1} | "b"' for i in range(count)]
-    return "\n".join([*lines, f'r{count} ::= "c"'])
 
 
 def ambiguous_rules(count: int) -> str:
@@ -237,85 +164,11 @@ def ambiguous_rules(count: int) -> str:
     return "\n".join(lines)
 
 
-def _both(name: str, schema: Any) -> Iterator[Attack]:
-    """The schema as that of a tool, and as that of an answer."""
-    yield Attack(name, partial(ask_for_call, schema))
-    yield Attack(f"{name}, answer", partial(ask_for_json, schema), is_variant=True)
-
-
-def _list_minima() -> Iterator[Attack]:
-    integers = {"type": "array", "items": {"type": "integer"}}
-    for exponent in (4, 5, 6, 9, 18):
-        schema = _one({**integers, "minItems": 10**exponent})
-        statuses = REFUSED if exponent > 4 else (200, 400)
-        yield Attack(f"minItems 1e{exponent}", partial(ask_for_call, schema), statuses=statuses)
-    yield Attack("minItems 1e9, answer", partial(ask_for_json, {**integers, "minItems": 10**9}))
-    for exponent in (5, 7, 9, 12, 300):
-        schema = _one({"type": "string", "minLength": 10**exponent})
-        yield Attack(f"minLength 1e{exponent}", partial(ask_for_call, schema), statuses=REFUSED)
-    yield Attack(
-        "minLength 1e8, answer", partial(ask_for_json, {"type": "string", "minLength": 10**8})
-    )
-    yield Attack(
-        "minLength 1e8, optional",
-        partial(ask_for_call, many_properties(1, {"type": "string", "minLength": 10**8})),
-    )
-    yield from _both("minItems 100, six deep", nested_minima(6, 100))
-    yield from _both("minItems 2, 40 deep", nested_minima(40, 2))
-    yield from _both("2^40 members", double_members(40))
-    declared = many_properties(60, {"type": "integer"})
-    yield from _both("minProperties 30 of 60", {**declared, "minProperties": 30})
-    contains = {"type": "array", "contains": {"type": "integer"}, "minContains": 10**9}
-    yield from _both("minContains 1e9", _one(contains))
-    words = {"type": "object", "patternProperties": {"^a": True}, "minProperties": 10**6}
-    yield from _both("minProperties 1e6 of a pattern", words)
-    yield from _both("maxItems 1e9", _one({**integers, "maxItems": 10**9, "minItems": 10**3}))
-    yield from _both("maxLength 1e9", _one({"type": "string", "maxLength": 10**9}))
-    pattern = {"type": "string", "pattern": "^([a-z]{1,9}-){100000}$"}
-    yield from _both("pattern of 1e5 words", _one(pattern))
-    hashed = [number * (2**61 - 1) + 9 for number in range(30_000)]
-    yield Attack(
-        "not of 30,000 numbers of one hash", partial(ask_for_json, _one({"not": {"enum": hashed}}))
-    )
-    yield Attack(
-        "const of 30,000 numbers",
-        partial(ask_for_json, _one({"const": hashed, "uniqueItems": True})),
-    )
-    deep = {"type": "string", "pattern": "^((((a{1,100}){1,100}){1,100}){1,100}){1,100}$"}
-    yield from _both("counts inside counts", _one(deep))
-
-
-def _list_alternatives() -> Iterator[Attack]:
-    yield from _both("allOf of two references, 16 deep", double_references(16))
-    yield from _both("allOf of two references, 40 deep", double_references(40))
-    yield from _both("allOf of 50 references, 8 deep", double_references(8, width=50))
-    yield from _both("anyOf of two references, 30 deep", double_alternatives(30, "anyOf"))
-    yield from _both("oneOf of two references, 30 deep", double_alternatives(30, "oneOf"))
-    yield from _both("allOf of all others, 12", complete_graph(12))
-    yield from _both("conjunctions of subsets, 24", growing_conjunctions(24))
-    yield from _both("3,000 references in a row", chain_of_references(3000))
-    yield from _both("2,000 objects in each other", chain_of_objects(2000))
-    yield from _both("100 definitions that refer to all", all_refer_to_all(100))
-    yield from _both("12 conditions", chain_of_conditions(12))
-    yield from _both("60 conditions", chain_of_conditions(60))
-    yield from _both("40 conditions, nested", chain_of_conditions(40, nested=True))
-    yield from _both("4^12 alternatives", product_of_alternatives(12))
-    yield from _both("4^12 alternatives of oneOf", product_of_alternatives(12, "oneOf"))
-    yield from _both("oneOf nested, 6 of 4", nested_one_of(6, 4))
-    yield from _both("negations, 40 deep", nested_negations(40))
-    yield from _both("not, 400 deep", _one(nest("not", 400, {"type": "integer"})))
-    yield from _both("if, 200 deep", _one({"if": nest("if", 200), "then": False, "else": True}))
-    yield from _both("anyOf, 300 deep", _one(nest("anyOf", 300, {"type": "null"}, listed=True)))
-    yield from _both("items, 400 deep", _one(nest("items", 400, {"type": "null"})))
-    yield from _both("40 dependent schemas", dependent_schemas(40))
-    yield from _both("40 overlapping patterns", overlapping_patterns(40))
-    yield from _both("unevaluated, 8 deep", unevaluated(8))
-    yield from _both("recursion with 8 ways", recursive_alternatives(8))
-
-
-def large_patterns(count: int, start: str = r"\p{L}{1,200}") -> Schema:
+def large_patterns(count: int) -> Schema:
     """Patterns of a dozen characters, each of which an engine makes 10 MB of."""
-    members = {f"p{i}": {"type": "string", "pattern": f"{start}x{i}"} for i in range(count)}
+    members = {
+        f"p{i}": {"type": "string", "pattern": rf"\p{{L}}{{1,200}}x{i}"} for i in range(count)
+    }
     return _object(members)
 
 
@@ -326,68 +179,75 @@ def folded_classes(count: int) -> Schema:
     return _one({"type": "string", "pattern": f"(?i){classes}"})
 
 
-def long_class(count: int) -> Schema:
-    """A pattern with very many ranges of characters, counted."""
-    characters = "".join(chr(0x4E00 + 2 * number) for number in range(9_000))
-    return _one({"type": "string", "pattern": f"[{characters}]{{1,{count}}}"})
+def _list_minima() -> Iterator[tuple[str, Schema]]:
+    integers = {"type": "array", "items": {"type": "integer"}}
+    yield "minItems 1e5", _one({**integers, "minItems": 10**5})
+    yield "minItems 1e18", _one({**integers, "minItems": 10**18})
+    yield "minLength 1e9", _one({"type": "string", "minLength": 10**9})
+    yield "minLength 1e8, optional", many_properties(1, {"type": "string", "minLength": 10**8})
+    yield "minItems 100, six deep", nested_minima(6, 100)
+    yield "minItems 2, 40 deep", nested_minima(40, 2)
+    yield "2^40 members", double_members(40)
+    yield "minProperties 30 of 60", many_properties(60, {"type": "integer"}) | {"minProperties": 30}
+    contains = {"type": "array", "contains": {"type": "integer"}, "minContains": 10**9}
+    yield "minContains 1e9", _one(contains)
+    yield "maxItems 1e9", _one({**integers, "maxItems": 10**9, "minItems": 10**3})
+    deep = {"type": "string", "pattern": "^((((a{1,100}){1,100}){1,100}){1,100}){1,100}$"}
+    yield "counts inside counts", _one(deep)
 
 
-def _list_sizes() -> Iterator[Attack]:
-    rng = random.Random(0)
-    words = [f"{rng.getrandbits(64):x}" for _ in range(40_000)]
-    yield from _both("enum of 40,000", _one({"enum": words}))
-    yield from _both("enum of 9,000", _one({"enum": words[:9000]}))
-    yield from _both("an enum beside an enum", _one({"allOf": [{"enum": words[:9000]}] * 3}))
-    objects = [{"a": i, "b": [word]} for i, word in enumerate(words[:9000])]
-    yield from _both("enum of 9,000 objects", _one({"enum": objects}))
-    yield from _both("const of 900 kB", _one({"const": "x" * 900_000}))
-    yield from _both("const, 200 deep", _one({"const": nested_json(200)}))
-    yield from _both("3,000 properties", many_properties(3000, {"type": "string"}))
-    yield from _both("500 patterns", many_properties(500, {"pattern": "^(a{1,900}b){1,900}$"}))
+def _list_alternatives() -> Iterator[tuple[str, Schema]]:
+    yield "allOf of two references, 40 deep", double_references(40)
+    yield "allOf of 50 references, 8 deep", double_references(8, width=50)
+    yield "anyOf of two references, 30 deep", double_alternatives(30)
+    yield "allOf of all others, 12", complete_graph(12)
+    yield "conjunctions of subsets, 24", growing_conjunctions(24)
+    yield "40 conditions, nested", chain_of_conditions(40)
+    yield "4^12 alternatives", product_of_alternatives(12)
+    yield "negations, 40 deep", nested_negations(40)
+    yield "40 overlapping patterns", overlapping_patterns(40)
+    yield "unevaluated, 8 deep", unevaluated(8)
+    yield "recursion with 8 ways", recursive_alternatives(8)
+
+
+def _list_sizes() -> Iterator[tuple[str, Schema]]:
+    yield "enum of 40,000", _one({"enum": WORDS})
+    yield "an enum beside an enum", _one({"allOf": [{"enum": WORDS[:9000]}] * 3})
+    objects = [{"a": i, "b": [word]} for i, word in enumerate(WORDS[:9000])]
+    yield "enum of 9,000 objects", _one({"enum": objects})
+    hashed = [number * HASHED + 9 for number in range(30_000)]
+    yield "not of 30,000 numbers of one hash", _one({"not": {"enum": hashed}})
+    yield "const of 900 kB", _one({"const": "x" * 900_000})
+    yield "3,000 properties", many_properties(3000, {"type": "string"})
     unused = {"$defs": {f"d{i}": {"type": "string"} for i in range(25_000)}, "type": "object"}
-    yield from _both("25,000 definitions without use", unused)
-    yield from _both("9,000 required", {"type": "object", "required": words[:9000]})
-    yield from _both("bound of 4,000 digits", _one({"type": "integer", "minimum": 10**4000}))
-    yield from _both("multipleOf 1e-300", _one({"type": "number", "multipleOf": 1e-300}))
+    yield "25,000 definitions without use", unused
+    yield "bound of 4,000 digits", _one({"type": "integer", "minimum": 10**4000})
     small = {"type": "integer", "allOf": [{"multipleOf": 9973 + 2 * i} for i in range(200)]}
-    yield from _both("200 divisors", _one(small))
+    yield "200 divisors", _one(small)
     distinct = {"type": "array", "uniqueItems": True, "items": {"enum": list(range(60))}}
-    yield from _both("60 distinct items", _one({**distinct, "minItems": 30}))
-    yield from _both("100 patterns of 10 MB", large_patterns(100))
-    yield from _both("100 patterns, verbose", large_patterns(100, r"(?x)\p{L} {1,200}"))
-    yield from _both("100 patterns, brackets", large_patterns(100, r"[]\p{L}]{200}"))
-    yield from _both("100 patterns, look-ahead", large_patterns(100, r"(?=.)\w{200}"))
-    yield from _both("1,000 classes without case", folded_classes(1_000))
-    yield from _both("9,000 characters, counted", long_class(5_000))
-    names = {"type": "object", "propertyNames": {"pattern": "^(a|b)*a(a|b){12}$"}}
-    yield from _both("propertyNames of 2^12 states", {**names, "minProperties": 9})
-    yield from _both("pattern a(a|b){1000}", _one({"pattern": "^(a|b)*a(a|b){1000}$"}))
-    yield from _both("pattern (a+)+$", _one({"pattern": "^((a+)+)+$", "minLength": 30}))
-    yield from _both("pattern with look-ahead", _one({"pattern": "^(?=(a+)+b)(a|aa)+$"}))
-    yield from _both("pattern of letters", _one({"pattern": r"^\p{L}{1,3000}\w{1,3000}$"}))
-    yield from _both("pattern 5,000 groups deep", _one({"pattern": "(" * 5000 + ")" * 5000}))
+    yield "60 distinct items", _one({**distinct, "minItems": 30})
+    yield "100 patterns of 10 MB", large_patterns(100)
+    yield "1,000 classes without case", folded_classes(1_000)
+    yield "pattern a(a|b){1000}", _one({"pattern": "^(a|b)*a(a|b){1000}$"})
+    yield "pattern with look-ahead", _one({"pattern": "^(?=(a+)+b)(a|aa)+$"})
+    yield "pattern 5,000 groups deep", _one({"pattern": "(" * 5000 + ")" * 5000})
+
+
+def _list_others() -> Iterator[Attack]:
+    yield Attack("2^40 members, answer", partial(ask_for_json, double_members(40)))
     small_tool = _object({f"p{i}": {"type": "string"} for i in range(20)})
     yield Attack("1,000 tools", partial(many_tools, 1000, small_tool))
-    yield Attack("choice of 50,000", lambda: ask_for_text(choice=words + words[:10_000]))
-    yield Attack(
-        "choice of 49,000 others", lambda: ask_for_text(choice=[f"v{i}" for i in range(49_000)])
-    )
-    yield Attack("long choices", lambda: ask_for_text(choice=[w * 6 for w in words[:9900]]))
-    branches = " | ".join(f'"{word}"' for word in words)
-    yield Attack("grammar of 40,000", lambda: ask_for_text(grammar=f"root ::= {branches}"))
-    yield Attack("grammar of 20,000 rules", lambda: ask_for_text(grammar=many_rules(20_000)))
-    yield Attack("ambiguous grammar", lambda: ask_for_text(grammar=ambiguous_rules(60)))
-    yield Attack("grammar without end", lambda: ask_for_text(grammar='root ::= "a" root'))
-    yield Attack("regex of 1e9", lambda: ask_for_text(regex="a{1000000000}"))
-    yield Attack("regex of nested counts", lambda: ask_for_text(regex="((a{1,999}){1,999}){1,999}"))
-    yield Attack("regex of 5,000 groups", lambda: ask_for_text(regex="(" * 5000 + ")" * 5000))
-    yield Attack("regex of 40,000 words", lambda: ask_for_text(regex="|".join(words)))
-    yield Attack(
-        "regex of 100,000 quantifiers", lambda: ask_for_text(regex="a?" * 100_000), statuses=REFUSED
-    )
-    yield Attack(
-        "regex of a lone surrogate", lambda: ask_for_text(regex="\ud800"), statuses=REFUSED
-    )
+    yield Attack("choice of 40,000", partial(ask_for_text, choice=WORDS))
+    yield Attack("ambiguous grammar", partial(ask_for_text, grammar=ambiguous_rules(60)))
+    yield Attack("regex of 1e9", partial(ask_for_text, regex="a{1000000000}"))
+    yield Attack("regex of 40,000 words", partial(ask_for_text, regex="|".join(WORDS)))
+    yield Attack("regex of 100,000 quantifiers", partial(ask_for_text, regex="a?" * 100_000))
 
 
-ATTACKS = (*_list_minima(), *_list_alternatives(), *_list_sizes())
+def _list_all() -> Iterator[Attack]:
+    for name, schema in (*_list_minima(), *_list_alternatives(), *_list_sizes()):
+        yield Attack(name, partial(ask_for_call, schema))
+    yield from _list_others()
+
+
+ATTACKS = tuple(_list_all())

@@ -4,75 +4,58 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from benchmarks.attacks.attack import Attack, Body
+from benchmarks.attacks.attack import Attack
+from benchmarks.attacks.bodies import HELLO, MESSAGES, RESPONSES, chat, respond
 from benchmarks.attacks.schemas import large_patterns
 
 PATTERNS = 60
 """Each becomes 10 MB if somebody compiles it."""
-EXPRESSION = "|".join(rf"\p{{L}}{{1,200}}x{number}" for number in range(PATTERNS))
-SAID = [{"role": "user", "content": "hello"}]
-CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
+CHAT = "/v1/chat/completions"
 Json = dict[str, Any]
 
 
-def _in_a_function(schema: Json) -> Json:
-    return {"type": "function", "function": {"name": "f", "parameters": schema}}
-
-
-def _in_an_output(schema: Json) -> list[Json]:
-    """A search for tools that has found one."""
-    tool = {"type": "function", "name": "f", "parameters": schema, "defer_loading": True}
-    call = {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {}}
-    output = {"type": "tool_search_output", "call_id": "c", "execution": "client", "tools": [tool]}
-    return [*SAID, call, output]
-
-
-def _list_schemas(schema: Json) -> Iterator[tuple[str, str, Body]]:
+def _list_schemas(schema: Json) -> Iterator[tuple[str, str, Any]]:
     """Names, paths and bodies of requests with a schema."""
     named = {"name": "x", "schema": schema}
-    chat: Json = {"messages": SAID, "max_tokens": 8}
-    yield "structured_outputs.json", CHAT, {**chat, "structured_outputs": {"json": schema}}
-    yield "json_schema", CHAT, {**chat, "json_schema": schema}
-    response: Json = {"input": SAID, "max_output_tokens": 8}
+    answer = {"type": "json_schema", "json_schema": named}
+    yield "response_format", CHAT, chat(response_format=answer)
+    yield "structured_outputs", CHAT, chat(structured_outputs={"json": schema})
     text = {"format": {"type": "json_schema", **named}}
-    yield "text.format", RESPONSES, {**response, "text": text}
+    yield "text.format", RESPONSES, respond(text=text)
     flat = {"type": "function", "name": "f", "parameters": schema}
     space = {"type": "namespace", "name": "n", "tools": [flat]}
-    yield "a namespace", RESPONSES, {**response, "tools": [space], "tool_choice": "required"}
-    found = {"input": _in_an_output(schema), "tools": [{"type": "tool_search"}]}
-    yield "a search", RESPONSES, {**response, **found}
+    yield "a namespace", RESPONSES, respond(tools=[space], tool_choice="required")
+    call = {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {}}
+    tools = [{**flat, "defer_loading": True}]
+    found = {"type": "tool_search_output", "call_id": "c", "execution": "client", "tools": tools}
+    searched = [*HELLO, call, found]
+    yield "a search", RESPONSES, respond(input=searched, tools=[{"type": "tool_search"}])
     tool = {"name": "f", "input_schema": schema}
-    yield "input_schema", MESSAGES, {**chat, "tools": [tool], "tool_choice": {"type": "any"}}
-    yield "count_tokens", f"{MESSAGES}/count_tokens", {"messages": SAID, "tools": [tool]}
+    yield "input_schema", MESSAGES, chat(tools=[tool], tool_choice={"type": "any"})
     output = {"type": "json_schema", "schema": schema}
-    yield "output_format", MESSAGES, {**chat, "output_format": output}
-    yield "output_config", MESSAGES, {**chat, "output_config": {"format": output}}
-    ollama: Json = {"stream": False, "options": {"num_predict": 8}}
-    yield "format", "/api/chat", {**ollama, "messages": SAID, "format": schema}
-    yield "format of a prompt", "/api/generate", {**ollama, "prompt": "x", "format": schema}
-    tools = {"tools": [_in_a_function(schema)], "tool_choice": "required"}
-    yield "tools of Ollama", "/api/chat", {**ollama, "messages": SAID, **tools}
-    yield "apply-template", "/apply-template", {"messages": SAID, **tools}
-    inspected = {"format": "hermes", "tools": [_in_a_function(schema)], "text": "<tool_call>\n{"}
+    yield "output_format", MESSAGES, chat(output_format=output)
+    options = {"stream": False, "options": {"num_predict": 8}}
+    yield "format", "/api/chat", {**options, "messages": HELLO, "format": schema}
+    yield "format of a prompt", "/api/generate", {**options, "prompt": "x", "format": schema}
+    function = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    yield "apply-template", "/apply-template", chat(tools=[function], tool_choice="required")
+    inspected = {"format": "hermes", "tools": [function], "text": "<tool_call>\n{"}
     yield "the workbench", "/playground/inspect", inspected
 
 
-def _list_expressions(expression: str) -> Iterator[tuple[str, str, Body]]:
+def _list_expressions(expression: str) -> Iterator[tuple[str, str, Any]]:
     """The same with an expression."""
-    chat: Json = {"messages": SAID, "max_tokens": 8}
-    yield "structured_outputs.regex", CHAT, {**chat, "structured_outputs": {"regex": expression}}
-    lark = f"start: /{expression}/"
-    yield "regex", CHAT, {**chat, "regex": expression}
-    yield "grammar", CHAT, {**chat, "grammar": lark}
-    for syntax, definition in (("regex", expression), ("lark", lark)):
-        grammar = {"syntax": syntax, "definition": definition}
-        custom = {"name": "f", "format": {"type": "grammar", "grammar": grammar}}
-        tools = {"tools": [{"type": "custom", "custom": custom}], "tool_choice": "required"}
-        yield f"a custom tool, {syntax}", CHAT, {**chat, **tools}
+    yield "structured_outputs.regex", CHAT, chat(structured_outputs={"regex": expression})
+    yield "grammar", CHAT, chat(grammar=f"start: /{expression}/")
+    grammar = {"syntax": "regex", "definition": expression}
+    custom = {"name": "f", "format": {"type": "grammar", "grammar": grammar}}
+    tools = [{"type": "custom", "custom": custom}]
+    yield "a custom tool", CHAT, chat(tools=tools, tool_choice="required")
 
 
 def _list_ways() -> Iterator[Attack]:
-    requests = [*_list_schemas(large_patterns(PATTERNS)), *_list_expressions(EXPRESSION)]
+    expression = "|".join(rf"\p{{L}}{{1,200}}x{number}" for number in range(PATTERNS))
+    requests = [*_list_schemas(large_patterns(PATTERNS)), *_list_expressions(expression)]
     for name, path, body in requests:
         yield Attack(f"10 MB a pattern, by {name}", partial(dict, body), path=path)
 

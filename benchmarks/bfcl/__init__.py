@@ -1,3 +1,2 @@
-"""Rows of the Berkeley function-calling leaderboard, what models answered, and how that is judged
-and drawn: for `benchmarks.real`, `benchmarks.best_of`, `benchmarks.calibration`. Start with `rows`.
-"""
+"""Rows of the Berkeley function-calling leaderboard, what models answered, and how that is judged:
+for `benchmarks.real`. Start with `rows`."""

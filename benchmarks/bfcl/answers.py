@@ -1,6 +1,5 @@
 """What is asked of each way of calling tools in `benchmarks.real`, and what it answered."""
 
-import json
 import statistics
 import time
 from collections import Counter
@@ -11,17 +10,12 @@ from typing import Any
 import httpx
 
 from benchmarks.bfcl.rows import Call, Question, fits, is_exact, read_calls
-from benchmarks.peer_processes.lines import Ask
-from benchmarks.peers import Peer
 from constrained.compile.compiler import Compiler
-from constrained.format_selection.generic import write_example
 from constrained.job import Job
+from constrained.model.model import Model
 from grammars.parse import parse
-from grammars.turn import Think
 
 PATIENCE = 600  # seconds for one answer
-RESULT = '{"status": "ok"}'
-AFTER_RESULT = {"role": "assistant", "content": "That is done."}
 
 
 @dataclass(frozen=True)
@@ -29,16 +23,11 @@ class Limits:
     """What holds for every answer.
 
     Attributes:
-        parallel: a server may make several calls in one turn.
-        max_repetition: tokens of a value that may repeat themselves in this server; -1: any number,
-            None: as it does by default.
         template_kwargs: variables for the chat templates of the servers.
     """
 
     max_tokens: int
     temperature: float
-    parallel: bool
-    max_repetition: int | None = None
     template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -50,10 +39,9 @@ class Outcome:
         calls: None where they cannot be read.
         cut: the tokens ran out.
         tokens: that the model wrote.
-        text: the content of a server's answer; of a grammar, all of it.
+        text: the content of a server's answer; of the free way, all of it.
         error: why there is no answer; "" if there is one.
         envelopes: in which the model wrote the calls, where the answer says so.
-        measures: what else a benchmark has measured, by name.
     """
 
     calls: Sequence[Call] | None
@@ -63,7 +51,6 @@ class Outcome:
     text: str = ""
     error: str = ""
     envelopes: tuple[str, ...] = ()
-    measures: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True)
@@ -114,14 +101,12 @@ def ask_server(url: str, question: Question, *, choice: str, limits: Limits) -> 
         "messages": question.messages,
         "tools": question.tools,
         "tool_choice": choice,
-        "parallel_tool_calls": limits.parallel,
+        "parallel_tool_calls": False,
         "max_tokens": limits.max_tokens,
         "temperature": limits.temperature,
         "seed": 0,
         "chat_template_kwargs": limits.template_kwargs,
     }
-    if limits.max_repetition is not None:
-        body["max_repetition"] = None if limits.max_repetition == -1 else limits.max_repetition
     started = time.perf_counter()
     response = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=PATIENCE)
     seconds = time.perf_counter() - started
@@ -142,22 +127,21 @@ def ask_server(url: str, question: Question, *, choice: str, limits: Limits) -> 
     )
 
 
-def ask_freely(peer: Peer, question: Question, *, compiler: Compiler, limits: Limits) -> Outcome:
+def ask_freely(model: Model, question: Question, *, limits: Limits) -> Outcome:
     """Requests what the model writes without a mask, after the prompt that the server would make.
+    Sampled as for a request to the server with seed 0.
 
     `read_freely` reads the calls in it: kept answers are read by the reader of today.
     """
-    ask = Ask(
-        way="free",
-        messages=[],
-        prompt=compiler.compile(_make_free_job(question, limits)).prompt.text,
-        schema={},
-        text=None,
-        stream=False,
-        max_tokens=limits.max_tokens,
-        temperature=limits.temperature,
-    )
-    return _ask(peer, ask, limits)
+    prompt = model.compile(_make_free_job(question, limits)).prompt.text
+    sampling = replace(model.sampling, temperature=limits.temperature, seed=0)
+    started = time.perf_counter()
+    turn = model.compile_text(prompt)
+    [reply] = model.complete([turn], sampling=sampling, max_tokens=limits.max_tokens)
+    seconds = time.perf_counter() - started
+    tokens = reply.usage.completion_tokens
+    is_cut = tokens >= limits.max_tokens
+    return Outcome(None, cut=is_cut, seconds=seconds, tokens=tokens, text=reply.text)
 
 
 def read_freely(
@@ -173,90 +157,8 @@ def read_freely(
 
 
 def _make_free_job(question: Question, limits: Limits) -> Job:
-    return Job(
-        question.messages,
-        question.tools,
-        parallel=limits.parallel,
-        template_kwargs=limits.template_kwargs,
-    )
-
-
-def ask_peer(
-    peer: Peer, question: Question, *, way: str, compiler: Compiler, limits: Limits
-) -> Outcome:
-    """Requests one completion that a grammar holds to a call.
-
-    Args:
-        way: the name of a row of the table.
-        compiler: renders the prompt, with the generic format explained in it. What stands in front
-            of the call's JSON there is written for the peer.
-    """
-    has_reasoning = compiler.format.reasoning is not None
-    think = Think.FORBIDDEN if has_reasoning else Think.OPTIONAL
-    job = Job(question.messages, question.tools, parallel=False, think=think)
-    opening, _, _ = write_example(compiler.format).partition("{")
-    ask = Ask(
-        way=way,
-        messages=[],
-        prompt=compiler.compile(job).prompt.text + opening,
-        schema=write_schema(question.tools),
-        text=None,
-        stream=False,
-        max_tokens=limits.max_tokens,
-        temperature=limits.temperature,
-    )
-    outcome = _ask(peer, ask, limits)
-    return replace(outcome, calls=_read_call(outcome.text))
-
-
-def _ask(peer: Peer, ask: Ask, limits: Limits) -> Outcome:
-    """Returns the answer of a peer, its calls not read yet."""
-    answer = peer.ask(ask)
-    return Outcome(
-        calls=None,
-        cut=answer.tokens >= limits.max_tokens,
-        seconds=answer.seconds,
-        tokens=answer.tokens,
-        text=answer.text,
-        error=answer.error,
-    )
-
-
-def write_schema(tools: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the schema of one call: a tool's name, and its arguments."""
-    calls: list[dict[str, Any]] = []
-    for tool in tools:
-        function = tool["function"]
-        properties = {"name": {"const": function["name"]}, "arguments": function["parameters"]}
-        call = {"type": "object", "properties": properties, "required": list(properties)}
-        calls.append(call | {"additionalProperties": False})
-    return {"anyOf": calls}
-
-
-def _read_call(text: str) -> list[Call] | None:
-    try:
-        call = json.loads(text)
-        return [Call(call["name"], call["arguments"])]
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def continue_conversation(
-    messages: Sequence[dict[str, Any]], outcome: Outcome
-) -> tuple[dict[str, Any], ...]:
-    """Returns the messages after an answer, for the next question. After calls, they have made-up
-    results, and what an assistant says of them."""
-    answer: dict[str, Any] = {"role": "assistant", "content": outcome.text}
-    calls: list[dict[str, Any]] = []
-    results: list[dict[str, Any]] = []
-    for number, call in enumerate(outcome.calls or ()):
-        id = f"call{100 * len(messages) + number:05}"
-        function = {"name": call.name, "arguments": json.dumps(call.arguments)}
-        calls.append({"id": id, "type": "function", "function": function})
-        results.append({"role": "tool", "tool_call_id": id, "content": RESULT})
-    if not calls:
-        return (*messages, answer)
-    return (*messages, answer | {"tool_calls": calls}, *results, AFTER_RESULT)
+    kwargs = limits.template_kwargs
+    return Job(question.messages, question.tools, parallel=False, template_kwargs=kwargs)
 
 
 def summarise(

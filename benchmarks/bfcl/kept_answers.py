@@ -47,9 +47,10 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
 
 
 def _read_outcome(row: dict[str, Any]) -> Outcome:
-    del row["kind"]
+    row.pop("kind")
+    row.pop("measures", None)  # answers of older versions have some
     calls = row.pop("calls")
     if calls is not None:
         calls = [Call(**call) for call in calls]
-    envelopes = tuple(row.pop("envelopes", ()))  # answers of older runs have none
+    envelopes = tuple(row.pop("envelopes", ()))  # and others have none
     return Outcome(calls=calls, envelopes=envelopes, **row)

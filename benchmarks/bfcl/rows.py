@@ -9,8 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,7 @@ KINDS = {
 }
 """The categories of each kind of row: one tool, several tools, and none that is of use."""
 
-MAX_ROWS = 10_000
-"""More than there are."""
 HALVES = ("dev", "test")
-MAX_TOOLS = 8
-"""Of a conversation: a prompt with more of them takes a small machine minutes."""
 OMITTED = ""
 """Among BFCL's alternatives of an argument: it may be left out."""
 
@@ -85,66 +80,6 @@ def read_questions(
         for of_kind in questions.values():
             in_turn += of_kind[number : number + 1]
     return in_turn
-
-
-def make_conversations(
-    questions: Iterable[Question], count: int, turns: int
-) -> list[tuple[Question, ...]]:
-    """Returns conversations with this many questions about the same tools, each with a right call.
-
-    In turn they are of rows that share their tools, and of rows whose tools are joined. No row
-    comes twice. The kind of a question is its place, such as "turn 2".
-
-    Args:
-        questions: rows; those that are more than one message of the user are left out.
-        count: of conversations; there may be fewer.
-        turns: questions of each.
-    """
-    groups: dict[str, list[Question]] = {}
-    for question in questions:
-        roles = [message["role"] for message in question.messages]
-        if question.right_name is not None and roles == ["user"]:
-            groups.setdefault(json.dumps(question.tools), []).append(question)
-    shared = [group[:turns] for group in groups.values() if len(group) >= turns]
-    alone = [question for group in groups.values() if len(group) < turns for question in group]
-    joined = _join_tools(alone, turns)
-    conversations: list[tuple[Question, ...]] = []
-    for pair in zip_longest(shared, joined):
-        conversations += [_number_turns(group) for group in pair if group is not None]
-    kept = [one for one in conversations if len(one[0].tools) <= MAX_TOOLS]
-    return kept[:count]
-
-
-def _join_tools(questions: Iterable[Question], turns: int) -> list[list[Question]]:
-    """Returns rows in groups of this size, as they come; a row with a tool that the group before it
-    has already is left out."""
-    groups: list[list[Question]] = []
-    group: list[Question] = []
-    for question in questions:
-        if _list_names(group).isdisjoint(_list_names([question])):
-            group.append(question)
-        if len(group) == turns:
-            groups.append(group)
-            group = []
-    return groups
-
-
-def _list_names(questions: Iterable[Question]) -> set[str]:
-    return {tool["function"]["name"] for question in questions for tool in question.tools}
-
-
-def _number_turns(group: Sequence[Question]) -> tuple[Question, ...]:
-    """Returns the questions of a conversation, each with the tools of all of them."""
-    tools: dict[str, dict[str, Any]] = {}
-    for question in group:
-        for tool in question.tools:
-            tools.setdefault(tool["function"]["name"], tool)
-    numbered: list[Question] = []
-    for number, question in enumerate(group, start=1):
-        turn = f"turn {number}"
-        id = f"{group[0].id}, {turn}"
-        numbered.append(replace(question, id=id, kind=turn, tools=tuple(tools.values())))
-    return tuple(numbered)
 
 
 def find_kind(category: str) -> str | None:

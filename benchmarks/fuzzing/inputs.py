@@ -7,6 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from grammars.suite.strategies import mutations
+
 Json = Any
 CHANGES = st.sampled_from([1, 1, 1, 2, 2, 3, 4, 0])
 """How many there are."""
@@ -100,16 +102,10 @@ def _name(values: list[Json]) -> Json:
     return {"items": values[0]}
 
 
-@st.composite
-def damaged_text(draw: st.DrawFn, bases: Sequence[str], pieces: Sequence[str]) -> str:
-    """One of the bases with a few parts cut out and others put in: pieces, or any text."""
-    text = draw(st.sampled_from(bases))
-    for _ in range(draw(CHANGES)):
-        start = draw(st.integers(0, len(text)))
-        end = start + draw(st.integers(0, 12))
-        piece = draw(st.sampled_from(pieces) | st.text(max_size=8))
-        text = text[:start] + piece * draw(st.sampled_from([1, 1, 1, 2, 30])) + text[end:]
-    return text
+def damaged_text(bases: Sequence[str], pieces: Sequence[str]) -> st.SearchStrategy[str]:
+    """One of the bases, or one with a few parts left out, repeated or added."""
+    base = st.sampled_from(bases)
+    return base | base.flatmap(lambda text: mutations(text, pieces))
 
 
 @st.composite

@@ -45,7 +45,7 @@ def ask(
     """Returns a request over the tools of a row; None where format or template refuse all of
     them."""
     format = teaching.format
-    tools = usable(row, teaching).tools
+    tools = usable(row, teaching)
     if not tools:
         return None
     names = [t["function"]["name"] for t in as_openai(tools)]

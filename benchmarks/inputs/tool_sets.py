@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,6 @@ from grammars.errors import Error
 
 SAMPLE = Path(__file__).parents[2] / "tests" / "data"
 """The tool sets that come with the repository."""
-
-
-@dataclass(frozen=True)
-class ToolSet:
-    """Tools that are offered together; those that a format refuses by name are left out."""
-
-    id: str
-    tools: tuple[dict[str, Any], ...]
-    refused: tuple[tuple[str, str], ...]
 
 
 def read_rows(paths: Iterable[str | Path]) -> Iterator[dict[str, Any]]:
@@ -41,18 +31,14 @@ def sample_paths() -> list[Path]:
 _ASKS = [{"role": "user", "content": "What is there to do?"}]
 
 
-def usable(row: dict[str, Any], teaching: SelectedFormat) -> ToolSet:
-    """Returns the tools of a row that the format can enforce and the template can write, and why
-    not the others."""
+def usable(row: dict[str, Any], teaching: SelectedFormat) -> tuple[dict[str, Any], ...]:
+    """Returns the tools of a row that the format can enforce and the template can write."""
     kept: dict[str, dict[str, Any]] = {}
-    refused: list[tuple[str, str]] = []
     for tool in row["tools"]:
-        name = tool.get("function", tool).get("name", "?")
         try:
             build_grammar(teaching.format, read_tools([tool]))
             teaching.template.render(_ASKS, as_openai([tool]))
-        except Error as e:
-            refused.append((name, str(e)))
-        else:
-            kept.setdefault(name, tool)
-    return ToolSet(str(row.get("id")), tuple(kept.values()), tuple(refused))
+        except Error:
+            continue
+        kept.setdefault(tool.get("function", tool).get("name", "?"), tool)
+    return tuple(kept.values())

@@ -1,6 +1,7 @@
 """A function in other processes, with a limit for each of its calls: what takes longer is killed,
 for no signal ends native code that is busy."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
@@ -16,7 +17,7 @@ class Limited:
 
     Args:
         work: the function; values and results have to be picklable.
-        seconds: the limit for one call.
+        seconds: the limit for one call; inf: none.
         jobs: so many processes at a time.
     """
 
@@ -37,7 +38,7 @@ class Limited:
             self._start()
         self._own.pipe.send(value)
         try:
-            if self._own.pipe.poll(self._seconds):
+            if self._own.pipe.poll(None if math.isinf(self._seconds) else self._seconds):
                 return self._own.pipe.recv()
         except EOFError:
             pass

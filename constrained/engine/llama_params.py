@@ -125,7 +125,7 @@ def spares_flash_attention(
 
     On a CPU, llama.cpp's flash attention computes fewer than 64 tokens of a sequence one by one.
     Two matrix products, which need all scores in memory, take half of that time or less; only for
-    more tokens, after thousands, they take a fifth more (`python -m benchmarks.attention`).
+    more tokens, after thousands, they take a fifth more.
 
     Args:
         options: of the model.

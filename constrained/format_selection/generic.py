@@ -121,8 +121,7 @@ class Instructions:
 
 
 INSTRUCTIONS = Instructions()
-"""No other text that was tried made a small model call more often or better: see
-`benchmarks.instructions`."""
+"""No other text that was tried made a small model call more often or better."""
 
 
 class GenericTemplate(ChatTemplate):

@@ -34,9 +34,9 @@ NOT_VALID = "the grammar is not valid"
 REGEX_INDENT = 4  # characters before the expression in error messages of Rust's parser
 AT_ONCE = 4  # grammars that are compiled at the same time
 PATIENCE = 0.02  # seconds between two checks whether a grammar is still needed
-# The lexer of llguidance caches states; it neither reports their size nor frees them. Measured with
-# `benchmarks.learning`: a mask of known states takes 100 to 2,000 bytes, one with new states up to
-# 200 kB for each ms. The grammar itself takes 50 to 60 bytes a character.
+# The lexer of llguidance caches states; it neither reports their size nor frees them. Measured: a
+# mask of known states takes 100 to 2,000 bytes, one with new states up to 200 kB for each ms. The
+# grammar itself takes 50 to 60 bytes a character.
 COMPILED_BYTES, CHARACTER_BYTES = 200_000, 60
 MASK_BYTES, SECOND_BYTES = 2_000, 200_000_000
 KNOWN_STATES = 0.0005  # seconds; a mask that takes longer has made new states

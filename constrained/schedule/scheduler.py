@@ -31,8 +31,7 @@ BLOCK = 64  # prompt tokens of one decode, if `deterministic`
 STEP = 512  # maximum tokens of one decode; other turns wait as long as these take
 PROMPT_STEP = 64
 """Maximum prompt tokens of one decode on the CPU while turns are being written. On 2 cores a decode
-of 512 takes 8 times as long and hardly less a token (`python -m benchmarks.attention`). A GPU needs
-large batches."""
+of 512 takes 8 times as long and hardly less a token. A GPU needs large batches."""
 BACKGROUND_STEP = 16  # maximum prompt tokens of a background request while others are running
 
 

@@ -21,7 +21,7 @@ from server.settings import ReasoningField, Settings
 
 SEQUENCES = 4
 """With four sequences, eight clients wait a quarter as long as with one, and eight sequences are no
-better (`python -m benchmarks.queueing`). llama-server also has four."""
+better. llama-server also has four."""
 LOCAL = ("127.0.0.1", "localhost", "::1")
 WITHOUT_EFFECT = (
     "--jinja",

@@ -1,15 +1,18 @@
 """The adversary, the endings, the reasoning budget and the replays, on the committed sample."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
-from benchmarks import adversary, endings, reasoning
-from benchmarks.inputs.asks import POLICIES
-from benchmarks.inputs.sources import TEMPLATES
+from benchmarks import adversary, endings
+from benchmarks.inputs.asks import POLICIES, ask, find_faults
+from benchmarks.inputs.sources import TEMPLATES, read_teaching
+from benchmarks.inputs.stage import stage
 from benchmarks.inputs.tool_sets import SAMPLE, read_rows, sample_paths
 from benchmarks.replay import read, replay
 from grammars.formats import FORMATS
+from grammars.turn import Think
 from tests.agreement.chosen_formats import IS_THOROUGH
 from tests.real_templates import require_models_directory
 
@@ -45,11 +48,30 @@ def test_turns_end_well_when_the_tokens_run_out() -> None:
 
 @pytest.mark.parametrize("budget", [0, 1, 32, 500])
 def test_an_open_block_is_closed_when_its_tokens_are_spent(budget: int) -> None:
-    played = (reasoning.play(row, 5 * seed, budget) for seed, row in enumerate(picks(5, 12)))
-    outcomes = [o for o in played if o is not None]
-    assert not [fault for o in outcomes for fault in o.faults]
-    assert all(o.calls for o in outcomes)
-    assert max(o.spent for o in outcomes) == budget
+    names = [name for name in TEMPLATES if read_teaching(name).format.reasoning]
+    spent = 0
+    for number, row in enumerate(picks(5, 12)):
+        draw = random.Random(f"{number}/{budget}")
+        markers = draw.choice(["text", "token"])
+        place = stage(names[5 * number % len(names)], f"bytes, {markers}")
+        request = ask(row, place.teaching, "required", draw)
+        if request is None:
+            continue
+        on = draw.choice([True, True, None, False])
+        job = replace(
+            request.job,
+            think=Think.OPTIONAL,
+            template_kwargs={} if on is None else {"enable_thinking": on},
+            reasoning_budget=budget,
+            reasoning_close=draw.choice(["", "That is enough."]),
+        )
+        turn = place.compile(job)
+        reply = place.play(turn, draw.randrange(2**32), 8_192, thinks=True)
+        assert find_faults(request, turn, reply) == []
+        assert reply.usage.reasoning_tokens <= budget
+        assert "\ufffd" not in reply.reasoning, "a cut character"
+        spent = max(spent, reply.usage.reasoning_tokens)
+    assert spent == budget
 
 
 @pytest.mark.parametrize("markers", ["text", "token"])

@@ -11,7 +11,6 @@ import pytest
 
 from benchmarks.attacks.attack import Attack
 from benchmarks.attacks.bodies import BODIES
-from benchmarks.attacks.echoes import ECHOES
 from benchmarks.attacks.fields import FIELDS
 from benchmarks.attacks.grammars import GRAMMARS
 from benchmarks.attacks.lengths import LENGTHS
@@ -20,8 +19,8 @@ from benchmarks.processes.served import Served, serve
 
 HANG = 30  # seconds: a bound against hangs, no measure of speed; it was a minute and more
 MAX_MEGABYTES = 400
-TRIED = [attack for attack in (*BODIES, *WAYS, *ECHOES, *LENGTHS) if not attack.is_variant]
-SHORT = [attack for attack in (*FIELDS, *GRAMMARS) if not attack.is_variant]
+TRIED = (*BODIES, *WAYS, *LENGTHS)
+SHORT = (*FIELDS, *GRAMMARS)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Connections that are no ordinary ones end, with an answer that says so, and others are served."""
 
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -9,7 +10,13 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from benchmarks.attacks.connections import CONNECTIONS, RawAttack, SlowReader, send_raw
+from benchmarks.attacks.connections import (
+    BODY,
+    CONNECTIONS,
+    RawAttack,
+    send_raw,
+    write_request,
+)
 from benchmarks.processes.served import Served, serve
 from tests.hostile.serving import MAX_CONNECTIONS
 from tests.hostile.test_bodies import Visitor, measure_peak
@@ -47,6 +54,48 @@ def test_a_burst_of_connections_stops_nobody(served: Served) -> None:
         chat = f"{served.url}/v1/chat/completions"
         assert httpx.post(chat, json=PLAIN, timeout=PATIENCE).status_code == 200
     assert visitor.failures == []
+
+
+class SlowReader:
+    """A client that asks for a long stream, and hardly takes anything of it.
+
+    Args:
+        url: of the server.
+        max_tokens: of the reply; each comes with 20 others, in 2 kB.
+    """
+
+    def __init__(self, url: str, max_tokens: int):
+        place = urlsplit(url)
+        assert place.hostname is not None
+        self._connection = socket.socket()
+        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        self._connection.settimeout(PATIENCE)
+        self._connection.connect((place.hostname, place.port))
+        asked = {**json.loads(BODY), "max_tokens": max_tokens, "stream": True}
+        asked |= {"logprobs": True, "top_logprobs": 20}
+        body = json.dumps(asked).encode()
+        self._connection.sendall(write_request(f"Content-Length: {len(body)}", body=body))
+
+    def read_byte(self) -> bool:
+        """Takes one byte; False: the connection is over."""
+        try:
+            return self._connection.recv(1) != b""
+        except ConnectionResetError:
+            return False
+
+    def read_rest(self) -> int:
+        """The number of bytes that come until the server closes the connection."""
+        count = 0
+        try:
+            while part := self._connection.recv(65_536):
+                count += len(part)
+        except ConnectionResetError:
+            pass
+        return count
+
+    def close(self) -> None:
+        """Goes away."""
+        self._connection.close()
 
 
 def count_busy(url: str) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from constrained.engine.protocol import DecodeSize
 
 # The parts of a decode of one token: of the decode, of a further pass, and of each token. Fitted to
-# decodes on 2 cores (`python -m benchmarks.attention`); with more cores or a GPU, the last is less.
+# decodes on 2 cores; with more cores or a GPU, the last is less.
 FITTED = np.array([0.6, 0.6, 0.4])
 EXPECTED = (DecodeSize(1, 1), DecodeSize(1, 8), DecodeSize(2, 8))  # decodes that it expects
 KEPT = 64  # decodes that the fit is made of
@@ -53,9 +53,8 @@ class DraftCosts:
         return self.find(drafted) < drafted
 
 
-# Fitted to decodes of 1 to 11 tokens of one turn on 2 cores (`python -m benchmarks.passes`). The
-# copied drafts of a turn that runs alone do not depend on measured times, so without a draft model
-# its text is reproducible.
+# Fitted to decodes of 1 to 11 tokens of one turn on 2 cores. The copied drafts of a turn that runs
+# alone do not depend on measured times, so without a draft model its text is reproducible.
 ALONE = DraftCosts(0.2, 0.3)
 
 

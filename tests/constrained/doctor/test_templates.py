@@ -4,7 +4,6 @@ from importlib.metadata import version
 
 import pytest
 
-from benchmarks.known_templates import make_table
 from constrained.doctor.checks.calls import check_calls, find_lossy
 from constrained.doctor.checks.reasoning import check_reasoning
 from constrained.doctor.checks.template import check_template
@@ -23,6 +22,7 @@ from constrained.doctor.triggers import find_triggers
 from constrained.doctor.verdicts import Level
 from constrained.template.chat_template import ChatTemplate
 from grammars.turn import Start
+from tests.constrained.doctor.known_table import make_table
 from tests.real_templates import read_template, require_models_directory
 from tests.templates import HERMES
 from tests.unstable_templates import KEPT, LAST_QUERY, SWITCHED, TAIL

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.histories import offer, replay
 from benchmarks.inputs.sources import FIVE
 from benchmarks.inputs.tool_sets import SAMPLE
 from constrained.compile.compiler import Compiler
@@ -15,6 +14,7 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.template.special_tokens import Prompt
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.formats import HERMES as HERMES_FORMAT
+from tests.constrained.prompt.histories import offer, replay
 from tests.constrained.prompt.test_turn_cache import (
     DROPPING,
     MARKERS,

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.histories import MODES, offer, replay
 from benchmarks.inputs.sources import FIVE
 from benchmarks.inputs.tool_sets import SAMPLE
 from constrained.compile.compiled_turn import CompiledTurn
@@ -18,6 +17,7 @@ from constrained.prompt.prompt_reuse import Recall
 from constrained.prompt.turn_cache import OVERHEAD, CachedTurn, TurnCache
 from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import byte_vocabulary
+from tests.constrained.prompt.histories import MODES, offer, replay
 from tests.templates import HERMES, PAINT, PING
 
 USER = {"role": "user", "content": "Paint it."}

@@ -397,10 +397,11 @@ def test_tools_have_to_be_those_of_the_run(tmp_path: Path) -> None:
 
 
 def test_killed_processes_are_resumed() -> None:
-    command = [sys.executable, "-m", "benchmarks.crashed_runs", "--kills", "3", "--seed", "7"]
+    program = "tests.constrained.runs.killed_runs"
+    command = [sys.executable, "-m", program, "--kills", "3", "--seed", "7"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.splitlines()[-2].endswith(": 0 faults")
+    assert result.stdout.splitlines()[-1].endswith(": 0 faults")
 
 
 TOOLS_FILE = """

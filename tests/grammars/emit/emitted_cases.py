@@ -6,8 +6,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from benchmarks.emitters.emitted_texts import Agreement, EngineVocabulary, compare, judge
-from benchmarks.emitters.engine_reading import EngineReading
 from benchmarks.inputs.tool_sets import SAMPLE, read_rows
 from constrained.tools.shapes import read_tools
 from grammars.build.turn import build_turn
@@ -17,6 +15,8 @@ from grammars.ir.completion import Completer
 from grammars.turn import Policy, State, Tool
 from grammars.wire.format import Format
 from tests.agreement.matching import Masked
+from tests.grammars.emit.emitted_texts import Agreement, EngineVocabulary, compare, judge
+from tests.grammars.emit.engine_reading import EngineReading
 
 Open = Callable[[str], AbstractContextManager[EngineReading]]
 

@@ -6,8 +6,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.emitters.emitted_texts import EngineVocabulary
-from benchmarks.emitters.gbnf_engine import GbnfEngine
 from grammars.build.turn import build_turn
 from grammars.emit.emitter import emit
 from grammars.emit.expansion import expand
@@ -38,6 +36,8 @@ from grammars.turn import Choice, KeyOrder, Policy, Think, Tool
 from grammars.wire.format import Format
 from tests.agreement.chosen_formats import IS_THOROUGH, SCALE
 from tests.grammars.emit.emitted_cases import EmittedCase, read_small_sets
+from tests.grammars.emit.emitted_texts import EngineVocabulary
+from tests.grammars.emit.gbnf_engine import GbnfEngine
 from tests.turn_strategies import cases, seeds
 
 SUPPRESSED = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]

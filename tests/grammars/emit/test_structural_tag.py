@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.emitters.emitted_texts import EngineVocabulary
 from grammars.build.turn import build_turn
 from grammars.emit.emitter import emit
 from grammars.formats import FORMATS
@@ -26,6 +25,7 @@ from grammars.lowering.lower import lower
 from grammars.turn import Choice, KeyOrder, Policy, Think, Tool
 from grammars.wire.format import Format
 from tests.grammars.emit.emitted_cases import EmittedCase, read_small_sets
+from tests.grammars.emit.emitted_texts import EngineVocabulary
 
 CALL = Policy(Choice.REQUIRED, think=Think.FORBIDDEN)
 
@@ -85,7 +85,7 @@ def test_tokens_in_what_refers_to_itself_are_in_the_grammar() -> None:
 @pytest.mark.xgrammar
 @pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 def test_xgrammar_takes_the_same_texts(format: Format, engine_vocabulary: EngineVocabulary) -> None:
-    from benchmarks.emitters.xgrammar_engine import XGrammarEngine
+    from tests.grammars.emit.xgrammar_engine import XGrammarEngine
 
     draw = random.Random(format.name)
     policy = Policy(draw.choice(list(Choice)), key_order=draw.choice(list(KeyOrder)))

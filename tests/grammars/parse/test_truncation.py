@@ -1,15 +1,27 @@
 """Wherever the tokens run out, what was read can go back into the history."""
 
+from functools import partial
+
 import pytest
 
 from benchmarks import totality
-from benchmarks.inputs.texts import TOOLS
+from constrained.tools.shapes import read_tools
 from grammars.formats import FORMATS
-from grammars.parse.parser import parse
+from grammars.parse.parser import Parser, parse
 from grammars.render import render
+from grammars.suite.run import assert_parser, settings
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format
 
+NOTE = {"note": {"type": "string"}, "city": {"type": "string"}}
+DAYS = {"days": {"type": "integer"}, "unit": {"type": ["string", "null"]}}
+TOOLS = read_tools(
+    [
+        {"name": "write", "input_schema": {"type": "object", "properties": NOTE}},
+        {"name": "set", "input_schema": {"type": "object", "properties": DAYS}},
+    ]
+)
+FEW = settings(max_examples=15, database=None)
 CALLS = (
     ToolCall("write", {"note": 'a "b"\n</c> {1}', "city": "Zürich"}, id="abcdefgh0"),
     ToolCall("set", {"days": 3, "unit": None}, id="abcdefgh1"),
@@ -41,8 +53,8 @@ def test_the_whole_turn_is_read(format: Format) -> None:
     assert len(parse(text, format, TOOLS).calls) == len(turn.calls)
 
 
-def test_no_input_is_a_fault() -> None:
-    outcomes = [totality.play(number, seed=1) for number in range(3000)]
-    assert [o for o in outcomes if o.fault] == []
-    assert sum(o.calls > 0 for o in outcomes) > 200
-    assert {o.kind for o in outcomes} == {"bytes", "mutated", "truncated", "soup"}
+@pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
+def test_nothing_of_random_bytes_and_tags_is_lost(format: Format) -> None:
+    for recover in (False, True):
+        parser = partial(Parser, format, recover=recover)
+        assert_parser(parser, format, checks=[totality.loses_nothing], settings=FEW)

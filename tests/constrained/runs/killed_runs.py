@@ -1,12 +1,12 @@
 """Kills the process of recorded runs (SIGKILL) at random places, and resumes the runs.
 
-    python -m benchmarks.crashed_runs [--kills 100] [--seed 1]
+    python -m tests.constrained.runs.killed_runs [--kills 100] [--seed 1]
 
-The engine is scripted. A run has turns with calls that read and calls that write; each call that
-writes appends a line to a file. The process counts the lines of code that it runs in the loop, in
-the record and in the tools, and kills itself at one drawn at random; so does the one that resumes
-the run, up to twice. Prints the outcomes of the calls. Exit code 1 if a call that writes was made
-twice, if one was lost and the model does not know it, or if a run could not be resumed.
+A process of its own, since it forks. The engine is scripted. A run has turns with calls that read
+and calls that write; each call that writes appends a line to a file. The process counts the lines
+of code that it runs in the loop, in the record and in the tools, and kills itself at one drawn at
+random; so does the one that resumes the run, up to twice. Exit code 1 if a call that writes was
+made twice, if one was lost and the model does not know it, or if a run could not be resumed.
 """
 
 import argparse
@@ -30,10 +30,10 @@ from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.runs.store import RunStore
 from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import byte_vocabulary
+from tests.templates import HERMES, hermes_call
 
-TEMPLATE = Path(__file__).parent.parent / "examples" / "templates" / "hermes.jinja"
 OPENER = rb"<\|im_start\|>assistant\n"
-WATCHED = ("constrained/agent/", "constrained/runs/", "benchmarks/crashed_runs.py")
+WATCHED = ("constrained/agent/", "constrained/runs/", "tests/constrained/runs/killed_runs.py")
 CALLS = (
     (("look", 1), ("write", 1), ("look", 2)),
     (("write", 2), ("write", 3)),
@@ -44,11 +44,7 @@ MAX_KILLS = 3  # of one run
 
 def write_turn(calls: Sequence[tuple[str, int]]) -> str:
     """Returns a turn with these calls."""
-    texts: list[str] = []
-    for name, value in calls:
-        call = json.dumps({"name": name, "arguments": {"value": value}})
-        texts.append(f"<tool_call>\n{call}\n</tool_call>")
-    return "\n".join(texts)
+    return "\n".join(hermes_call(name, json.dumps({"value": value})) for name, value in calls)
 
 
 def make_model() -> Model:
@@ -61,7 +57,7 @@ def make_model() -> Model:
         return scripted_logits(vocabulary, scripts[len(starts) - 1], starts[-1])(sequence, tokens)
 
     engine = ScriptedEngine(vocabulary, logits, context_length=20_000)
-    return Model(engine, ChatTemplate(TEMPLATE.read_text("utf-8")))
+    return Model(engine, ChatTemplate(HERMES))
 
 
 def make_tools(folder: Path) -> list[Callable[..., Any]]:
@@ -188,17 +184,14 @@ def main() -> int:
         Path(name, "effects").touch()
         in_child(Path(name), None)
         whole = json.loads(Path(name, "ended").read_text())
-    outcomes = Counter[str]()
-    kills, faults = 0, 0
+    kills = faults = 0
     for _ in range(options.kills):
         ended = kill_and_resume(choose, whole["lines"])
-        outcomes.update(outcome for _, outcome in ended["calls"])
         kills += ended["kills"]
         for fault in find_faults(ended):
             faults += 1
             print(fault)
     print(f"{options.kills} runs of {whole['lines']} lines, killed {kills} times: {faults} faults")
-    print("calls: " + ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items())))
     return 1 if faults else 0
 
 

@@ -1,6 +1,6 @@
 """Writes the table of known chat templates that `constrained doctor` compares with.
 
-    python -m benchmarks.known_templates
+    python -m tests.constrained.doctor.known_table
 
 The templates are those of llama.cpp's own folder; the table has their names and digests alone.
 """

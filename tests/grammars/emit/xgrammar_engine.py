@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import xgrammar  # pyright: ignore[reportMissingImports]
 
-from benchmarks.emitters.engine_reading import EngineReading
 from constrained.vocabulary.vocabulary import Vocabulary
+from tests.grammars.emit.engine_reading import EngineReading
 
 
 class XGrammarEngine:

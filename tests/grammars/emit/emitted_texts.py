@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.emitters.engine_reading import EngineReading
 from constrained.engine.llama_files import read_header
 from constrained.mask.matcher import Matcher
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from examples.random_model import load_small, with_markers, write_model
 from grammars.formats import FORMATS
 from tests.agreement.matching import CLOSERS, Masked
+from tests.grammars.emit.engine_reading import EngineReading
 from tests.turn_strategies import mutate
 
 ATOMS = (

@@ -1,42 +1,24 @@
 """Conversations that carry earlier turns back: how many tokens of each prompt are new to the model.
 
-    python -m benchmarks.histories [FORMAT ...] [--turns 20] [--tools PATH]
-
-For each format, with the template that teaches it and the vocabulary of Qwen2: a conversation of
-one user message and a call and a result in each further turn, with tools of some 4,000 tokens. No
-model runs: each turn is what a model may write, spelled in the model's way and kept as tokens; then
-the client sends it back
-
-- verbatim, with its reasoning;
-- without its reasoning, as most clients do;
-- with its arguments spelled anew: keys in another order, whole numbers as 1.0.
-
-Printed are the prompts that begin with earlier turns as tokens, and for a prompt in the median: its
-tokens, the new ones (messages, markers of turns), those that are computed, and those that would be
-computed if the prompt was what the template writes; where some prompts take over nothing, how many
-and why. Then the same with a user message every
-fourth turn, with the reasoning of earlier turns as the template wants it (auto) and as the model
-saw it (keep).
+No model runs: each turn is what a model may write, spelled in the model's way and kept as tokens;
+then the client sends it back verbatim, without its reasoning, or with its arguments spelled anew:
+keys in another order, whole numbers as 1.0.
 """
 
-import argparse
 import json
-import multiprocessing
 import random
 import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.inputs.sources import TEMPLATES, read_teaching
+from benchmarks.inputs.sources import read_teaching
 from benchmarks.inputs.stage import real_vocabulary
-from benchmarks.inputs.tool_sets import SAMPLE, read_rows
+from benchmarks.inputs.tool_sets import read_rows
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.compiler import Compiler
-from constrained.errors import Error
 from constrained.job import Job, Recall
 from grammars.render import render
 from grammars.turn import Start, ToolCall, Turn
@@ -168,44 +150,3 @@ def replay(
         ] or [{"role": "user", "content": f"And now {draw.choice(WORDS)}?"}]
     columns = [int(statistics.median(column)) for column in zip(*counts[1:], strict=True)]
     return Row(format, mode, turns - 1, spliced, *columns, missed=missed)
-
-
-def main() -> None:
-    """Replays, and prints a table."""
-    parser = argparse.ArgumentParser(description="Conversations that carry earlier turns back.")
-    parser.add_argument("formats", nargs="*", default=TEMPLATES, metavar="FORMAT")
-    parser.add_argument("--turns", type=int, default=20)
-    parser.add_argument("--tools", type=Path, default=SAMPLE / "tools_github.jsonl")
-    options = parser.parse_args()
-    tools = offer(options.tools)
-    header = "taken over  prompt   new  computed  else  why not"
-    print(f"{'format':<19}{'what':<23}{header}")
-    with multiprocessing.Pool() as pool:
-        replay_one = partial(_replay_all, tools=tools, turns=options.turns)
-        found = pool.imap(replay_one, options.formats)
-        for format, rows in zip(options.formats, found, strict=True):
-            for what, row in rows:
-                line = _describe(row) if isinstance(row, Row) else row
-                print(f"{format:<19}{what:<23}{line}", flush=True)
-
-
-def _describe(row: Row) -> str:
-    taken = f"{row.spliced} of {row.turns}"
-    why = ", ".join(f"{count}: {reason}" for reason, count in row.missed.most_common())
-    return f"{taken:>10}{row.prompt:>8}{row.new:>6}{row.computed:>10}{row.plain:>6}  {why}".rstrip()
-
-
-def _replay_all(format: str, tools: Sequence[Any], turns: int) -> list[tuple[str, Row | str]]:
-    rows = list[tuple[str, Row | str]]()
-    plans = [(mode, mode, Recall.AUTO, 0) for mode in MODES]
-    plans += [(f"users, {recall}", "no reasoning", recall, 4) for recall in ("auto", "keep")]
-    for what, mode, recall, every in plans:
-        try:
-            rows.append((what, replay(format, tools, turns, mode, Recall(recall), every)))
-        except Error as e:
-            rows.append((what, f"refused: {e}"))
-    return rows
-
-
-if __name__ == "__main__":
-    main()
