@@ -31,23 +31,6 @@ ID_LETTERS = string.ascii_letters + string.digits
 ID_LENGTH = 9  # what Mistral's templates insist on, and all others take
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """One of the turns that `best_of` chose among.
-
-    Args:
-        calls: of the turn.
-        likelihood: the probability of its names and listed values, among what the mask allowed.
-    """
-
-    calls: tuple[ToolCall, ...]
-    likelihood: float
-
-    def to_json(self) -> dict[str, Json]:
-        """Returns it as JSON."""
-        return {"likelihood": self.likelihood, "tool_calls": [_show(call) for call in self.calls]}
-
-
 @dataclass(frozen=True, repr=False)
 class Reply:
     """The reply of a model: one assistant turn. With `prefill`, only the new text.
@@ -84,8 +67,6 @@ class Reply:
         call_probability: how likely the model found a call, from 0 to 1, at the place of the first
             one; without calls, where the output begins. Among what the mask allowed, with the
             option `trace`; otherwise None, or if the turn can have none. Ignored by `==`.
-        candidates: the turns that `best_of` chose among, this one first; () without the option.
-            Ignored by `==`.
         timings: how long the turn took. Ignored by `==`.
         trace: what decided each token; None without the option `trace`. Ignored by `==`.
     """
@@ -109,7 +90,6 @@ class Reply:
     remote: RemoteNote | None = None
     resumed: tuple[int, ...] = ()
     call_probability: float | None = field(default=None, compare=False)
-    candidates: tuple[Candidate, ...] = field(default=(), compare=False)
     timings: Timings = field(default=Timings(), compare=False)
     trace: TurnTrace | None = field(default=None, compare=False)
 
@@ -159,7 +139,6 @@ class Reply:
             "remote": None if self.remote is None else self.remote.to_json(),
             "resumed": list(self.resumed),
             "unsure_calls": [_show(call) for call in self.unsure_calls],
-            "candidates": [candidate.to_json() for candidate in self.candidates],
         }
         if self.call_probability is not None:
             parts["call_probability"] = self.call_probability

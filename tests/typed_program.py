@@ -196,7 +196,7 @@ def run_within_bounds(model: Model) -> None:
     bounded = model.run(question, [], search_tools=search, budget=budget)
     assert_type(bounded.spent, Spent)
     assert_type(bounded.detail, str)
-    sure = model.call(question, [get_time], best_of=2, trace=True)
+    sure = model.call(question, [get_time], trace=True)
     assert_type(sure.call_probability, float | None)
     for made in sure.calls:
         assert_type(made.confidence, CallConfidence | None)

@@ -189,9 +189,8 @@ class _Turn:
 
     async def _generate(self) -> Reply:
         loop, policy = self._loop, self._settings.policy
-        # The confidence of calls, and the best of several turns, are known only at the end of the
-        # turn, so no call may begin before.
-        waits = policy.min_confidence is not None or loop.options.get("best_of", 1) != 1
+        # The confidence of calls is known only at the end of the turn: no call may begin before.
+        waits = policy.min_confidence is not None
         has_early = any(getattr(tool, "read_only", False) for tool in loop.toolset.available)
         note = self.early.note if has_early and not waits else None
         reply = await self._actions.generate(loop, note)

@@ -43,8 +43,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-repetition", type=int, metavar="N", default=MAX_REPEATED, help=help)
     help = "calls in another form than the model's own: kept, written again in it, or text"
     parser.add_argument("--envelopes", choices=tuple(Envelopes), default=Envelopes.KEPT, help=help)
-    help = "generate N turns that differ in names and listed values, and take the likeliest"
-    parser.add_argument("--best-of", type=int, metavar="N", default=1, help=help)
     help = "replace calls of which the model is less sure than P (0 to 1); needs --unsure"
     parser.add_argument("--min-confidence", type=float, metavar="P", help=help)
     help = "what replaces such a call: a question to the user (ask), or an answer (decline)"
@@ -77,7 +75,7 @@ def read_choice_options(
         Error: as `Model.compile`, for the turn that replaces one that the model is unsure of.
     """
     policy = read_confidence_policy(options)
-    chosen: CompiledTurnOptions = {"best_of": options.best_of}
+    chosen: CompiledTurnOptions = {}
     if policy.min_confidence is not None:
         chosen["min_confidence"] = policy.min_confidence
         chosen["instead"] = model.compile(policy.change_job(job))
@@ -133,7 +131,6 @@ def read_request(options: argparse.Namespace) -> "Job":
     """
     from constrained.decode.filters.stop_texts import read_stops
     from constrained.job import Job, check_job
-    from constrained.model.call_options import check_best_of
 
     tools = shared.read_tool_file(options)
     kwargs = shared.read_kwargs(options)
@@ -142,7 +139,6 @@ def read_request(options: argparse.Namespace) -> "Job":
     shared.read_sampling(options, Sampling())
     read_stops(options.stop)
     read_confidence_policy(options)
-    check_best_of(options.best_of)
     if options.max_tokens is not None and options.max_tokens < 1:
         raise RequestError(f"-n is {options.max_tokens}: a reply needs max_tokens of 1 or more")
     shared.complete(options)

@@ -28,7 +28,6 @@ from constrained.trace.turn_trace import TurnTrace
 from grammars.turn import KeyOrder, Think, ToolCall
 
 MAX_LOGPROBS = 20
-MAX_BRANCHES = 16
 TRACED = 5  # likely tokens of each position in a trace
 Method = TypeVar("Method", bound=Callable[..., Any])
 Messages = Sequence[Mapping[str, Any]] | str
@@ -59,7 +58,6 @@ class CompiledTurnOptions(TurnOptions, total=False):
     """Options of a turn that is compiled.
 
     Attributes:
-        best_of: see `Options`.
         min_confidence: from 0 to 1: measure how sure the model is of its calls, and find those
             whose `confidence.lowest` is below. Default: None, nothing is measured.
         instead: the turn that is generated in place of one with such a call, made with
@@ -69,7 +67,6 @@ class CompiledTurnOptions(TurnOptions, total=False):
             before its error is raised. It is called in the thread that decodes. Needs `trace`.
     """
 
-    best_of: int
     min_confidence: float | None
     instead: CompiledTurn | None
     note_failed_trace: Callable[[TurnTrace], None] | None
@@ -144,11 +141,6 @@ class Options(TurnOptions, total=False):
         cache_salt: share cached prompts, turns and grammars only with requests of the same salt, so
             that other clients cannot find out by timing what was asked. Default: None: share with
             all requests without a salt.
-        best_of: generate this many turns (1 to 16) if there are calls, and return the likeliest:
-            the turn itself, and its likeliest branches, which differ in a name or a listed value
-            (enum, boolean, the name of an argument). They run as one batch on models with as many
-            sequences. A stream has its events once the turn is chosen. Not with `logprobs`.
-            Default: 1.
         cache_prompt: reuse the cached part of the prompt, and cache the prompt. Default: True.
         background: low priority: other requests are admitted first, and while they run, this
             prompt is processed in small pieces. It may wait forever. Default: False.
@@ -177,7 +169,6 @@ class Options(TurnOptions, total=False):
     breakpoints: Sequence[int]
     cache_salt: str | None
     cache_prompt: bool
-    best_of: int
 
 
 class RunOptions(Options, total=False):
@@ -282,7 +273,6 @@ class CallOptions:
     timeout: float | None = None
     owner: Hashable | None = None
     background: bool = False
-    best_of: int = 1
     min_confidence: float | None = None
     instead: CompiledTurn | None = None
     note_failed_trace: Callable[[TurnTrace], None] | None = None
@@ -326,7 +316,6 @@ def read_call_options(
         timeout,
         owner=options.get("owner"),
         background=options.get("background", False),
-        best_of=check_best_of(options.get("best_of", 1)),
         min_confidence=check_confidence(options.get("min_confidence")),
         instead=options.get("instead"),
         note_failed_trace=options.get("note_failed_trace"),
@@ -395,7 +384,7 @@ def read_call(
             "two formats of the answer are given", where="/response_format", hint=hint
         )
     turn_options: dict[str, Any] = {}
-    for name in (*TurnOptions.__annotations__, "best_of"):
+    for name in TurnOptions.__annotations__:
         if name in given:
             turn_options[name] = given.pop(name)
     answer = read_response_format(given.pop("response_format", None))
@@ -407,18 +396,6 @@ def read_call(
             given[name] = copy_json(given[name])
     job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
     return ModelCall(job, read_call_options(turn_options, defaults))
-
-
-def check_best_of(count: Any) -> int:
-    """Checks a value of `best_of`, and returns it.
-
-    Raises:
-        RequestError: it is not a number from 1 to `MAX_BRANCHES`.
-    """
-    if type(count) is not int or not 1 <= count <= MAX_BRANCHES:
-        message = f"best_of is {count!r}, must be from 1 to {MAX_BRANCHES}"
-        raise RequestError(message, where="/best_of")
-    return count
 
 
 def read_value(target: Target, reply: Reply, job: Job) -> Any:

@@ -1,16 +1,16 @@
-"""The turn that becomes the reply: the best of n, or another one in its place if the model was not
-sure of a call.
+"""The turn that becomes the reply: the one that is generated, or another one in its place if the
+model was not sure of a call.
 
 The events of such turns wait until the reply is known, because sent events cannot be taken back.
 """
 
 from concurrent.futures import Future
 from dataclasses import replace
+from typing import Protocol
 
 from constrained.agent.confidence_policy import take_back
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.errors import RequestError
-from constrained.model.best_of import Launch, generate_best
 from constrained.model.call_options import TRACED, CallOptions
 from constrained.model.held_events import HeldEvents
 from constrained.remote.remote_engine import RemoteEngine
@@ -18,29 +18,29 @@ from constrained.reply import Reply
 from constrained.schedule.streams import Sink, resolve, then
 
 
+class Launch(Protocol):
+    """A function that generates a turn, and passes its events to the sink."""
+
+    def __call__(
+        self, turn: CompiledTurn, sink: Sink, *, options: CallOptions
+    ) -> Future[Reply]: ...
+
+
 def check_choice(options: CallOptions, engine: object) -> None:
     """Checks the options by which a turn is chosen.
 
     Raises:
-        RequestError: `best_of` is combined with log probabilities, or the engine is remote.
+        RequestError: `min_confidence` is given, and the engine is remote.
     """
-    where = None
-    if options.min_confidence is not None:
-        where = "/min_confidence"
-    if options.best_of > 1:
-        where = "/best_of"
-        if options.decode.logprobs is not None:
-            message = "best_of cannot be combined with logprobs"
-            raise RequestError(message, where=where, hint="Leave it out")
-    if where is not None and isinstance(engine, RemoteEngine):
+    if options.min_confidence is not None and isinstance(engine, RemoteEngine):
         message = "a remote engine does not report how likely its tokens are"
-        raise RequestError(message, where=where, hint="Leave it out")
+        raise RequestError(message, where="/min_confidence", hint="Leave it out")
 
 
 def generate_chosen(
     launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
 ) -> Future[Reply]:
-    """Generates a turn, and further ones if the options ask for a choice.
+    """Generates a turn, and another one in its place if the options ask for it.
 
     Args:
         launch: generates one turn.
@@ -49,21 +49,13 @@ def generate_chosen(
         options: of the call.
     """
     if options.min_confidence is None:
-        return _generate(launch, turn, sink, options)
+        return launch(turn, sink, options=options)
     measured = replace(options, decode=replace(options.decode, trace=TRACED))
     if options.instead is None:
-        reply = _generate(launch, turn, sink, measured)
+        reply = launch(turn, sink, options=measured)
     else:
         reply = _generate_sure(launch, turn, sink, measured)
     return reply if options.decode.trace else then(reply, _drop_trace)
-
-
-def _generate(
-    launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
-) -> Future[Reply]:
-    if options.best_of > 1:
-        return generate_best(launch, turn, sink, options)
-    return launch(turn, sink, options=options)
 
 
 def _generate_sure(
@@ -89,7 +81,7 @@ def _generate_sure(
             lambda done: resolve(outer, lambda: outer.set_result(done.result()))
         )
 
-    first = _generate(launch, turn, held.take, options)
+    first = launch(turn, held.take, options=options)
     first.add_done_callback(lambda done: resolve(outer, lambda: check(done.result())))
     return outer
 

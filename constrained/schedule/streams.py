@@ -62,28 +62,6 @@ def then(inner: Future[S], make: Callable[[S], T]) -> Future[T]:
     return outer
 
 
-def when_all(futures: Sequence[Future[T]]) -> Future[Sequence[Future[T]]]:
-    """Returns a future that is done when all of these are, failed or not; they are its result."""
-    outer = Future[Sequence[Future[T]]]()
-    outer.set_running_or_notify_cancel()
-    lock = threading.Lock()
-    left = len(futures)
-
-    def note(_: Future[T]) -> None:
-        nonlocal left
-        with lock:
-            left -= 1
-            is_last = left == 0
-        if is_last:
-            outer.set_result(futures)
-
-    if not futures:
-        outer.set_result(futures)
-    for future in futures:
-        future.add_done_callback(note)
-    return outer
-
-
 def run(start: Callable[[Wanted], Future[T]]) -> T:
     """Starts work and waits for its result; an interrupt, such as Ctrl-C, cancels the work."""
     cancelled = threading.Event()

@@ -320,7 +320,6 @@ def make_loop(request: TurnRequest, settings: Settings) -> AgentLoop:
         "hidden_tools": hidden,
         "excluded_calls": job.excluded_calls,
         "prefill": job.prefill,
-        "best_of": request.generation.choice.best_of,
     }
     limits = RunLimits(
         max_steps=settings.max_tool_steps,

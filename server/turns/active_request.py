@@ -320,7 +320,6 @@ def launch(
                     progress=options.progress.any,
                     ignore_eos=options.ignore_eos,
                     trace=is_traced,
-                    best_of=options.choice.best_of,
                     min_confidence=options.choice.confidence_policy.min_confidence,
                     instead=instead,
                     note_failed_trace=failed_traces.append,

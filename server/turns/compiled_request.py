@@ -163,7 +163,7 @@ class CompiledRequest:
         return {"constrained": {**self.notes.get("constrained", {}), **further}}
 
     def _show_confidence(self, reply: Reply) -> dict[str, Any]:
-        """Returns how likely the reply was, and the other turns that were generated for it."""
+        """Returns how likely the reply was."""
         shown: dict[str, Any] = {}
         if reply.call_probability is not None:
             shown["call_probability"] = reply.call_probability
@@ -171,12 +171,6 @@ class CompiledRequest:
             shown["confidence"] = [self._show_call(call) for call in reply.calls]
         if reply.unsure_calls:
             shown["unsure_calls"] = [self._show_call(call) for call in reply.unsure_calls]
-        candidates: list[dict[str, Any]] = []
-        for candidate in reply.candidates:
-            calls = [self._show_call(call) for call in candidate.calls]
-            candidates.append({"likelihood": candidate.likelihood, "calls": calls})
-        if candidates:
-            shown["candidates"] = candidates
         return shown
 
     def _show_call(self, call: ToolCall) -> dict[str, Any]:

@@ -17,11 +17,9 @@ class ReplyChoice:
     """Which turn becomes the reply.
 
     Args:
-        best_of: how many turns are generated; the most likely one becomes the reply.
         confidence_policy: what happens to calls that the model is unsure of.
     """
 
-    best_of: int = 1
     confidence_policy: ConfidencePolicy = field(default_factory=ConfidencePolicy)
 
     @property
@@ -32,7 +30,7 @@ class ReplyChoice:
     @property
     def measures(self) -> bool:
         """True if the reply reports how likely it was."""
-        return self.best_of > 1 or self.confidence_policy.min_confidence is not None
+        return self.confidence_policy.min_confidence is not None
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             progress=self.progress_options,
             ignore_eos=self.ignore_eos is True,
             trace=self.trace is True,
-            choice=self.read_reply_choice(service.settings, choices=self.n or 1),
+            choice=self.read_reply_choice(choices=self.n or 1),
         )
         budgets = (
             self.reasoning_budget,

@@ -199,7 +199,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             ),
             stop=tuple(self.stop_sequences or ()),
             progress=ProgressOptions(cached=self.stream is True),
-            choice=self.read_reply_choice(service.settings),
+            choice=self.read_reply_choice(),
         )
         turn_request = TurnRequest(
             job,

@@ -82,7 +82,7 @@ class ModelOptions(SamplingFields, RepetitionFields, ReplyChoiceFields):
             sampling=sampling,
             stop=self.read_stop(),
             logprobs=logprobs,
-            choice=self.read_reply_choice(service.settings, "/options"),
+            choice=self.read_reply_choice("/options"),
         )
 
     def find_ignored(self, service: Service) -> Iterator[str]:

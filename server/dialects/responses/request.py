@@ -172,7 +172,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
             sampling=self.read_sampling(service.model.sampling),
             stop=self.read_stop(),
             logprobs=(self.top_logprobs or 0) if self.shows_logprobs else None,
-            choice=self.read_reply_choice(settings),
+            choice=self.read_reply_choice(),
         )
         turn_request = TurnRequest(
             job,

@@ -4,7 +4,6 @@ repetition, and the choice of the reply."""
 from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.agent.confidence_policy import ConfidencePolicy, Unsure
-from constrained.model.call_options import MAX_BRANCHES
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.turn_request import ReplyChoice
@@ -58,10 +57,6 @@ class ReplyChoiceFields(BaseModel):
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
-    best_of: int | None = Field(None, ge=1, le=MAX_BRANCHES)
-    """The number of turns that are generated if there are calls; the likeliest becomes the reply.
-    They differ in a name or an enumerated value. A stream starts when the turn is chosen. Not with
-    several choices, nor with log probabilities."""
     min_confidence: float | None = Field(None, ge=0, le=1)
     """The confidence from which on a call counts as sure; `constrained` in the reply then has the
     confidence of each call, and the probability of a call at all. Not with several choices."""
@@ -69,29 +64,22 @@ class ReplyChoiceFields(BaseModel):
     """What happens to calls below `min_confidence`: `approve`, the default, leaves them to the
     client; with `ask` the reply is a question to the user instead, with `decline` an answer."""
 
-    def read_reply_choice(
-        self, settings: Settings, parent: str = "", *, choices: int = 1
-    ) -> ReplyChoice:
+    def read_reply_choice(self, parent: str = "", *, choices: int = 1) -> ReplyChoice:
         """Returns how the reply is chosen.
 
         Args:
-            settings: have the maximum number of turns of one request.
             parent: JSON pointer to the object with the fields.
             choices: the number of choices.
 
         Raises:
-            HttpError: the fields contradict each other, or ask for too many turns.
+            HttpError: the fields contradict each other.
         """
-        best_of, least = self.best_of or 1, self.min_confidence
+        least = self.min_confidence
         unsure = self.unsure or Unsure.APPROVE
         if unsure is not Unsure.APPROVE and least is None:
             message = "it has no effect without min_confidence: give one, from 0 to 1"
             raise HttpError(400, message, "invalid_value", where=f"{parent}/unsure")
-        if best_of > settings.max_choices:
-            message = f"it is {best_of}, the limit is {settings.max_choices}: raise --max-choices"
-            raise HttpError(400, message, "too_large", where=f"{parent}/best_of")
-        for name, is_given in (("best_of", best_of > 1), ("min_confidence", least is not None)):
-            if is_given and choices > 1:
-                message = f"{name} is about one reply: leave n out"
-                raise HttpError(400, message, "invalid_value", where=f"{parent}/{name}")
-        return ReplyChoice(best_of, ConfidencePolicy(least, unsure))
+        if least is not None and choices > 1:
+            message = "min_confidence is about one reply: leave n out"
+            raise HttpError(400, message, "invalid_value", where=f"{parent}/min_confidence")
+        return ReplyChoice(ConfidencePolicy(least, unsure))

@@ -11,7 +11,6 @@ import pytest
 
 from constrained.model.model import Model
 from tests.command_line import Run, write
-from tests.constrained.model.test_best_of import FIRST, knowing
 from tests.constrained.trace.test_confidence import PAINT, choosing
 from tests.scripted_model import scripted
 from tests.templates import hermes_call
@@ -54,15 +53,6 @@ def test_chat_asks_in_place_of_a_call(command: Any) -> None:
     assert "?" in out
 
 
-def test_call_takes_the_best_of_n(command: Any) -> None:
-    tools = [{"name": name, "parameters": {"type": "object"}} for name in ("get_a", "get_b")]
-    tools.append({"name": "find", "parameters": {"type": "object", "properties": {}}})
-    words = ("call", "Go.", "--json", "--best-of", "3", "--tool-choice", "required")
-    reply = json.loads(command(knowing(FIRST), tools, *words, "--no-parallel")[1])
-    assert reply["tool_calls"][0]["name"] == reply["candidates"][0]["tool_calls"][0]["name"]
-    assert len(reply["candidates"]) > 1
-
-
 def test_call_searches_tools_and_leaves_what_it_finds_to_the_user(command: Any) -> None:
     words = ("call", "Go.", "--json", "--search-tools")
     code, out, err = command(scripted(SEARCH, PAINTED), [PAINT], *words)
@@ -83,7 +73,6 @@ def test_chat_searches_tools(command: Any) -> None:
         (("--unsure", "ask"), "belong together. Give --min-confidence"),
         (("--min-confidence", "0.5"), "belong together. Give --unsure"),
         (("--min-confidence", "2", "--unsure", "ask"), "must be from 0 to 1"),
-        (("--best-of", "0"), "must be from 1 to 16"),
     ],
 )
 def test_what_cannot_be(command: Any, words: tuple[str, ...], message: str) -> None:

@@ -152,7 +152,7 @@ OF_THE_SERVER = {
 }
 OF_MCP = {"mcp", "mcp_config", "mcp_timeout", "yes"}
 """Options with tests of their own: test_mcp_commands."""
-OF_CHOICE = {"best_of", "min_confidence", "unsure", "search_tools"}
+OF_CHOICE = {"min_confidence", "unsure", "search_tools"}
 """Options with tests of their own: test_chosen_turns."""
 KEYS = {"HF_TOKEN", "LLAMA_API_KEY", "CONSTRAINED_BACKEND_KEY"}
 TABLES = (LOADED, FETCHED, ASKED, GENERATED, SAMPLED)

@@ -181,7 +181,6 @@ def test_the_reply_tells_of_the_engine(kind: EngineKind, remotes: dict[EngineKin
     ("options", "where"),
     [
         ({"trace": True}, "/trace"),
-        ({"best_of": 2}, "/best_of"),
         ({"ignore_eos": True, "response_format": {"type": "json_object"}}, "/ignore_eos"),
         ({"prefill": True}, "/prefill"),
     ],

@@ -6,9 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.constrained.model.test_best_of import FIRST, knowing
 from tests.constrained.trace.test_confidence import COLOURS, choosing
-from tests.server.running_server import needs_own_engine, read_events, running
+from tests.server.running_server import needs_own_engine, running
 
 pytestmark = needs_own_engine
 
@@ -90,36 +89,14 @@ def test_calls_that_it_is_sure_of_or_that_are_the_client_s_matter_are_delivered(
             assert "green" in text
 
 
-@pytest.mark.parametrize("path", PATHS[:3])
-def test_the_likeliest_turn_is_the_reply(path: str) -> None:
-    empty = {"type": "object", "properties": {}}
-    tools: dict[str, Json] = {"get_a": empty, "get_b": empty, "find": empty}
-    body = write(path, tools, required=True, best_of=3)
-    with running(knowing(FIRST)) as client:
-        notes, _ = ask(client, path, body)
-        assert notes["candidates"][0]["calls"][0]["name"] == "find"
-        assert notes["candidates"][0]["likelihood"] == pytest.approx(0.4, abs=0.01)
-        with client.stream("POST", path, json={**body, "stream": True}) as streamed:
-            events = [data for _, data in read_events(streamed)]
-    for event in events:
-        event.pop("constrained", None)
-        event.get("response", {}).pop("constrained", None)
-        event.get("response", {}).pop("tools", None)
-    assert '"find"' in str(events).replace("'", '"')
-    assert "get_a" not in str(events)
-
-
 @pytest.mark.parametrize(
     ("path", "fields", "where"),
     [
         ("/v1/chat/completions", {"unsure": "ask"}, "/unsure"),
         ("/v1/messages", {"unsure": "shout", "min_confidence": 0.5}, "/unsure"),
         ("/v1/responses", {"min_confidence": 1.5}, "/min_confidence"),
-        ("/v1/responses", {"best_of": 17}, "/best_of"),
         ("/api/chat", {"unsure": "ask"}, "/options/unsure"),
-        ("/v1/chat/completions", {"best_of": 2, "n": 2}, "/best_of"),
         ("/v1/chat/completions", {"min_confidence": 0.5, "n": 2}, "/min_confidence"),
-        ("/v1/chat/completions", {"best_of": 2, "logprobs": True}, "/best_of"),
     ],
 )
 def test_what_cannot_be(path: str, fields: Json, where: str) -> None:
