@@ -22,7 +22,7 @@ NUMBERS = (
     "thinking_budget",
     "n_predict",
 )
-NATIVE_NUMBERS = ("n_predict", "n_probs", "repeat_last_n", "top_k", "seed", "n_cmpl")
+COMPLETION_NUMBERS = ("n_predict", "logprobs", "top_k", "seed", "n")
 OLLAMA_NUMBERS = ("num_predict", "top_k", "seed", "repeat_last_n", "num_ctx")
 FLOATS = ("temperature", "top_p", "min_p", "repeat_penalty", "presence_penalty", "min_confidence")
 LONE = "\ud83d"
@@ -39,12 +39,12 @@ def _list_numbers() -> Iterator[Attack]:
         # As JSON it is Infinity, which is refused; 1e999 becomes the same after the reader.
         yield Attack(f"{name} of 1e308", partial(_ask, **{name: 1e308}), statuses=(200, 400))
         yield Attack(f"{name} of 5e-324", partial(_ask, **{name: 5e-324}), statuses=(200, 400))
-    for name in NATIVE_NUMBERS:
-        body = {"prompt": "a", "n_predict": 2, name: HUGE}
+    for name in COMPLETION_NUMBERS:
+        body = {"prompt": "a", "max_tokens": 2, name: HUGE}
         yield Attack(
-            f"/completion: {name} of 10^30",
+            f"Completions: {name} of 10^30",
             partial(dict, body),
-            path="/completion",
+            path="/v1/completions",
             is_variant=True,  # a model that follows a script knows no raw prompts
         )
     for name in OLLAMA_NUMBERS:

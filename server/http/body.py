@@ -13,6 +13,7 @@ from server.errors import HttpError
 from server.http.disconnects import GONE
 from server.json_body import point, read_json
 from server.settings import Settings
+from server.turns.fields.common_fields import RequestFields
 from server.turns.fields.request_lists import WRONG_VALUE
 from server.turns.request_limits import check_lengths
 
@@ -72,13 +73,17 @@ def validate_fields(value: Json, kind: type[M], settings: Settings) -> M:
     """Validates the fields of a request.
 
     Raises:
-        HttpError: the request exceeds a limit, or a field is not valid; says which one.
+        HttpError: the request exceeds a limit, or a field is not valid or not supported; says
+            which one.
     """
     check_lengths(value, settings)
     try:
-        return kind.model_validate(value)
+        fields = kind.model_validate(value)
     except ValidationError as error:
         raise describe_mistakes(error.errors(include_url=False), value) from None
+    if isinstance(fields, RequestFields):
+        fields.check_refused()
+    return fields
 
 
 def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpError:

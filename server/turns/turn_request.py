@@ -8,7 +8,6 @@ from constrained.engine.sampling import Sampling
 from constrained.job import Job
 from server.observe.lost_prefix import LostPrefix
 from server.turns.offered_tools import OfferedTools
-from server.turns.progress import NO_PROGRESS, ProgressOptions
 from server.turns.reasoning import ReasoningPlan, ReasoningRequest
 
 
@@ -45,7 +44,7 @@ class GenerationOptions:
         stop: stop texts: the content ends before the first of them.
         logprobs: how many alternatives the reply has for each token; None: no log probabilities.
         choices: the number of replies (OpenAI's `n`).
-        progress: the progress that the chunks of a stream report.
+        reports_cached: the stream begins with how much of the prompt was cached.
         ignore_eos: the model cannot end a turn by itself.
         trace: note what decided each token.
         choice: which turn becomes the reply.
@@ -56,7 +55,7 @@ class GenerationOptions:
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     choices: int = 1
-    progress: ProgressOptions = NO_PROGRESS
+    reports_cached: bool = False
     ignore_eos: bool = False
     trace: bool = False
     choice: ReplyChoice = field(default_factory=ReplyChoice)

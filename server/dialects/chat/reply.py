@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from constrained.decode.filters.events import ProgressMade
 from constrained.logits import MIN_LOGPROB, TokenDrawn
 from constrained.reply import Reply, Usage
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -23,7 +22,7 @@ from server.turns.call_stream import (
     CallStream,
 )
 from server.turns.compiled_request import CompiledRequest
-from server.turns.progress import ChoiceProgress, show_reply_timings
+from server.turns.timings import show_timings
 from server.turns.unshown_tokens import UnshownTokens
 
 Json = dict[str, Any]
@@ -36,21 +35,14 @@ class ChatWriter(ReplyWriter):
         compiled: the request that is answered.
         field: the place of the reasoning.
         shows_usage: the last chunk has the usage; a whole reply always has it.
-        has_functions: a call is a `function_call`, as in 2023.
     """
 
     end = DONE
 
     def __init__(
-        self,
-        compiled: CompiledRequest,
-        field: ReasoningField,
-        *,
-        shows_usage: bool = True,
-        has_functions: bool = False,
+        self, compiled: CompiledRequest, field: ReasoningField, *, shows_usage: bool = True
     ):
         self._compiled = compiled
-        self._has_functions = has_functions
         self._shows_usage = shows_usage
         self._head: Json = {
             "id": make_id("chatcmpl-"),
@@ -60,8 +52,6 @@ class ChatWriter(ReplyWriter):
             "system_fingerprint": f"constrained-{compiled.turn.format.name}",
         }
         count = compiled.request.generation.choices
-        progress_options = compiled.request.generation.progress
-        self._progress = [ChoiceProgress(progress_options) for _ in range(count)]
         self._choices = [_ChoiceWriter(compiled, field, number) for number in range(count)]
         self._replies: dict[int, Reply] = {}
 
@@ -72,24 +62,14 @@ class ChatWriter(ReplyWriter):
 
     def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
         choice = self._choices[number]
-        progress = self._progress[number]
-        if isinstance(event, ProgressMade):
-            if shown := progress.take(event):
-                yield self._chunk(number, {}) | shown
-            return
         if not isinstance(event, Reply):
             for delta in choice.take(event):
-                shown = _show_function_call(delta) if self._has_functions else delta
-                yield self._chunk(number, shown, choice.show_logprobs(event))
+                yield self._chunk(number, delta, choice.show_logprobs(event))
             return
         for delta in choice.close():
             yield self._chunk(number, delta)
-        finish: str = event.finish_reason
-        if finish == "tool_calls" and self._has_functions:
-            finish = "function_call"
         self._replies[number] = event
-        progress.finish(event)
-        last = self._chunk(number, {}, choice.show_logprobs(event), finish=finish)
+        last = self._chunk(number, {}, choice.show_logprobs(event), finish=event.finish_reason)
         if event.trace is not None:
             last["trace"] = event.trace.to_json()
         if len(self._replies) == len(self._choices) and not self._shows_usage:
@@ -105,7 +85,7 @@ class ChatWriter(ReplyWriter):
                 "choices": [],
                 **self._compiled.annotate(self._replies),
                 "usage": count_usage([reply.usage for reply in self._replies.values()]),
-                "timings": show_reply_timings(self._replies[0]),
+                "timings": show_timings(self._replies[0]),
             }
 
     def fold(self, chunks: Sequence[Json]) -> Json:
@@ -117,7 +97,7 @@ class ChatWriter(ReplyWriter):
         choice: Json = {"index": number, "delta": delta, "finish_reason": finish or None}
         if logprobs:
             choice["logprobs"] = {"content": logprobs}
-        return {**self._head, "choices": [choice], **self._progress[number].fields}
+        return {**self._head, "choices": [choice]}
 
 
 class _ChoiceWriter:
@@ -190,15 +170,6 @@ class _ChoiceWriter:
                 pass
 
 
-def _show_function_call(delta: Json) -> Json:
-    """Converts a delta with its one call to the form of 2023."""
-    match delta:
-        case {"tool_calls": [{"function": call}]}:
-            return {"function_call": call}
-        case _:
-            return delta
-
-
 def _find_tags(compiled: CompiledRequest) -> tuple[str, str]:
     block = compiled.turn.format.reasoning
     if block is None:
@@ -220,8 +191,7 @@ def fold(chunks: Sequence[Json]) -> Json:
             add_delta(choice, added)
     for choice in choices.values():
         message = choice["message"]
-        has_call = "tool_calls" in message or "function_call" in message
-        if has_call and not message.get("content"):
+        if "tool_calls" in message and not message.get("content"):
             message["content"] = None
         for call in message.get("tool_calls", ()):
             del call["index"]  # only streams have this field

@@ -56,7 +56,6 @@ async def complete_chat(request: Request) -> Response:
         active.compiled,
         body.read_reasoning_field(service.settings.reasoning_field),
         shows_usage=body.shows_usage or not body.stream,
-        has_functions=body.has_functions,
     )
     return await answer(request, active, writer, is_streamed=body.stream is True)
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from constrained.decode.filters.events import ProgressMade
 from constrained.logits import TokenDrawn
 from constrained.reply import Reply
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -16,7 +15,7 @@ from server.http.sse import DONE
 from server.ids import make_id
 from server.turns.active_request import TurnEvent
 from server.turns.compiled_request import CompiledRequest
-from server.turns.progress import ChoiceProgress, show_reply_timings
+from server.turns.timings import show_timings
 
 Json = dict[str, Any]
 
@@ -49,8 +48,6 @@ class CompletionWriter(ReplyWriter):
         vocabulary = compiled.service.model.engine.vocabulary
         count = len(echoes) * self._choices
         self._logprobs = [_LogprobsWriter(vocabulary) for _ in range(count)]
-        progress_options = compiled.request.generation.progress
-        self._progress = [ChoiceProgress(progress_options) for _ in range(count)]
         self._replies: dict[int, Reply] = {}
 
     def open(self) -> Iterator[Json]:
@@ -65,12 +62,8 @@ class CompletionWriter(ReplyWriter):
                 self._logprobs[number].add(event)
             case ContentDelta(text):
                 yield self._chunk(number, text)
-            case ProgressMade():
-                if shown := self._progress[number].take(event):
-                    yield self._chunk(number, "") | shown
             case Reply():
                 self._replies[number] = event
-                self._progress[number].finish(event)
                 last = self._chunk(number, "", event.finish_reason)
                 if len(self._replies) == len(self._logprobs) and not self._shows_usage:
                     last |= self._compiled.annotate(self._replies)
@@ -86,7 +79,7 @@ class CompletionWriter(ReplyWriter):
                 "choices": [],
                 **self._compiled.annotate(self._replies),
                 "usage": self._count_usage(),
-                "timings": show_reply_timings(self._replies[0]),
+                "timings": show_timings(self._replies[0]),
             }
 
     def fold(self, chunks: Sequence[Json]) -> Json:
@@ -95,7 +88,7 @@ class CompletionWriter(ReplyWriter):
     def _chunk(self, number: int, text: str, finish: str | None = None) -> Json:
         logprobs = self._logprobs[number].drain()
         choice = {"index": number, "text": text, "logprobs": logprobs, "finish_reason": finish}
-        return {**self._head, "choices": [choice], **self._progress[number].fields}
+        return {**self._head, "choices": [choice]}
 
     def _count_usage(self) -> Json:
         """Adds up the tokens of all choices; each prompt counts once."""

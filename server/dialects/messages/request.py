@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from constrained.answers import read_response_format
 from constrained.compile.compiled_turn import CompiledTurn
@@ -24,12 +24,15 @@ from server.dialects.messages.mcp_servers import TOOLSET, read_requested_servers
 from server.errors import HttpError
 from server.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, RequestedServer
 from server.settings import Settings
-from server.turns.fields.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
-from server.turns.fields.openai_fields import (
-    find_ignored_fields,
+from server.turns.fields.common_fields import (
+    Fields,
+    Refusal,
+    RepetitionFields,
+    ReplyChoiceFields,
+    RequestFields,
     find_ignored_of_tools,
-    replace_given,
 )
+from server.turns.fields.openai_fields import replace_given
 from server.turns.fields.request_lists import Objects, Texts
 from server.turns.offered_tools import (
     MAX_FOUND_TOOLS,
@@ -39,12 +42,9 @@ from server.turns.offered_tools import (
     list_shown,
     read_offered_tools,
 )
-from server.turns.progress import ProgressOptions
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import check_size, renaming_place
-from server.turns.request_completion import complete_request
 from server.turns.service import Service
-from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
@@ -58,14 +58,23 @@ OTHER_TOOL_FIELDS = ("type", "cache_control", "defer_loading", "eager_input_stre
 """Other fields of a tool that are supported, or that need no effect."""
 OWN_TOOLS = (None, "custom")
 """The types of tools that the client defines itself."""
+# With this code, the SDK sends the whole conversation.
+NO_THREADS = Refusal(
+    "this server keeps no threads: send the whole conversation", "thread_unsupported_request"
+)
+REFUSED = {"thread": NO_THREADS}
+NO_COMPACTION = Refusal(
+    "this server does not compact conversations: leave the field out, and ask for a summary in the "
+    "last message"
+)
+REFUSED_BESIDES = {**REFUSED, "compaction": NO_COMPACTION}
+"""Of a message, and not of a count."""
 RENAMED = {"/reasoning_budget": "/thinking/budget_tokens", "/stop": "/stop_sequences"}
 """The library's names of fields, replaced by the dialect's names in errors."""
 
 
-class ThinkingOptions(BaseModel):
+class ThinkingOptions(Fields):
     """Whether to think, and how much."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
     """Whether to think."""
@@ -75,10 +84,8 @@ class ThinkingOptions(BaseModel):
     """`omitted`: thinking blocks have no text. Otherwise they have the whole text."""
 
 
-class OutputOptions(BaseModel):
+class OutputOptions(Fields):
     """The reasoning effort, and the format of the answer."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     effort: Effort | None = None
     """The reasoning effort."""
@@ -86,10 +93,8 @@ class OutputOptions(BaseModel):
     """The format of the reply: `json_schema` with a schema."""
 
 
-class ToolChoice(BaseModel):
+class ToolChoice(Fields):
     """Which tools the model may or must call."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     type: Literal["auto", "any", "tool", "none"]
     """`any`: a call is required; `tool`: a call of the tool `name` is required."""
@@ -99,16 +104,12 @@ class ToolChoice(BaseModel):
     """At most one call."""
 
 
-class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
+class CountRequest(RequestFields, RepetitionFields, ReplyChoiceFields):
     """A request to /v1/messages/count_tokens. Unlike /v1/messages, it needs no `max_tokens`."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     messages: Objects = Field(min_length=1)
     """The conversation, oldest message first. If the last message is the assistant's, the model
     continues it."""
-    model: str | None = ""
-    """The name of a model, or one of its aliases; required if the server has several models."""
     max_tokens: int | None = Field(None, ge=1)
     """The maximum number of tokens in the reply."""
     system: str | Objects | None = None
@@ -141,6 +142,9 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
     stream: bool | None = None
     """Send the reply in parts, as server-sent events."""
 
+    harmless = HARMLESS
+    refused = REFUSED
+
     def read_requested_servers(
         self, pool: McpServerPool | None
     ) -> Sequence[RequestedServer] | None:
@@ -164,14 +168,12 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         Raises:
             HttpError, Error: a field is invalid; with its JSON pointer.
         """
-        self._check_service()
         known = describe_client_tools(self.tools or ())
         tools = hosted.join(_read_tools(known, service.settings), service.settings.max_tools)
         deferred = read_deferred(known, self.messages)
         tools = _defer(tools, deferred, hosted)
         conversation = read_conversation(self.system, deferred.messages, tools)
-        keep = service.settings.keep_volatile
-        messages, normalised = normalise_messages(conversation.messages, keep=keep)
+        messages = conversation.messages
         breakpoints = self._find_breakpoints(conversation)
         shown, hidden = list_shown(tools), list_hidden(tools, messages)
         self._check_choice(tools, [*shown, *hidden])
@@ -184,8 +186,6 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             answer=self._read_answer(service),
             prefill=conversation.prefill,
             prefill_name="",
-            cache_salt=self.cache_salt,
-            cache_prompt=self.cache_prompt is not False,
             # A breakpoint after system messages changes nothing: every prompt has one there.
             breakpoints=tuple(mark for mark in breakpoints if mark > conversation.leading),
         )
@@ -198,39 +198,27 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
                 top_k=self.top_k,
             ),
             stop=tuple(self.stop_sequences or ()),
-            progress=ProgressOptions(cached=self.stream is True),
+            reports_cached=self.stream is True,
             choice=self.read_reply_choice(service.settings),
         )
         turn_request = TurnRequest(
             job,
             generation,
             reasoning=self._read_reasoning(conversation.prefill),
-            ignored_fields=(*self._find_ignored(), *conversation.unread),
-            normalised=normalised,
+            ignored_fields=conversation.unread,
             tools=tools,
         )
         shows_thinking = self.thinking is None or self.thinking.display != "omitted"
         return DecodedRequest(
-            complete_request(service, turn_request),
+            self.complete(service, turn_request),
             conversation,
             breakpoints,
             shows_thinking=shows_thinking,
         )
 
-    def _check_service(self) -> None:
-        """Refuses what would make the reply another one, and only Anthropic's service does.
-
-        Raises:
-            HttpError: names the field.
-        """
-        extra = self.model_extra or {}
-        if extra.get("thread") is not None:
-            # With this error code, the SDK sends the whole conversation.
-            message = "this server keeps no threads: send the whole conversation"
-            raise HttpError(400, message, "thread_unsupported_request", where="/thread")
-
-    def _find_ignored(self) -> tuple[str, ...]:
-        ignored = [*find_ignored_fields(self, HARMLESS)]
+    def find_ignored(self) -> tuple[str, ...]:
+        """As in `RequestFields`; also citations, and fields of tools."""
+        ignored = [*super().find_ignored()]
         if has_citations(self.messages):
             ignored.append("citations")
         known = (*TOOL_FIELDS, *OTHER_TOOL_FIELDS)
@@ -314,14 +302,7 @@ class MessagesRequest(CountRequest):
     max_tokens: int = Field(ge=1)  # pyright: ignore[reportIncompatibleVariableOverride]
     """The maximum number of tokens in the reply."""
 
-    def _check_service(self) -> None:
-        super()._check_service()
-        if (self.model_extra or {}).get("compaction") is not None:
-            message = (
-                "this server does not compact conversations: leave the field out, and ask for a "
-                "summary in the last message"
-            )
-            raise HttpError(400, message, "unsupported_field", where="/compaction")
+    refused = REFUSED_BESIDES
 
 
 @dataclass(frozen=True)

@@ -201,8 +201,6 @@ def _list_capabilities(model: Model) -> list[str]:
     capabilities = [*ALWAYS]
     if model.compiler.format.reasoning is not None:
         capabilities.append("thinking")
-    if model.engine.vocabulary.fill_in is not None:
-        capabilities.append("insert")
     return capabilities
 
 

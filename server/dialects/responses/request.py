@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from constrained.answers import read_response_format
 from constrained.errors import Error
@@ -17,30 +17,37 @@ from server.dialects.responses.items import find_unread_items
 from server.dialects.responses.tool_search import read_tools
 from server.errors import HttpError
 from server.mcp.hosted_tools import NO_HOSTED, HostedOffer
-from server.turns.fields.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
+from server.turns.fields.common_fields import (
+    Fields,
+    Refusal,
+    RepetitionFields,
+    ReplyChoiceFields,
+    RequestFields,
+    find_ignored_of_tools,
+)
 from server.turns.fields.openai_fields import (
     PromptCacheOptions,
     ReasoningOptions,
     SamplingFields,
-    find_ignored_fields,
-    find_ignored_of_tools,
     read_reasoning_request,
 )
 from server.turns.fields.request_lists import Objects, Texts, stop_at_first
 from server.turns.offered_tools import list_hidden, list_shown
 from server.turns.request_checks import check_echoed, check_size
-from server.turns.request_completion import complete_request
 from server.turns.service import Service
-from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
 HARMLESS = frozenset(
     "user safety_identifier prompt_cache_key prompt_cache_retention service_tier stream_options "
-    "background conversation prompt client_metadata reasoning.summary "
-    "reasoning.generate_summary".split()
+    "client_metadata reasoning.summary reasoning.generate_summary background".split()
 )
 """Fields without an effect here, which the reply does not list as ignored."""
+REFUSED = {
+    "background": Refusal("background responses are not supported: leave it out, or stream"),
+    "conversation": Refusal("conversations are not kept here: use previous_response_id"),
+    "prompt": Refusal("prompts are not kept here: write instructions and input"),
+}
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"
 ECHOED = ("instructions", "previous_response_id", "max_output_tokens", "max_tool_calls")
@@ -53,10 +60,8 @@ OWN_TOOLS = (None, "function", "custom")
 """The types of the tools that the client describes."""
 
 
-class TextOptions(BaseModel):
+class TextOptions(Fields):
     """The form of the text of a message."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     format: Json | None = None
     """The form of the text: `text`, `json_object`, or `json_schema` with a schema."""
@@ -64,13 +69,11 @@ class TextOptions(BaseModel):
     """Returned unchanged; it has no other effect."""
 
 
-class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoiceFields):
+class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, ReplyChoiceFields):
     """A request to /v1/responses."""
 
     input: str | Objects | None = None
     """A user's text, or the items of a conversation."""
-    model: str | None = ""
-    """The name of a model, or one of its aliases; required if the server has several."""
     instructions: str | None = None
     """The text before the conversation; it is not stored with it."""
     previous_response_id: str | None = None
@@ -109,6 +112,9 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
     chat_template_kwargs: Json | None = None
     """Variables of the chat template, such as `enable_thinking`."""
 
+    harmless = HARMLESS
+    refused = REFUSED
+
     @property
     def shows_logprobs(self) -> bool:
         """True if messages have log probabilities."""
@@ -141,7 +147,8 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
         """
         messages = write_messages(items, self.instructions, hosted.forms)
         settings = service.settings
-        self._check(messages)
+        if not messages:
+            raise HttpError(400, "there is no input", "invalid_value", where="/input")
         check_echoed({"metadata": self.metadata, **self._echoed}, settings)
         text = self.text or TextOptions()
         with locating_errors():
@@ -152,11 +159,8 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
             check_size(text.format, settings, "/response_format")
             choice = tools.translate_choice(self.tool_choice)
             read_policy(choice)  # reports errors in the choice before those in the tools
-            normalised_messages, normalised = normalise_messages(
-                messages, keep=settings.keep_volatile
-            )
             job = Job(
-                messages=normalised_messages,
+                messages=messages,
                 tools=[_drop_foreign(tool) for tool in list_shown(tools)],
                 hidden_tools=[_drop_foreign(tool) for tool in list_hidden(tools, messages)],
                 tool_choice=choice,
@@ -164,8 +168,6 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
                 max_repetition=self.read_max_repetition(settings),
                 template_kwargs=self.chat_template_kwargs or {},
                 answer=read_response_format(text.format),
-                cache_salt=self.cache_salt,
-                cache_prompt=self.cache_prompt is not False,
             )
         generation = GenerationOptions(
             max_tokens=self.max_output_tokens,
@@ -178,30 +180,16 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
             job,
             generation,
             reasoning=read_reasoning_request(self.reasoning),
-            ignored_fields=self._find_ignored(),
-            normalised=normalised,
             tools=tools,
             max_calls=self.max_tool_calls,
         )
-        return complete_request(service, turn_request)
+        return self.complete(service, turn_request)
 
-    def _check(self, messages: Sequence[Json]) -> None:
-        refused = {
-            "background": "background responses are not supported: leave it out, or stream",
-            "conversation": "conversations are not kept here: use previous_response_id",
-            "prompt": "prompts are not kept here: write instructions and input",
-        }
-        for name, message in refused.items():
-            if self._extra.get(name):
-                raise HttpError(400, message, "unsupported_field", where=f"/{name}")
-        if not messages:
-            raise HttpError(400, "there is no input", "invalid_value", where="/input")
-
-    def _find_ignored(self) -> tuple[str, ...]:
-        ignored = find_ignored_fields(self, HARMLESS)
+    def find_ignored(self) -> tuple[str, ...]:
+        """As in `RequestFields`; also fields of tools, and items that the model does not read."""
         tools = [*_list_tools(self.tools or ())]
         known = (*TOOL_FIELDS, *OTHER_TOOL_FIELDS)
-        ignored = (*ignored, *find_ignored_of_tools(tools, known, OWN_TOOLS))
+        ignored = (*super().find_ignored(), *find_ignored_of_tools(tools, known, OWN_TOOLS))
         if isinstance(self.input, list):
             return (*ignored, *find_unread_items(self.input))
         return ignored

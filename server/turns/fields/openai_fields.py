@@ -2,11 +2,11 @@
 OpenAI does not have come from llama-server, vLLM and OpenRouter."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
+from pydantic import BeforeValidator, Field, StrictBool
 
 from constrained.answers import read_response_format, read_target
 from constrained.engine.sampling import SEEDS, Sampling
@@ -16,9 +16,8 @@ from grammars.schema.subschemas import point_to
 from grammars.turn import Answer
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.fields.common_fields import CacheFields, RepetitionFields
+from server.turns.fields.common_fields import Fields, RepetitionFields, RequestFields
 from server.turns.fields.request_lists import Texts, stop_at_first
-from server.turns.progress import NO_PROGRESS, ProgressOptions
 from server.turns.reasoning import Effort, EffortField, ReasoningRequest
 from server.turns.request_checks import check_size
 
@@ -30,25 +29,19 @@ ANSWERS = (
     "guided_choice", "guided_grammar",
 )  # fmt: skip
 """Fields that define the form of the reply."""
-NOTHING: tuple[object, ...] = (None, "", [], {})
-"""Values that mean the same as a missing field."""
 Bias = StrictBool | float
 Biases = Annotated[dict[str, Bias], BeforeValidator(stop_at_first(Bias))]
 
 
-class StreamOptions(BaseModel):
+class StreamOptions(Fields):
     """Parts of a stream in addition to the reply."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     include_usage: bool | None = None
     """The stream ends with a chunk that has the usage."""
 
 
-class StructuredOutputs(BaseModel):
+class StructuredOutputs(Fields):
     """vLLM's form of constraints on the answer."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     json_: Json | StrictBool | None = Field(None, alias="json")
     """A JSON schema that the reply has to fit."""
@@ -60,11 +53,9 @@ class StructuredOutputs(BaseModel):
     """A grammar of the reply: Lark, or GBNF."""
 
 
-class PromptCacheOptions(BaseModel):
+class PromptCacheOptions(Fields):
     """OpenAI's options of its cache. They have no effect: the cached part of a prompt is always
     reused."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     mode: str | None = None
     """Has no effect."""
@@ -72,10 +63,8 @@ class PromptCacheOptions(BaseModel):
     """Has no effect."""
 
 
-class ReasoningOptions(BaseModel):
+class ReasoningOptions(Fields):
     """OpenRouter's and Responses' form of the effort."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     effort: EffortField = None
     """The effort of reasoning."""
@@ -85,10 +74,8 @@ class ReasoningOptions(BaseModel):
     """false: no reasoning."""
 
 
-class Thinking(BaseModel):
+class Thinking(Fields):
     """The switch of reasoning of several vendors."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     type: str | None = None
     """`enabled` or `disabled`; other values leave it to the model."""
@@ -125,10 +112,8 @@ def read_reasoning_request(
     return ReasoningRequest(effort)
 
 
-class SamplingFields(BaseModel):
+class SamplingFields(Fields):
     """Fields for the sampling of tokens, and for the end of the text."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     temperature: float | None = Field(None, ge=0)
     """The randomness of sampling; 0: always the likeliest token. Default: that of the model."""
@@ -170,11 +155,9 @@ class SamplingFields(BaseModel):
         return tuple(self.stop)
 
 
-class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
+class GenerationFields(SamplingFields, RequestFields, RepetitionFields):
     """Fields for the generation and the form of a reply."""
 
-    model: str | None = ""
-    """The name of a model, or one of its aliases; required if the server has several."""
     response_format: Json | None = None
     """The form of the reply: `text`, `json_object`, or `json_schema` with a schema."""
     json_schema: Json | None = None
@@ -212,10 +195,6 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
     """The reply comes in parts, as server-sent events."""
     stream_options: StreamOptions | None = None
     """Parts of a stream in addition to the reply."""
-    return_progress: bool | None = None
-    """The stream reports how much of the prompt has been read."""
-    timings_per_token: bool | None = None
-    """Each chunk of a stream has the timings so far."""
     ignore_eos: bool | None = None
     """The reply continues until its tokens run out."""
 
@@ -223,13 +202,6 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
     def shows_usage(self) -> bool:
         """True if a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage is True
-
-    @property
-    def progress_options(self) -> ProgressOptions:
-        """What the chunks of a stream report about the progress."""
-        if not self.stream:
-            return NO_PROGRESS
-        return ProgressOptions(self.return_progress is True, self.timings_per_token is True)
 
     def read_sampling_with(self, model: Model) -> Sampling:
         """Returns the sampling; missing fields have the model's default.
@@ -298,43 +270,6 @@ def _find_given(*values: Any) -> Any:
     """Returns the first value that is given; `false` counts, since it is a schema, and so does an
     empty choice, since it is an error to report."""
     return next((value for value in values if value is not None), None)
-
-
-def find_ignored(extra: Mapping[str, Any] | None, harmless: Iterable[str]) -> tuple[str, ...]:
-    """Lists the unknown fields, without those that change nothing, and without null and empty ones,
-    since many SDKs write every field."""
-    given = [name for name, value in (extra or {}).items() if value not in NOTHING]
-    return tuple(name for name in given if name not in harmless)
-
-
-def find_ignored_fields(request: BaseModel, harmless: Collection[str]) -> tuple[str, ...]:
-    """Lists the unknown fields of a request and of the objects in it, such as `reasoning.mode`; see
-    `find_ignored`."""
-    names = [*find_ignored(request.model_extra, harmless)]
-    for name in type(request).model_fields:
-        part = getattr(request, name)
-        if isinstance(part, BaseModel):
-            within = {f"{name}.{field}": value for field, value in (part.model_extra or {}).items()}
-            names += find_ignored(within, harmless)
-    return tuple(names)
-
-
-def find_ignored_of_tools(
-    tools: Iterable[Any], known: Collection[str], kinds: Collection[str | None]
-) -> list[str]:
-    """Lists the fields of tools that have no effect, each once.
-
-    Args:
-        tools: of a request.
-        known: the fields that have an effect, or that change nothing.
-        kinds: the types of the tools whose fields these are; None is a tool without a type.
-    """
-    names: dict[str, None] = {}
-    for tool in tools:
-        if isinstance(tool, Mapping) and tool.get("type") in kinds:
-            for name in find_ignored(tool, known):
-                names[f"tools.{name}"] = None
-    return [*names]
 
 
 def replace_given(sampling: Sampling, **fields: Any) -> Sampling:

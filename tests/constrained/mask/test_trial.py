@@ -22,9 +22,7 @@ def test_a_grammar_that_never_compiles_is_refused() -> None:
     """It took more than 90 seconds and 3.4 GB."""
     compiler = Compiler(VOCABULARY, ChatTemplate(HERMES))
     begun = time.process_time()
-    with pytest.raises(
-        GrammarError, match=r"takes (more|too much)"
-    ) as e:
+    with pytest.raises(GrammarError, match=r"takes (more|too much)") as e:
         compiler.compile_text("Hi", GrammarAnswer(EXPLODES))
     assert e.value.where == "/grammar"
     assert time.process_time() - begun < 1  # of this process

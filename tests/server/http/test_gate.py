@@ -191,7 +191,7 @@ def test_a_page_is_refused_in_the_form_of_the_dialect(
 
 def test_clients_do_not_try_again_what_is_never_served() -> None:
     with running(scripted("Hi")) as client:
-        for path in ("/v1/rerank", "/v1/responses/compact", "/v1/embeddings"):
+        for path in ("/v1/responses/compact", "/v1/embeddings"):
             response = client.post(path, json={"input": "Hi"})
             assert response.status_code == 501
             assert response.headers["X-Should-Retry"] == "false"

@@ -237,15 +237,13 @@ REFUSED: list[tuple[Json, str, str]] = [
         "unknown tool",
     ),
     ({"tools": [{"type": "function"}]}, "/tools/0/name", "no name"),
-    ({"functions": [{"name": "f"}], "tools": [PING]}, "/functions", "tools"),
-    ({"functions": [{}]}, "/functions/0/name", "no name"),
-    ({"functions": [PING["function"]], "function_call": {"name": "x"}}, "/tool_choice", "unknown"),
-    ({"messages": [{"role": "function", "name": "f", "content": "1"}]}, "/messages/0/name", "f"),
-    ({"messages": [{"role": "function", "name": [], "content": "1"}]}, "/messages/0/name", "call"),
+    ({"functions": [PING["function"]]}, "/functions", "send tools"),
+    ({"tools": [PING], "function_call": "auto"}, "/function_call", "send tools"),
+    ({"messages": [{"role": "function", "content": "1"}]}, "/messages/0/role", "send tools"),
     (
-        {"messages": [{"role": "assistant", "content": "", "function_call": "abc"}]},
+        {"messages": [{"role": "assistant", "content": "", "function_call": {"name": "f"}}]},
         "/messages/0/function_call",
-        "object",
+        "send tools",
     ),
     ({"response_format": {"type": "xml"}}, "/response_format", "not known"),
     ({"chat_template_kwargs": {"messages": 1}}, "/chat_template_kwargs/messages", "may not"),
@@ -287,26 +285,6 @@ def test_an_error_has_the_form_of_mistral_too(plain: httpx.Client) -> None:
     assert body.pop("error") == body
     assert body["message"]
     assert isinstance(body["code"], str)
-
-
-def test_functions_of_2023_are_answered_with_a_function_call(painter: httpx.Client) -> None:
-    called = {"name": "paint", "arguments": '{"color": "red", "glossy": false}'}
-    messages = [
-        {"role": "user", "content": "Hi", "name": "user_proxy"},
-        {"role": "assistant", "content": None, "function_call": called},
-        {"role": "function", "name": "paint", "content": "done"},
-        {"role": "user", "content": "Again"},
-    ]
-    body: Json = {"functions": [PAINT["function"]], "function_call": "auto", "messages": messages}
-    whole = ask(painter, **body)
-    assert lasting(fold(chunks_of(painter, **body))) == lasting(whole)
-    (answered,) = whole["choices"]
-    assert answered["finish_reason"] == "function_call"
-    call = answered["message"]["function_call"]
-    assert call["name"] == "paint"
-    assert json.loads(call["arguments"]) == {"color": "red", "glossy": True}
-    assert "tool_calls" not in answered["message"]
-    assert "ignored_fields" not in whole.get("constrained", {})  # a remote engine is told of there
 
 
 @pytest.mark.parametrize("fields", [{"thinking": {"type": "disabled"}}, {"enable_thinking": False}])
