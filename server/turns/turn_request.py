@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from constrained.agent.budget import NOTHING, Spent
 from constrained.agent.confidence_policy import ConfidencePolicy, Unsure
 from constrained.engine.sampling import Sampling
 from constrained.job import Job
@@ -86,7 +85,6 @@ class TurnRequest:
             conversation, if little of the cache can be used for that reason; otherwise None.
         repeated_calls: calls that the conversation has three times or more: names and counts.
         max_calls: how many calls this server may execute; None: any number.
-        spent: time and number of the calls that it has executed before the first turn.
     """
 
     job: Job
@@ -101,4 +99,3 @@ class TurnRequest:
     lost_prefix: LostPrefix | None = None
     repeated_calls: tuple[tuple[str, int], ...] = ()
     max_calls: int | None = None
-    spent: Spent = NOTHING

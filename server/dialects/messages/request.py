@@ -6,7 +6,7 @@ them.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field
@@ -18,7 +18,6 @@ from constrained.job import Job
 from grammars.turn import Answer
 from server.dialects.messages.client_tools import describe_client_tools
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
-from server.dialects.messages.deferred_tools import SEARCHES, DeferredTools, read_deferred
 from server.dialects.messages.documents import has_citations
 from server.dialects.messages.mcp_servers import TOOLSET, read_requested_servers
 from server.errors import HttpError
@@ -35,11 +34,8 @@ from server.turns.fields.common_fields import (
 from server.turns.fields.openai_fields import replace_given
 from server.turns.fields.request_lists import Objects, Texts
 from server.turns.offered_tools import (
-    MAX_FOUND_TOOLS,
     OfferedTools,
     find_function_name,
-    list_hidden,
-    list_shown,
     read_offered_tools,
 )
 from server.turns.reasoning import Effort, ReasoningRequest
@@ -115,9 +111,8 @@ class CountRequest(RequestFields, RepetitionFields, ReplyChoiceFields):
     system: str | Objects | None = None
     """The system prompt: a text, or blocks of text."""
     tools: Objects | None = None
-    """The tools that the model may call, with the JSON schemas of their inputs. One with
-    `defer_loading` may be called after a `tool_reference` in a result names it, or a
-    `tool_search_tool_...` has found it."""
+    """The tools that the model may call, with the JSON schemas of their inputs. The prompt has all
+    of them, also those with `defer_loading`."""
     mcp_servers: Objects | None = None
     """MCP servers of this server, by name. The model may call their tools, and this server executes
     the calls. A tool of type `mcp_toolset` configures one of them."""
@@ -170,17 +165,12 @@ class CountRequest(RequestFields, RepetitionFields, ReplyChoiceFields):
         """
         known = describe_client_tools(self.tools or ())
         tools = hosted.join(_read_tools(known, service.settings), service.settings.max_tools)
-        deferred = read_deferred(known, self.messages)
-        tools = _defer(tools, deferred, hosted)
-        conversation = read_conversation(self.system, deferred.messages, tools)
-        messages = conversation.messages
+        conversation = read_conversation(self.system, self.messages, tools)
         breakpoints = self._find_breakpoints(conversation)
-        shown, hidden = list_shown(tools), list_hidden(tools, messages)
-        self._check_choice(tools, [*shown, *hidden])
+        self._check_choice(tools)
         job = Job(
-            messages=messages,
-            tools=shown,
-            hidden_tools=hidden,
+            messages=conversation.messages,
+            tools=tools.functions,
             tool_choice=self._read_choice(),
             max_repetition=self.read_max_repetition(service.settings),
             answer=self._read_answer(service),
@@ -237,12 +227,8 @@ class CountRequest(RequestFields, RepetitionFields, ReplyChoiceFields):
         message_count = count - conversation.prefill
         return tuple(sorted({min(mark, message_count) for mark in marks}))
 
-    def _check_choice(self, offered: OfferedTools, callable: Sequence[Any]) -> None:
+    def _check_choice(self, offered: OfferedTools) -> None:
         """Refuses the choice of a tool that is left out, unless another one has its name.
-
-        Args:
-            offered: the tools of the request.
-            callable: those that may be called.
 
         Raises:
             HttpError: the choice names no tool, or only one that is left out.
@@ -252,7 +238,7 @@ class CountRequest(RequestFields, RepetitionFields, ReplyChoiceFields):
             return
         if not choice.name:
             raise HttpError(400, "it names no tool", "invalid_value", where="/tool_choice/name")
-        if choice.name in map(find_function_name, callable):
+        if choice.name in map(find_function_name, offered.functions):
             return
         for tool in self.tools or ():
             kind = tool.get("type")
@@ -351,24 +337,6 @@ class DecodedRequest:
                 error.where = self.conversation.find(int(number))
             case _:
                 error.where = RENAMED.get(where, error.where)
-
-
-def _defer(offered: OfferedTools, deferred: DeferredTools, hosted: HostedOffer) -> OfferedTools:
-    """Returns the tools, with some deferred to a search of the client or of this server.
-
-    Raises:
-        HttpError: tools of an MCP server are deferred to the client's search.
-    """
-    if deferred.search is None:
-        if hosted.deferred:
-            message = "defer_loading of an MCP server needs a tool_search_tool"
-            raise HttpError(400, message, "unsupported_field", where="/tools")
-        return offered.defer(deferred.names, deferred.found)
-    searched = deferred.names | hosted.deferred
-    if not searched:
-        return offered
-    skipped = tuple(tool for tool in offered.skipped if not tool.type.startswith(SEARCHES))
-    return replace(offered.take_out(searched, deferred.search, MAX_FOUND_TOOLS), skipped=skipped)
 
 
 def _read_tools(tools: Sequence[Json], settings: Settings) -> OfferedTools:

@@ -4,7 +4,7 @@ The fields are those of Ollama's reference; others are ignored, and the reply li
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -21,7 +21,6 @@ from server.turns.fields.common_fields import (
     RepetitionFields,
     ReplyChoiceFields,
     RequestFields,
-    find_ignored,
 )
 from server.turns.fields.openai_fields import SamplingFields, replace_given
 from server.turns.fields.request_lists import Objects
@@ -33,8 +32,11 @@ from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
 HARMLESS = frozenset(
-    "num_keep num_batch num_gpu main_gpu num_thread use_mmap use_mlock numa low_vram "
-    "vocab_only f16_kv".split()
+    f"options.{name}"
+    for name in (
+        "num_keep num_batch num_gpu main_gpu num_thread use_mmap use_mlock numa low_vram "
+        "vocab_only f16_kv"
+    ).split()
 )
 """Options without an effect here, which are not listed as ignored: options of loading the model,
 which were given at the start of the server."""
@@ -99,13 +101,12 @@ class ModelOptions(SamplingFields, RepetitionFields, ReplyChoiceFields):
             choice=self.read_reply_choice(service.settings, "/options"),
         )
 
-    def find_ignored_options(self, service: Service) -> Iterator[str]:
-        """Yields the names of options without an effect."""
-        for name in find_ignored(self.model_extra, HARMLESS):
-            yield f"options.{name}"
-        # The server has a fixed context length. A request for a shorter one does no harm.
-        if self.num_ctx is not None and self.num_ctx > service.model.engine.context_length:
-            yield "options.num_ctx"
+    def find_ignored_options(self, service: Service) -> tuple[str, ...]:
+        """Names known options without an effect. The server has a fixed context length; a request
+        for a shorter one does no harm."""
+        length = service.model.engine.context_length
+        is_longer = self.num_ctx is not None and self.num_ctx > length
+        return ("options.num_ctx",) if is_longer else ()
 
 
 class OllamaRequest(RequestFields):
@@ -178,7 +179,7 @@ class OllamaRequest(RequestFields):
             job,
             self.read_generation(service),
             reasoning=self._read_reasoning(),
-            ignored_fields=tuple(self._options.find_ignored_options(service)),
+            ignored_fields=self._options.find_ignored_options(service),
             tools=tools,
         )
         return self.complete(service, turn_request)

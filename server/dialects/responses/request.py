@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -12,11 +13,13 @@ from constrained.job import Job
 from constrained.messages import read_arguments
 from constrained.tools.functions import FunctionTool
 from constrained.tools.shapes import read_policy
+from server.dialects.responses.client_tools import describe_client_tools, list_client_forms
 from server.dialects.responses.conversation import write_messages
 from server.dialects.responses.items import find_unread_items
-from server.dialects.responses.tool_search import read_tools
+from server.dialects.responses.mcp_tools import MCP
 from server.errors import HttpError
 from server.mcp.hosted_tools import NO_HOSTED, HostedOffer
+from server.settings import Settings
 from server.turns.fields.common_fields import (
     Fields,
     Refusal,
@@ -32,7 +35,7 @@ from server.turns.fields.openai_fields import (
     read_reasoning_request,
 )
 from server.turns.fields.request_lists import Objects, Texts, stop_at_first
-from server.turns.offered_tools import list_hidden, list_shown
+from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.request_checks import check_echoed, check_size
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
@@ -56,6 +59,7 @@ ECHOED_OR_NULL = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache
 TOOL_FIELDS = ("type", "name", "description", "parameters", "strict", "repeatable")
 OTHER_TOOL_FIELDS = ("function", "custom", "format", "defer_loading", "cache_control")
 """Fields of a tool that have an effect, or that change nothing, but are not in the prompt."""
+SEARCH = "tool_search"
 OWN_TOOLS = (None, "function", "custom")
 """The types of the tools that the client describes."""
 
@@ -80,8 +84,8 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, ReplyCho
     """The response that this one continues."""
     tools: Objects | None = None
     """The tools that the model may call: functions, with a JSON schema of their arguments, custom
-    tools, and tools of the MCP servers of this server (`mcp`). With `tool_search`, those with
-    `defer_loading` may be called when a `tool_search_output` has them."""
+    tools, and tools of the MCP servers of this server (`mcp`). The prompt has all of them, also
+    those with `defer_loading`."""
     tool_choice: str | Json | None = None
     """`auto`, `none`, `required`, or the tool to call."""
     parallel_tool_calls: bool | None = None
@@ -152,7 +156,7 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, ReplyCho
         check_echoed({"metadata": self.metadata, **self._echoed}, settings)
         text = self.text or TextOptions()
         with locating_errors():
-            tools = read_tools(self.tools or (), items, settings, hosted)
+            tools = _read_tools(self.tools or (), settings, hosted)
             if tools.runs_here and self.max_tool_calls == 0:
                 message = "it must be 1 or more where this server carries calls out"
                 raise HttpError(400, message, "invalid_value", where="/max_tool_calls")
@@ -161,8 +165,7 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, ReplyCho
             read_policy(choice)  # reports errors in the choice before those in the tools
             job = Job(
                 messages=messages,
-                tools=[_drop_foreign(tool) for tool in list_shown(tools)],
-                hidden_tools=[_drop_foreign(tool) for tool in list_hidden(tools, messages)],
+                tools=[_drop_foreign(tool) for tool in tools.functions],
                 tool_choice=choice,
                 parallel=self.parallel_tool_calls is not False,
                 max_repetition=self.read_max_repetition(settings),
@@ -224,6 +227,19 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, ReplyCho
             "top_p": sampling.top_p,
             "truncation": self.truncation or "disabled",
         }
+
+
+def _read_tools(tools: Sequence[Json], settings: Settings, hosted: HostedOffer) -> OfferedTools:
+    """Reads the tools of a request, followed by those of MCP servers. A search for tools is left
+    out, since the prompt has them all.
+
+    Raises:
+        HttpError: a tool is invalid; says where.
+    """
+    kept = [{"type": SEARCH} if tool.get("type") == SEARCH else tool for tool in tools]
+    offered = read_offered_tools(describe_client_tools(kept), settings, elsewhere=(MCP,))
+    forms = {**offered.forms, **list_client_forms(kept)}
+    return hosted.join(replace(offered, forms=forms), settings.max_tools)
 
 
 def _list_tools(tools: Sequence[Json]) -> Iterator[Any]:
