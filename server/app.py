@@ -139,7 +139,7 @@ def make_app(
         version=constrained.__version__,
         lifespan=lifespan.run,
         openapi_url=None,  # our own route makes the document in a thread
-        docs_url=None,  # our own page loads nothing from other hosts
+        docs_url=None,  # the pages of FastAPI load scripts from other hosts
         redoc_url=None,
     )
     app.state.models = models

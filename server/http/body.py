@@ -13,9 +13,8 @@ from server.errors import HttpError
 from server.http.disconnects import GONE
 from server.json_body import point, read_json
 from server.settings import Settings
-from server.turns.fields.common_fields import RequestFields
+from server.turns.fields.common_fields import Fields
 from server.turns.fields.request_lists import WRONG_VALUE
-from server.turns.request_limits import check_lengths
 
 M = TypeVar("M", bound=BaseModel)
 Json = dict[str, Any]
@@ -23,6 +22,9 @@ DEFAULT_TYPES = frozenset(
     {"text/plain", "application/x-www-form-urlencoded", "application/octet-stream"}
 )
 """Content types that clients send without choosing one: no header, or that of `curl -d`."""
+MAX_FIELDS = 200
+"""The maximum number of fields of a request, since the reply names those that the server does not
+know."""
 BROWSER_HEADERS = ("origin", "referer", "sec-fetch-site")
 """Headers of which every request of a web page has at least one."""
 
@@ -69,19 +71,21 @@ def read_object(body: bytes, settings: Settings) -> Json:
     return value
 
 
-def validate_fields(value: Json, kind: type[M], settings: Settings) -> M:
+def validate_fields(value: Json, kind: type[M]) -> M:
     """Validates the fields of a request.
 
     Raises:
         HttpError: the request exceeds a limit, or a field is not valid or not supported; says
             which one.
     """
-    check_lengths(value, settings)
+    if len(value) > MAX_FIELDS:
+        message = f"the request has {len(value):,} fields, the limit is {MAX_FIELDS}"
+        raise HttpError(400, message, "too_large", where="")
     try:
         fields = kind.model_validate(value)
     except ValidationError as error:
         raise describe_mistakes(error.errors(include_url=False), value) from None
-    if isinstance(fields, RequestFields):
+    if isinstance(fields, Fields):
         fields.check_refused()
     return fields
 

@@ -225,7 +225,8 @@ def check_tool_count(count: int, max_tools: int, *, where: str) -> None:
         HttpError: there are more; has `where`.
     """
     if count > max_tools:
-        message = f"there are {count:,} tools, this server takes {max_tools:,}"
+        message = f"there are {count:,} tools, the limit is {max_tools:,}: send fewer, or raise "
+        message += "--max-tools"
         raise HttpError(400, message, "too_many_tools", where=where)
 
 

@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from constrained.logits import MIN_LOGPROB, TokenDrawn
@@ -28,32 +28,84 @@ from server.turns.unshown_tokens import UnshownTokens
 Json = dict[str, Any]
 
 
-class ChatWriter(ReplyWriter):
-    """Writes the chunks of one reply.
+class ChunkWriter(ReplyWriter):
+    """Writes one reply as chunks of OpenAI's form, each of them with a part of a choice; also for
+    Completions.
 
     Args:
         compiled: the request that is answered.
-        field: the place of the reasoning.
+        prefix: of the id of the reply.
+        type: of the chunks.
+        count: the number of choices.
         shows_usage: the last chunk has the usage; a whole reply always has it.
     """
 
     end = DONE
 
     def __init__(
-        self, compiled: CompiledRequest, field: ReasoningField, *, shows_usage: bool = True
+        self, compiled: CompiledRequest, *, prefix: str, type: str, count: int, shows_usage: bool
     ):
         self._compiled = compiled
+        self._count = count
         self._shows_usage = shows_usage
         self._head: Json = {
-            "id": make_id("chatcmpl-"),
-            "object": "chat.completion.chunk",
+            "id": make_id(prefix),
+            "object": type,
             "created": int(time.time()),
             "model": compiled.service.name,
             "system_fingerprint": f"constrained-{compiled.turn.format.name}",
         }
-        count = compiled.request.generation.choices
-        self._choices = [_ChoiceWriter(compiled, field, number) for number in range(count)]
         self._replies: dict[int, Reply] = {}
+
+    def close(self) -> Iterator[Json]:
+        """Writes the chunk with the usage, if the request asks for it: other clients do not expect
+        a chunk without a choice."""
+        if self._shows_usage:
+            yield {
+                **self._head,
+                "choices": [],
+                **self._compiled.annotate(self._replies),
+                "usage": self.count_tokens(),
+                "timings": show_timings(self._replies[0]),
+            }
+
+    def count_tokens(self) -> Json:
+        """Adds up the tokens of all choices; their prompt counts once."""
+        return count_usage([reply.usage for reply in self._replies.values()])
+
+    def _make_chunk(self, choice: Json) -> Json:
+        return {**self._head, "choices": [choice]}
+
+    def _end_choice(self, number: int, reply: Reply, last: Json) -> Json:
+        """Returns the last chunk of a choice; the very last one has the notes on the reply, if no
+        chunk with the usage follows."""
+        self._replies[number] = reply
+        if len(self._replies) == self._count and not self._shows_usage:
+            return last | self._compiled.annotate(self._replies)
+        return last
+
+
+class ChatWriter(ChunkWriter):
+    """Writes the chunks of one reply.
+
+    Args:
+        compiled: the request that is answered.
+        field: the place of the reasoning.
+        shows_usage: see `ChunkWriter`.
+    """
+
+    def __init__(
+        self, compiled: CompiledRequest, field: ReasoningField, *, shows_usage: bool = True
+    ):
+        count = compiled.request.generation.choices
+        super().__init__(
+            compiled,
+            prefix="chatcmpl-",
+            type="chat.completion.chunk",
+            count=count,
+            shows_usage=shows_usage,
+        )
+        self._choices = [_ChoiceWriter(compiled, field, number) for number in range(count)]
 
     def open(self) -> Iterator[Json]:
         """Yields the first chunk of each choice."""
@@ -68,25 +120,10 @@ class ChatWriter(ReplyWriter):
             return
         for delta in choice.close():
             yield self._chunk(number, delta)
-        self._replies[number] = event
         last = self._chunk(number, {}, choice.show_logprobs(event), finish=event.finish_reason)
         if event.trace is not None:
             last["trace"] = event.trace.to_json()
-        if len(self._replies) == len(self._choices) and not self._shows_usage:
-            last |= self._compiled.annotate(self._replies)
-        yield last
-
-    def close(self) -> Iterator[Json]:
-        """Writes the chunk with the usage, if the request asks for it: other clients do not expect
-        a chunk without a choice."""
-        if self._shows_usage:
-            yield {
-                **self._head,
-                "choices": [],
-                **self._compiled.annotate(self._replies),
-                "usage": count_usage([reply.usage for reply in self._replies.values()]),
-                "timings": show_timings(self._replies[0]),
-            }
+        yield self._end_choice(number, event, last)
 
     def fold(self, chunks: Sequence[Json]) -> Json:
         return fold(chunks)
@@ -97,7 +134,7 @@ class ChatWriter(ReplyWriter):
         choice: Json = {"index": number, "delta": delta, "finish_reason": finish or None}
         if logprobs:
             choice["logprobs"] = {"content": logprobs}
-        return {**self._head, "choices": [choice]}
+        return self._make_chunk(choice)
 
 
 class _ChoiceWriter:
@@ -179,25 +216,43 @@ def _find_tags(compiled: CompiledRequest) -> tuple[str, str]:
 
 def fold(chunks: Sequence[Json]) -> Json:
     """Adds chunks up to the whole reply."""
-    body: Json = {}
-    choices: dict[int, Json] = {}
-    for chunk in chunks:
-        body |= chunk
-        for part in chunk["choices"]:
-            empty: Json = {"message": {}, "logprobs": None, "finish_reason": None}
-            choice = choices.setdefault(part["index"], {"index": part["index"], **empty})
-            added = dict(part)
-            add_delta(choice["message"], added.pop("delta"))
-            add_delta(choice, added)
-    for choice in choices.values():
+
+    def add(choice: Json, part: Json) -> None:
+        added = dict(part)
+        add_delta(choice["message"], added.pop("delta"))
+        add_delta(choice, added)
+
+    whole = fold_choices(
+        chunks, lambda: {"message": {}, "logprobs": None, "finish_reason": None}, add
+    )
+    for choice in whole["choices"]:
         message = choice["message"]
         if "tool_calls" in message and not message.get("content"):
             message["content"] = None
         for call in message.get("tool_calls", ()):
             del call["index"]  # only streams have this field
-    del body["choices"]
-    body["object"] = "chat.completion"
-    return {**body, "choices": [choices[number] for number in sorted(choices)]}
+    return whole | {"object": "chat.completion"}
+
+
+def fold_choices(
+    chunks: Sequence[Json], make: Callable[[], Json], add: Callable[[Json, Json], None]
+) -> Json:
+    """Adds chunks up to a reply with its whole choices.
+
+    Args:
+        make: makes an empty choice.
+        add: adds a part to a choice.
+    """
+    body: Json = {}
+    choices: dict[int, Json] = {}
+    for chunk in chunks:
+        body |= chunk
+        for part in chunk["choices"]:
+            number = part["index"]
+            if number not in choices:
+                choices[number] = {"index": number, **make()}
+            add(choices[number], part)
+    return body | {"choices": [choices[number] for number in sorted(choices)]}
 
 
 def add_delta(whole: Json, delta: Json) -> None:

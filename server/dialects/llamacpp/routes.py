@@ -1,6 +1,5 @@
 """llama-server's own paths: tokens, chat template, properties, slots."""
 
-from array import array
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ from server.http.disconnects import wait_for_client
 from server.http.model_routes import describe_file
 from server.http.openapi import ERRORS, describe_body, describe_errors
 from server.http.reading import read_request, run_off_loop
-from server.http.replies import answer_json, answer_list
+from server.http.replies import answer_json
 from server.http.serving import find_service
 from server.models.served_models import ServedModels
 from server.turns.compiled_request import compile_request
@@ -66,7 +65,7 @@ def _tokenize(body: TokenizeRequest, service: Service) -> Response:
     vocabulary = service.model.engine.vocabulary
     encode = vocabulary.encode if body.parse_special is False else vocabulary.encode_special
     try:
-        tokens = array("i", encode(body.content))  # small, since it stays until it is read
+        tokens = [*encode(body.content)]
     except UnicodeEncodeError as error:
         raise HttpError(
             400, "content has a lone surrogate", "invalid_value", where="/content"
@@ -74,9 +73,9 @@ def _tokenize(body: TokenizeRequest, service: Service) -> Response:
     if body.add_special and vocabulary.bos is not None:
         tokens.insert(0, vocabulary.bos)
     if not body.with_pieces:
-        return answer_list("tokens", tokens)
-    shown = ({"id": token, "piece": _show_piece(vocabulary.tokens[token])} for token in tokens)
-    return answer_list("tokens", shown)
+        return answer_json({"tokens": tokens})
+    shown = [{"id": token, "piece": _show_piece(vocabulary.tokens[token])} for token in tokens]
+    return answer_json({"tokens": shown})
 
 
 def _show_piece(piece: bytes) -> str | list[int]:

@@ -16,7 +16,6 @@ from constrained.compile.compiled_turn import CompiledTurn
 from constrained.errors import Error, ReplyError
 from constrained.job import Job
 from grammars.turn import Answer
-from server.dialects.messages.client_tools import describe_client_tools
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.dialects.messages.documents import has_citations
 from server.dialects.messages.mcp_servers import TOOLSET, read_requested_servers
@@ -163,8 +162,8 @@ class CountRequest(RequestFields, RepetitionFields, ReplyChoiceFields):
         Raises:
             HttpError, Error: a field is invalid; with its JSON pointer.
         """
-        known = describe_client_tools(self.tools or ())
-        tools = hosted.join(_read_tools(known, service.settings), service.settings.max_tools)
+        tools = _read_tools(self.tools or (), service.settings)
+        tools = hosted.join(tools, service.settings.max_tools)
         conversation = read_conversation(self.system, self.messages, tools)
         breakpoints = self._find_breakpoints(conversation)
         self._check_choice(tools)

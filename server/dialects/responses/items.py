@@ -346,8 +346,6 @@ def _read_client_output(item: Json, where: str) -> Json:
     elif item.get("status") == "failed":
         output = f"failed: {output}"
     body = {**item, "type": "function_call_output", "output": output}
-    if item.get("call_id") is None:  # a local_shell_call_output has the id of its call as its own
-        body["call_id"] = item.get("id")
     return _read_output(body, where)
 
 

@@ -12,6 +12,7 @@ from constrained.agent.confidence_policy import ConfidencePolicy, Unsure
 from constrained.model.call_options import MAX_BRANCHES
 from server.errors import HttpError
 from server.settings import Settings
+from server.turns.request_checks import check_template_kwargs
 from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
@@ -19,24 +20,6 @@ from server.turns.turn_request import ReplyChoice, TurnRequest
 
 NOTHING: tuple[object, ...] = (None, "", [], {})
 """Values that mean the same as a missing field."""
-
-
-class Fields(BaseModel):
-    """Fields of a request, or of an object in it. Others are ignored, and the reply names them."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
-
-
-class CacheFields(Fields):
-    """The scope of the caches."""
-
-    cache_salt: str | None = Field(None, min_length=1)
-    """Requests with the same salt share the caches, also with several API keys. Other clients
-    cannot find out from times or token counts what was sent. Without a salt, the requests of one
-    API key share them."""
-    cache_prompt: bool | None = None
-    """false: the prompt is neither read from a cache (`cached_tokens` is 0) nor cached for later
-    requests."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +35,12 @@ class Refusal:
     code: str = "unsupported_field"
 
 
-class RequestFields(CacheFields):
-    """All fields of a request of a dialect: the fields of the class are read, `refused` are
+class Fields(BaseModel):
+    """Fields of a request, or of an object in it: the fields of the class are read, `refused` are
     refused, `harmless` are accepted without an effect. All others are ignored, and the reply names
     them."""
 
-    model: str | None = ""
-    """The name of a model, or one of its aliases; required if the server has several."""
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     refused: ClassVar[Mapping[str, Refusal]] = {}
     """Fields without which the reply would be another one."""
@@ -83,14 +65,32 @@ class RequestFields(CacheFields):
             part = getattr(self, name)
             if isinstance(part, BaseModel):
                 extra = (part.model_extra or {}).items()
-                names += find_ignored(
-                    {f"{name}.{key}": value for key, value in extra}, self.harmless
-                )
+                within = {f"{name}.{key}": value for key, value in extra}
+                names += find_ignored(within, self.harmless)
         return tuple(names)
+
+
+class RequestFields(Fields):
+    """The fields of all requests for text: model, and the scope of the caches."""
+
+    model: str | None = ""
+    """The name of a model, or one of its aliases; required if the server has several."""
+    cache_salt: str | None = Field(None, min_length=1)
+    """Requests with the same salt share the caches, also with several API keys. Other clients
+    cannot find out from times or token counts what was sent. Without a salt, the requests of one
+    API key share them."""
+    cache_prompt: bool | None = None
+    """false: the prompt is neither read from a cache (`cached_tokens` is 0) nor cached for later
+    requests."""
 
     def complete(self, service: Service, request: TurnRequest) -> TurnRequest:
         """Completes a request that a dialect has read: with the fields that all dialects share, and
-        with what the server decides."""
+        with what the server decides.
+
+        Raises:
+            HttpError: the variables of the chat template are too large.
+        """
+        check_template_kwargs(request.job.template_kwargs, service.settings)
         messages, normalised = normalise_messages(
             request.job.messages, keep=service.settings.keep_volatile
         )

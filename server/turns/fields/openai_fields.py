@@ -1,7 +1,6 @@
 """Fields with the same meaning in OpenAI's Chat Completions, Completions and Responses. Those that
 OpenAI does not have come from llama-server, vLLM and OpenRouter."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -11,7 +10,6 @@ from pydantic import BeforeValidator, Field, StrictBool
 from constrained.answers import read_response_format, read_target
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.model.model import Model
-from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.schema.subschemas import point_to
 from grammars.turn import Answer
 from server.errors import HttpError
@@ -23,14 +21,12 @@ from server.turns.request_checks import check_size
 
 Json = dict[str, Any]
 MAX_TOKEN_DIGITS = 10
-MAX_BIASED = 100_000  # characters of all texts whose tokens get a bias: finding these takes 0.2 s
 ANSWERS = (
     "response_format", "json_schema", "grammar", "regex", "choice", "guided_json", "guided_regex",
     "guided_choice", "guided_grammar",
 )  # fmt: skip
 """Fields that define the form of the reply."""
-Bias = StrictBool | float
-Biases = Annotated[dict[str, Bias], BeforeValidator(stop_at_first(Bias))]
+Biases = Annotated[dict[str, float], BeforeValidator(stop_at_first(float))]
 
 
 class StreamOptions(Fields):
@@ -184,9 +180,8 @@ class GenerationFields(SamplingFields, RequestFields, RepetitionFields):
     """The number of replies."""
     random_seed: int | None = None
     """Mistral's name of `seed`."""
-    logit_bias: Biases | list[Any] | None = None
-    """Biases that are added to logits: an object by token id or text, or a list of pairs; `false`:
-    the token is never sampled."""
+    logit_bias: Biases | None = None
+    """Biases that are added to logits, by token id."""
     repeat_penalty: float | None = Field(None, gt=0)
     """Lowers the probability of recent tokens; 1: no effect."""
     repetition_penalty: float | None = Field(None, gt=0)
@@ -213,7 +208,7 @@ class GenerationFields(SamplingFields, RequestFields, RepetitionFields):
             self.read_sampling(model.sampling),
             repeat_penalty=self.repeat_penalty or self.repetition_penalty,
             seed=_read_seed(self.random_seed) if self.seed is None else None,
-            logit_bias=_read_biases(self.logit_bias, model.engine.vocabulary),
+            logit_bias=_read_biases(self.logit_bias),
         )
 
     def check_answer(self, settings: Settings) -> None:
@@ -278,70 +273,18 @@ def replace_given(sampling: Sampling, **fields: Any) -> Sampling:
     return replace(sampling, **given)
 
 
-def _read_biases(
-    given: Mapping[str, bool | float] | Sequence[Any] | None, vocabulary: Vocabulary
-) -> list[tuple[int, float]] | None:
-    """Reads the biases of tokens, from OpenAI's object (ids, or texts, whose tokens all get the
-    bias) or llama-server's list of pairs.
+def _read_biases(given: Mapping[str, float] | None) -> list[tuple[int, float]] | None:
+    """Reads the biases of tokens.
 
     Raises:
-        HttpError: an entry is not such a pair, a text has no tokens, the texts are too long, or an
-            id has too many digits.
+        HttpError: a key is not the id of a token.
     """
     if given is None:
         return None
-    if isinstance(given, Mapping):
-        pairs: list[tuple[str, int | str, float]] = []
-        for key, value in given.items():
-            is_id = key.isascii() and key.isdecimal()
-            if is_id and len(key) > MAX_TOKEN_DIGITS:
-                message = f"{key!r} is not a token id"
-                raise HttpError(400, message, "invalid_value", where=point_to(["logit_bias", key]))
-            bias = _read_bias(value, point_to(["logit_bias", key]))
-            pairs.append((key, int(key) if is_id else key, bias))
-    else:
-        pairs = []
-        for number, pair in enumerate(given):
-            pairs.append((str(number), *_read_pair(pair, f"/logit_bias/{number}")))
-    length = sum(len(token) for _, token, _ in pairs if isinstance(token, str))
-    if length > MAX_BIASED:
-        message = f"its texts have {length:,} characters, the limit is {MAX_BIASED:,}: name fewer"
-        raise HttpError(400, message, "too_large", where="/logit_bias")
     biases: list[tuple[int, float]] = []  # not a map: `Sampling` refuses two biases of a token
-    for place, token, value in pairs:
-        ids = _find_tokens(token, vocabulary, point_to(["logit_bias", place]))
-        biases += [(id, value) for id in dict.fromkeys(ids)]
+    for key, bias in given.items():
+        if not (key.isascii() and key.isdecimal() and len(key) <= MAX_TOKEN_DIGITS):
+            where = point_to(["logit_bias", key])
+            raise HttpError(400, f"{key!r} is not a token id", "invalid_value", where=where)
+        biases.append((int(key), bias))
     return biases
-
-
-def _read_pair(pair: Any, where: str) -> tuple[int | str, float]:
-    match pair:
-        case [bool(), _]:
-            pass
-        case [int() | str() as token, bool() | int() | float() as value]:
-            return token, _read_bias(value, where)
-        case _:
-            pass
-    message = "it must be a pair: a token (id or text) and a bias (a number, or false to forbid it)"
-    raise HttpError(400, message, "invalid_value", where=where)
-
-
-def _read_bias(value: bool | float, where: str) -> float:
-    """Returns the bias; llama-server's `false` is one that forbids the token."""
-    if value is True:
-        message = "a bias is a number, or false to forbid the token"
-        raise HttpError(400, message, "invalid_value", where=where)
-    return -math.inf if value is False else value
-
-
-def _find_tokens(token: int | str, vocabulary: Vocabulary, where: str) -> Sequence[int]:
-    if isinstance(token, int):
-        return (token,)
-    try:
-        ids = vocabulary.encode(token)
-    except UnicodeEncodeError:
-        ids = []
-    if not ids:
-        message = f"{token!r} is neither a token id nor text"
-        raise HttpError(400, message, "invalid_value", where=where)
-    return ids

@@ -214,21 +214,17 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"stop": [""]}, "/stop", ""),
     ({"messages": [{"role": "user", "content": {"a": 1}}]}, "/messages/0/content", "as JSON text"),
     ({"logit_bias": {"": 1}}, "/logit_bias/", "token"),
-    ({"logit_bias": [[65]]}, "/logit_bias/0", "pair"),
-    ({"logit_bias": [[65, 1], [True, 1]]}, "/logit_bias/1", "pair"),
-    ({"logit_bias": [[65, True]]}, "/logit_bias/0", "or false"),
-    ({"logit_bias": {"65": True}}, "/logit_bias/65", "or false"),
+    ({"logit_bias": {"a": 1}}, "/logit_bias/a", "token"),
+    ({"logit_bias": [[65, 1]]}, "/logit_bias", "dict"),
+    ({"logit_bias": {"65": 1, "065": 2}}, "/logit_bias", "two biases"),
     ({"logit_bias": {"65": 1, "66": "abc"}}, "/logit_bias/66", "number"),
     (
         {"logit_bias": {"66": [1]}},
         "/logit_bias/66",
-        "valid boolean, or: Input should be a valid num",
+        "valid num",
     ),
-    ({"logit_bias": [["", 1]]}, "/logit_bias/0", "token"),
-    ({"logit_bias": [["A", 1], [65, 2]]}, "/logit_bias", "two biases"),
     ({"logit_bias": {"99999": 1}}, "/logit_bias/99999", "token"),
     ({"logit_bias": {"12345678901": 1}}, "/logit_bias/12345678901", "token"),
-    ({"logit_bias": {"a" * 60_000: 1, "b" * 60_000: 1}}, "/logit_bias", "the limit is 100,000"),
     ({"tool_choice": "sometimes"}, "/tool_choice", "not known"),
     ({"tool_choice": "required"}, "/tool_choice", "no tool"),
     (
@@ -497,15 +493,10 @@ def test_the_tokens_of_a_prompt_are_counted(plain: httpx.Client) -> None:
     assert refused.status_code == 400
 
 
-def test_a_bias_names_tokens_by_id_or_by_text() -> None:
+def test_a_bias_names_tokens_by_id() -> None:
     model = scripted("x")
-    for given, expected in (
-        ({"65": -1, "bc": 2}, {65: -1, 98: 2, 99: 2}),
-        ({"65": False}, {65: float("-inf")}),
-        ([[65, -1], ["bc", 2], ["5", False]], {65: -1, 98: 2, 99: 2, 53: float("-inf")}),
-        ([], {}),
-    ):
-        asked = ChatRequest(messages=HELLO, logit_bias=given)
+    for given, expected in (({"65": -1, "66": 2}, {65: -1, 66: 2}), ({}, {})):
+        asked = ChatRequest.model_validate({"messages": HELLO, "logit_bias": given})
         expected_sampling = replace(model.sampling, logit_bias=expected)
         assert asked.read_sampling_with(model) == expected_sampling
 

@@ -153,14 +153,6 @@ FOREIGN: list[tuple[list[Json], list[str], list[str]]] = [
     ([FILES], [], ["(file_search_call)"]),
     ([CODE], [], ["(code_interpreter_call)"]),
     ([SHELL, SHELL_OUTPUT], ["a shell", 't [{"stdout": "a"}]'], []),
-    (
-        [
-            {**SHELL, "type": "local_shell_call"},
-            {"type": "local_shell_call_output", "id": "call_1", "output": "a"},
-        ],
-        ["a local_shell", "t a"],
-        [],
-    ),
 ]
 
 
@@ -177,7 +169,8 @@ def test_a_conversation_of_another_server_goes_on(
 UNUSABLE: list[tuple[Json, str, str]] = [
     ({**SEALED, "encrypted_content": seal("hm")[:-4]}, "/encrypted_content", "damaged"),
     ({**SEALED, "encrypted_content": 7}, "/encrypted_content", "text"),
-    ({"type": "local_shell_call_output", "output": "a"}, "/call_id", "text"),
+    ({"type": "shell_call_output", "output": "a"}, "/call_id", "text"),
+    ({**SHELL, "type": "local_shell_call"}, "/type", "local_shell_call"),
     ({**call(1), "call_id": ""}, "/call_id", "empty"),
     ({**output(1), "call_id": ""}, "/call_id", "empty"),
     ({**SHELL, "call_id": ""}, "/call_id", "empty"),
