@@ -1,7 +1,6 @@
 """Request bodies: received on the event loop; read and validated in any thread."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from email.message import Message
 from typing import Any, TypeVar
 
@@ -91,49 +90,34 @@ def validate_fields(value: Json, kind: type[M]) -> M:
 
 
 def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpError:
-    """Describes the first mistake that pydantic found; in a union, that of the branch that got
-    furthest.
+    """Describes the first field with a mistake that pydantic found; of the branches of a union,
+    that which got furthest.
 
     Args:
         details: `errors()` of a ValidationError, with inputs.
         body: the validated value.
     """
-    paths = [_find_path(detail, body) for detail in details]
-    furthest = paths[0]
-    for path in paths:
-        if path.union == furthest.union and path.reach > furthest.reach:
-            furthest = path
-    reasons = list[str]()  # of all branches that got equally far
-    for path, detail in zip(paths, details, strict=True):
-        is_same = path.union == furthest.union and path.steps == furthest.steps
-        if is_same and detail["msg"] not in reasons:
-            reasons.append(detail["msg"])
-    if furthest.union is None:
-        del reasons[1:]
-    message = ", or: ".join(reasons)
-    field = ".".join(map(str, furthest.steps)) or "the body"
-    return HttpError(400, f"{field}: {message}", "invalid_value", where=point(*furthest.steps))
+    places = [_find_place(detail, body) for detail in details]
+    furthest = places[0]
+    for place in places:
+        if place[:1] == furthest[:1] and _measure_reach(place) > _measure_reach(furthest):
+            furthest = place
+    reasons: dict[str, None] = {}  # of all branches that got equally far
+    for place, detail in zip(places, details, strict=True):
+        if place == furthest:
+            reasons[detail["msg"]] = None
+    field = ".".join(map(str, furthest)) or "the body"
+    message = f"{field}: {', or: '.join(reasons)}"
+    return HttpError(400, message, "invalid_value", where=point(*furthest))
 
 
-@dataclass(frozen=True)
-class _MistakePath:
-    """The path to a mistake.
-
-    Args:
-        steps: the keys and indexes from the body to the mistake.
-        union: those that lead to the union in which a branch failed; None: there is no union.
-    """
-
-    steps: tuple[str | int, ...]
-    union: tuple[str | int, ...] | None = None
-
-    @property
-    def reach(self) -> tuple[int, list[int]]:
-        """How far validation came: the depth, and the indexes in lists."""
-        return len(self.steps), [step for step in self.steps if isinstance(step, int)]
+def _measure_reach(place: Sequence[str | int]) -> tuple[int, list[int]]:
+    """Returns how far validation came: the depth, and the indexes in lists."""
+    return len(place), [step for step in place if isinstance(step, int)]
 
 
-def _find_path(detail: Mapping[str, Any], body: Any) -> _MistakePath:
+def _find_place(detail: Mapping[str, Any], body: Any) -> tuple[str | int, ...]:
+    """Returns the keys and indexes from the body to a mistake."""
     location = list[str | int](detail["loc"])
     last = list[str | int]()  # a step that the location does not have, or that leads to nothing
     # A missing field comes last; if nothing was sent, it is the whole body.
@@ -144,13 +128,8 @@ def _find_path(detail: Mapping[str, Any], body: Any) -> _MistakePath:
     taken = _align(location, body, detail["input"])
     if taken is None:
         taken = [_has(body, step) for step in location[:1]]
-    steps, union = list[str | int](), None
-    for step, is_taken in zip(location, taken, strict=False):
-        if is_taken:
-            steps.append(step)
-        elif union is None:
-            union = tuple(steps)
-    return _MistakePath((*steps, *last), union)
+    steps = [step for step, is_taken in zip(location, taken, strict=False) if is_taken]
+    return (*steps, *last)
 
 
 def _align(location: Sequence[str | int], value: Any, failed: Any) -> list[bool] | None:

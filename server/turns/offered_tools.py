@@ -24,7 +24,6 @@ INPUT = "input"
 """The argument with the text of a custom tool."""
 JOINT = "__"  # between a namespace and the name of a tool
 _SCHEMAS = ("parameters", "input_schema", "inputSchema")
-_FORCING = ("auto", "none", "any", "required")
 
 
 @dataclass(frozen=True)

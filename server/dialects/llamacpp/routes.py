@@ -5,7 +5,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from constrained.engine.sampling import Sampling
 from server.dialects.chat.request import ChatRequest
@@ -18,6 +18,7 @@ from server.http.replies import answer_json
 from server.http.serving import find_service
 from server.models.served_models import ServedModels
 from server.turns.compiled_request import compile_request
+from server.turns.fields.common_fields import Fields
 from server.turns.fields.request_lists import Numbers
 from server.turns.service import Service
 
@@ -26,10 +27,8 @@ Json = dict[str, Any]
 NOT_LOADED = describe_errors(400, 401, 404, 503)
 
 
-class TokenizeRequest(BaseModel):
+class TokenizeRequest(Fields):
     """A text to tokenize."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     content: str = Field(max_length=1_000_000)
     """The text."""
@@ -41,10 +40,8 @@ class TokenizeRequest(BaseModel):
     """The reply has the text of each token."""
 
 
-class DetokenizeRequest(BaseModel):
+class DetokenizeRequest(Fields):
     """Tokens to convert to text."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     tokens: Numbers = Field(max_length=1_000_000)
     """Token ids."""

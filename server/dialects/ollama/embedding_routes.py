@@ -5,7 +5,7 @@ import time
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, StrictInt
+from pydantic import StrictInt
 
 from server.dialects.embeddings.routes import (
     RowForm,
@@ -17,15 +17,14 @@ from server.http.openapi import ERRORS, describe_body, describe_errors
 from server.http.reading import read_fields
 from server.http.serving import require_embeddings
 from server.models.embedding_service import EmbeddingInput
+from server.turns.fields.common_fields import Fields
 from server.turns.fields.request_lists import Texts
 
 router = APIRouter(prefix="/api")
 
 
-class EmbedRequest(BaseModel):
+class EmbedRequest(Fields):
     """A request to /api/embed."""
-
-    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     model: str | None = None
     """The name of the model; any name selects the one embedding model."""

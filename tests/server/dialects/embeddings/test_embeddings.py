@@ -243,7 +243,7 @@ def test_a_line_of_a_batch_whose_reply_breaks_off(path: Path) -> None:
     assert "cannot read the texts" in result.body["error"]["message"]
 
 
-@pytest.mark.parametrize("path", ["/v1/embeddings", "/embedding", "/api/embed", "/api/embeddings"])
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/embeddings", "/api/embed"])
 def test_without_such_a_model_there_are_none(path: str) -> None:
     with running(scripted("Hello", turn=OPENED)) as client:
         response = client.post(path, json={"input": "a", "prompt": "a"})
