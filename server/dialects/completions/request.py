@@ -84,9 +84,8 @@ class CompletionRequest(GenerationFields):
             messages=(),
             answer=self.read_answer(),
             max_repetition=self.read_max_repetition(service.settings),
-            cache_salt=self.cache_salt,
-            cache_prompt=self.cache_prompt is not False,
         )
+        job = self.set_cache_scope(job)
         return TurnRequest(job, generation, ignored_fields=self.find_ignored())
 
     def _read_max_tokens(self) -> int:

@@ -277,11 +277,12 @@ class OllamaGenerateRequest(OllamaRequest):
                 messages=(),
                 answer=self.read_answer(service),
                 max_repetition=self._options.read_max_repetition(service.settings, "/options"),
-                cache_salt=self.cache_salt,
-                cache_prompt=self.cache_prompt is not False,
             )
             ignored = (*self.find_ignored(), *self._options.find_ignored_options(service))
-            turn_request = TurnRequest(job, self.read_generation(service), ignored_fields=ignored)
+            generation = self.read_generation(service)
+            turn_request = TurnRequest(
+                self.set_cache_scope(job), generation, ignored_fields=ignored
+            )
             return TextRequest(turn_request, [self.prompt or ""])
         messages = [{"role": "user", "content": self.prompt or ""}]
         if self.system:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.agent.confidence_policy import ConfidencePolicy, Unsure
+from constrained.job import Job
 from constrained.model.call_options import MAX_BRANCHES
 from server.errors import HttpError
 from server.settings import Settings
@@ -83,6 +84,10 @@ class RequestFields(Fields):
     """false: the prompt is neither read from a cache (`cached_tokens` is 0) nor cached for later
     requests."""
 
+    def set_cache_scope(self, job: Job) -> Job:
+        """Returns the job with the scope of the caches."""
+        return replace(job, cache_salt=self.cache_salt, cache_prompt=self.cache_prompt is not False)
+
     def complete(self, service: Service, request: TurnRequest) -> TurnRequest:
         """Completes a request that a dialect has read: with the fields that all dialects share, and
         with what the server decides.
@@ -94,12 +99,7 @@ class RequestFields(Fields):
         messages, normalised = normalise_messages(
             request.job.messages, keep=service.settings.keep_volatile
         )
-        job = replace(
-            request.job,
-            messages=messages,
-            cache_salt=self.cache_salt,
-            cache_prompt=self.cache_prompt is not False,
-        )
+        job = replace(self.set_cache_scope(request.job), messages=messages)
         ignored = (*self.find_ignored(), *request.ignored_fields)
         read = replace(request, job=job, normalised=normalised, ignored_fields=ignored)
         return complete_request(service, read)
