@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from benchmarks.attacks.attack import REFUSED, Attack, Body, ask_for_call
+from benchmarks.attacks.attack import REFUSED, Attack, ask_for_call
 from benchmarks.attacks.bodies import HELLO
 
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 LONG = 400_000
 COLLIDING = 2**61 - 1
 """Python's hash of an integer is the rest after a division by this number."""
-SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "search"}
 Json = dict[str, Any]
 
 
@@ -103,41 +102,6 @@ def _list_values() -> Iterator[Attack]:
     yield _call("200,000 types", _object(a={"type": ["string"] * 60_000}), is_slow=True)
 
 
-def _search(description: str, count: int = 1) -> Body:
-    tool = {"description": description, "input_schema": {"type": "object"}, "defer_loading": True}
-    tools = [{**tool, "name": f"f{number}"} for number in range(count)]
-    return {"messages": HELLO, "max_tokens": 4, "tools": [SEARCH, *tools]}
-
-
-def _list_searches() -> Iterator[Attack]:
-    for name, description in (
-        ("a word of 900 kB", "a" * 900_000),
-        ("marks that are not in order", "\u05b0\u0591" * 80_000),
-        ("characters that become eighteen", "\ufdfa" * 150_000),
-        ("capitals", "aB" * LONG),
-        ("100,000 words", "".join(f"w{number} " for number in range(100_000))),
-    ):
-        make = partial(_search, description)
-        is_slow = name != "a word of 900 kB"
-        yield Attack(f"lengths: a search in {name}", make, path=MESSAGES, is_variant=is_slow)
-    many = partial(_search, "a" * 900_000, 30)
-    yield Attack("lengths: a search in 30 such words", many, path=MESSAGES, is_variant=True)
-
-
-def _refer(count: int, size: int) -> Body:
-    """A conversation with a result that refers to the same tool again and again."""
-    schema = _object(a={"description": "word " * (size // 5)})
-    tools = [
-        {"name": "f", "input_schema": schema, "defer_loading": True},
-        {"name": "g", "input_schema": {"type": "object"}},
-    ]
-    use = {"type": "tool_use", "id": "t", "name": "g", "input": {}}
-    references = [{"type": "tool_reference", "tool_name": "f"}] * count
-    result = {"type": "tool_result", "tool_use_id": "t", "content": references}
-    said = [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
-    return {"messages": [*HELLO, *said], "max_tokens": 4, "tools": tools}
-
-
 def _list_references() -> Iterator[Attack]:
     for count, size in ((9_000, 900_000), (15, 900_000)):
         yield Attack(
@@ -202,7 +166,6 @@ LENGTHS = (
     *_list_patterns(),
     *_list_names(),
     *_list_values(),
-    *_list_searches(),
     *_list_references(),
     *_list_templates(),
     *_list_choices(),

@@ -19,14 +19,6 @@ def _in_a_function(schema: Json) -> Json:
     return {"type": "function", "function": {"name": "f", "parameters": schema}}
 
 
-def _in_an_output(schema: Json) -> list[Json]:
-    """A search for tools that has found one."""
-    tool = {"type": "function", "name": "f", "parameters": schema, "defer_loading": True}
-    call = {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {}}
-    output = {"type": "tool_search_output", "call_id": "c", "execution": "client", "tools": [tool]}
-    return [*SAID, call, output]
-
-
 def _list_schemas(schema: Json) -> Iterator[tuple[str, str, Body]]:
     """Names, paths and bodies of requests with a schema."""
     named = {"name": "x", "schema": schema}
@@ -39,8 +31,6 @@ def _list_schemas(schema: Json) -> Iterator[tuple[str, str, Body]]:
     flat = {"type": "function", "name": "f", "parameters": schema}
     space = {"type": "namespace", "name": "n", "tools": [flat]}
     yield "a namespace", RESPONSES, {**response, "tools": [space], "tool_choice": "required"}
-    found = {"input": _in_an_output(schema), "tools": [{"type": "tool_search"}]}
-    yield "a search", RESPONSES, {**response, **found}
     tool = {"name": "f", "input_schema": schema}
     yield "input_schema", MESSAGES, {**chat, "tools": [tool], "tool_choice": {"type": "any"}}
     yield "count_tokens", f"{MESSAGES}/count_tokens", {"messages": SAID, "tools": [tool]}

@@ -107,8 +107,8 @@ def _read_references(given: Sequence[Json]) -> set[str]:
 
 
 def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
-    """Names the items that are left out: those of OpenAI's own tools, such as a web search, which
-    have no result that a client sees, and encrypted ones."""
+    """Names the items that are left out: those of OpenAI's own tools, such as a web search, and
+    encrypted ones."""
     unread: list[str] = []
     noted = find_noted([*map(_find_role, given)])
     for number, item in enumerate(given):
