@@ -26,14 +26,6 @@ def _respond(**fields: Any) -> Body:
     return {"input": HELLO, "max_output_tokens": 4, **fields}
 
 
-def _defer_tools(count: int) -> list[Json]:
-    """Tools that no prompt has, with a schema of 100 kB each."""
-    schema = {"type": "object", "properties": {"a": {"description": "word " * 20_000}}}
-    tool = {"type": "function", "parameters": schema, "defer_loading": True}
-    search = {"type": "tool_search", "execution": "client"}
-    return [search, *({**tool, "name": f"f{number}"} for number in range(count))]
-
-
 def _list_errors() -> Iterator[Attack]:
     refuse = partial(Attack, statuses=REFUSED)
     yield refuse("a part of a type of 3 MB", lambda: _chat(messages=[_say([{"type": _long()}])]))
@@ -46,11 +38,6 @@ def _list_errors() -> Iterator[Attack]:
     yield refuse("a tool named by 3 MB", lambda: _chat(tools=[_name_tool(_long())]))
     yield refuse(
         "a format of 3 MB", lambda: {"messages": HELLO, "format": _long()}, path="/api/chat"
-    )
-    yield refuse(
-        "a reference to a tool of 3 MB",
-        lambda: {"messages": _refer(_long()), "max_tokens": 4},
-        path=MESSAGES,
     )
     yield refuse(
         "an earlier response of 3 MB",
@@ -91,11 +78,6 @@ def _list_notes() -> Iterator[Attack]:
     yield Attack(
         "metadata of 120,000 members",
         lambda: _respond(metadata={f"{number}": "" for number in range(120_000)}, stream=True),
-        path=RESPONSES,
-    )
-    yield Attack(
-        "30 deferred tools of 100 kB",
-        lambda: _respond(tools=_defer_tools(30), stream=True),
         path=RESPONSES,
     )
 
@@ -141,14 +123,6 @@ def _say(content: Any) -> Json:
 
 def _name_tool(name: str) -> Json:
     return {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
-
-
-def _refer(name: str) -> list[Json]:
-    """A conversation with a result that refers to a tool."""
-    reference = {"type": "tool_reference", "tool_name": name}
-    use = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
-    result = {"type": "tool_result", "tool_use_id": "t", "content": [reference]}
-    return [*HELLO, {"role": "assistant", "content": [use]}, _say([result])]
 
 
 # Each takes a part of a second; one of each kind is enough for the tests.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from benchmarks.attacks.attack import REFUSED, Attack, ask_for_call
+from benchmarks.attacks.attack import Attack, ask_for_call
 from benchmarks.attacks.bodies import HELLO
 
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
@@ -102,17 +102,6 @@ def _list_values() -> Iterator[Attack]:
     yield _call("200,000 types", _object(a={"type": ["string"] * 60_000}), is_slow=True)
 
 
-def _list_references() -> Iterator[Attack]:
-    for count, size in ((9_000, 900_000), (15, 900_000)):
-        yield Attack(
-            f"lengths: {count:,} references to a tool of {size:,} bytes",
-            partial(_refer, count, size),
-            path=MESSAGES,
-            statuses=REFUSED,
-            is_variant=count < 100,
-        )
-
-
 def _inspect(template: str, **fields: Any) -> Attack:
     name = fields.pop("name")
     body = {"template": template, "messages": HELLO, **fields}
@@ -166,7 +155,6 @@ LENGTHS = (
     *_list_patterns(),
     *_list_names(),
     *_list_values(),
-    *_list_references(),
     *_list_templates(),
     *_list_choices(),
 )
