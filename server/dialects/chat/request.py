@@ -20,7 +20,7 @@ from server.dialects.chat.reasoning_parts import (
 )
 from server.errors import HttpError
 from server.settings import ReasoningField
-from server.turns.fields.common_fields import Refusal, ReplyChoiceFields
+from server.turns.fields.common_fields import RefusedField, ReplyChoiceFields
 from server.turns.fields.openai_fields import (
     GenerationFields,
     PromptCacheOptions,
@@ -42,7 +42,9 @@ HARMLESS = frozenset(
     "verbosity prediction prompt_cache_retention stream_options.include_obfuscation "
     "reasoning.summary".split()
 )
-USE_TOOLS = Refusal("the form of 2023 is not supported: send tools, tool_choice and tool_calls")
+USE_TOOLS = RefusedField(
+    "the form of 2023 is not supported: send tools, tool_choice and tool_calls"
+)
 REFUSED = {"functions": USE_TOOLS, "function_call": USE_TOOLS}
 FORMATS = {
     "none": ReasoningField.INLINE,

@@ -10,14 +10,14 @@ from constrained.job import Job
 from server.dialects.chat.request import HARMLESS
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.fields.common_fields import Refusal
+from server.turns.fields.common_fields import RefusedField
 from server.turns.fields.openai_fields import GenerationFields
 from server.turns.fields.request_lists import NumberLists, Numbers, Texts, list_prompts
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 DEFAULT_TOKENS = 16  # OpenAI's default
-NO_INSERTION = Refusal("text is not inserted between two others here: send the prompt alone")
+NO_INSERTION = RefusedField("text is not inserted between two others here: send the prompt alone")
 REFUSED = {"suffix": NO_INSERTION}
 Prompt: TypeAlias = str | Sequence[int]
 """A text, or token ids."""

@@ -6,10 +6,10 @@ from pydantic import StrictInt
 
 from server.errors import HttpError
 from server.models.embedding_service import EmbeddingInput
-from server.turns.fields.common_fields import Fields, Refusal
+from server.turns.fields.common_fields import Fields, RefusedField
 from server.turns.fields.request_lists import NumberLists, Numbers, Texts, list_prompts
 
-LLAMA_SERVER = Refusal("llama-server's own form is not served: send the texts as input")
+LLAMA_SERVER = RefusedField("llama-server's own form is not served: send the texts as input")
 REFUSED = {"content": LLAMA_SERVER, "embd_normalize": LLAMA_SERVER}
 
 

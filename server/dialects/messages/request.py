@@ -24,7 +24,7 @@ from server.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, Reque
 from server.settings import Settings
 from server.turns.fields.common_fields import (
     Fields,
-    Refusal,
+    RefusedField,
     RepetitionFields,
     ReplyChoiceFields,
     RequestFields,
@@ -54,11 +54,11 @@ OTHER_TOOL_FIELDS = ("type", "cache_control", "defer_loading", "eager_input_stre
 OWN_TOOLS = (None, "custom")
 """The types of tools that the client defines itself."""
 # With this code, the SDK sends the whole conversation.
-NO_THREADS = Refusal(
+NO_THREADS = RefusedField(
     "this server keeps no threads: send the whole conversation", "thread_unsupported_request"
 )
 REFUSED = {"thread": NO_THREADS}
-NO_COMPACTION = Refusal(
+NO_COMPACTION = RefusedField(
     "this server does not compact conversations: leave the field out, and ask for a summary in the "
     "last message"
 )

@@ -17,7 +17,7 @@ from grammars.turn import Answer
 from server.dialects.completions.request import NO_INSERTION, TextRequest
 from server.errors import HttpError
 from server.turns.fields.common_fields import (
-    Refusal,
+    RefusedField,
     RepetitionFields,
     ReplyChoiceFields,
     RequestFields,
@@ -41,13 +41,13 @@ HARMLESS = frozenset(
 """Options without an effect here, which are not listed as ignored: options of loading the model,
 which were given at the start of the server."""
 REFUSED = {
-    "template": Refusal(
+    "template": RefusedField(
         "the template of the model is always used: leave it out, or send raw: true"
     ),
-    "context": Refusal(
+    "context": RefusedField(
         "tokens of earlier replies are not accepted: send the messages to /api/chat"
     ),
-    "images": Refusal(f"an image {UNREADABLE}"),
+    "images": RefusedField(f"an image {UNREADABLE}"),
     "suffix": NO_INSERTION,
 }
 """Fields of /api/generate that would make the reply another one."""

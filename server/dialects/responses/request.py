@@ -22,7 +22,7 @@ from server.mcp.hosted_tools import NO_HOSTED, HostedOffer
 from server.settings import Settings
 from server.turns.fields.common_fields import (
     Fields,
-    Refusal,
+    RefusedField,
     RepetitionFields,
     ReplyChoiceFields,
     RequestFields,
@@ -47,9 +47,9 @@ HARMLESS = frozenset(
 )
 """Fields without an effect here, which the reply does not list as ignored."""
 REFUSED = {
-    "background": Refusal("background responses are not supported: leave it out, or stream"),
-    "conversation": Refusal("conversations are not kept here: use previous_response_id"),
-    "prompt": Refusal("prompts are not kept here: write instructions and input"),
+    "background": RefusedField("background responses are not supported: leave it out, or stream"),
+    "conversation": RefusedField("conversations are not kept here: use previous_response_id"),
+    "prompt": RefusedField("prompts are not kept here: write instructions and input"),
 }
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"

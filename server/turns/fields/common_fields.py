@@ -24,7 +24,7 @@ NOTHING: tuple[object, ...] = (None, "", [], {})
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedField:
     """What the error of a refused field says.
 
     Args:
@@ -43,7 +43,7 @@ class Fields(BaseModel):
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
-    refused: ClassVar[Mapping[str, Refusal]] = {}
+    refused: ClassVar[Mapping[str, RefusedField]] = {}
     """Fields without which the reply would be another one."""
     harmless: ClassVar[Collection[str]] = frozenset()
     """Fields that change nothing for the client, also of objects: `reasoning.summary`."""
