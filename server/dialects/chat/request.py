@@ -43,8 +43,6 @@ HARMLESS = frozenset(
     "reasoning.summary".split()
 )
 USE_TOOLS = RefusedField("this is the form of 2023: send tools, tool_choice and tool_calls")
-    "the form of 2023 is not supported: send tools, tool_choice and tool_calls"
-)
 REFUSED = {"functions": USE_TOOLS, "function_call": USE_TOOLS}
 FORMATS = {
     "none": ReasoningField.INLINE,
