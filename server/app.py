@@ -28,7 +28,6 @@ from server.dialects.chat import routes as chat
 from server.dialects.completions import routes as completions
 from server.dialects.embeddings import routes as embeddings
 from server.dialects.llamacpp import routes as llamacpp
-from server.dialects.llamacpp.completion_reply import encode_native_error
 from server.dialects.messages import routes as messages
 from server.dialects.messages.reply import encode_anthropic_error
 from server.dialects.ollama import embedding_routes as ollama_embeddings
@@ -70,8 +69,8 @@ DIALECTS = (
         has_request_ids=True,
     ),
     Dialect(responses.router),
-    Dialect(completions.router, prefixes=["/completions"]),
-    Dialect(llamacpp.router, prefixes=["/completion", "/infill"], encode_error=encode_native_error),
+    Dialect(completions.router),
+    Dialect(llamacpp.router),
     Dialect(ollama.router, prefixes=["/api/"], encode_error=encode_ollama_error),
 )
 ROUTERS = (
@@ -140,7 +139,7 @@ def make_app(
         version=constrained.__version__,
         lifespan=lifespan.run,
         openapi_url=None,  # our own route makes the document in a thread
-        docs_url=None,  # our own page loads nothing from other hosts
+        docs_url=None,  # the pages of FastAPI load scripts from other hosts
         redoc_url=None,
     )
     app.state.models = models

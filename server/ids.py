@@ -15,26 +15,13 @@ from typing import Any, Protocol
 from constrained.reply import ID_LENGTH, derive_id
 
 MAX_IDS = 10_000  # ids of calls that the model wrote
-_PREFIXED = re.compile(r"(?:call|toolu|fc|mcp|mcpr|mcptoolu|tsc|srvtoolu)_(?:p_)?(.+)", re.DOTALL)
+_PREFIXED = re.compile(r"(?:call|toolu|fc|mcp|mcptoolu)_(?:p_)?(.+)", re.DOTALL)
 _OWN = re.compile(rf"[A-Za-z0-9]{{{ID_LENGTH}}}")
-_APPROVAL = re.compile(rf"mcpr_(?:p_)?({_OWN.pattern})_[0-9a-f]{{24}}")
 
 
 def make_id(prefix: str) -> str:
     """Returns a new id, such as `chatcmpl-` and 24 hexadecimal digits."""
     return prefix + secrets.token_hex(12)
-
-
-def make_approval_id(id: str) -> str:
-    """Returns a new id of a request to approve a call.
-
-    The id of the call is not enough, for equal conversations have equal ids of calls, and an
-    approved call is executed once.
-
-    Args:
-        id: of the call, inside; also with the mark of a parallel call.
-    """
-    return make_id(f"mcpr_{id}_")
 
 
 class SharedIds(Protocol):
@@ -78,7 +65,7 @@ class CallIds:
     def read(self, id: str) -> str:
         """Returns the id inside, of one that a client carries back. A prefixed one of another
         server becomes 9 letters and digits; what has no such prefix stays."""
-        found = _APPROVAL.fullmatch(id) or _PREFIXED.fullmatch(id)
+        found = _PREFIXED.fullmatch(id)
         if found is None:
             return id
         own = found[1]

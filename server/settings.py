@@ -1,7 +1,7 @@
 """Settings of the server. The defaults are safe for a server on your own machine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -144,34 +144,10 @@ class Settings:
     """A span of OpenTelemetry is exported for each reply."""
 
     def __post_init__(self) -> None:
-        limits = (
-            "max_body",
-            "max_values",
-            "max_template_kwargs",
-            "max_tools",
-            "max_schema",
-            "max_waiting",
-            "max_choices",
-            "max_repetition",
-            "max_repetition_limit",
-            "max_tool_steps",
-            "max_tool_seconds",
-            "max_tool_output",
-            "max_stored",
-            "max_stored_bytes",
-            "max_file",
-            "max_line",
-            "max_echoed",
-            "max_files",
-            "max_files_bytes",
-            "max_batches",
-            "max_trace_bytes",
-            "idle_seconds",
-            "ping_seconds",
-        )
-        for name in limits:
-            value = getattr(self, name)
-            if value is not None and value < 1:
+        for declared in fields(self):
+            name, value = declared.name, getattr(self, declared.name)
+            is_limit = name.startswith("max_") or name in ("idle_seconds", "ping_seconds")
+            if is_limit and value is not None and value < 1:
                 raise RequestError(f"{name} is {value}, must be 1 or more")
 
     @property

@@ -14,10 +14,17 @@ NO_THREADS = (
     "Conversations are not kept as objects here: use /v1/responses, which continues a conversation "
     "by previous_response_id"
 )
+USE_COMPLETIONS = "llama-server's own completion is not served: use /v1/completions"
+NO_INSERTION = "Text is not inserted between two others here: use /v1/completions"
 GEMINI = "Gemini's API is not served: use /v1/chat/completions"
-ABSENT_VERSIONS = {"/v1beta/models": GEMINI}
+ABSENT_VERSIONS = {
+    "/v1beta/models": GEMINI,
+    "/v1/fim": NO_INSERTION,
+    "/fim": NO_INSERTION,
+    "/api/embeddings": "Ollama's older path is not served: use /api/embed",
+}
 """As `ABSENT`, for paths whose ending may be a path of the application: `/models/NAME` has any
-name."""
+name, and `/fim/completions` is not `/completions`."""
 ABSENT = {
     "/assistants": NO_THREADS,
     "/threads": NO_THREADS,
@@ -30,6 +37,12 @@ ABSENT = {
     "/vector_stores": "This server stores no documents: keep the vectors of /v1/embeddings",
     "/containers": "This server runs no code: offer a tool that your program executes",
     "/skills": "This server runs no code: offer a tool that your program executes",
+    "/completion": USE_COMPLETIONS,
+    "/embedding": "llama-server's own form is not served: use /v1/embeddings, with `input`",
+    "/infill": NO_INSERTION,
+    "/rerank": "This server does not rank documents",
+    "/reranking": "This server does not rank documents",
+    "/docs": "The paths of this server are in /openapi.json, for programs",
     "/fine_tuning": "This server trains no models",
     "/messages/batches": "Use /v1/files and /v1/batches, whose lines may be of /v1/messages",
     "/complete": "Use /v1/messages, or /v1/completions for a plain prompt",
@@ -58,7 +71,7 @@ def explain_unknown_path(path: str, method: str, routers: Sequence[APIRouter]) -
         if path.startswith(f"{version}/"):
             bare = path.removeprefix(version)
             break
-    return _find_advice(bare, ABSENT) or "The page /docs lists the paths of this server"
+    return _find_advice(bare, ABSENT) or "/openapi.json lists the paths of this server"
 
 
 def _find_advice(path: str, absent: Mapping[str, str]) -> str | None:

@@ -93,12 +93,10 @@ def send_parts_of_a_form(client: httpx.Client) -> Iterator[int]:
 
 
 def keep_small_values(client: httpx.Client) -> Iterator[int]:
-    """Responses with tools that no prompt has: each value takes ten times the memory of its
-    JSON."""
+    """Responses with tools: each value takes ten times the memory of its JSON."""
     parameters = {"type": "object", "properties": {"a": {"examples": [[]] * 200_000}}}
-    tool = {"type": "function", "name": "f", "parameters": parameters, "defer_loading": True}
-    search = {"type": "tool_search", "execution": "client"}
-    body = {"input": HELLO, "max_output_tokens": 2, "tools": [search, tool], "store": True}
+    tool = {"type": "function", "name": "f", "parameters": parameters}
+    body = {"input": HELLO, "max_output_tokens": 2, "tools": [tool], "tool_choice": "none"}
     content = json.dumps(body)
     headers = {"Content-Type": "application/json"}
     for _ in range(60):

@@ -157,7 +157,7 @@ ANTHROPIC: tuple[Json, ...] = (
     },
 )
 COMPLETIONS: tuple[Json, ...] = (
-    {"prompt": "Once", "max_tokens": 5, "logprobs": 2, "n": 2, "suffix": None},
+    {"prompt": "Once", "max_tokens": 5, "logprobs": 2, "n": 2},
     {"prompt": [[65, 66], [67]], "max_tokens": 5, "stop": "x", "echo": True},
     {"prompt": ["a", "b"], "max_tokens": 40, "json_schema": SCHEMA},
 )

@@ -10,7 +10,7 @@ import llama_cpp
 
 from constrained.errors import ModelError
 from constrained.vocabulary.exact_spelling import Continuation, Encoder
-from constrained.vocabulary.vocabulary import FillInTokens, Vocabulary
+from constrained.vocabulary.vocabulary import Vocabulary
 
 SPECIAL = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | llama_cpp.LLAMA_TOKEN_ATTR_UNKNOWN
 NAMED = SPECIAL | llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED
@@ -75,7 +75,6 @@ def read_vocabulary(
         encode=Encoder(tokenizer, raw, names, never=never),
         encode_special=_SpecialEncoder(tokenizer, raw),
         bos=_find_bos(vocab),
-        fill_in=_find_fill_in_tokens(vocab),
     )
 
 
@@ -97,23 +96,6 @@ def _find_bos(vocab: llama_cpp.llama_vocab_p) -> int | None:
     if bos < 0 or not llama_cpp.llama_vocab_get_add_bos(vocab):
         return None
     return bos
-
-
-def _find_fill_in_tokens(vocab: llama_cpp.llama_vocab_p) -> FillInTokens | None:
-    ids = list[int | None]()
-    for find in (
-        llama_cpp.llama_vocab_fim_pre,
-        llama_cpp.llama_vocab_fim_suf,
-        llama_cpp.llama_vocab_fim_mid,
-        llama_cpp.llama_vocab_fim_rep,
-        llama_cpp.llama_vocab_fim_sep,
-    ):
-        token = cast(int, find(vocab))
-        ids.append(None if token < 0 else token)
-    prefix, suffix, middle, repository, file = ids
-    if prefix is None or suffix is None or middle is None:
-        return None
-    return FillInTokens(prefix, suffix, middle, repository=repository, file=file)
 
 
 def _find_end_tokens(vocab: llama_cpp.llama_vocab_p, n_vocab: int) -> tuple[int, ...]:

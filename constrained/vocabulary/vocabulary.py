@@ -52,25 +52,6 @@ class EncodeSpecial(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class FillInTokens:
-    """The special tokens of prompts for the text between two texts (fill in the middle).
-
-    Args:
-        prefix: comes before the first text.
-        suffix: comes before the second text.
-        middle: comes before the text to generate.
-        repository: comes before the name of a repository; None: there is no such token.
-        file: comes before each file of the repository; None: there is no such token.
-    """
-
-    prefix: int
-    suffix: int
-    middle: int
-    repository: int | None = None
-    file: int | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
     """The tokens of a model, by id."""
@@ -87,8 +68,6 @@ class Vocabulary:
     encode_special: EncodeSpecial
     bos: int | None
     """The first token of each prompt, if the GGUF asks for one (`add_bos_token`)."""
-    fill_in: FillInTokens | None = None
-    """The tokens to fill in the middle; None: the model has none."""
 
     @cached_property
     def fingerprint(self) -> str:

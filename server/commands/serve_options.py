@@ -177,8 +177,10 @@ def _add_log(add: Callable[..., Any]) -> None:
 
 def _add_tool_limits(add: Callable[..., Any]) -> None:
     """Declares which calls the server executes, and the limits of replies with such calls."""
-    help = "calls of MCP tools that clients have to approve, whatever they ask for: none, those of "
-    help += "tools that may change something (writes), all; default: none"
+    help = (
+        "MCP tools that requests may not use, since nobody approves their calls: none, those that "
+    )
+    help += "may change something (writes), all; default: none"
     add("--mcp-approval", choices=tuple(ForcedApproval), default=ForcedApproval.NONE, help=help)
     help = f"maximum number of turns in one reply; default: {Settings.max_tool_steps}"
     add("--tool-steps", type=AtLeast(1), default=Settings.max_tool_steps, metavar="N", help=help)

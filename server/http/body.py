@@ -1,7 +1,6 @@
 """Request bodies: received on the event loop; read and validated in any thread."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from email.message import Message
 from typing import Any, TypeVar
 
@@ -13,8 +12,8 @@ from server.errors import HttpError
 from server.http.disconnects import GONE
 from server.json_body import point, read_json
 from server.settings import Settings
+from server.turns.fields.common_fields import Fields
 from server.turns.fields.request_lists import WRONG_VALUE
-from server.turns.request_limits import check_lengths
 
 M = TypeVar("M", bound=BaseModel)
 Json = dict[str, Any]
@@ -22,6 +21,9 @@ DEFAULT_TYPES = frozenset(
     {"text/plain", "application/x-www-form-urlencoded", "application/octet-stream"}
 )
 """Content types that clients send without choosing one: no header, or that of `curl -d`."""
+MAX_FIELDS = 200
+"""The maximum number of fields of a request, since the reply names those that the server does not
+know."""
 BROWSER_HEADERS = ("origin", "referer", "sec-fetch-site")
 """Headers of which every request of a web page has at least one."""
 
@@ -68,63 +70,54 @@ def read_object(body: bytes, settings: Settings) -> Json:
     return value
 
 
-def validate_fields(value: Json, kind: type[M], settings: Settings) -> M:
+def validate_fields(value: Json, kind: type[M]) -> M:
     """Validates the fields of a request.
 
     Raises:
-        HttpError: the request exceeds a limit, or a field is not valid; says which one.
+        HttpError: the request exceeds a limit, or a field is not valid or not supported; says
+            which one.
     """
-    check_lengths(value, settings)
+    if len(value) > MAX_FIELDS:
+        message = f"the request has {len(value):,} fields, the limit is {MAX_FIELDS}"
+        raise HttpError(400, message, "too_large", where="")
     try:
-        return kind.model_validate(value)
+        fields = kind.model_validate(value)
     except ValidationError as error:
         raise describe_mistakes(error.errors(include_url=False), value) from None
+    if isinstance(fields, Fields):
+        fields.check_refused()
+    return fields
 
 
 def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpError:
-    """Describes the first mistake that pydantic found; in a union, that of the branch that got
-    furthest.
+    """Describes the first field with a mistake that pydantic found; of the branches of a union,
+    that which got furthest.
 
     Args:
         details: `errors()` of a ValidationError, with inputs.
         body: the validated value.
     """
-    paths = [_find_path(detail, body) for detail in details]
-    furthest = paths[0]
-    for path in paths:
-        if path.union == furthest.union and path.reach > furthest.reach:
-            furthest = path
-    reasons = list[str]()  # of all branches that got equally far
-    for path, detail in zip(paths, details, strict=True):
-        is_same = path.union == furthest.union and path.steps == furthest.steps
-        if is_same and detail["msg"] not in reasons:
-            reasons.append(detail["msg"])
-    if furthest.union is None:
-        del reasons[1:]
-    message = ", or: ".join(reasons)
-    field = ".".join(map(str, furthest.steps)) or "the body"
-    return HttpError(400, f"{field}: {message}", "invalid_value", where=point(*furthest.steps))
+    places = [_find_place(detail, body) for detail in details]
+    furthest = places[0]
+    for place in places:
+        if place[:1] == furthest[:1] and _measure_reach(place) > _measure_reach(furthest):
+            furthest = place
+    reasons: dict[str, None] = {}  # of all branches that got equally far
+    for place, detail in zip(places, details, strict=True):
+        if place == furthest:
+            reasons[detail["msg"]] = None
+    field = ".".join(map(str, furthest)) or "the body"
+    message = f"{field}: {', or: '.join(reasons)}"
+    return HttpError(400, message, "invalid_value", where=point(*furthest))
 
 
-@dataclass(frozen=True)
-class _MistakePath:
-    """The path to a mistake.
-
-    Args:
-        steps: the keys and indexes from the body to the mistake.
-        union: those that lead to the union in which a branch failed; None: there is no union.
-    """
-
-    steps: tuple[str | int, ...]
-    union: tuple[str | int, ...] | None = None
-
-    @property
-    def reach(self) -> tuple[int, list[int]]:
-        """How far validation came: the depth, and the indexes in lists."""
-        return len(self.steps), [step for step in self.steps if isinstance(step, int)]
+def _measure_reach(place: Sequence[str | int]) -> tuple[int, list[int]]:
+    """Returns how far validation came: the depth, and the indexes in lists."""
+    return len(place), [step for step in place if isinstance(step, int)]
 
 
-def _find_path(detail: Mapping[str, Any], body: Any) -> _MistakePath:
+def _find_place(detail: Mapping[str, Any], body: Any) -> tuple[str | int, ...]:
+    """Returns the keys and indexes from the body to a mistake."""
     location = list[str | int](detail["loc"])
     last = list[str | int]()  # a step that the location does not have, or that leads to nothing
     # A missing field comes last; if nothing was sent, it is the whole body.
@@ -135,13 +128,8 @@ def _find_path(detail: Mapping[str, Any], body: Any) -> _MistakePath:
     taken = _align(location, body, detail["input"])
     if taken is None:
         taken = [_has(body, step) for step in location[:1]]
-    steps, union = list[str | int](), None
-    for step, is_taken in zip(location, taken, strict=False):
-        if is_taken:
-            steps.append(step)
-        elif union is None:
-            union = tuple(steps)
-    return _MistakePath((*steps, *last), union)
+    steps = [step for step, is_taken in zip(location, taken, strict=False) if is_taken]
+    return (*steps, *last)
 
 
 def _align(location: Sequence[str | int], value: Any, failed: Any) -> list[bool] | None:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict
 
 from constrained.engine.model_facts import ModelFacts
 from server.http.disconnects import wait_for_client
@@ -14,6 +13,7 @@ from server.http.reading import read_fields
 from server.http.serving import find_embeddings
 from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelState, ServedModel, ServedModels
+from server.turns.fields.common_fields import Fields
 
 router = APIRouter()
 Json = dict[str, Any]
@@ -23,10 +23,8 @@ NOT_FOUND = describe_errors(401, 404)
 NOT_LOADED = describe_errors(400, 401, 404, 413, 415, 503)
 
 
-class ModelRequest(BaseModel):
+class ModelRequest(Fields):
     """A request about a model."""
-
-    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     model: str
     """Its name, or one of its aliases."""

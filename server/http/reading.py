@@ -76,7 +76,7 @@ async def read_request(
 
     def read_all() -> tuple[M, _Read[T] | None]:
         value = read_object(data, settings) if known is None else known
-        body = validate_fields(value, kind, settings)
+        body = validate_fields(value, kind)
         if is_short and not (quick and _is_quick(body)):
             return body, None
         return body, _Read(read(body, service))
@@ -99,7 +99,7 @@ async def read_fields(request: Request, kind: type[M]) -> M:
     start_time(settings.timeout)
 
     def read() -> M:
-        return validate_fields(read_object(data, settings), kind, settings)
+        return validate_fields(read_object(data, settings), kind)
 
     return await run_unassigned(request, read, quick=len(data) <= QUICK)
 

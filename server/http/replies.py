@@ -6,11 +6,10 @@ two cannot differ.
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, Protocol
 
 from fastapi import Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 
 from server.errors import as_http_error, encode_openai_error, log_error
 from server.http.disconnects import wait_for_client
@@ -19,7 +18,6 @@ from server.turns.active_request import TurnEvent, TurnEvents
 from server.turns.compiled_request import CompiledRequest
 
 Json = dict[str, Any]
-LIST_PIECE = 1_000  # items of a long list that are written at a time
 
 
 class RunningRequest(Protocol):
@@ -92,27 +90,6 @@ def answer_json(value: Json) -> Response:
     """Returns a whole reply that may be long; call it off the event loop."""
     written = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
     return Response(written, media_type="application/json")
-
-
-def answer_list(name: str, items: Iterable[Any]) -> Response:
-    """Returns a reply with one list, which may be long. Its items are made while the client reads
-    it. So a million items do not need memory at the same time, also if nobody reads them, and do
-    not block other threads when they are freed.
-
-    Args:
-        name: the name of the list; only letters.
-        items: the items of the list, each of them short.
-    """
-    return StreamingResponse(_write_list(name, iter(items)), media_type="application/json")
-
-
-def _write_list(name: str, items: Iterator[Any]) -> Iterator[bytes]:
-    separator = b'{"%b": [' % name.encode()
-    while batch := [*islice(items, LIST_PIECE)]:
-        text = json.dumps(batch, ensure_ascii=False)
-        yield separator + text[1:-1].encode("utf-8", "replace")
-        separator = b", "
-    yield b"]}" if separator == b", " else separator + b"]}"
 
 
 async def answer(

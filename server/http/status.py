@@ -1,14 +1,13 @@
-"""Paths about the server itself: health, docs, metrics."""
+"""Paths about the server itself: health, OpenAPI document, metrics."""
 
 import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 import constrained
-from server.http.docs_page import write_page
 from server.http.openapi import describe_errors, describe_text
 from server.http.serving import find_embeddings
 
@@ -23,27 +22,16 @@ async def show_start() -> Json:
         "name": "constrained",
         "version": constrained.__version__,
         "playground": "/playground",
-        "docs": "/docs",
         "openapi": "/openapi.json",
         "health": "/health",
     }
 
 
-@router.get("/docs", include_in_schema=False)
-async def show_docs(request: Request) -> HTMLResponse:
-    """Shows all paths, with their fields and statuses, as a page."""
-    return HTMLResponse(write_page(await _describe_paths(request)))
-
-
 @router.get("/openapi.json", include_in_schema=False)
 async def show_openapi(request: Request) -> JSONResponse:
-    """Describes all paths, as an OpenAPI document."""
-    return JSONResponse(await _describe_paths(request))
-
-
-async def _describe_paths(request: Request) -> Json:
-    """Returns the OpenAPI document. It is made once, in a thread: that takes 0.3 s."""
-    return await asyncio.to_thread(request.app.openapi)
+    """Describes all paths, as an OpenAPI document. It is made once, in a thread: that takes
+    0.3 s."""
+    return JSONResponse(await asyncio.to_thread(request.app.openapi))
 
 
 @router.get("/health", responses=describe_errors(503))

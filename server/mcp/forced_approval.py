@@ -1,4 +1,5 @@
-"""Which calls of MCP tools need the approval of the client."""
+"""Which MCP tools the operator keeps from requests, since their calls would need an approval, for
+which this server cannot ask."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -8,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class ForcedApproval(StrEnum):
-    """Decides which calls need approval by the operator's settings, which no request can change."""
+    """Decides whose calls would need approval, by the operator's settings."""
 
     NONE = "none"
     WRITES = "writes"

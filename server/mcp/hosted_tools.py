@@ -1,5 +1,4 @@
-"""The MCP tools of a request: which may be called, which are executed immediately, and which need
-the client's approval."""
+"""The MCP tools of a request: which may be called. This server executes the calls."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -95,10 +94,6 @@ def _always(tool: HostedTool) -> bool:
     return True
 
 
-def _never(tool: HostedTool) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class RequestedServer:
     """How a request uses an MCP server.
@@ -107,17 +102,11 @@ class RequestedServer:
         label: the label of the server.
         pointer: the JSON pointer of this use in the request.
         allows: whether a tool may be called.
-        asks: whether calls of a tool need the client's approval.
-        can_ask: the dialect supports approval.
-        defers: whether only a search can find a tool.
     """
 
     label: str
     pointer: str
     allows: Callable[[HostedTool], bool] = field(default=_always)
-    asks: Callable[[HostedTool], bool] = field(default=_never)
-    can_ask: bool = False
-    defers: Callable[[HostedTool], bool] = field(default=_never)
 
 
 @dataclass(frozen=True)
@@ -128,19 +117,16 @@ class HostedOffer:
         functions: the callable functions, by the names that the model sees.
         forms: by these names: how the client knows the tools.
         pointers: by these names: the JSON pointers in the request.
-        deferred: the names of tools that only a search can find.
         listed: the servers that the request uses.
     """
 
     functions: Mapping[str, FunctionTool] = field(default_factory=dict[str, FunctionTool])
     forms: Mapping[str, ToolForm] = field(default_factory=dict[str, ToolForm])
     pointers: Mapping[str, str] = field(default_factory=dict[str, str])
-    deferred: frozenset[str] = frozenset()
     listed: tuple[ListedServer, ...] = ()
 
     def join(self, offered: OfferedTools, max_tools: int) -> OfferedTools:
-        """Returns the tools of the client, followed by these tools. Calls of tools that need
-        approval go to the client.
+        """Returns the tools of the client, followed by these tools.
 
         Args:
             max_tools: the limit for the number of all tools.
@@ -152,23 +138,12 @@ class HostedOffer:
             pointer, _, _ = next(iter(self.pointers.values())).rpartition("/")
             count = len(offered.functions) + len(self.functions)
             check_tool_count(count, max_tools, where=pointer)
-        functions: list[FunctionTool] = []
-        for name, function in self.functions.items():
-            runs = self.forms[name].runs_here
-            functions.append(function if runs else replace(function, function=None))
         return replace(
             offered,
-            functions=(*offered.functions, *functions),
+            functions=(*offered.functions, *self.functions.values()),
             places=(*offered.places, *self.pointers.values()),
             forms={**offered.forms, **self.forms},
         )
-
-    def find(self, label: str, name: str) -> FunctionTool | None:
-        """Returns the function for a tool of a server; None: the request does not have it."""
-        for function, form in self.forms.items():
-            if (form.server, form.name) == (label, name):
-                return self.functions[function]
-        return None
 
 
 NO_HOSTED = HostedOffer()
@@ -187,38 +162,28 @@ def offer_tools(
         max_output: how many characters of a result the model reads, at most.
 
     Raises:
-        HttpError: a call needs approval, and the dialect does not support it.
+        HttpError: the operator wants approval for a tool, for which no dialect has a form.
     """
     functions: dict[str, FunctionTool] = {}
     forms: dict[str, ToolForm] = {}
     pointers: dict[str, str] = {}
-    deferred: set[str] = set()
     listed: list[ListedServer] = []
     for requested in requested_servers:
         server = servers[requested.label]
         allowed = tuple(tool for tool in server.tools if requested.allows(tool))
         listed.append(replace(server, tools=allowed))
         for tool in allowed:
-            if tool.needs_approval and not requested.can_ask:
+            if tool.needs_approval:
                 message = (
-                    f"calls of {tool.name!r} must be approved here, for which this API has no "
-                    "form: leave the tool out, or ask /v1/responses"
+                    f"the operator wants calls of {tool.name!r} to be approved, for which this "
+                    "server cannot ask: leave the tool out"
                 )
                 raise HttpError(400, message, "approval_needed", where=requested.pointer)
-            waits = tool.needs_approval or requested.asks(tool)
             name = tool.function.name
             functions[name] = bound_output(tool.function, max_output)
-            forms[name] = ToolForm(tool.name, server=requested.label, runs_here=not waits)
+            forms[name] = ToolForm(tool.name, server=requested.label)
             pointers[name] = requested.pointer
-            if requested.defers(tool):
-                deferred.add(name)
-    return HostedOffer(
-        functions=functions,
-        forms=forms,
-        pointers=pointers,
-        deferred=frozenset(deferred),
-        listed=tuple(listed),
-    )
+    return HostedOffer(functions, forms, pointers, tuple(listed))
 
 
 def bound_output(tool: FunctionTool, max_length: int) -> FunctionTool:

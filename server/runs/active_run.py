@@ -267,7 +267,6 @@ class _ServedActions(Concurrent):
             first.job,
             messages=turn.messages,
             tools=turn.tools,
-            hidden_tools=options.get("hidden_tools", ()),
             tool_choice=options.get("tool_choice"),
             excluded_calls=options.get("excluded_calls", ()),
             prefill=options.get("prefill", False),
@@ -314,10 +313,8 @@ def make_loop(request: TurnRequest, settings: Settings) -> AgentLoop:
         Error: the tools cannot be offered.
     """
     job, tools = request.job, request.tools
-    hidden = job.hidden_tools if tools.search is None else ()  # the search finds them again
     options: dict[str, Any] = {
         "tool_choice": job.tool_choice,
-        "hidden_tools": hidden,
         "excluded_calls": job.excluded_calls,
         "prefill": job.prefill,
     }
@@ -328,19 +325,12 @@ def make_loop(request: TurnRequest, settings: Settings) -> AgentLoop:
     with tools.locating_errors():
         return AgentLoop(
             job.messages,
-            list_own_tools(job.tools, tools.search),
+            job.tools,
             options,
             limits=limits,
-            spent=request.spent,
-            search=tools.search,
             partial=True,
             final_answer=True,
         )
-
-
-def list_own_tools(tools: Sequence[Any], search: Any) -> list[Any]:
-    """Returns the tools of a prompt without the search tool, which the loop adds itself."""
-    return [tool for tool in tools if search is None or tool is not search.tool]
 
 
 def add_usages(usages: Sequence[Usage]) -> Usage:

@@ -64,15 +64,6 @@ class RedisStore:
                 pipeline.expire(name, KEPT_SECONDS)
             pipeline.execute()
 
-    def claim(self, entry: StoreEntry) -> bytes:
-        name = _name(entry.space, entry.key)
-        with self._failures(), self._redis.pipeline() as pipeline:
-            pipeline.hsetnx(name, entry.field, _stamp(entry.value))
-            pipeline.expire(name, KEPT_SECONDS)
-            pipeline.hget(name, entry.field)
-            *_, found = pipeline.execute()
-        return found[STAMP_BYTES:]
-
     def delete(self, space: str, key: str) -> bool:
         with self._failures():
             return bool(self._redis.delete(_name(space, key)))

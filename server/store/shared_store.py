@@ -63,11 +63,6 @@ class SharedStore(Protocol):
         """Stores values. Each replaces an earlier one with the same key and field."""
         ...
 
-    def claim(self, entry: StoreEntry) -> bytes:
-        """Stores a value if there is none yet; returns the stored value. If several processes do so
-        at the same time, all get the same value."""
-        ...
-
     def delete(self, space: str, key: str) -> bool:
         """Deletes a key with all its fields; returns whether it existed."""
         ...

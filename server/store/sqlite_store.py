@@ -7,13 +7,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from constrained.files.stored import has_tables
 from grammars.byte_cache import MIB
 from server.store.shared_store import StoreEntry, explain_failure
 
-Conflict: TypeAlias = Literal["REPLACE", "IGNORE"]
 MAX_BYTES = 1024 * MIB
 CHECKED = 256
 """How many writes of a process come between two checks of the size."""
@@ -79,33 +77,17 @@ class SqliteStore:
 
     def write(self, *entries: StoreEntry) -> None:
         with self._lock, self._failures(), self._transaction():
-            self._insert("REPLACE", entries)
+            self._insert(entries)
 
-    def claim(self, entry: StoreEntry) -> bytes:
-        with self._lock, self._failures(), self._transaction():
-            self._insert("IGNORE", [entry])
-            found = self._base.execute(
-                "SELECT value FROM entries WHERE space = ? AND key = ? AND field = ?",
-                (entry.space, entry.key, entry.field),
-            )
-            return found.fetchone()[0]
-
-    def _insert(self, on_conflict: Conflict, entries: Sequence[StoreEntry]) -> None:
-        """Writes entries in a transaction.
-
-        Args:
-            on_conflict: what happens to an entry whose key and field exist.
-            entries: the entries.
-        """
+    def _insert(self, entries: Sequence[StoreEntry]) -> None:
+        """Writes entries in a transaction."""
         rows: list[tuple[str, str, str, bytes, int, float]] = []
         for entry in entries:
             texts = len(entry.space) + len(entry.key) + len(entry.field)
             size = OVERHEAD + texts + len(entry.value)
             now = time.time()
             rows.append((entry.space, entry.key, entry.field, entry.value, size, now))
-        self._base.executemany(
-            f"INSERT OR {on_conflict} INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows
-        )
+        self._base.executemany("REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
         done = self._writes + len(rows)
         is_due = self._writes // self._checked != done // self._checked
         if is_due or not self._writes:

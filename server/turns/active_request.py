@@ -102,10 +102,9 @@ class ActiveRequest:
         self._counters = compiled.service.counters
         self._finished: set[int] = set()
         self._first: asyncio.Future[TurnEvents] | None = None
-        shows_progress = compiled.request.generation.progress.is_shown
         followed: list[AsyncGenerator[TurnEvents, None]] = []
         for number, turn in enumerate(turns):
-            followed.append(_follow(turn.stream, number, shows_progress=shows_progress))
+            followed.append(_follow(turn.stream, number))
         if len(followed) == 1:  # the usual case, which needs no tasks
             self._events = followed[0]
         else:
@@ -317,7 +316,7 @@ def launch(
                     sampling=_vary_seed(options.sampling, number),
                     stop=options.stop,
                     logprobs=options.logprobs,
-                    progress=options.progress.any,
+                    progress=options.reports_cached,
                     ignore_eos=options.ignore_eos,
                     trace=is_traced,
                     min_confidence=options.choice.confidence_policy.min_confidence,
@@ -361,11 +360,9 @@ def _log(compiled: CompiledRequest) -> None:
         LOG.info("prompt: %r", turn.prompt.text)
 
 
-async def _follow(
-    stream: AsyncStream[Reply], number: int, *, shows_progress: bool
-) -> AsyncGenerator[TurnEvents, None]:
+async def _follow(stream: AsyncStream[Reply], number: int) -> AsyncGenerator[TurnEvents, None]:
     async for events in stream.batches():
-        if shows_progress or not all(isinstance(event, ProgressMade) for event in events):
+        if not all(isinstance(event, ProgressMade) for event in events):
             yield number, events
     yield number, [await stream.result()]
 

@@ -8,12 +8,11 @@ client's own software can execute, such as `web_search`, are left out, and the r
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from constrained.errors import Error
 from constrained.tools.functions import FunctionTool
-from constrained.tools.search import ToolSearch
 from grammars.errors import SchemaError
 from grammars.regex.lark_texts import express_lark
 from server.errors import HttpError
@@ -23,11 +22,8 @@ from server.turns.request_checks import check_size
 Json = dict[str, Any]
 INPUT = "input"
 """The argument with the text of a custom tool."""
-MAX_FOUND_TOOLS = 5
-"""The maximum number of tools that a search of this server finds."""
 JOINT = "__"  # between a namespace and the name of a tool
 _SCHEMAS = ("parameters", "input_schema", "inputSchema")
-_FORCING = ("auto", "none", "any", "required")
 
 
 @dataclass(frozen=True)
@@ -38,25 +34,16 @@ class ToolForm:
         name: the client's name of the tool.
         namespace: the namespace of the tool; None: it has none.
         is_custom: it takes a text instead of arguments.
-        is_search: it searches for further tools.
         is_described: the API defines it, not the client; its calls have a special form.
-        server: the label of the MCP server that has the tool; None: no MCP server.
-        runs_here: this server executes its calls, not the client. Calls of a tool of an MCP server
-            that do not run here wait for the client's approval.
+        server: the label of the MCP server that has the tool, and whose calls this server executes;
+            None: the client executes them.
     """
 
     name: str
     namespace: str | None = None
     is_custom: bool = False
-    is_search: bool = False
     is_described: bool = False
     server: str | None = None
-    runs_here: bool = False
-
-    @property
-    def has_own_type(self) -> bool:
-        """True if the type of the tool is its name."""
-        return self.is_search or self.is_described
 
 
 @dataclass(frozen=True)
@@ -76,82 +63,17 @@ class OfferedTools:
         forms: by the names of functions: how the client knows them, if not as functions.
         skipped: the tools that are left out.
         places: the JSON pointer of each function in the request.
-        hidden: functions that may be called, but are not in the prompt.
-        hidden_places: the JSON pointer of each hidden function.
-        search: a search that this server executes; None: there is none.
-        search_places: the JSON pointer of each function that the search can find.
     """
 
     functions: tuple[Any, ...] = ()
     forms: Mapping[str, ToolForm] = field(default_factory=dict[str, ToolForm])
     skipped: tuple[SkippedTool, ...] = ()
     places: tuple[str, ...] = ()
-    hidden: tuple[Any, ...] = ()
-    hidden_places: tuple[str, ...] = ()
-    search: ToolSearch | None = None
-    search_places: tuple[str, ...] = ()
 
     @property
     def runs_here(self) -> bool:
         """True if this server executes calls of a tool."""
-        return self.search is not None or any(form.runs_here for form in self.forms.values())
-
-    @property
-    def has_hosted(self) -> bool:
-        """True if this server executes calls of a tool, even if only after approval."""
-        return self.runs_here or any(form.server is not None for form in self.forms.values())
-
-    def take_out(self, deferred: Collection[str], name: str, top: int) -> "OfferedTools":
-        """Returns the tools without those that a search of this server can find; the prompt has the
-        search instead.
-
-        Args:
-            deferred: the names of the tools to find.
-            name: of the function that searches.
-            top: the maximum number of tools that a search finds.
-
-        Raises:
-            Error: a tool is invalid, or two have the same name.
-        """
-        shown: list[tuple[Any, str]] = []
-        searched: list[tuple[Any, str]] = []
-        for function, place in zip(self.functions, self.places, strict=True):
-            kept = searched if find_function_name(function) in deferred else shown
-            kept.append((function, place))
-        places = tuple(place for _, place in searched)
-        with replace(self, search_places=places).locating_errors():
-            search = ToolSearch([function for function, _ in searched], name=name, top=top)
-        return replace(
-            self,
-            functions=tuple(function for function, _ in shown),
-            places=tuple(place for _, place in shown),
-            forms={**self.forms, name: ToolForm(name, is_search=True, runs_here=True)},
-            search=search,
-            search_places=places,
-        )
-
-    def defer(self, deferred: Collection[str], found: Collection[str]) -> "OfferedTools":
-        """Returns the tools with some of them left out of the prompt.
-
-        Args:
-            deferred: their names.
-            found: the names of those that may be called nevertheless.
-        """
-        shown: list[tuple[Any, str]] = []
-        hidden: list[tuple[Any, str]] = []
-        for function, place in zip(self.functions, self.places, strict=True):
-            name = find_function_name(function)
-            if name not in deferred:
-                shown.append((function, place))
-            elif name in found:
-                hidden.append((function, place))
-        return replace(
-            self,
-            functions=tuple(function for function, _ in shown),
-            places=tuple(place for _, place in shown),
-            hidden=tuple(function for function, _ in hidden),
-            hidden_places=tuple(place for _, place in hidden),
-        )
+        return any(form.server is not None for form in self.forms.values())
 
     def skips(self, type: Any) -> bool:
         """Returns whether a tool of this type is left out. The type may be any JSON value."""
@@ -179,7 +101,7 @@ class OfferedTools:
                 return {"type": "function", "name": self._find_name(name, choice.get("namespace"))}
             case {"type": "mcp", "server_label": str(label)}:
                 return self._choose_of_server(label, choice.get("name"))
-            case {"type": str(kind)} if self.find_form(kind).has_own_type:
+            case {"type": str(kind)} if self.find_form(kind).is_described:
                 return {"type": "function", "name": kind}
             case {"type": str(kind)} if self.skips(kind):
                 raise HttpError(
@@ -239,38 +161,14 @@ class OfferedTools:
         are."""
         _, _, pointer = (where or "").partition("/")
         list_name, _, rest = pointer.partition("/")
-        lists = {
-            "tools": self.places,
-            "hidden_tools": self.hidden_places,
-            "search_tools": self.search_places,
-        }
-        places = lists.get(list_name, ())
         number, slash, below = rest.partition("/")
-        if not number.isdecimal() or int(number) >= len(places):
+        is_tool = list_name == "tools" and number.isdecimal()
+        if not is_tool or int(number) >= len(self.places):
             return where
-        place = places[int(number)]
+        place = self.places[int(number)]
         if place.endswith("/format"):  # of a custom tool: the client does not know the function
             return place
         return f"{place}{slash}{below}"
-
-
-def list_shown(offered: OfferedTools) -> list[Any]:
-    """Lists the tools of the prompt: the functions, and the search that this server executes."""
-    if offered.search is None:
-        return list(offered.functions)
-    return [*offered.functions, offered.search.tool]
-
-
-def list_hidden(offered: OfferedTools, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Lists the tools that may be called besides those of the prompt: a search has found them.
-
-    Args:
-        offered: the tools of the request.
-        messages: the conversation, in OpenAI's form.
-    """
-    if offered.search is None:
-        return list(offered.hidden)
-    return [*offered.hidden, *offered.search.list_found(messages)]
 
 
 def find_function_name(function: Any) -> str | None:
@@ -326,7 +224,8 @@ def check_tool_count(count: int, max_tools: int, *, where: str) -> None:
         HttpError: there are more; has `where`.
     """
     if count > max_tools:
-        message = f"there are {count:,} tools, this server takes {max_tools:,}"
+        message = f"there are {count:,} tools, the limit is {max_tools:,}: send fewer, or raise "
+        message += "--max-tools"
         raise HttpError(400, message, "too_many_tools", where=where)
 
 
@@ -410,13 +309,8 @@ class _ToolReader:
             "additionalProperties": False,
         }
         self.forms[joint] = ToolForm(name, namespace, is_custom=True)
-        function: Json = {
-            "type": "function",
-            "function": {"name": joint, "description": description, "parameters": parameters},
-        }
-        if "defer_loading" in body:
-            function["defer_loading"] = body["defer_loading"]
-        self.functions.append(function)
+        function = {"name": joint, "description": description, "parameters": parameters}
+        self.functions.append({"type": "function", "function": function})
         self.places.append(f"{where}/format")
 
 

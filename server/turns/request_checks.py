@@ -104,6 +104,19 @@ def check_size(schema: Any, settings: Settings, where: str) -> None:
         raise HttpError(400, f"{message}: raise --max-schema", "too_large", where=where)
 
 
+def check_template_kwargs(kwargs: Mapping[str, Any], settings: Settings) -> None:
+    """Refuses variables of the chat template that are too large.
+
+    Raises:
+        HttpError: they are; has the pointer.
+    """
+    where = "/chat_template_kwargs"
+    size, limit = measure(kwargs, where), settings.max_template_kwargs
+    if size > limit:
+        message = f"it has {size:,} bytes, the limit is {limit:,}: raise --max-template-kwargs"
+        raise HttpError(400, message, "too_large", where=where)
+
+
 def check_echoed(fields: Mapping[str, Any], settings: Settings) -> None:
     """Refuses values that the reply only repeats, if they are too long or cannot be written in
     UTF-8.

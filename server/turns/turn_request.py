@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from constrained.agent.budget import NOTHING, Spent
 from constrained.agent.confidence_policy import ConfidencePolicy, Unsure
 from constrained.engine.sampling import Sampling
 from constrained.job import Job
 from server.observe.lost_prefix import LostPrefix
 from server.turns.offered_tools import OfferedTools
-from server.turns.progress import NO_PROGRESS, ProgressOptions
 from server.turns.reasoning import ReasoningPlan, ReasoningRequest
 
 
@@ -43,7 +41,7 @@ class GenerationOptions:
         stop: stop texts: the content ends before the first of them.
         logprobs: how many alternatives the reply has for each token; None: no log probabilities.
         choices: the number of replies (OpenAI's `n`).
-        progress: the progress that the chunks of a stream report.
+        reports_cached: the stream begins with how much of the prompt was cached.
         ignore_eos: the model cannot end a turn by itself.
         trace: note what decided each token.
         choice: which turn becomes the reply.
@@ -54,7 +52,7 @@ class GenerationOptions:
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     choices: int = 1
-    progress: ProgressOptions = NO_PROGRESS
+    reports_cached: bool = False
     ignore_eos: bool = False
     trace: bool = False
     choice: ReplyChoice = field(default_factory=ReplyChoice)
@@ -85,7 +83,6 @@ class TurnRequest:
             conversation, if little of the cache can be used for that reason; otherwise None.
         repeated_calls: calls that the conversation has three times or more: names and counts.
         max_calls: how many calls this server may execute; None: any number.
-        spent: time and number of the calls that it has executed before the first turn.
     """
 
     job: Job
@@ -100,4 +97,3 @@ class TurnRequest:
     lost_prefix: LostPrefix | None = None
     repeated_calls: tuple[tuple[str, int], ...] = ()
     max_calls: int | None = None
-    spent: Spent = NOTHING

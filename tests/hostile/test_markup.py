@@ -42,20 +42,14 @@ def ask_chat(text: str) -> Json:
 
 def ask_responses(text: str) -> Json:
     tool = {"type": "function", "name": "f", "description": text, "parameters": describe(text)}
-    found = {**tool, "name": "g", "defer_loading": True}
-    call = {"type": "tool_search_call", "call_id": "c", "execution": "client"}
-    output = {"type": "tool_search_output", "call_id": "c", "execution": "client"}
     return {
         "instructions": text,
         "input": [
             {"role": "user", "content": [{"type": "input_text", "text": text}]},
-            call | {"arguments": {"paths": [text]}},
-            output | {"tools": [found]},
             {"type": "custom_tool_call", "call_id": "d", "name": "h", "input": text},
             {"type": "custom_tool_call_output", "call_id": "d", "output": text},
         ],
         "tools": [
-            {"type": "tool_search", "execution": "client", "description": text},
             {"type": "namespace", "name": "n", "description": text, "tools": [tool]},
             {"type": "custom", "name": "h", "description": text},
         ],

@@ -138,13 +138,10 @@ STREAMS: dict[str, Json] = {
         "stream_options": {"include_usage": True},
         "logprobs": True,
         "top_logprobs": 2,
-        "return_progress": True,
-        "timings_per_token": True,
     },
     "/v1/completions": {"logprobs": 2, "echo": False, "n": 2},
     "/v1/responses": {"include": ["message.output_text.logprobs"], "unknown": 1},
     "/v1/messages": {"stop_sequences": ["e"]},
-    "/completion": {"n_probs": 2, "return_progress": True, "timings_per_token": True},
     "/api/chat": {"logprobs": True, "top_logprobs": 2},
     "/api/generate": {"think": True},
 }

@@ -151,7 +151,7 @@ REFUSED: list[tuple[str, Json, str]] = [
     ),
     (RESPONSES, {"input": None}, "/input"),
     (CHAT, {**SHORT, "modalities": ["text", "audio"]}, "/modalities/1"),
-    (CHAT, {**SHORT, "functions": [{"name": "ping"}], "tools": [{"name": "a"}]}, "/functions"),
+    (CHAT, {**SHORT, "functions": [{"name": "ping"}]}, "/functions"),
 ]
 
 

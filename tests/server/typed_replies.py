@@ -35,7 +35,6 @@ STREAM = "text/event-stream"
 REPLIES: dict[str, Any] = {
     "POST /v1/chat/completions": ChatCompletion,
     "POST /v1/completions": Completion,
-    "POST /v1/fim/completions": ChatCompletion,
     "POST /v1/responses": Response,
     "POST /v1/responses/input_tokens": InputTokenCountResponse,
     "GET /v1/responses/{id}": Response,
@@ -53,7 +52,6 @@ REPLIES: dict[str, Any] = {
 """The SDKs' types of whole replies, by method and path."""
 EVENTS: dict[str, Any] = {
     "POST /v1/chat/completions": ChatCompletionChunk,
-    "POST /v1/fim/completions": ChatCompletionChunk,
     "POST /v1/responses": ResponseStreamEvent,
     "POST /v1/messages": RawMessageStreamEvent | BetaRawMessageStreamEvent,
 }

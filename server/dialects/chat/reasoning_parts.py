@@ -2,7 +2,7 @@
 Mistral's API and in proxies that translate from Anthropic's API, or as a list of blocks beside the
 content, as clients of OpenRouter and LiteLLM send it back."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from constrained.messages import REASONING_NAMES, find_reasoning_name, read_reasoning
@@ -66,11 +66,10 @@ def take_blocks(message: dict[str, Any]) -> None:
     """
     reasoning = ""
     for name in BLOCK_LISTS:
-        texts = [_read_block(block) or "" for block in _list_blocks_of(message, name)]
-        reasoning = reasoning or "".join(texts)
-    for name in BLOCK_LISTS:
-        message.pop(name, None)
-    if reasoning and _may_reason(message) and not read_reasoning(message):
+        blocks = message.pop(name, None)
+        if not reasoning and isinstance(blocks, list):
+            reasoning = "".join(_read_block(block) or "" for block in blocks)
+    if reasoning and message.get("role") == "assistant" and not read_reasoning(message):
         message[find_reasoning_name(message)] = reasoning
 
 
@@ -83,27 +82,13 @@ def find_unread_blocks(message: Mapping[str, Any], where: str) -> list[str]:
         where: the path to it in the request.
     """
     unread: list[str] = []
-    for place, block in list_blocks(message):
-        if _read_block(block) is None or not _may_reason(message):
-            kind = block.get("type") if isinstance(block, Mapping) else None
-            unread.append(f"{where}/{place} ({kind})")
-    return unread
-
-
-def list_blocks(message: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yields the blocks of reasoning of a message, each with its place in the message."""
     for name in BLOCK_LISTS:
-        for number, block in enumerate(_list_blocks_of(message, name)):
-            yield f"{name}/{number}", block
-
-
-def _list_blocks_of(message: Mapping[str, Any], name: str) -> Sequence[Any]:
-    blocks = message.get(name)
-    return blocks if isinstance(blocks, list) else ()
-
-
-def _may_reason(message: Mapping[str, Any]) -> bool:
-    return message.get("role") == "assistant"
+        blocks = message.get(name)
+        for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
+            if _read_block(block) is None or message.get("role") != "assistant":
+                kind = block.get("type") if isinstance(block, Mapping) else None
+                unread.append(f"{where}/{name}/{number} ({kind})")
+    return unread
 
 
 def _read_block(block: Any) -> str | None:

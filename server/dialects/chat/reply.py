@@ -2,10 +2,9 @@
 
 import copy
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from constrained.decode.filters.events import ProgressMade
 from constrained.logits import MIN_LOGPROB, TokenDrawn
 from constrained.reply import Reply, Usage
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -23,78 +22,40 @@ from server.turns.call_stream import (
     CallStream,
 )
 from server.turns.compiled_request import CompiledRequest
-from server.turns.progress import ChoiceProgress, show_reply_timings
+from server.turns.timings import show_timings
 from server.turns.unshown_tokens import UnshownTokens
 
 Json = dict[str, Any]
 
 
-class ChatWriter(ReplyWriter):
-    """Writes the chunks of one reply.
+class ChunkWriter(ReplyWriter):
+    """Writes one reply as chunks of OpenAI's form, each of them with a part of a choice; also for
+    Completions.
 
     Args:
         compiled: the request that is answered.
-        field: the place of the reasoning.
+        prefix: of the id of the reply.
+        type: of the chunks.
+        count: the number of choices.
         shows_usage: the last chunk has the usage; a whole reply always has it.
-        has_functions: a call is a `function_call`, as in 2023.
     """
 
     end = DONE
 
     def __init__(
-        self,
-        compiled: CompiledRequest,
-        field: ReasoningField,
-        *,
-        shows_usage: bool = True,
-        has_functions: bool = False,
+        self, compiled: CompiledRequest, *, prefix: str, type: str, count: int, shows_usage: bool
     ):
         self._compiled = compiled
-        self._has_functions = has_functions
+        self._count = count
         self._shows_usage = shows_usage
         self._head: Json = {
-            "id": make_id("chatcmpl-"),
-            "object": "chat.completion.chunk",
+            "id": make_id(prefix),
+            "object": type,
             "created": int(time.time()),
             "model": compiled.service.name,
             "system_fingerprint": f"constrained-{compiled.turn.format.name}",
         }
-        count = compiled.request.generation.choices
-        progress_options = compiled.request.generation.progress
-        self._progress = [ChoiceProgress(progress_options) for _ in range(count)]
-        self._choices = [_ChoiceWriter(compiled, field, number) for number in range(count)]
         self._replies: dict[int, Reply] = {}
-
-    def open(self) -> Iterator[Json]:
-        """Yields the first chunk of each choice."""
-        for number in range(len(self._choices)):
-            yield self._chunk(number, {"role": "assistant", "content": ""})
-
-    def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
-        choice = self._choices[number]
-        progress = self._progress[number]
-        if isinstance(event, ProgressMade):
-            if shown := progress.take(event):
-                yield self._chunk(number, {}) | shown
-            return
-        if not isinstance(event, Reply):
-            for delta in choice.take(event):
-                shown = _show_function_call(delta) if self._has_functions else delta
-                yield self._chunk(number, shown, choice.show_logprobs(event))
-            return
-        for delta in choice.close():
-            yield self._chunk(number, delta)
-        finish: str = event.finish_reason
-        if finish == "tool_calls" and self._has_functions:
-            finish = "function_call"
-        self._replies[number] = event
-        progress.finish(event)
-        last = self._chunk(number, {}, choice.show_logprobs(event), finish=finish)
-        if event.trace is not None:
-            last["trace"] = event.trace.to_json()
-        if len(self._replies) == len(self._choices) and not self._shows_usage:
-            last |= self._compiled.annotate(self._replies)
-        yield last
 
     def close(self) -> Iterator[Json]:
         """Writes the chunk with the usage, if the request asks for it: other clients do not expect
@@ -104,9 +65,65 @@ class ChatWriter(ReplyWriter):
                 **self._head,
                 "choices": [],
                 **self._compiled.annotate(self._replies),
-                "usage": count_usage([reply.usage for reply in self._replies.values()]),
-                "timings": show_reply_timings(self._replies[0]),
+                "usage": self.count_tokens(),
+                "timings": show_timings(self._replies[0]),
             }
+
+    def count_tokens(self) -> Json:
+        """Adds up the tokens of all choices; their prompt counts once."""
+        return count_usage([reply.usage for reply in self._replies.values()])
+
+    def _make_chunk(self, choice: Json) -> Json:
+        return {**self._head, "choices": [choice]}
+
+    def _end_choice(self, number: int, reply: Reply, last: Json) -> Json:
+        """Returns the last chunk of a choice; the very last one has the notes on the reply, if no
+        chunk with the usage follows."""
+        self._replies[number] = reply
+        if len(self._replies) == self._count and not self._shows_usage:
+            return last | self._compiled.annotate(self._replies)
+        return last
+
+
+class ChatWriter(ChunkWriter):
+    """Writes the chunks of one reply.
+
+    Args:
+        compiled: the request that is answered.
+        field: the place of the reasoning.
+        shows_usage: see `ChunkWriter`.
+    """
+
+    def __init__(
+        self, compiled: CompiledRequest, field: ReasoningField, *, shows_usage: bool = True
+    ):
+        count = compiled.request.generation.choices
+        super().__init__(
+            compiled,
+            prefix="chatcmpl-",
+            type="chat.completion.chunk",
+            count=count,
+            shows_usage=shows_usage,
+        )
+        self._choices = [_ChoiceWriter(compiled, field, number) for number in range(count)]
+
+    def open(self) -> Iterator[Json]:
+        """Yields the first chunk of each choice."""
+        for number in range(len(self._choices)):
+            yield self._chunk(number, {"role": "assistant", "content": ""})
+
+    def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
+        choice = self._choices[number]
+        if not isinstance(event, Reply):
+            for delta in choice.take(event):
+                yield self._chunk(number, delta, choice.show_logprobs(event))
+            return
+        for delta in choice.close():
+            yield self._chunk(number, delta)
+        last = self._chunk(number, {}, choice.show_logprobs(event), finish=event.finish_reason)
+        if event.trace is not None:
+            last["trace"] = event.trace.to_json()
+        yield self._end_choice(number, event, last)
 
     def fold(self, chunks: Sequence[Json]) -> Json:
         return fold(chunks)
@@ -117,7 +134,7 @@ class ChatWriter(ReplyWriter):
         choice: Json = {"index": number, "delta": delta, "finish_reason": finish or None}
         if logprobs:
             choice["logprobs"] = {"content": logprobs}
-        return {**self._head, "choices": [choice], **self._progress[number].fields}
+        return self._make_chunk(choice)
 
 
 class _ChoiceWriter:
@@ -190,15 +207,6 @@ class _ChoiceWriter:
                 pass
 
 
-def _show_function_call(delta: Json) -> Json:
-    """Converts a delta with its one call to the form of 2023."""
-    match delta:
-        case {"tool_calls": [{"function": call}]}:
-            return {"function_call": call}
-        case _:
-            return delta
-
-
 def _find_tags(compiled: CompiledRequest) -> tuple[str, str]:
     block = compiled.turn.format.reasoning
     if block is None:
@@ -208,26 +216,43 @@ def _find_tags(compiled: CompiledRequest) -> tuple[str, str]:
 
 def fold(chunks: Sequence[Json]) -> Json:
     """Adds chunks up to the whole reply."""
+
+    def add(choice: Json, part: Json) -> None:
+        added = dict(part)
+        add_delta(choice["message"], added.pop("delta"))
+        add_delta(choice, added)
+
+    whole = fold_choices(
+        chunks, lambda: {"message": {}, "logprobs": None, "finish_reason": None}, add
+    )
+    for choice in whole["choices"]:
+        message = choice["message"]
+        if "tool_calls" in message and not message.get("content"):
+            message["content"] = None
+        for call in message.get("tool_calls", ()):
+            del call["index"]  # only streams have this field
+    return whole | {"object": "chat.completion"}
+
+
+def fold_choices(
+    chunks: Sequence[Json], make: Callable[[], Json], add: Callable[[Json, Json], None]
+) -> Json:
+    """Adds chunks up to a reply with its whole choices.
+
+    Args:
+        make: makes an empty choice.
+        add: adds a part to a choice.
+    """
     body: Json = {}
     choices: dict[int, Json] = {}
     for chunk in chunks:
         body |= chunk
         for part in chunk["choices"]:
-            empty: Json = {"message": {}, "logprobs": None, "finish_reason": None}
-            choice = choices.setdefault(part["index"], {"index": part["index"], **empty})
-            added = dict(part)
-            add_delta(choice["message"], added.pop("delta"))
-            add_delta(choice, added)
-    for choice in choices.values():
-        message = choice["message"]
-        has_call = "tool_calls" in message or "function_call" in message
-        if has_call and not message.get("content"):
-            message["content"] = None
-        for call in message.get("tool_calls", ()):
-            del call["index"]  # only streams have this field
-    del body["choices"]
-    body["object"] = "chat.completion"
-    return {**body, "choices": [choices[number] for number in sorted(choices)]}
+            number = part["index"]
+            if number not in choices:
+                choices[number] = {"index": number, **make()}
+            add(choices[number], part)
+    return body | {"choices": [choices[number] for number in sorted(choices)]}
 
 
 def add_delta(whole: Json, delta: Json) -> None:

@@ -12,7 +12,6 @@ from pydantic import Field
 from constrained.job import Job, MaxIdentical
 from constrained.messages import find_noted
 from constrained.tools.shapes import read_policy
-from server.dialects.chat.functions import read_function_messages, translate_function_call
 from server.dialects.chat.reasoning_parts import (
     find_unread_blocks,
     place_reasoning,
@@ -21,23 +20,20 @@ from server.dialects.chat.reasoning_parts import (
 )
 from server.errors import HttpError
 from server.settings import ReasoningField
-from server.turns.fields.common_fields import ReplyChoiceFields
+from server.turns.fields.common_fields import RefusedField, ReplyChoiceFields
 from server.turns.fields.openai_fields import (
     GenerationFields,
     PromptCacheOptions,
     ReasoningOptions,
     Thinking,
-    find_ignored_fields,
     find_token_limit,
     read_reasoning_request,
 )
 from server.turns.fields.request_lists import Objects
-from server.turns.offered_tools import OfferedTools, pack_input, read_offered_tools
+from server.turns.offered_tools import pack_input, read_offered_tools
 from server.turns.reasoning import EffortField
 from server.turns.request_checks import find_left_out, read_noted_parts, read_text_parts
-from server.turns.request_completion import complete_request
 from server.turns.service import Service
-from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
@@ -46,7 +42,8 @@ HARMLESS = frozenset(
     "verbosity prediction prompt_cache_retention stream_options.include_obfuscation "
     "reasoning.summary".split()
 )
-"""Fields without an effect here, which the reply does not list as ignored."""
+USE_TOOLS = RefusedField("this is the form of 2023: send tools, tool_choice and tool_calls")
+REFUSED = {"functions": USE_TOOLS, "function_call": USE_TOOLS}
 FORMATS = {
     "none": ReasoningField.INLINE,
     "deepseek": ReasoningField.REASONING_CONTENT,
@@ -68,10 +65,6 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
     custom tools."""
     tool_choice: str | Json | None = None
     """`auto`, `none`, `required`, or the tool to call."""
-    functions: Objects | None = None
-    """The form of tools of 2023; the reply then has `function_call` instead of `tool_calls`."""
-    function_call: str | Json | None = None
-    """The form of `tool_choice` of 2023: `auto`, `none`, or the function to call."""
     parallel_tool_calls: bool | None = None
     """false: at most one call."""
     max_calls: int | None = Field(None, ge=1)
@@ -118,6 +111,9 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
     trace: bool | None = None
     """The reply has a trace, with the reasons for each of its tokens. Not with several choices."""
 
+    harmless = HARMLESS
+    refused = REFUSED
+
     def read_reasoning_field(self, default: ReasoningField) -> ReasoningField:
         """Returns the field of the reply that has the reasoning."""
         return FORMATS.get(self.reasoning_format or "auto", default)
@@ -129,17 +125,16 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             HttpError, Error: a field is invalid; says which.
         """
         self._check(service)
-        tools, choice = self._read_tools(service)
+        tools = read_offered_tools(self.tools or (), service.settings)
+        choice = tools.translate_choice(self.tool_choice)
         read_policy(choice)  # reports errors in the choice before those in the tools
-        whole = read_function_messages(self.messages)
-        noted = find_noted([message.get("role") for message in whole])
-        messages = [_read_message(message, i, i in noted) for i, message in enumerate(whole)]
-        messages, normalised = normalise_messages(messages, keep=service.settings.keep_volatile)
+        noted = find_noted([message.get("role") for message in self.messages])
+        messages = [_read_message(one, i, i in noted) for i, one in enumerate(self.messages)]
         job = Job(
             messages=messages,
             tools=tools.functions,
             tool_choice=choice,
-            parallel=self.parallel_tool_calls is not False and not self.has_functions,
+            parallel=self.parallel_tool_calls is not False,
             max_calls=self.max_calls,
             max_identical_calls=self._read_max_identical_calls(),
             max_repetition=self.read_max_repetition(service.settings),
@@ -147,8 +142,6 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             answer=self.read_answer(),
             prefill=self.continues_last_message,
             prefill_name=self.continuation_field,
-            cache_salt=self.cache_salt,
-            cache_prompt=self.cache_prompt is not False,
         )
         generation = GenerationOptions(
             max_tokens=find_token_limit(
@@ -158,7 +151,6 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             stop=self.read_stop(),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             choices=self.n or 1,
-            progress=self.progress_options,
             ignore_eos=self.ignore_eos is True,
             trace=self.trace is True,
             choice=self.read_reply_choice(choices=self.n or 1),
@@ -173,11 +165,9 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             job,
             generation,
             reasoning=read_reasoning_request(self._read_switch(), self.reasoning_effort, budgets),
-            ignored_fields=self._find_ignored(),
-            normalised=normalised,
             tools=tools,
         )
-        return complete_request(service, turn_request)
+        return self.complete(service, turn_request)
 
     def _check(self, service: Service) -> None:
         settings = service.settings
@@ -190,9 +180,6 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         if self.trace and (self.n or 1) > 1:
             message = "a trace covers one reply: leave n out"
             raise HttpError(400, message, "invalid_value", where="/trace")
-        if self.functions and self.tools:
-            message = "functions and tools are two forms of one thing: leave functions out"
-            raise HttpError(400, message, "invalid_value", where="/functions")
         self._check_continuation()
         if self.continues_last_message and self.add_generation_prompt:
             message = f"{self.continuation_field} and add_generation_prompt cannot be combined"
@@ -225,20 +212,6 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
                 return field
         return ""
 
-    @property
-    def has_functions(self) -> bool:
-        """True if calls are in the form of 2023."""
-        return bool(self.functions)
-
-    def _read_tools(self, service: Service) -> tuple[OfferedTools, Any]:
-        """Returns the tools and the tool choice."""
-        if self.functions:
-            tools = read_offered_tools(self.functions, service.settings, where="/functions")
-            choice = self.tool_choice or translate_function_call(self.function_call)
-            return tools, tools.translate_choice(choice)
-        tools = read_offered_tools(self.tools or (), service.settings)
-        return tools, tools.translate_choice(self.tool_choice)
-
     def _read_switch(self) -> ReasoningOptions:
         """Reads whether there is reasoning, from the vendors' fields."""
         if self.reasoning is not None:
@@ -249,8 +222,9 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             is_enabled = thinking.is_enabled
         return ReasoningOptions(enabled=is_enabled, max_tokens=thinking.budget_tokens)
 
-    def _find_ignored(self) -> tuple[str, ...]:
-        ignored = [*find_ignored_fields(self, HARMLESS)]
+    def find_ignored(self) -> tuple[str, ...]:
+        """As in `RequestFields`; also parts of messages, and what has become a note."""
+        ignored = [*super().find_ignored()]
         noted = find_noted([message.get("role") for message in self.messages])
         for number, message in enumerate(self.messages):
             if message.get("audio"):
@@ -276,9 +250,13 @@ def _read_message(message: Json, number: int, is_noted: bool) -> Json:
         is_noted: a note takes the place of each part that is not text.
 
     Raises:
-        HttpError: a part is neither text nor reasoning; the message has other reasoning, too; or a
-            field of `CONTINUED` is not a boolean.
+        HttpError: a part is neither text nor reasoning; the message has other reasoning, too; a
+            field of `CONTINUED` is not a boolean; or it has a call in the form of 2023.
     """
+    if message.get("role") == "function" or message.get("function_call"):
+        field = "function_call" if message.get("function_call") else "role"
+        where = f"/messages/{number}/{field}"
+        raise HttpError(400, USE_TOOLS.message, USE_TOOLS.code, where=where)
     for field in CONTINUED:
         if not isinstance(message.get(field), bool | None):
             fault = f"{field} must be true or false"

@@ -18,34 +18,12 @@ GREETING = {
     "messages": [{"role": "user", "content": "Hello!"}],
     "max_tokens": 30,
 }
-WEATHER = {
-    "model": "demo",
-    "messages": [{"role": "user", "content": "What's the weather in Paris tomorrow?"}],
-    "tools": [
-        {
-            "type": "function",
-            "function": {
-                "name": "get_weather",
-                "description": "Get the weather forecast for a city.",
-                "parameters": {
-                    "type": "object",
-                    "properties": {
-                        "city": {"type": "string"},
-                        "day": {"enum": ["today", "tomorrow"]},
-                    },
-                    "required": ["city", "day"],
-                },
-            },
-        }
-    ],
-    "max_tokens": 200,
-}
 
 
 @router.post(
     "/v1/chat/completions",
     responses=STREAMED,
-    openapi_extra=describe_body(ChatRequest, GREETING, WEATHER),
+    openapi_extra=describe_body(ChatRequest, GREETING),
 )
 @router.post("/chat/completions", include_in_schema=False)
 async def complete_chat(request: Request) -> Response:
@@ -56,7 +34,6 @@ async def complete_chat(request: Request) -> Response:
         active.compiled,
         body.read_reasoning_field(service.settings.reasoning_field),
         shows_usage=body.shows_usage or not body.stream,
-        has_functions=body.has_functions,
     )
     return await answer(request, active, writer, is_streamed=body.stream is True)
 

@@ -1,57 +1,40 @@
 """Completions: the reply, as the chunks of a stream."""
 
 import codecs
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from constrained.decode.filters.events import ProgressMade
 from constrained.logits import TokenDrawn
 from constrained.reply import Reply
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import ContentDelta
-from server.dialects.chat.reply import add_delta, count_usage, show_token
-from server.http.replies import ReplyWriter
-from server.http.sse import DONE
-from server.ids import make_id
+from server.dialects.chat.reply import ChunkWriter, add_delta, count_usage, fold_choices, show_token
 from server.turns.active_request import TurnEvent
 from server.turns.compiled_request import CompiledRequest
-from server.turns.progress import ChoiceProgress, show_reply_timings
 
 Json = dict[str, Any]
 
 
-class CompletionWriter(ReplyWriter):
+class CompletionWriter(ChunkWriter):
     """Writes the chunks of one reply.
 
     Args:
         compiled: the request that is answered.
         echoes: for each prompt, the text before its replies.
-        shows_usage: the last chunk has the usage; a whole reply always has it.
+        shows_usage: see `ChunkWriter`.
     """
-
-    end = DONE
 
     def __init__(
         self, compiled: CompiledRequest, echoes: Sequence[str], *, shows_usage: bool = True
     ):
-        self._compiled = compiled
         self._choices = compiled.request.generation.choices  # for each prompt
-        self._echoes = echoes
-        self._shows_usage = shows_usage
-        self._head: Json = {
-            "id": make_id("cmpl-"),
-            "object": "text_completion",
-            "created": int(time.time()),
-            "model": compiled.service.name,
-            "system_fingerprint": f"constrained-{compiled.turn.format.name}",
-        }
-        vocabulary = compiled.service.model.engine.vocabulary
         count = len(echoes) * self._choices
+        super().__init__(
+            compiled, prefix="cmpl-", type="text_completion", count=count, shows_usage=shows_usage
+        )
+        self._echoes = echoes
+        vocabulary = compiled.service.model.engine.vocabulary
         self._logprobs = [_LogprobsWriter(vocabulary) for _ in range(count)]
-        progress_options = compiled.request.generation.progress
-        self._progress = [ChoiceProgress(progress_options) for _ in range(count)]
-        self._replies: dict[int, Reply] = {}
 
     def open(self) -> Iterator[Json]:
         """Writes the prompts, if the replies begin with them."""
@@ -65,45 +48,28 @@ class CompletionWriter(ReplyWriter):
                 self._logprobs[number].add(event)
             case ContentDelta(text):
                 yield self._chunk(number, text)
-            case ProgressMade():
-                if shown := self._progress[number].take(event):
-                    yield self._chunk(number, "") | shown
             case Reply():
-                self._replies[number] = event
-                self._progress[number].finish(event)
                 last = self._chunk(number, "", event.finish_reason)
-                if len(self._replies) == len(self._logprobs) and not self._shows_usage:
-                    last |= self._compiled.annotate(self._replies)
-                yield last
+                yield self._end_choice(number, event, last)
             case _:
                 pass
-
-    def close(self) -> Iterator[Json]:
-        """Writes the chunk with the usage, if the request asks for it."""
-        if self._shows_usage:
-            yield {
-                **self._head,
-                "choices": [],
-                **self._compiled.annotate(self._replies),
-                "usage": self._count_usage(),
-                "timings": show_reply_timings(self._replies[0]),
-            }
 
     def fold(self, chunks: Sequence[Json]) -> Json:
         return fold(chunks)
 
-    def _chunk(self, number: int, text: str, finish: str | None = None) -> Json:
-        logprobs = self._logprobs[number].drain()
-        choice = {"index": number, "text": text, "logprobs": logprobs, "finish_reason": finish}
-        return {**self._head, "choices": [choice], **self._progress[number].fields}
-
-    def _count_usage(self) -> Json:
+    def count_tokens(self) -> Json:
         """Adds up the tokens of all choices; each prompt counts once."""
         total: Json = {}
         for first in range(0, len(self._replies), self._choices):
             numbers = range(first, first + self._choices)
             _add_counts(total, count_usage([self._replies[number].usage for number in numbers]))
         return total
+
+    def _chunk(self, number: int, text: str, finish: str | None = None) -> Json:
+        logprobs = self._logprobs[number].drain()
+        return self._make_chunk(
+            {"index": number, "text": text, "logprobs": logprobs, "finish_reason": finish}
+        )
 
 
 def _add_counts(total: Json, counts: Json) -> None:
@@ -150,11 +116,4 @@ class _LogprobsWriter:
 
 def fold(chunks: Sequence[Json]) -> Json:
     """Adds chunks up to the whole reply."""
-    body: Json = {}
-    choices: dict[int, Json] = {}
-    for chunk in chunks:
-        body |= chunk
-        for part in chunk["choices"]:
-            empty: Json = {"index": part["index"], "text": "", "logprobs": None}
-            add_delta(choices.setdefault(part["index"], empty), part)
-    return body | {"choices": [choices[number] for number in sorted(choices)]}
+    return fold_choices(chunks, lambda: {"text": "", "logprobs": None}, add_delta)

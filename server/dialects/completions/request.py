@@ -8,15 +8,17 @@ from pydantic import Field
 
 from constrained.job import Job
 from server.dialects.chat.request import HARMLESS
-from server.dialects.completions.fill_in import write_fill_in_prompts
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.fields.openai_fields import GenerationFields, find_ignored_fields
+from server.turns.fields.common_fields import RefusedField
+from server.turns.fields.openai_fields import GenerationFields
 from server.turns.fields.request_lists import NumberLists, Numbers, Texts, list_prompts
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 DEFAULT_TOKENS = 16  # OpenAI's default
+NO_INSERTION = RefusedField("text is not inserted between two others here: send the prompt alone")
+REFUSED = {"suffix": NO_INSERTION}
 Prompt: TypeAlias = str | Sequence[int]
 """A text, or token ids."""
 
@@ -43,13 +45,13 @@ class CompletionRequest(GenerationFields):
     """The maximum number of tokens of the reply; -1: as many as fit into the context."""
     best_of: int | None = None
     """Must be equal to `n`: replies are not compared here."""
-    suffix: str | None = None
-    """The text after the insertion: the reply is the text between prompt and suffix. The model
-    needs tokens for such prompts."""
     echo: bool | None = None
     """The reply begins with the prompt."""
     logprobs: int | None = Field(None, ge=0, le=20)
     """The reply has the log probability of each token, and this number of likely alternatives."""
+
+    harmless = HARMLESS
+    refused = REFUSED
 
     @property
     def prompts(self) -> Sequence[Prompt]:
@@ -60,7 +62,7 @@ class CompletionRequest(GenerationFields):
         """Reads the request for all of its prompts.
 
         Raises:
-            HttpError, Error: a field is invalid, or the model cannot insert text; says which.
+            HttpError, Error: a field is invalid; says which.
         """
         self._check(service)
         max_tokens = self._read_max_tokens()
@@ -70,15 +72,21 @@ class CompletionRequest(GenerationFields):
             stop=self.read_stop(),
             logprobs=self.logprobs,
             choices=self.n or 1,
-            progress=self.progress_options,
             ignore_eos=self.ignore_eos is True,
         )
-        turn_request = read_text_request(self, generation, service)
-        prompts = self.prompts
-        if self.suffix:
-            vocabulary = service.model.engine.vocabulary
-            prompts = write_fill_in_prompts(prompts, self.suffix, vocabulary)
-        return TextRequest(turn_request, prompts)
+        turn_request = self._read_turn_request(service, generation)
+        return TextRequest(turn_request, self.prompts)
+
+    def _read_turn_request(self, service: Service, generation: GenerationOptions) -> TurnRequest:
+        """Makes the request for the turns; its job has no messages."""
+        self.check_answer(service.settings)
+        job = Job(
+            messages=(),
+            answer=self.read_answer(),
+            max_repetition=self.read_max_repetition(service.settings),
+        )
+        job = self.set_cache_scope(job)
+        return TurnRequest(job, generation, ignored_fields=self.find_ignored())
 
     def _read_max_tokens(self) -> int:
         if self.n_predict is not None:
@@ -90,7 +98,7 @@ class CompletionRequest(GenerationFields):
     def _check(self, service: Service) -> None:
         if self.best_of not in (None, self.n or 1):
             raise _refuse("/best_of", "not supported: leave it out, or use n")
-        check_choices(len(self.prompts), self.n or 1, service.settings)
+        _check_choices(len(self.prompts), self.n or 1, service.settings)
         if self._read_max_tokens() == 0:
             raise _refuse("/max_tokens", "it must be 1 or more")
         if self.echo and self.logprobs is not None:
@@ -98,26 +106,7 @@ class CompletionRequest(GenerationFields):
             raise _refuse("/echo", message)
 
 
-def read_text_request(
-    fields: GenerationFields, generation: GenerationOptions, service: Service
-) -> TurnRequest:
-    """Makes a request that continues raw prompts; its job has no messages.
-
-    Raises:
-        HttpError, Error: the form of the answer is invalid; says where.
-    """
-    fields.check_answer(service.settings)
-    job = Job(
-        messages=(),
-        answer=fields.read_answer(),
-        max_repetition=fields.read_max_repetition(service.settings),
-        cache_salt=fields.cache_salt,
-        cache_prompt=fields.cache_prompt is not False,
-    )
-    return TurnRequest(job, generation, ignored_fields=find_ignored_fields(fields, HARMLESS))
-
-
-def check_choices(prompts: int, choices: int, settings: Settings) -> None:
+def _check_choices(prompts: int, choices: int, settings: Settings) -> None:
     """Refuses a request without prompts, or with too many choices for all prompts together.
 
     Raises:

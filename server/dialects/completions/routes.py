@@ -8,8 +8,6 @@ from fastapi.responses import Response
 
 from constrained.compile.compiled_turn import CompiledTurn
 from server.caller import find_owner, find_salt
-from server.dialects.completions.fill_in_reply import FillInWriter
-from server.dialects.completions.fill_in_request import FillInRequest
 from server.dialects.completions.reply import CompletionWriter
 from server.dialects.completions.request import CompletionRequest, Prompt, TextRequest
 from server.http.disconnects import wait_for_client
@@ -25,7 +23,6 @@ from server.turns.turn_request import TurnRequest
 LOG = logging.getLogger("constrained.server")
 router = APIRouter()
 EXAMPLE = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 16}
-FILL_IN = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 16}  # no suffix: any model
 
 
 @router.post(
@@ -40,23 +37,9 @@ async def complete(request: Request) -> Response:
     active = await wait_for_client(request, start_text(service, read))
     echoes = [""] * len(body.prompts)
     if body.echo:
-        echoes = [show_prompt(service, prompt) for prompt in body.prompts]
+        echoes = [_show_prompt(service, prompt) for prompt in body.prompts]
     shows_usage = body.shows_usage or not body.stream
     writer = CompletionWriter(active.compiled, echoes, shows_usage=shows_usage)
-    return await answer(request, active, writer, is_streamed=body.stream is True)
-
-
-@router.post(
-    "/v1/fim/completions",
-    responses=STREAMED,
-    openapi_extra=describe_body(FillInRequest, FILL_IN),
-)
-@router.post("/fim/completions", include_in_schema=False)
-async def fill_in(request: Request) -> Response:
-    """Writes the text between a prefix and a suffix, in Mistral's form."""
-    service, body, read = await read_request(request, FillInRequest, FillInRequest.read)
-    active = await wait_for_client(request, start_text(service, read))
-    writer = FillInWriter(active.compiled)
     return await answer(request, active, writer, is_streamed=body.stream is True)
 
 
@@ -94,7 +77,7 @@ async def _compile(
     return replace(turn, max_repetition=job.max_repetition)
 
 
-def show_prompt(service: Service, prompt: Prompt) -> str:
+def _show_prompt(service: Service, prompt: Prompt) -> str:
     """Returns a prompt as text."""
     if isinstance(prompt, str):
         return prompt

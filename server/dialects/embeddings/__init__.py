@@ -1,1 +1,1 @@
-"""Embeddings, in the APIs of OpenAI and llama-server; Ollama's are in its own package."""
+"""OpenAI's embeddings; Ollama's are in its own package."""

@@ -1,4 +1,4 @@
-"""Embeddings: the paths of OpenAI and of llama-server."""
+"""Embeddings: the paths of OpenAI."""
 
 import base64
 import json
@@ -25,16 +25,12 @@ EXAMPLE = {"model": "embedding", "input": ["The weather in Paris", "An e-mail to
     openapi_extra=describe_body(EmbeddingRequest, EXAMPLE),
 )
 @router.post("/embeddings", include_in_schema=False)
-@router.post("/embedding", include_in_schema=False)
 async def embed(request: Request) -> Response:
     """Converts texts to vectors."""
     service = require_embeddings(request)
     body = await read_fields(request, EmbeddingRequest)
     read = await wait_for_client(request, service.read(body.read()))
     write = _write_base64 if body.encoding_format == "base64" else write_vector
-    if body.is_native:
-        row = '{{"index":{index},"embedding":[{vector}]}}'
-        return await send_rows(request, read.write(write_vector), RowForm("[", row, "]"))
     usage = {"prompt_tokens": read.count, "total_tokens": read.count}
     end = f'],"model":{json.dumps(service.name)},"usage":{json.dumps(usage)}}}'
     row = '{{"object":"embedding","index":{index},"embedding":{vector}}}'

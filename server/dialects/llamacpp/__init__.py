@@ -1,2 +1,1 @@
-"""llama-server's own paths: completion and infill (`completion_request`, `completion_reply`);
-tokens, chat template, properties and slots (`routes`)."""
+"""llama-server's own paths: tokens, chat template, properties and slots."""

@@ -1,44 +1,34 @@
-"""llama-server's own paths: completion and infill, tokens, chat template, properties, slots."""
+"""llama-server's own paths: tokens, chat template, properties, slots."""
 
-from array import array
 from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from constrained.engine.sampling import Sampling
 from server.dialects.chat.request import ChatRequest
-from server.dialects.completions.request import TextRequest
-from server.dialects.completions.routes import show_prompt, start_text
-from server.dialects.llamacpp.completion_reply import NativeCompletionWriter, show_sampling
-from server.dialects.llamacpp.completion_request import (
-    InfillRequest,
-    NativeCompletionRequest,
-    NativeFields,
-)
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.model_routes import describe_file
-from server.http.openapi import ERRORS, STREAMED, describe_body, describe_errors
+from server.http.openapi import ERRORS, describe_body, describe_errors
 from server.http.reading import read_request, run_off_loop
-from server.http.replies import answer, answer_json, answer_list
+from server.http.replies import answer_json
 from server.http.serving import find_service
 from server.models.served_models import ServedModels
 from server.turns.compiled_request import compile_request
+from server.turns.fields.common_fields import Fields
 from server.turns.fields.request_lists import Numbers
 from server.turns.service import Service
 
 router = APIRouter()
 Json = dict[str, Any]
 NOT_LOADED = describe_errors(400, 401, 404, 503)
-NO_RANKING = "this server does not rank documents"
 
 
-class TokenizeRequest(BaseModel):
+class TokenizeRequest(Fields):
     """A text to tokenize."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     content: str = Field(max_length=1_000_000)
     """The text."""
@@ -50,59 +40,11 @@ class TokenizeRequest(BaseModel):
     """The reply has the text of each token."""
 
 
-class DetokenizeRequest(BaseModel):
+class DetokenizeRequest(Fields):
     """Tokens to convert to text."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     tokens: Numbers = Field(max_length=1_000_000)
     """Token ids."""
-
-
-@router.post(
-    "/completion",
-    responses=STREAMED,
-    openapi_extra=describe_body(
-        NativeCompletionRequest, {"prompt": "Once upon a time", "n_predict": 16}
-    ),
-)
-@router.post("/v1/completion", include_in_schema=False)
-async def complete(request: Request) -> Response:
-    """Continues one or more texts, in llama-server's form."""
-    service, body, read = await read_request(
-        request, NativeCompletionRequest, NativeCompletionRequest.read
-    )
-    return await _generate(request, service, body, read)
-
-
-@router.post(
-    "/infill",
-    responses=STREAMED | describe_errors(501),
-    openapi_extra=describe_body(InfillRequest),
-)
-@router.post("/v1/infill", include_in_schema=False)
-async def infill(request: Request) -> Response:
-    """Generates the text between two texts."""
-    service, body, read = await read_request(request, InfillRequest, InfillRequest.read)
-    return await _generate(request, service, body, read)
-
-
-async def _generate(
-    request: Request, service: Service, body: NativeFields, read: TextRequest
-) -> Response:
-    active = await wait_for_client(request, start_text(service, read))
-    prompts = [show_prompt(service, prompt) for prompt in read.prompts]
-    writer = NativeCompletionWriter(active.compiled, body, prompts)
-    return await answer(request, active, writer, is_streamed=body.stream is True)
-
-
-@router.post("/v1/rerank", include_in_schema=False)
-@router.post("/rerank", include_in_schema=False)
-@router.post("/v1/reranking", include_in_schema=False)
-@router.post("/reranking", include_in_schema=False)
-async def rank() -> Response:
-    """Refuses: documents are not ranked here."""
-    raise HttpError(501, NO_RANKING, "not_implemented")
 
 
 @router.post(
@@ -120,7 +62,7 @@ def _tokenize(body: TokenizeRequest, service: Service) -> Response:
     vocabulary = service.model.engine.vocabulary
     encode = vocabulary.encode if body.parse_special is False else vocabulary.encode_special
     try:
-        tokens = array("i", encode(body.content))  # small, since it stays until it is read
+        tokens = [*encode(body.content)]
     except UnicodeEncodeError as error:
         raise HttpError(
             400, "content has a lone surrogate", "invalid_value", where="/content"
@@ -128,9 +70,9 @@ def _tokenize(body: TokenizeRequest, service: Service) -> Response:
     if body.add_special and vocabulary.bos is not None:
         tokens.insert(0, vocabulary.bos)
     if not body.with_pieces:
-        return answer_list("tokens", tokens)
-    shown = ({"id": token, "piece": _show_piece(vocabulary.tokens[token])} for token in tokens)
-    return answer_list("tokens", shown)
+        return answer_json({"tokens": tokens})
+    shown = [{"id": token, "piece": _show_piece(vocabulary.tokens[token])} for token in tokens]
+    return answer_json({"tokens": shown})
 
 
 def _show_piece(piece: bytes) -> str | list[int]:
@@ -191,7 +133,7 @@ async def show_properties(request: Request) -> Json:
     return {
         "default_generation_settings": {
             "n_ctx": engine.context_length,
-            "params": show_sampling(service.model.sampling),
+            "params": _show_sampling(service.model.sampling),
         },
         "total_slots": engine.max_sequences,
         "model_alias": service.name,
@@ -204,6 +146,21 @@ async def show_properties(request: Request) -> Json:
         "tool_format": compiler.format.name,
         "build_info": "constrained",
         "is_sleeping": False,
+    }
+
+
+def _show_sampling(sampling: Sampling) -> Json:
+    """Returns the sampling in llama-server's names."""
+    return {
+        "seed": -1 if sampling.seed is None else sampling.seed,
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
+        "repeat_penalty": sampling.repeat_penalty,
+        "repeat_last_n": sampling.penalty_last_n,
+        "presence_penalty": sampling.presence_penalty,
+        "frequency_penalty": sampling.frequency_penalty,
     }
 
 

@@ -9,7 +9,7 @@ has begun a new turn.
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import UnionType
 from typing import Any
 
@@ -20,17 +20,7 @@ from server.dialects.messages.documents import (
     read_documents,
     read_result,
 )
-from server.dialects.messages.foreign_blocks import (
-    COMPACTION,
-    LEFT_OUT,
-    RESULT,
-    TOOL_CHANGES,
-    find_unread,
-    is_foreign_result,
-    read_foreign_result,
-    read_summary,
-    refuse_tool_change,
-)
+from server.dialects.messages.signatures import is_signed_here
 from server.errors import HttpError
 from server.turns.offered_tools import OfferedTools, join_name
 from server.turns.request_checks import (
@@ -42,17 +32,17 @@ from server.turns.request_checks import (
 Json = dict[str, Any]
 NO_TOOLS = OfferedTools()
 ROLES = ("user", "assistant", "system")
+LEFT_OUT = ("redacted_thinking", "container_upload")
+"""Types of blocks without text that messages may contain."""
 OF_ROLE = {
     "text": ROLES,
     "thinking": ("assistant",),
-    COMPACTION: ("assistant",),
     "tool_use": ("assistant",),
     "tool_result": ("user",),
     "mcp_tool_use": ("assistant",),
     "mcp_tool_result": ("assistant",),
-    "server_tool_use": ("assistant",),
-    "tool_search_tool_result": ("assistant",),
-    **LEFT_OUT,
+    "redacted_thinking": ("assistant",),
+    "container_upload": ("user", "assistant"),
 }
 """The types of blocks, and the roles of messages that may have them."""
 INPUTS = dict | str | None
@@ -64,11 +54,9 @@ FIELDS: Mapping[str, Mapping[str, type | UnionType]] = {
     "tool_result": {"tool_use_id": str},
     "mcp_tool_use": {"id": str, "name": str, "server_name": str, "input": INPUTS},
     "mcp_tool_result": {"tool_use_id": str},
-    "server_tool_use": {"id": str, "name": str, "input": INPUTS},
-    "tool_search_tool_result": {"tool_use_id": str, "content": dict},
 }
 """Required fields of each kind of block."""
-USES = ("tool_use", "mcp_tool_use", "server_tool_use")
+USES = ("tool_use", "mcp_tool_use")
 
 
 @dataclass(frozen=True)
@@ -183,9 +171,9 @@ def read_conversation(
         if clear_at == "next_user_message" and number < last_of_user:
             continue  # a note of the client's that was for one turn
         blocks += read
-    blocks = _compact(blocks)
     for block in blocks:
-        unread += [f"{block.where[1:]} ({name})" for name in find_unread(block.body, block.where)]
+        if _is_unread(block.body):
+            unread.append(f"{block.where[1:]} ({block.body['type']})")
         if block.body["type"] in ("tool_result", "mcp_tool_result"):
             content = block.body.get("content")
             unread += find_left_out_of_result(content, f"{block.where[1:]}/content")
@@ -221,35 +209,23 @@ def _find_role(message: Mapping[str, Any]) -> Any:
     return message.get("role")
 
 
-def _is_known(kind: str) -> bool:
-    return kind in OF_ROLE or is_foreign_result(kind)
-
-
 def _is_file(body: Any) -> bool:
     """Returns whether it is a picture, a document, or anything else that is no block here."""
-    if not is_left_out(body) or body["type"] in TOOL_CHANGES:
-        return False
-    return not _is_known(body["type"])
+    return is_left_out(body) and body["type"] not in OF_ROLE
+
+
+def _is_unread(body: Json) -> bool:
+    """Returns whether the model reads nothing of a block. Thinking of this server's own models is
+    in its cache, as long as the conversation is."""
+    if body["type"] == "thinking" and not body.get("thinking"):
+        return not is_signed_here(body.get("signature"))
+    return body["type"] in LEFT_OUT
 
 
 def _note_files(content: Sequence[Any], where: str) -> list[Any]:
     """Returns the blocks of a message, with notes in the places of pictures and files."""
     read = read_documents(content, where, read_noted_parts)
     return [write_note(body["type"]) if _is_file(body) else body for body in read]
-
-
-def _compact(blocks: Sequence[_Block]) -> list[_Block]:
-    """Returns the blocks from the last compaction on. Its summary, as a user message, replaces all
-    messages before it, except for the system prompt."""
-    for number in reversed(range(len(blocks))):
-        block = blocks[number]
-        summary = read_summary(block.body) if block.body["type"] == COMPACTION else None
-        if summary is None:
-            continue
-        kept = [one for one in blocks[:number] if one.source is None]
-        replacement = replace(block, body={**block.body, "text": summary}, role="user")
-        return [*kept, replacement, *blocks[number + 1 :]]
-    return list(blocks)
 
 
 def _read_content(content: Any, where: str, *, role: str, source: int | None) -> Iterator[_Block]:
@@ -270,18 +246,12 @@ def _read_content(content: Any, where: str, *, role: str, source: int | None) ->
 
 def _check_block(body: Any, where: str, role: str) -> None:
     kind = body.get("type") if isinstance(body, Mapping) else None
-    if kind in TOOL_CHANGES:
-        raise refuse_tool_change(kind, where)
-    if not isinstance(kind, str) or not _is_known(kind):
+    if not isinstance(kind, str) or kind not in OF_ROLE:
         message = f"a block of type {kind!r} {UNREADABLE}"
         raise HttpError(400, message, "unsupported_content", where=where)
-    if is_foreign_result(kind):
-        roles, fields = ("assistant",), {"tool_use_id": str}
-    else:
-        roles, fields = OF_ROLE[kind], FIELDS.get(kind, {})
-    if role not in roles:
+    if role not in OF_ROLE[kind]:
         raise _refuse(f"a message of the role {role!r} has no {kind} blocks", where)
-    for name, type_ in fields.items():
+    for name, type_ in FIELDS.get(kind, {}).items():
         if not isinstance(body.get(name), type_):
             wanted = "a text" if type_ is str else "an object"
             raise _refuse(f"{name} of a {kind} block must be {wanted}", f"{where}/{name}")
@@ -301,7 +271,7 @@ def _write(blocks: Iterable[_Block], tools: OfferedTools) -> Iterator[_WrittenMe
         read = [block for block in all_blocks if block.body["type"] not in LEFT_OUT]
         texts = list[_Block]()
         for block in read:
-            if block.body["type"] in ("text", COMPACTION):
+            if block.body["type"] == "text":
                 texts.append(block)
             else:
                 yield _WrittenMessage(writer.write(block), [block])
@@ -317,7 +287,7 @@ def _split_turns(blocks: Iterable[_Block]) -> Iterator[tuple[list[_Block], list[
     own: list[_Block] = []
     results: list[_Block] = []
     for block in blocks:
-        if block.body["type"].endswith(RESULT):
+        if block.body["type"] == "mcp_tool_result":
             results.append(block)
             continue
         if results:
@@ -358,7 +328,6 @@ class _ResultWriter:
 
     def __init__(self, tools: OfferedTools):
         self._functions = {(form.server, form.name): name for name, form in tools.forms.items()}
-        self._search = tools.search
         self._names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
 
     def write_call(self, body: Json) -> Json:
@@ -374,27 +343,10 @@ class _ResultWriter:
     def write(self, block: _Block) -> Json:
         """Returns the result of a call."""
         id = block.body["tool_use_id"]
-        if block.body["type"] == "tool_search_tool_result":
-            content = self._describe_found(block.body["content"])
-        elif is_foreign_result(block.body["type"]):
-            content = read_foreign_result(block.body, block.where)
-        else:
-            content = _read_result(block)
-        message = {"role": "tool", "tool_call_id": id, "content": content}
+        message = {"role": "tool", "tool_call_id": id, "content": _read_result(block)}
         if id in self._names:  # some templates write it
             message["name"] = self._names[id]
         return message
-
-    def _describe_found(self, found: Mapping[str, Any]) -> str:
-        """Returns what the model has read as the result of a search."""
-        references = found.get("tool_references")
-        names: list[str] = []
-        for reference in references if isinstance(references, list) else ():
-            if isinstance(reference, Mapping) and isinstance(reference.get("tool_name"), str):
-                names.append(reference["tool_name"])
-        if self._search is None:
-            return format_result({"tools": [{"name": name} for name in names]})
-        return format_result(self._search.describe(names))
 
 
 def _read_result(block: _Block) -> Any:

@@ -32,10 +32,10 @@ class _Toolset:
     default: Mapping[str, Any]
     configs: Mapping[str, Mapping[str, Any]]
 
-    def find(self, tool: HostedTool, name: str, default: bool) -> bool:
-        """Returns the value of a field for a tool."""
-        given = self.configs.get(tool.name, {}).get(name, self.default.get(name))
-        return default if given is None else given
+    def enables(self, tool: HostedTool) -> bool:
+        """Returns whether a tool may be called."""
+        given = self.configs.get(tool.name, {}).get("enabled", self.default.get("enabled"))
+        return True if given is None else given
 
 
 def read_requested_servers(
@@ -98,14 +98,9 @@ def _read_requested_server(
             return False
         if allowed is not None and tool.name not in allowed:
             return False
-        return toolset.find(tool, "enabled", default=True)
+        return toolset.enables(tool)
 
-    return RequestedServer(
-        label,
-        where,
-        allows=allows,
-        defers=lambda tool: toolset.find(tool, "defer_loading", default=False),
-    )
+    return RequestedServer(label, where, allows=allows)
 
 
 def _read_toolset(tool: Mapping[str, Any], where: str) -> _Toolset:

@@ -144,11 +144,7 @@ class MessagesWriter(ReplyWriter):
         id = self._ids.pop(index, None)
         if id is None:
             return
-        search = self._compiled.request.tools.search
-        if search is not None and result.call.name == search.tool.name:
-            block = _show_found(id, result)
-        else:
-            block = _show_result(id, result)
+        block = _show_result(id, result)
         yield {"type": "content_block_start", "index": self._index, "content_block": block}
         yield {"type": "content_block_stop", "index": self._index}
         self._index += 1
@@ -176,15 +172,10 @@ class MessagesWriter(ReplyWriter):
         """Returns the kind of block of a call, and what it begins with."""
         id, tool = started.id, started.tool
         head: Json = {"name": tool.name, "input": {}}
-        if not tool.runs_here:
+        if tool.server is None:
             return "tool_use", {"id": f"toolu_{id}", **head}
-        if tool.is_search:
-            kind, prefix = "server_tool_use", "srvtoolu_"
-        else:
-            kind, prefix = "mcp_tool_use", "mcptoolu_"
-            head["server_name"] = tool.server
-        self._ids[started.index] = f"{prefix}{id}"
-        return kind, {"id": f"{prefix}{id}", **head}
+        self._ids[started.index] = f"mcptoolu_{id}"
+        return "mcp_tool_use", {"id": f"mcptoolu_{id}", **head, "server_name": tool.server}
 
     def _enter(self, kind: str, fields: Json) -> Iterator[Json]:
         if self._kind == kind:
@@ -233,21 +224,6 @@ def _show_result(id: str, result: CallResult) -> Json:
     text = json.loads(result.content)["error"] if is_error else result.content
     content = [{"type": "text", "text": text}]
     return {"type": "mcp_tool_result", "tool_use_id": id, "is_error": is_error, "content": content}
-
-
-def _show_found(id: str, result: CallResult) -> Json:
-    """Returns the result of a search."""
-    content: Json = {
-        "type": "tool_search_tool_result_error",
-        "error_code": "unavailable",
-        "error_message": None,
-    }
-    if result.outcome is Outcome.DONE:
-        references: list[Json] = []
-        for tool in result.result["tools"]:
-            references.append({"type": "tool_reference", "tool_name": tool["name"]})
-        content = {"type": "tool_search_tool_search_result", "tool_references": references}
-    return {"type": "tool_search_tool_result", "tool_use_id": id, "content": content}
 
 
 def count_usage(usage: Usage, breakpoint_tokens: int) -> Json:

@@ -6,45 +6,40 @@ them.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from constrained.answers import read_response_format
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.errors import Error, ReplyError
 from constrained.job import Job
 from grammars.turn import Answer
-from server.dialects.messages.client_tools import describe_client_tools
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
-from server.dialects.messages.deferred_tools import SEARCHES, DeferredTools, read_deferred
 from server.dialects.messages.documents import has_citations
 from server.dialects.messages.mcp_servers import TOOLSET, read_requested_servers
 from server.errors import HttpError
 from server.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, RequestedServer
 from server.settings import Settings
-from server.turns.fields.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
-from server.turns.fields.openai_fields import (
-    find_ignored_fields,
+from server.turns.fields.common_fields import (
+    Fields,
+    RefusedField,
+    RepetitionFields,
+    ReplyChoiceFields,
+    RequestFields,
     find_ignored_of_tools,
-    replace_given,
 )
+from server.turns.fields.openai_fields import replace_given
 from server.turns.fields.request_lists import Objects, Texts
 from server.turns.offered_tools import (
-    MAX_FOUND_TOOLS,
     OfferedTools,
     find_function_name,
-    list_hidden,
-    list_shown,
     read_offered_tools,
 )
-from server.turns.progress import ProgressOptions
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import check_size, renaming_place
-from server.turns.request_completion import complete_request
 from server.turns.service import Service
-from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
@@ -58,14 +53,23 @@ OTHER_TOOL_FIELDS = ("type", "cache_control", "defer_loading", "eager_input_stre
 """Other fields of a tool that are supported, or that need no effect."""
 OWN_TOOLS = (None, "custom")
 """The types of tools that the client defines itself."""
+# With this code, the SDK sends the whole conversation.
+NO_THREADS = RefusedField(
+    "this server keeps no threads: send the whole conversation", "thread_unsupported_request"
+)
+REFUSED = {"thread": NO_THREADS}
+NO_COMPACTION = RefusedField(
+    "this server does not compact conversations: leave the field out, and ask for a summary in the "
+    "last message"
+)
+REFUSED_BESIDES = {**REFUSED, "compaction": NO_COMPACTION}
+"""Of a message, and not of a count."""
 RENAMED = {"/reasoning_budget": "/thinking/budget_tokens", "/stop": "/stop_sequences"}
 """The library's names of fields, replaced by the dialect's names in errors."""
 
 
-class ThinkingOptions(BaseModel):
+class ThinkingOptions(Fields):
     """Whether to think, and how much."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
     """Whether to think."""
@@ -75,10 +79,8 @@ class ThinkingOptions(BaseModel):
     """`omitted`: thinking blocks have no text. Otherwise they have the whole text."""
 
 
-class OutputOptions(BaseModel):
+class OutputOptions(Fields):
     """The reasoning effort, and the format of the answer."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     effort: Effort | None = None
     """The reasoning effort."""
@@ -86,10 +88,8 @@ class OutputOptions(BaseModel):
     """The format of the reply: `json_schema` with a schema."""
 
 
-class ToolChoice(BaseModel):
+class ToolChoice(Fields):
     """Which tools the model may or must call."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     type: Literal["auto", "any", "tool", "none"]
     """`any`: a call is required; `tool`: a call of the tool `name` is required."""
@@ -99,24 +99,19 @@ class ToolChoice(BaseModel):
     """At most one call."""
 
 
-class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
+class CountRequest(RequestFields, RepetitionFields, ReplyChoiceFields):
     """A request to /v1/messages/count_tokens. Unlike /v1/messages, it needs no `max_tokens`."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     messages: Objects = Field(min_length=1)
     """The conversation, oldest message first. If the last message is the assistant's, the model
     continues it."""
-    model: str | None = ""
-    """The name of a model, or one of its aliases; required if the server has several models."""
     max_tokens: int | None = Field(None, ge=1)
     """The maximum number of tokens in the reply."""
     system: str | Objects | None = None
     """The system prompt: a text, or blocks of text."""
     tools: Objects | None = None
-    """The tools that the model may call, with the JSON schemas of their inputs. One with
-    `defer_loading` may be called after a `tool_reference` in a result names it, or a
-    `tool_search_tool_...` has found it."""
+    """The tools that the model may call, with the JSON schemas of their inputs. The prompt has all
+    of them, also those with `defer_loading`."""
     mcp_servers: Objects | None = None
     """MCP servers of this server, by name. The model may call their tools, and this server executes
     the calls. A tool of type `mcp_toolset` configures one of them."""
@@ -141,6 +136,9 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
     stream: bool | None = None
     """Send the reply in parts, as server-sent events."""
 
+    harmless = HARMLESS
+    refused = REFUSED
+
     def read_requested_servers(
         self, pool: McpServerPool | None
     ) -> Sequence[RequestedServer] | None:
@@ -164,28 +162,19 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         Raises:
             HttpError, Error: a field is invalid; with its JSON pointer.
         """
-        self._check_service()
-        known = describe_client_tools(self.tools or ())
-        tools = hosted.join(_read_tools(known, service.settings), service.settings.max_tools)
-        deferred = read_deferred(known, self.messages)
-        tools = _defer(tools, deferred, hosted)
-        conversation = read_conversation(self.system, deferred.messages, tools)
-        keep = service.settings.keep_volatile
-        messages, normalised = normalise_messages(conversation.messages, keep=keep)
+        tools = _read_tools(self.tools or (), service.settings)
+        tools = hosted.join(tools, service.settings.max_tools)
+        conversation = read_conversation(self.system, self.messages, tools)
         breakpoints = self._find_breakpoints(conversation)
-        shown, hidden = list_shown(tools), list_hidden(tools, messages)
-        self._check_choice(tools, [*shown, *hidden])
+        self._check_choice(tools)
         job = Job(
-            messages=messages,
-            tools=shown,
-            hidden_tools=hidden,
+            messages=conversation.messages,
+            tools=tools.functions,
             tool_choice=self._read_choice(),
             max_repetition=self.read_max_repetition(service.settings),
             answer=self._read_answer(service),
             prefill=conversation.prefill,
             prefill_name="",
-            cache_salt=self.cache_salt,
-            cache_prompt=self.cache_prompt is not False,
             # A breakpoint after system messages changes nothing: every prompt has one there.
             breakpoints=tuple(mark for mark in breakpoints if mark > conversation.leading),
         )
@@ -198,39 +187,27 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
                 top_k=self.top_k,
             ),
             stop=tuple(self.stop_sequences or ()),
-            progress=ProgressOptions(cached=self.stream is True),
+            reports_cached=self.stream is True,
             choice=self.read_reply_choice(),
         )
         turn_request = TurnRequest(
             job,
             generation,
             reasoning=self._read_reasoning(conversation.prefill),
-            ignored_fields=(*self._find_ignored(), *conversation.unread),
-            normalised=normalised,
+            ignored_fields=conversation.unread,
             tools=tools,
         )
         shows_thinking = self.thinking is None or self.thinking.display != "omitted"
         return DecodedRequest(
-            complete_request(service, turn_request),
+            self.complete(service, turn_request),
             conversation,
             breakpoints,
             shows_thinking=shows_thinking,
         )
 
-    def _check_service(self) -> None:
-        """Refuses what would make the reply another one, and only Anthropic's service does.
-
-        Raises:
-            HttpError: names the field.
-        """
-        extra = self.model_extra or {}
-        if extra.get("thread") is not None:
-            # With this error code, the SDK sends the whole conversation.
-            message = "this server keeps no threads: send the whole conversation"
-            raise HttpError(400, message, "thread_unsupported_request", where="/thread")
-
-    def _find_ignored(self) -> tuple[str, ...]:
-        ignored = [*find_ignored_fields(self, HARMLESS)]
+    def find_ignored(self) -> tuple[str, ...]:
+        """As in `RequestFields`; also citations, and fields of tools."""
+        ignored = [*super().find_ignored()]
         if has_citations(self.messages):
             ignored.append("citations")
         known = (*TOOL_FIELDS, *OTHER_TOOL_FIELDS)
@@ -249,12 +226,8 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         message_count = count - conversation.prefill
         return tuple(sorted({min(mark, message_count) for mark in marks}))
 
-    def _check_choice(self, offered: OfferedTools, callable: Sequence[Any]) -> None:
+    def _check_choice(self, offered: OfferedTools) -> None:
         """Refuses the choice of a tool that is left out, unless another one has its name.
-
-        Args:
-            offered: the tools of the request.
-            callable: those that may be called.
 
         Raises:
             HttpError: the choice names no tool, or only one that is left out.
@@ -264,7 +237,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             return
         if not choice.name:
             raise HttpError(400, "it names no tool", "invalid_value", where="/tool_choice/name")
-        if choice.name in map(find_function_name, callable):
+        if choice.name in map(find_function_name, offered.functions):
             return
         for tool in self.tools or ():
             kind = tool.get("type")
@@ -314,14 +287,7 @@ class MessagesRequest(CountRequest):
     max_tokens: int = Field(ge=1)  # pyright: ignore[reportIncompatibleVariableOverride]
     """The maximum number of tokens in the reply."""
 
-    def _check_service(self) -> None:
-        super()._check_service()
-        if (self.model_extra or {}).get("compaction") is not None:
-            message = (
-                "this server does not compact conversations: leave the field out, and ask for a "
-                "summary in the last message"
-            )
-            raise HttpError(400, message, "unsupported_field", where="/compaction")
+    refused = REFUSED_BESIDES
 
 
 @dataclass(frozen=True)
@@ -370,24 +336,6 @@ class DecodedRequest:
                 error.where = self.conversation.find(int(number))
             case _:
                 error.where = RENAMED.get(where, error.where)
-
-
-def _defer(offered: OfferedTools, deferred: DeferredTools, hosted: HostedOffer) -> OfferedTools:
-    """Returns the tools, with some deferred to a search of the client or of this server.
-
-    Raises:
-        HttpError: tools of an MCP server are deferred to the client's search.
-    """
-    if deferred.search is None:
-        if hosted.deferred:
-            message = "defer_loading of an MCP server needs a tool_search_tool"
-            raise HttpError(400, message, "unsupported_field", where="/tools")
-        return offered.defer(deferred.names, deferred.found)
-    searched = deferred.names | hosted.deferred
-    if not searched:
-        return offered
-    skipped = tuple(tool for tool in offered.skipped if not tool.type.startswith(SEARCHES))
-    return replace(offered.take_out(searched, deferred.search, MAX_FOUND_TOOLS), skipped=skipped)
 
 
 def _read_tools(tools: Sequence[Json], settings: Settings) -> OfferedTools:

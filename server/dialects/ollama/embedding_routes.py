@@ -4,8 +4,8 @@ import json
 import time
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, StrictInt
+from fastapi.responses import Response
+from pydantic import StrictInt
 
 from server.dialects.embeddings.routes import (
     RowForm,
@@ -17,16 +17,14 @@ from server.http.openapi import ERRORS, describe_body, describe_errors
 from server.http.reading import read_fields
 from server.http.serving import require_embeddings
 from server.models.embedding_service import EmbeddingInput
+from server.turns.fields.common_fields import Fields
 from server.turns.fields.request_lists import Texts
 
 router = APIRouter(prefix="/api")
-EMBEDDING_ERRORS = ERRORS | describe_errors(501)
 
 
-class EmbedRequest(BaseModel):
+class EmbedRequest(Fields):
     """A request to /api/embed."""
-
-    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     model: str | None = None
     """The name of the model; any name selects the one embedding model."""
@@ -38,20 +36,9 @@ class EmbedRequest(BaseModel):
     """Truncates the vectors to this number of values."""
 
 
-class EmbeddingsRequest(BaseModel):
-    """A request to /api/embeddings, the older path."""
-
-    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
-
-    model: str | None = None
-    """The name of the model; any name selects the one embedding model."""
-    prompt: str | None = None
-    """A text."""
-
-
 @router.post(
     "/embed",
-    responses=EMBEDDING_ERRORS,
+    responses=ERRORS | describe_errors(501),
     openapi_extra=describe_body(EmbedRequest, {"model": "embedding", "input": "Hello!"}),
 )
 async def embed(request: Request) -> Response:
@@ -75,21 +62,4 @@ async def embed(request: Request) -> Response:
         "prompt_eval_count": read.count,
     }
     form = RowForm(f'{{{json.dumps(rest)[1:-1]},"embeddings":[', "{vector}", "]}")
-    return await send_rows(request, read.write(write_vector), form)
-
-
-@router.post(
-    "/embeddings",
-    responses=EMBEDDING_ERRORS,
-    openapi_extra=describe_body(EmbeddingsRequest, {"model": "embedding", "prompt": "Hello!"}),
-)
-async def embed_prompt(request: Request) -> Response:
-    """Converts a text to a vector."""
-    service = require_embeddings(request)
-    body = await read_fields(request, EmbeddingsRequest)
-    if not body.prompt:
-        return JSONResponse({"embedding": []})
-    given = EmbeddingInput([body.prompt], "/prompt", is_list=False, normalize=False, truncate=True)
-    read = await wait_for_client(request, service.read(given))
-    form = RowForm('{"embedding":', "{vector}", "}")
     return await send_rows(request, read.write(write_vector), form)

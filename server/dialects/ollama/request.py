@@ -4,7 +4,7 @@ The fields are those of Ollama's reference; others are ignored, and the reply li
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -14,27 +14,43 @@ from constrained.job import Job
 from constrained.messages import find_noted, write_note
 from constrained.tools.shapes import read_policy
 from grammars.turn import Answer
-from server.dialects.completions.fill_in import write_fill_in_prompts
-from server.dialects.completions.request import Prompt, TextRequest
+from server.dialects.completions.request import NO_INSERTION, TextRequest
 from server.errors import HttpError
-from server.turns.fields.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
-from server.turns.fields.openai_fields import SamplingFields, find_ignored, replace_given
+from server.turns.fields.common_fields import (
+    RefusedField,
+    RepetitionFields,
+    ReplyChoiceFields,
+    RequestFields,
+)
+from server.turns.fields.openai_fields import SamplingFields, replace_given
 from server.turns.fields.request_lists import Objects
 from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import UNREADABLE, check_size, find_left_out, renaming_place
-from server.turns.request_completion import complete_request
 from server.turns.service import Service
-from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
 HARMLESS = frozenset(
-    "num_keep num_batch num_gpu main_gpu num_thread use_mmap use_mlock numa low_vram "
-    "vocab_only f16_kv".split()
+    f"options.{name}"
+    for name in (
+        "num_keep num_batch num_gpu main_gpu num_thread use_mmap use_mlock numa low_vram "
+        "vocab_only f16_kv"
+    ).split()
 )
 """Options without an effect here, which are not listed as ignored: options of loading the model,
 which were given at the start of the server."""
+REFUSED = {
+    "template": RefusedField(
+        "the template of the model is always used: leave it out, or send raw: true"
+    ),
+    "context": RefusedField(
+        "tokens of earlier replies are not accepted: send the messages to /api/chat"
+    ),
+    "images": RefusedField(f"an image {UNREADABLE}"),
+    "suffix": NO_INSERTION,
+}
+"""Fields of /api/generate that would make the reply another one."""
 EFFORTS = {
     True: Effort.HIGH,
     False: Effort.NONE,
@@ -85,20 +101,17 @@ class ModelOptions(SamplingFields, RepetitionFields, ReplyChoiceFields):
             choice=self.read_reply_choice("/options"),
         )
 
-    def find_ignored(self, service: Service) -> Iterator[str]:
-        """Yields the names of options without an effect."""
-        for name in find_ignored(self.model_extra, HARMLESS):
-            yield f"options.{name}"
-        # The server has a fixed context length. A request for a shorter one does no harm.
-        if self.num_ctx is not None and self.num_ctx > service.model.engine.context_length:
-            yield "options.num_ctx"
+    def find_ignored_options(self, service: Service) -> tuple[str, ...]:
+        """Names known options without an effect. The server has a fixed context length; a request
+        for a shorter one does no harm."""
+        length = service.model.engine.context_length
+        is_longer = self.num_ctx is not None and self.num_ctx > length
+        return ("options.num_ctx",) if is_longer else ()
 
 
-class OllamaRequest(CacheFields):
+class OllamaRequest(RequestFields):
     """The common fields of /api/chat and /api/generate."""
 
-    model: str | None = ""
-    """The name of a model, or one of its aliases; required if the server has several."""
     format: Json | str | None = None
     """The form of the reply: `json`, or a JSON schema."""
     options: ModelOptions | None = None
@@ -113,6 +126,8 @@ class OllamaRequest(CacheFields):
     """The reply has the log probability of each token."""
     top_logprobs: int | None = Field(None, ge=0, le=20)
     """The number of likely alternatives for each token."""
+
+    harmless = HARMLESS
 
     @property
     def _options(self) -> ModelOptions:
@@ -151,37 +166,28 @@ class OllamaRequest(CacheFields):
         tool_choice: str | Json | None = None,
     ) -> TurnRequest:
         """Makes the request for a turn after these messages."""
-        kept, normalised = normalise_messages(messages, keep=service.settings.keep_volatile)
         job = Job(
-            messages=kept,
+            messages=messages,
             tools=tools.functions,
             tool_choice=tool_choice,
             answer=self.read_answer(service),
             max_repetition=self._options.read_max_repetition(service.settings, "/options"),
-            prefill=bool(kept) and kept[-1].get("role") == "assistant",
+            prefill=bool(messages) and messages[-1].get("role") == "assistant",
             prefill_name="",
-            cache_salt=self.cache_salt,
-            cache_prompt=self.cache_prompt is not False,
         )
         turn_request = TurnRequest(
             job,
             self.read_generation(service),
             reasoning=self._read_reasoning(),
-            ignored_fields=self.find_ignored(service),
-            normalised=normalised,
+            ignored_fields=self._options.find_ignored_options(service),
             tools=tools,
         )
-        return complete_request(service, turn_request)
+        return self.complete(service, turn_request)
 
     def read_generation(self, service: Service) -> GenerationOptions:
         """Returns how the reply is generated."""
         logprobs = (self.top_logprobs or 0) if self.logprobs else None
         return self._options.read_generation(service, logprobs)
-
-    def find_ignored(self, service: Service) -> tuple[str, ...]:
-        """Returns the names of fields without an effect."""
-        fields = find_ignored(self.model_extra, HARMLESS)
-        return (*fields, *self._options.find_ignored(service))
 
     def read_answer(self, service: Service) -> Answer | None:
         """Returns the form of the reply from `format`; None: any text.
@@ -231,8 +237,8 @@ class OllamaChatRequest(OllamaRequest):
         read_policy(choice)  # reports errors in the choice before those in the tools
         return self.make(service, read_messages(self.messages or ()), tools, choice)
 
-    def find_ignored(self, service: Service) -> tuple[str, ...]:
-        """As in `OllamaRequest`; also what has become a note."""
+    def find_ignored(self) -> tuple[str, ...]:
+        """As in `RequestFields`; also what has become a note."""
         noted = find_noted([message.get("role") for message in self.messages or ()])
         left_out: list[str] = []
         for number, message in enumerate(self.messages or ()):
@@ -240,7 +246,7 @@ class OllamaChatRequest(OllamaRequest):
                 left_out += find_left_out(message.get("content"), f"messages/{number}/content")
             if message.get("images"):
                 left_out.append(f"messages/{number}/images")
-        return (*super().find_ignored(service), *left_out)
+        return (*super().find_ignored(), *left_out)
 
 
 class OllamaGenerateRequest(OllamaRequest):
@@ -252,59 +258,36 @@ class OllamaGenerateRequest(OllamaRequest):
     """The system message."""
     raw: bool | None = None
     """The model gets the prompt without a chat template."""
-    suffix: str | None = None
-    """The text after the insertion: the model gets prompt and suffix without a chat template, and
-    writes the text between them. It needs tokens for such prompts."""
-    template: str | None = None
-    """Refused: the model's own template is used."""
-    context: list[Any] | None = None
-    """Refused: conversations need /api/chat."""
-    images: list[Any] | None = None
-    """Refused: the model reads only text."""
+
+    refused = REFUSED
 
     @property
     def only_loads(self) -> bool:
-        return not self.prompt and not self.suffix
+        return not self.prompt
 
     def read(self, service: Service) -> TurnRequest | TextRequest:
         """Reads the request: the prompt is a user message, or text without a chat template if it is
-        raw or has a suffix.
+        raw.
 
         Raises:
-            HttpError, Error: a field is invalid, or the model cannot insert text; says which.
+            HttpError, Error: a field is invalid; says which.
         """
-        self._check()
-        if self.raw or self.suffix:
+        if self.raw:
             job = Job(
                 messages=(),
                 answer=self.read_answer(service),
                 max_repetition=self._options.read_max_repetition(service.settings, "/options"),
-                cache_salt=self.cache_salt,
-                cache_prompt=self.cache_prompt is not False,
             )
-            ignored = self.find_ignored(service)
-            turn_request = TurnRequest(job, self.read_generation(service), ignored_fields=ignored)
-            return TextRequest(turn_request, self._read_prompts(service))
+            ignored = (*self.find_ignored(), *self._options.find_ignored_options(service))
+            generation = self.read_generation(service)
+            turn_request = TurnRequest(
+                self.set_cache_scope(job), generation, ignored_fields=ignored
+            )
+            return TextRequest(turn_request, [self.prompt or ""])
         messages = [{"role": "user", "content": self.prompt or ""}]
         if self.system:
             messages.insert(0, {"role": "system", "content": self.system})
         return self.make(service, messages, OfferedTools())
-
-    def _read_prompts(self, service: Service) -> Sequence[Prompt]:
-        prompts = [self.prompt or ""]
-        if not self.suffix:
-            return prompts
-        return write_fill_in_prompts(prompts, self.suffix, service.model.engine.vocabulary)
-
-    def _check(self) -> None:
-        refused = {
-            "template": "the template of the model is always used: leave it out, or send raw: true",
-            "context": "tokens of earlier replies are not accepted: send the messages to /api/chat",
-            "images": f"an image {UNREADABLE}",
-        }
-        for name, message in refused.items():
-            if getattr(self, name):
-                raise HttpError(400, message, "unsupported_field", where=f"/{name}")
 
 
 def read_messages(messages: Sequence[Json]) -> list[Json]:

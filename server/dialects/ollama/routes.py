@@ -6,7 +6,6 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict
 
 from constrained.engine.model_facts import ModelFacts
 from constrained.model.model import Model
@@ -24,6 +23,7 @@ from server.http.serving import find_embeddings, find_named_service
 from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ServedModel, ServedModels
 from server.turns.active_request import start_request
+from server.turns.fields.common_fields import Fields
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
@@ -53,10 +53,8 @@ UNKNOWN = "unknown"
 name."""
 
 
-class ShowRequest(BaseModel):
+class ShowRequest(Fields):
     """A request to /api/show."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     model: str | None = None
     """The name of a model, or one of its aliases; required if the server has several."""
@@ -201,8 +199,6 @@ def _list_capabilities(model: Model) -> list[str]:
     capabilities = [*ALWAYS]
     if model.compiler.format.reasoning is not None:
         capabilities.append("thinking")
-    if model.engine.vocabulary.fill_in is not None:
-        capabilities.append("insert")
     return capabilities
 
 

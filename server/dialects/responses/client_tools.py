@@ -1,5 +1,4 @@
-"""Responses: tools that OpenAI describes and the client executes: `shell`, `local_shell` and
-`apply_patch`.
+"""Responses: tools that OpenAI describes and the client executes: `shell` and `apply_patch`.
 
 A request has only their type. The schema of their arguments is here, so that they are functions for
 the model, and the mask enforces what the client expects. Their calls are items with special types,
@@ -9,7 +8,7 @@ out.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from server.ids import make_id
@@ -27,7 +26,6 @@ class ClientTool:
         arguments_field: the field of an item with the arguments of a call.
         description: for the model.
         parameters: the JSON schema of the arguments.
-        fixed: what the field has besides the arguments; the model does not write it.
         unfinished: the status of a call that was cut.
     """
 
@@ -35,7 +33,6 @@ class ClientTool:
     arguments_field: str
     description: str
     parameters: Json
-    fixed: Json = field(default_factory=dict[str, Any])
     unfinished: str = "incomplete"
 
 
@@ -71,22 +68,6 @@ SHELL = ClientTool(
         "required": ["commands"],
         "additionalProperties": False,
     },
-)
-LOCAL_SHELL = ClientTool(
-    prefix="lsh_",
-    arguments_field="action",
-    description="Runs a program on the user's machine.",
-    parameters={
-        "type": "object",
-        "properties": {
-            "command": _texts('The program and its arguments, such as ["bash", "-lc", "ls"].'),
-            "working_directory": _text("The folder to run it in."),
-            "timeout_ms": TIMEOUT,
-        },
-        "required": ["command"],
-        "additionalProperties": False,
-    },
-    fixed={"type": "exec", "env": {}},
 )
 # The lines of a diff, as the SDK for agents of OpenAI reads them.
 ADDED_LINES = r"^\+[^\n]*(\n\+[^\n]*)*\n?$"
@@ -128,7 +109,6 @@ APPLY_PATCH = ClientTool(
 )
 CLIENT_TOOLS: Mapping[str, ClientTool] = {
     "shell": SHELL,
-    "local_shell": LOCAL_SHELL,
     "apply_patch": APPLY_PATCH,
 }
 """By the types of the tools, which are also the names of their functions."""
@@ -190,8 +170,7 @@ def describe_client_call(item: Json) -> tuple[str, str]:
     tool = CLIENT_TOOLS[name]
     arguments: Json = {}
     for key, value in item[tool.arguments_field].items():
-        is_fixed = key in tool.fixed and tool.fixed[key] == value
-        if value is not None and not is_fixed:  # null: a client has written a field out
+        if value is not None:  # null: a client has written a field out
             arguments[key] = value
     return name, json.dumps(arguments, ensure_ascii=False)
 
@@ -236,7 +215,7 @@ class ClientCallItem:
             arguments = json.loads("".join(self._texts))
         except ValueError:  # the turn has failed inside
             return
-        given = {self._tool.arguments_field: {**self._tool.fixed, **arguments}}
+        given = {self._tool.arguments_field: arguments}
         ended = self._tool.unfinished if status == "incomplete" else status
         for event, said in (("added", "in_progress"), ("done", ended)):
             item = {**self._head, **given, "status": said}

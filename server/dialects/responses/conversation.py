@@ -7,14 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from server.dialects.responses.client_tools import describe_client_call, is_client_call
-from server.dialects.responses.foreign_items import describe_call, is_shown, read_results
-from server.dialects.responses.mcp_items import (
-    REFUSED,
-    UNDECIDED,
-    explain_error,
-    read_result,
-)
-from server.dialects.responses.tool_search import SEARCH, describe_found
+from server.dialects.responses.mcp_items import read_result
 from server.turns.offered_tools import ToolForm, join_name, pack_input
 from server.turns.request_checks import list_texts
 
@@ -37,8 +30,7 @@ def write_messages(
         instructions: the text before them; it is joined with a system message that follows.
         forms: by the names of functions, how the client knows them.
     """
-    items = list(items)
-    writer = _MessageWriter(items, instructions, forms or {})
+    writer = _MessageWriter(instructions, forms or {})
     for item in items:
         writer.write(item)
     return [_join_texts(message) for message in writer.messages]
@@ -48,7 +40,6 @@ class _MessageWriter:
     """Writes messages, item after item.
 
     Args:
-        items: all items.
         instructions: see `write_messages`.
         forms: see `write_messages`.
 
@@ -56,17 +47,12 @@ class _MessageWriter:
         messages: so far; the assistant's texts are still lists.
     """
 
-    def __init__(
-        self, items: Sequence[Json], instructions: str | None, forms: Mapping[str, ToolForm]
-    ):
+    def __init__(self, instructions: str | None, forms: Mapping[str, ToolForm]):
         self.messages: list[Json] = []
         self._has_instructions = bool(instructions)
         if instructions:
             self.messages.append({"role": "system", "content": instructions})
         self._functions = {(form.server, form.name): name for name, form in forms.items()}
-        self._searches: list[str] = []  # searches by the server that have no output yet
-        self._decisions = _list_by_request(items, "mcp_approval_response")
-        self._approved = _list_by_request(items, "mcp_call")
 
     def write(self, item: Json) -> None:
         """Adds an item."""
@@ -79,64 +65,27 @@ class _MessageWriter:
             case "custom_tool_call":
                 arguments = json.dumps(pack_input(item["input"]), ensure_ascii=False)
                 self._add_call(item, _name_call(item), arguments)
-            case "tool_search_call":
-                arguments = json.dumps(item["arguments"], ensure_ascii=False)
-                self._add_call(item, SEARCH, arguments)
-                if item["call_id"] is None:
-                    self._searches.append(item["id"])
-            case "tool_search_output":
-                self._add_result(self._find_search(item), _show_found(item))
             case "function_call_output" | "custom_tool_call_output":
                 self._add_result(item["call_id"], _as_content(item["output"]))
             case str(kind) if is_client_call(kind):
                 name, arguments = describe_client_call(item)
                 self._add_call(item, name, arguments)
-            case str(kind) if kind.startswith("mcp_"):
-                self._write_of_mcp(item)
-            case _ if is_shown(item):
-                name, arguments = describe_call(item)
-                self._add_call(item, name, json.dumps(arguments, ensure_ascii=False))
-                self._add_result(item["id"], read_results(item))
+            case "mcp_call":  # its result is in the item
+                self._add_call(item, self._name_function(item), item["arguments"])
+                self._add_result(item["id"], read_result(item))
+            case "mcp_list_tools":
+                pass  # the prompt has the tools of these lists
             case _ if item["role"] == "assistant":
                 turn = self._find_turn(not_after=("text",))
                 turn["content"].extend(_find_texts(item))
             case _:
                 self._add_message({"role": item["role"], "content": _as_content(item["content"])})
 
-    def _write_of_mcp(self, item: Json) -> None:
-        """Adds an item of an MCP server. A call has its result in the item; one that needed
-        approval, after the decision."""
-        match item["type"]:
-            case "mcp_call" if item["approval_request_id"] not in self._decisions:
-                self._add_call(item, self._name_function(item), item["arguments"])
-                self._add_result(item["id"], read_result(item))
-            case "mcp_approval_request":
-                self._add_call(item, self._name_function(item), item["arguments"])
-                if item["id"] not in self._decisions:
-                    self._add_result(item["id"], explain_error(f"not executed: {UNDECIDED}"))
-            case "mcp_approval_response":
-                id = item["approval_request_id"]
-                if not item["approve"]:
-                    text = f"not executed: {item['reason'] or REFUSED}"
-                    self._add_result(id, explain_error(text))
-                elif id in self._approved:
-                    self._add_result(id, read_result(self._approved[id]))
-            case _:
-                pass  # the prompt has the tools of these lists
-
     def _name_function(self, item: Json) -> str:
         """Returns the function of a tool of an MCP server; for one that is no longer offered, a
         name of the same form."""
         label, name = item["server_label"], item["name"]
         return self._functions.get((label, name), join_name(label, name))
-
-    def _find_search(self, item: Json) -> str:
-        """Returns the call that the output of a search belongs to."""
-        if item["call_id"] is not None:
-            return item["call_id"]
-        if not self._searches:  # the client has left the call out
-            self.write({**item, "type": "tool_search_call", "arguments": {}})
-        return self._searches.pop(0)
 
     def _add_call(self, item: Json, name: str, arguments: str) -> None:
         function = {"name": name, "arguments": arguments}
@@ -189,21 +138,8 @@ class _MessageWriter:
             self.messages.append(message)
 
 
-def _list_by_request(items: Sequence[Json], kind: str) -> dict[Any, Json]:
-    """Returns the items of a type, by the requests for approval that they belong to."""
-    found: dict[Any, Json] = {}
-    for item in items:
-        if item["type"] == kind and item["approval_request_id"] is not None:
-            found[item["approval_request_id"]] = item
-    return found
-
-
 def _name_call(item: Json) -> str:
     return join_name(item.get("namespace"), item["name"])
-
-
-def _show_found(item: Json) -> str:
-    return describe_found(item["tools"], is_hosted=item["call_id"] is None)
 
 
 def _find_texts(item: Json) -> list[str]:

@@ -11,16 +11,8 @@ from typing import Any
 from constrained.messages import find_noted
 from server.dialects.responses import mcp_items
 from server.dialects.responses.client_tools import find_client_tool, is_client_call
-from server.dialects.responses.foreign_items import (
-    check_shown,
-    has_pictures,
-    is_picture,
-    is_shown,
-    refuse_item,
-)
 from server.dialects.responses.sealed_reasoning import is_sealed_here, unseal
 from server.dialects.responses.store import pack_request
-from server.dialects.responses.tool_search import check_tools
 from server.errors import HttpError
 from server.ids import make_id
 from server.turns.request_checks import (
@@ -37,7 +29,20 @@ CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 """Their outputs, which are texts or lists of parts."""
 STATUSES = ("in_progress", "completed", "incomplete")
-READ_WITHOUT_CALL_ID = ("tool_search_call", *mcp_items.TYPES)
+READ_WITHOUT_CALL_ID = (*mcp_items.TYPES, "tool_search_call")
+NO_APPROVAL = "this server asks for no approval: leave it out"
+NO_SEARCH = "this server searches no tools: send those that the model may call in tools"
+UNSUPPORTED: Mapping[str, str] = {
+    "mcp_approval_request": NO_APPROVAL,
+    "mcp_approval_response": NO_APPROVAL,
+    "tool_search_call": NO_SEARCH,
+    "tool_search_output": NO_SEARCH,
+    "additional_tools": "send them in tools",
+    # It contains everything before it, but encrypted: the model would have nothing to read.
+    "compaction": "only OpenAI can read it; send the conversation, or a summary as a message",
+    "compaction_trigger": "send the conversation as it is, or a summary of it as a message",
+}
+"""Items that a conversation needs, or that change its request, each with a hint for the client."""
 ReadParts = Callable[[Any, str], Any]
 Find = Callable[[set[str]], Mapping[str, Json]]
 """Finds stored items by their ids."""
@@ -102,8 +107,8 @@ def _read_references(given: Sequence[Json]) -> set[str]:
 
 
 def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
-    """Names the items that are left out: those of OpenAI's own tools, such as a web search, which
-    have no result that a client sees, and encrypted ones."""
+    """Names the items that are left out: those of OpenAI's own tools, such as a web search, and
+    encrypted ones."""
     unread: list[str] = []
     noted = find_noted([*map(_find_role, given)])
     for number, item in enumerate(given):
@@ -111,24 +116,13 @@ def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
             unread.append(f"input/{number} ({item['type']})")
         elif _has_summary_alone(item):
             unread.append(f"input/{number} (encrypted_content)")
-        elif is_shown(item) and has_pictures(item):
-            unread.append(f"input/{number} (image)")
         elif _has_annotations(item):
             unread.append(f"input/{number} (annotations)")
-        unread += _find_left_out(item, f"input/{number}/output")
+        if item.get("type") in OUTPUTS:
+            unread += find_left_out(item.get("output"), f"input/{number}/output")
         if number in noted and _is_message(item):
             unread += find_left_out(item.get("content"), f"input/{number}/content")
     return tuple(unread)
-
-
-def _find_left_out(item: Json, where: str) -> list[str]:
-    """Lists the parts of the output of a call that are no text."""
-    kind, output = item.get("type"), item.get("output")
-    if not isinstance(kind, str) or not kind.endswith("_output"):
-        return []
-    if isinstance(output, Mapping) and is_picture(output):
-        return [f"{where} ({output['type']})"]
-    return find_left_out(output, where) if kind in OUTPUTS else []
 
 
 def _is_unread(item: Json) -> bool:
@@ -136,7 +130,7 @@ def _is_unread(item: Json) -> bool:
     if kind == "reasoning":
         has_text = item.get("content") or item.get("summary")
         return not has_text and _is_sealed_elsewhere(item)
-    if not isinstance(kind, str) or kind in (*CALLS, *READ_WITHOUT_CALL_ID) or is_shown(item):
+    if not isinstance(kind, str) or kind in (*CALLS, *READ_WITHOUT_CALL_ID):
         return False
     return kind.endswith("_call") and item.get("call_id") is None
 
@@ -178,29 +172,19 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
             return _read_call(item, where)
         case "custom_tool_call":
             return _read_custom_call(item, where)
-        case "tool_search_call":
-            return _read_search_call(item, where)
-        case "tool_search_output":
-            return _read_search_output(item, where)
         case str(kind) if kind in OUTPUTS:
             return _read_output(item, where)
         case str(kind) if kind in mcp_items.TYPES:
             return mcp_items.read_mcp_item(item, where)
-        case str() if is_shown(item):
-            check_shown(item, where)
-            return {**item, "id": _find_id(item, "fc_")}
-        case "program":
-            return _read_program(item, where)
-        case "program_output":
-            return _read_output(_as_output(item, item.get("result")), where)
         case str(kind) if is_client_call(kind):
             return _read_described_call(item, where)
-        case str(kind) if kind.endswith("_call") and "call_id" in item:
-            return _read_client_call(item, kind, where)
-        case str(kind) if kind.endswith("_call_output"):
+        case str(kind) if is_client_call(kind.removesuffix("_output")):
             return _read_client_output(item, where)
         case kind:
-            raise refuse_item(kind, where)
+            message = f"an item of type {kind!r} cannot be used by this server"
+            if isinstance(kind, str) and kind in UNSUPPORTED:
+                message = f"{message}: {UNSUPPORTED[kind]}"
+            raise HttpError(400, message, "unsupported_item", where=f"{where}/type")
 
 
 def _is_reference(item: Json) -> bool:
@@ -337,42 +321,6 @@ def _read_custom_call(item: Json, where: str) -> Json:
     }
 
 
-def _read_search_call(item: Json, where: str) -> Json:
-    arguments = item.get("arguments")
-    if not isinstance(arguments, Mapping):
-        message = "arguments must be an object"
-        raise HttpError(400, message, "invalid_value", where=f"{where}/arguments")
-    return {
-        "type": "tool_search_call",
-        "id": _find_id(item, "tsc_"),
-        **_read_execution(item, where),
-        "arguments": dict(arguments),
-        "status": _find_status(item),
-    }
-
-
-def _read_execution(item: Json, where: str) -> Json:
-    """Reads whether a server has searched (without `call_id`) or the client."""
-    if item.get("call_id") is None:
-        return {"call_id": None, "execution": "server"}
-    return {"call_id": _read_call_id(item, where), "execution": "client"}
-
-
-def _read_search_output(item: Json, where: str) -> Json:
-    tools = item.get("tools")
-    if not isinstance(tools, list):
-        message = "tools must be a list: the tools that were found"
-        raise HttpError(400, message, "invalid_value", where=f"{where}/tools")
-    check_tools(tools, f"{where}/tools")
-    return {
-        "type": "tool_search_output",
-        "id": _find_id(item, "tso_"),
-        **_read_execution(item, where),
-        "tools": tools,
-        "status": _find_status(item),
-    }
-
-
 def _read_described_call(item: Json, where: str) -> Json:
     """Reads a call of a tool that OpenAI describes."""
     tool = find_client_tool(item["type"])
@@ -389,42 +337,16 @@ def _read_described_call(item: Json, where: str) -> Json:
     }
 
 
-def _read_client_call(item: Json, kind: str, where: str) -> Json:
-    """Reads a call of a tool that is not served here (`computer_call`) as a call of a function, so
-    that a conversation from elsewhere can continue here."""
-    arguments = item.get("action", item.get("operation"))
-    if not isinstance(arguments, Mapping):
-        metadata = ("type", "id", "call_id", "status")
-        arguments = {name: value for name, value in item.items() if name not in metadata}
-    call = {**item, "name": kind.removesuffix("_call"), "arguments": dict(arguments)}
-    return _read_call(call, where)
-
-
 def _read_client_output(item: Json, where: str) -> Json:
     output = item.get("output")
     if output is None:
         output = item.get("status")  # the output of an apply_patch_call_output is optional
-    elif is_picture(output):
-        output = [output]
     elif not isinstance(output, str):
         output = json.dumps(output, ensure_ascii=False)
     elif item.get("status") == "failed":
         output = f"failed: {output}"
-    body = _as_output(item, output)
-    if item.get("call_id") is None:  # a local_shell_call_output has the id of its call as its own
-        body["call_id"] = item.get("id")
+    body = {**item, "type": "function_call_output", "output": output}
     return _read_output(body, where)
-
-
-def _as_output(item: Json, output: Any) -> Json:
-    return {**item, "type": "function_call_output", "output": output}
-
-
-def _read_program(item: Json, where: str) -> Json:
-    """Returns a program that the model has written to call tools, as a call: OpenAI has carried it
-    out."""
-    code = _read_text(item, "code", where)
-    return _read_call({**item, "name": "program", "arguments": {"code": code}}, where)
 
 
 def _read_output(item: Json, where: str) -> Json:

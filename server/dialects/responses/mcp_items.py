@@ -1,8 +1,7 @@
 """Responses: the items of tools of MCP servers, in a conversation and as events of a stream.
 
-A call and its result are one item. If it needs approval, the item is a request for approval; the
-client answers with `mcp_approval_response`, and the call is executed at the beginning of the next
-response.
+A call and its result are one item. Calls are executed without the client's approval, so there are
+no requests for it.
 """
 
 import json
@@ -17,21 +16,15 @@ from server.mcp.hosted_tools import ListedServer
 
 Json = dict[str, Any]
 ITEM_DONE = "response.output_item.done"
-TYPES = ("mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response")
-REFUSED = "the user does not allow it"
+TYPES = ("mcp_list_tools", "mcp_call")
 GIVEN_UP = "the response has ended before the call; whether that had an effect is not known"
-UNDECIDED = "the user has not decided about it"
 _TEXTS = {
     "mcp_list_tools": ("server_label",),
     "mcp_call": ("id", "server_label", "name", "arguments"),
-    "mcp_approval_request": ("id", "server_label", "name", "arguments"),
-    "mcp_approval_response": ("approval_request_id",),
 }
 _PREFIXES = {
     "mcp_list_tools": "mcpl_",
     "mcp_call": "mcp_",
-    "mcp_approval_request": "mcpr_",
-    "mcp_approval_response": "mcprs_",
 }
 
 
@@ -50,24 +43,14 @@ def read_mcp_item(item: Json, where: str) -> Json:
     if not isinstance(known["id"], str) or not known["id"]:
         known["id"] = make_id(_PREFIXES[kind])
     known |= {name: item[name] for name in _TEXTS[kind]}
-    match kind:
-        case "mcp_list_tools":
-            return known | {"tools": item.get("tools") or [], "error": item.get("error")}
-        case "mcp_call":
-            return known | {
-                "approval_request_id": _read_optional(item, "approval_request_id", where),
-                "output": _read_optional(item, "output", where),
-                "error": item.get("error"),
-                "status": item.get("status") or "completed",
-            }
-        case "mcp_approval_response":
-            if not isinstance(item.get("approve"), bool):
-                message = "approve must be a boolean"
-                raise HttpError(400, message, "invalid_value", where=f"{where}/approve")
-            reason = _read_optional(item, "reason", where)
-            return known | {"approve": item["approve"], "reason": reason}
-        case _:
-            return known
+    if kind == "mcp_list_tools":
+        return known | {"tools": item.get("tools") or [], "error": item.get("error")}
+    return known | {
+        "approval_request_id": _read_optional(item, "approval_request_id", where),
+        "output": _read_optional(item, "output", where),
+        "error": item.get("error"),
+        "status": item.get("status") or "completed",
+    }
 
 
 def _read_optional(item: Json, name: str, where: str) -> str | None:
@@ -83,12 +66,7 @@ def read_result(item: Mapping[str, Any]) -> str:
     error = item["error"]
     if error is None:
         return item["output"] or ""
-    return explain_error(_read_error(error))
-
-
-def explain_error(text: str) -> str:
-    """Returns an error in the form that the model reads."""
-    return format_result({"error": text})
+    return format_result({"error": _read_error(error)})
 
 
 def _read_error(error: Any) -> str:
@@ -102,18 +80,19 @@ def _read_error(error: Any) -> str:
             return json.dumps(error, ensure_ascii=False)
 
 
-def show_result(result: CallResult) -> Json:
+def _show_result(result: CallResult) -> Json:
     """Returns the fields of a call about its result."""
     if result.outcome is Outcome.DONE:
         return {"output": result.content, "error": None, "status": "completed"}
     status = "incomplete" if result.outcome is Outcome.CUT else "failed"
-    return show_error(json.loads(result.content)["error"]) | {"status": status}
+    return _show_error(json.loads(result.content)["error"], status)
 
 
-def show_error(text: str) -> Json:
+def _show_error(text: str, status: str) -> Json:
     """Returns the fields of a call that has failed."""
     content = [{"type": "text", "text": text}]
-    return {"output": None, "error": {"type": "mcp_tool_execution_error", "content": content}}
+    error = {"type": "mcp_tool_execution_error", "content": content}
+    return {"output": None, "error": error, "status": status}
 
 
 class McpCallItem:
@@ -155,14 +134,14 @@ class McpCallItem:
 
     def answer(self, result: CallResult) -> Iterator[Json]:
         """Adds the result of the call."""
-        shown = show_result(result)
+        shown = _show_result(result)
         step = "completed" if shown["status"] == "completed" else "failed"
         yield self._make_event(f"response.mcp_call.{step}")
         yield {"type": ITEM_DONE, "output_index": self.index, "item": self._show(shown)}
 
     def close(self, status: str) -> Iterator[Json]:
         """Ends a call that was given up."""
-        shown = show_error(GIVEN_UP) | {"status": "incomplete"}
+        shown = _show_error(GIVEN_UP, "incomplete")
         yield self._make_event("response.mcp_call.failed")
         yield {"type": ITEM_DONE, "output_index": self.index, "item": self._show(shown)}
 
@@ -171,56 +150,6 @@ class McpCallItem:
 
     def _show(self, result: Json) -> Json:
         return {**self._head, "arguments": "".join(self._texts), **result}
-
-
-class ApprovalItem:
-    """Writes the stream events of a request for approval of a call; the item comes complete.
-
-    Args:
-        id: of the item.
-        server: the label of the server.
-        name: of the tool.
-        index: of the item in the output.
-    """
-
-    def __init__(self, id: str, *, server: str, name: str, index: int):
-        self.index = index
-        self._head: Json = {
-            "type": "mcp_approval_request",
-            "id": id,
-            "server_label": server,
-            "name": name,
-        }
-        self._texts: list[str] = []
-
-    def open(self) -> Iterator[Json]:
-        """Begins the request, without arguments."""
-        yield self._describe("response.output_item.added")
-
-    def add(self, text: str) -> Iterator[Json]:
-        """Adds to the JSON text of the arguments; there are no events for it."""
-        self._texts.append(text)
-        return iter(())
-
-    def close(self, status: str) -> Iterator[Json]:
-        """Completes the request."""
-        yield self._describe(ITEM_DONE)
-
-    def _describe(self, type: str) -> Json:
-        item = {**self._head, "arguments": "".join(self._texts)}
-        return {"type": type, "output_index": self.index, "item": item}
-
-
-def write_whole_call(item: Json, index: int) -> Iterator[Json]:
-    """Yields the events of a call that was executed before the stream began."""
-    path = {"item_id": item["id"], "output_index": index}
-    empty = {"arguments": "", "output": None, "error": None, "status": "in_progress"}
-    yield {"type": "response.output_item.added", "output_index": index, "item": item | empty}
-    yield {"type": "response.mcp_call.in_progress", **path}
-    yield {"type": "response.mcp_call_arguments.done", **path, "arguments": item["arguments"]}
-    step = "completed" if item["status"] == "completed" else "failed"
-    yield {"type": f"response.mcp_call.{step}", **path}
-    yield {"type": ITEM_DONE, "output_index": index, "item": item}
 
 
 def write_list(server: ListedServer, index: int) -> Iterator[Json]:

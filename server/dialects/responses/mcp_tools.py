@@ -57,18 +57,14 @@ def _read_requested_server(
         if tool.get(name):
             message = "the operator says how MCP servers are reached (mcp.json): leave it out"
             raise HttpError(400, message, "unsupported_field", where=f"{where}/{name}")
-    is_deferred = tool.get("defer_loading") or False
-    if not isinstance(is_deferred, bool):
-        message = "defer_loading is not a boolean"
-        raise HttpError(400, message, "invalid_value", where=f"{where}/defer_loading")
-    return RequestedServer(
-        label,
-        where,
-        allows=_read_filter(tool.get("allowed_tools"), f"{where}/allowed_tools"),
-        asks=_read_approval(tool.get("require_approval"), f"{where}/require_approval"),
-        can_ask=True,
-        defers=lambda _: is_deferred,
-    )
+    if tool.get("require_approval") != "never":  # without the field, it is "always"
+        message = (
+            'this server carries calls out without asking: write "require_approval": "never", or '
+            "offer functions that your own program executes"
+        )
+        raise HttpError(400, message, "approval_needed", where=f"{where}/require_approval")
+    allows = _read_filter(tool.get("allowed_tools"), f"{where}/allowed_tools")
+    return RequestedServer(label, where, allows=allows)
 
 
 def _read_filter(given: Any, where: str) -> Matches:
@@ -92,29 +88,6 @@ def _read_filter(given: Any, where: str) -> Matches:
         return read_only is None or tool.function.read_only is read_only
 
     return matches
-
-
-def _read_approval(given: Any, where: str) -> Matches:
-    """Returns which tools need the client's approval. As in OpenAI's API: all of them, unless the
-    request says `never`."""
-    match given:
-        case None | "always":
-            return lambda _: True
-        case "never":
-            return lambda _: False
-        case Mapping():
-            always, never = (_read_given_filter(given, key, where) for key in ("always", "never"))
-            return lambda tool: always(tool) or not never(tool)
-        case _:
-            message = 'it must be "always", "never", or an object with filters of these names'
-            raise HttpError(400, message, "invalid_value", where=where)
-
-
-def _read_given_filter(given: Mapping[str, Any], key: str, where: str) -> Matches:
-    """Reads a filter; a missing one matches nothing."""
-    if given.get(key) is None:
-        return lambda _: False
-    return _read_filter(given[key], f"{where}/{key}")
 
 
 def list_servers(items: Sequence[Mapping[str, Any]]) -> Iterator[str]:

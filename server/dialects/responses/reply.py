@@ -6,9 +6,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pydantic_core import from_json
-
-from constrained.agent.outcome import CallResult
 from constrained.decode.filters.events import Exhausted
 from constrained.errors import ContextError, ReplyError
 from constrained.logits import TokenDrawn
@@ -17,18 +14,11 @@ from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
 from server.dialects.responses.client_tools import ClientCallItem
 from server.dialects.responses.conversation import PARALLEL
-from server.dialects.responses.mcp_items import (
-    ITEM_DONE,
-    ApprovalItem,
-    McpCallItem,
-    write_list,
-    write_whole_call,
-)
+from server.dialects.responses.mcp_items import ITEM_DONE, McpCallItem, write_list
 from server.dialects.responses.sealed_reasoning import seal
-from server.dialects.responses.tool_search import show_found
 from server.errors import as_http_error
 from server.http.replies import ReplyWriter
-from server.ids import make_approval_id, make_id
+from server.ids import make_id
 from server.mcp.hosted_tools import ListedServer
 from server.turns.active_request import CallAnswered, ContextFilled, TurnEvent, TurnStarted
 from server.turns.call_stream import (
@@ -44,7 +34,7 @@ from server.turns.offered_tools import ToolForm
 from server.turns.unshown_tokens import UnshownTokens
 
 Json = dict[str, Any]
-NO_ANSWERS = ("reasoning", "mcp_list_tools", "mcp_call", "tool_search_output")
+NO_ANSWERS = ("reasoning", "mcp_list_tools", "mcp_call")
 """Types of items that cannot be the end of a response."""
 
 
@@ -196,47 +186,7 @@ class CallItem:
         return {**self._head, **self._name, self._kind.field: text, "status": status}
 
 
-class SearchCallItem:
-    """Writes the stream events of a search for tools; the item comes complete.
-
-    Args:
-        id: of the item.
-        call_id: the id that its output refers to, if the client executes it; None: this server
-            does.
-        index: of the item in the output.
-    """
-
-    def __init__(self, id: str, call_id: str | None, index: int):
-        self.index = index
-        self._texts: list[str] = []
-        self._head: Json = {
-            "type": "tool_search_call",
-            "id": id,
-            "call_id": call_id,
-            "execution": "server" if call_id is None else "client",
-        }
-
-    def open(self) -> Iterator[Json]:
-        """Begins the search, without arguments."""
-        item = {**self._head, "arguments": {}, "status": "in_progress"}
-        yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
-
-    def add(self, text: str) -> Iterator[Json]:
-        """Adds to the JSON text of the arguments; there are no events for it."""
-        self._texts.append(text)
-        return iter(())
-
-    def close(self, status: str) -> Iterator[Json]:
-        """Ends the search, complete or incomplete."""
-        text = "".join(self._texts)
-        arguments = from_json(text, allow_partial="trailing-strings") if text else {}
-        item = {**self._head, "arguments": arguments, "status": status}
-        yield {"type": ITEM_DONE, "output_index": self.index, "item": item}
-
-
-OutputItem: TypeAlias = (
-    TextItem | CallItem | ClientCallItem | SearchCallItem | McpCallItem | ApprovalItem
-)
+OutputItem: TypeAlias = TextItem | CallItem | ClientCallItem | McpCallItem
 
 
 class ResponseWriter(ReplyWriter):
@@ -250,7 +200,6 @@ class ResponseWriter(ReplyWriter):
         keep: stores the response before its last event is sent, since the next request may come at
             once. None: it is not stored.
         listed: MCP servers whose tools the conversation does not list yet.
-        executed: the items of approved calls that were executed.
     """
 
     names_events = True
@@ -264,7 +213,6 @@ class ResponseWriter(ReplyWriter):
         seals: bool = False,
         keep: Callable[[Json], None] | None = None,
         listed: Sequence[ListedServer] = (),
-        executed: Sequence[Json] = (),
     ):
         self._head: Json = {
             "id": make_id("resp_"),
@@ -282,12 +230,9 @@ class ResponseWriter(ReplyWriter):
         self._shows_logprobs = shows_logprobs
         self._seals = seals
         self._listed = listed
-        self._executed = executed
         self._output: list[Json | None] = []  # None: the item is not complete
         self._item: OutputItem | None = None
         self._unanswered: dict[int, McpCallItem] = {}  # calls of the turn, by number
-        self._searches: list[int] = []  # searches of this turn without a result yet, by call index
-        self._found: dict[int, CallResult] = {}  # results that wait for those of earlier searches
         self._unshown = UnshownTokens()
         self._is_exhausted = False
         self._number = 0
@@ -296,8 +241,9 @@ class ResponseWriter(ReplyWriter):
         """Writes two events with the empty response, as OpenAI sends them."""
         for type in ("response.created", "response.in_progress"):
             yield self._count({"type": type, "response": self._show("in_progress")})
-        for event in self._write_earlier():
-            yield self._count(event)
+        for server in self._listed:
+            for event in self._add_whole(write_list(server, self._reserve())):
+                yield self._count(event)
 
     def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
         for written in self._take(event):
@@ -344,8 +290,9 @@ class ResponseWriter(ReplyWriter):
                 yield from item.add(text, self._show_logprobs(text))
             case TurnStarted(compiled):
                 self._start_turn(compiled)
-            case CallAnswered():
-                yield from self._answer(event)
+            case CallAnswered(index, result):
+                if (call := self._unanswered.pop(index, None)) is not None:
+                    yield from self._add_whole(call.answer(result))
             case ContextFilled():
                 pass  # to OpenAI, a reply that fills the context has used up its tokens
             case Reply():
@@ -387,52 +334,21 @@ class ResponseWriter(ReplyWriter):
     def _make_item(self, started: CallStarted) -> "OutputItem":
         """Makes the item of a call."""
         id, tool, index = started.id, started.tool, self._reserve()
-        is_parallel = started.index > 0 and self._compiled.request.tools.has_hosted
+        is_parallel = started.index > 0 and self._compiled.request.tools.runs_here
         mark = PARALLEL if is_parallel else ""
-        if tool.is_search:
-            if tool.runs_here:
-                self._searches.append(started.index)
-                return SearchCallItem(f"tsc_{mark}{id}", None, index)
-            return SearchCallItem(make_id(f"tsc_{mark}"), f"call_{id}", index)
         if tool.is_described:
             return ClientCallItem(f"call_{id}", tool.name, index, mark=mark)
         if tool.server is None:
             return CallItem(id, tool, index, mark=mark)
-        if tool.runs_here:
-            id = f"mcp_{mark}{id}"
-            return McpCallItem(id, server=tool.server, name=tool.name, index=index)
-        id = make_approval_id(f"{mark}{id}")
-        return ApprovalItem(id, server=tool.server, name=tool.name, index=index)
+        return McpCallItem(f"mcp_{mark}{id}", server=tool.server, name=tool.name, index=index)
 
     def _start_turn(self, compiled: CompiledRequest) -> None:
         """Begins a turn of a run with several turns."""
         tools = compiled.request.tools
         self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
         self._unanswered.clear()
-        self._searches.clear()
-        self._found.clear()
         self._is_exhausted = False
         self._unshown.take_all()
-
-    def _write_earlier(self) -> Iterator[Json]:
-        """Writes the items before the first turn: lists of tools, and approved calls."""
-        for server in self._listed:
-            yield from self._add_whole(write_list(server, self._reserve()))
-        for item in self._executed:
-            yield from self._add_whole(write_whole_call(item, self._reserve()))
-
-    def _answer(self, answered: CallAnswered) -> Iterator[Json]:
-        """Writes the result of a call that this server has executed."""
-        tools, result = self._compiled.request.tools, answered.result
-        if (call := self._unanswered.pop(answered.index, None)) is not None:
-            yield from self._add_whole(call.answer(result))
-        elif tools.search is not None and result.call.name == tools.search.tool.name:
-            # Searches run at once and have no ids: only the order tells whose result it is.
-            self._found[answered.index] = result
-            while self._searches and self._searches[0] in self._found:
-                first = self._found.pop(self._searches.pop(0))
-                found = show_found(first.result or {"tools": []}, tools)
-                yield from self._add_whole(write_search_output(found, self._reserve()))
 
     def _give_up(self) -> Iterator[Json]:
         """Ends the calls that will not be answered any more."""
@@ -482,7 +398,7 @@ class ResponseWriter(ReplyWriter):
         is_reasoning = isinstance(item, TextItem) and item.kind is REASONING
         if item is not None and not is_reasoning:
             return True
-        return any(_is_answer(item) for item in self._output if item is not None)
+        return any(item["type"] not in NO_ANSWERS for item in self._output if item is not None)
 
     def _show_logprobs(self, text: str) -> list[Json]:
         """Returns the log probabilities of the tokens that spell a piece of content."""
@@ -494,25 +410,6 @@ class ResponseWriter(ReplyWriter):
         empty = dict.fromkeys(("completed_at", "error", "incomplete_details", "usage"))
         output = [item for item in self._output if item is not None]
         return {**self._head, "status": status, **empty, "output": output, **fields}
-
-
-def _is_answer(item: Json) -> bool:
-    return item["type"] not in NO_ANSWERS and item.get("execution") != "server"
-
-
-def write_search_output(tools: Sequence[Json], index: int) -> Iterator[Json]:
-    """Yields the events of the tools that a search of this server has found."""
-    item: Json = {
-        "type": "tool_search_output",
-        "id": make_id("tso_"),
-        "call_id": None,
-        "execution": "server",
-        "tools": list(tools),
-        "status": "completed",
-    }
-    started = {**item, "tools": [], "status": "in_progress"}
-    yield {"type": "response.output_item.added", "output_index": index, "item": started}
-    yield {"type": ITEM_DONE, "output_index": index, "item": item}
 
 
 def show_usage(usage: Usage) -> Json:

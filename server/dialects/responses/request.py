@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from constrained.answers import read_response_format
 from constrained.errors import Error
@@ -12,35 +13,44 @@ from constrained.job import Job
 from constrained.messages import read_arguments
 from constrained.tools.functions import FunctionTool
 from constrained.tools.shapes import read_policy
+from server.dialects.responses.client_tools import describe_client_tools, list_client_forms
 from server.dialects.responses.conversation import write_messages
 from server.dialects.responses.items import find_unread_items
-from server.dialects.responses.tool_search import read_tools
+from server.dialects.responses.mcp_tools import MCP
 from server.errors import HttpError
 from server.mcp.hosted_tools import NO_HOSTED, HostedOffer
-from server.turns.fields.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
+from server.settings import Settings
+from server.turns.fields.common_fields import (
+    Fields,
+    RefusedField,
+    RepetitionFields,
+    ReplyChoiceFields,
+    RequestFields,
+    find_ignored_of_tools,
+)
 from server.turns.fields.openai_fields import (
     PromptCacheOptions,
     ReasoningOptions,
     SamplingFields,
-    find_ignored_fields,
-    find_ignored_of_tools,
     read_reasoning_request,
 )
 from server.turns.fields.request_lists import Objects, Texts, stop_at_first
-from server.turns.offered_tools import list_hidden, list_shown
+from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.request_checks import check_echoed, check_size
-from server.turns.request_completion import complete_request
 from server.turns.service import Service
-from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
 HARMLESS = frozenset(
     "user safety_identifier prompt_cache_key prompt_cache_retention service_tier stream_options "
-    "background conversation prompt client_metadata reasoning.summary "
-    "reasoning.generate_summary".split()
+    "client_metadata reasoning.summary reasoning.generate_summary background".split()
 )
 """Fields without an effect here, which the reply does not list as ignored."""
+REFUSED = {
+    "background": RefusedField("background responses are not supported: leave it out, or stream"),
+    "conversation": RefusedField("conversations are not kept here: use previous_response_id"),
+    "prompt": RefusedField("prompts are not kept here: write instructions and input"),
+}
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"
 ECHOED = ("instructions", "previous_response_id", "max_output_tokens", "max_tool_calls")
@@ -49,14 +59,13 @@ ECHOED_OR_NULL = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache
 TOOL_FIELDS = ("type", "name", "description", "parameters", "strict", "repeatable")
 OTHER_TOOL_FIELDS = ("function", "custom", "format", "defer_loading", "cache_control")
 """Fields of a tool that have an effect, or that change nothing, but are not in the prompt."""
+SEARCH = "tool_search"
 OWN_TOOLS = (None, "function", "custom")
 """The types of the tools that the client describes."""
 
 
-class TextOptions(BaseModel):
+class TextOptions(Fields):
     """The form of the text of a message."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     format: Json | None = None
     """The form of the text: `text`, `json_object`, or `json_schema` with a schema."""
@@ -64,21 +73,19 @@ class TextOptions(BaseModel):
     """Returned unchanged; it has no other effect."""
 
 
-class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoiceFields):
+class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, ReplyChoiceFields):
     """A request to /v1/responses."""
 
     input: str | Objects | None = None
     """A user's text, or the items of a conversation."""
-    model: str | None = ""
-    """The name of a model, or one of its aliases; required if the server has several."""
     instructions: str | None = None
     """The text before the conversation; it is not stored with it."""
     previous_response_id: str | None = None
     """The response that this one continues."""
     tools: Objects | None = None
     """The tools that the model may call: functions, with a JSON schema of their arguments, custom
-    tools, and tools of the MCP servers of this server (`mcp`). With `tool_search`, those with
-    `defer_loading` may be called when a `tool_search_output` has them."""
+    tools, and tools of the MCP servers of this server (`mcp`). The prompt has all of them, also
+    those with `defer_loading`."""
     tool_choice: str | Json | None = None
     """`auto`, `none`, `required`, or the tool to call."""
     parallel_tool_calls: bool | None = None
@@ -108,6 +115,9 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
     """`auto`: the oldest items are left out of a prompt that would be too long for the context."""
     chat_template_kwargs: Json | None = None
     """Variables of the chat template, such as `enable_thinking`."""
+
+    harmless = HARMLESS
+    refused = REFUSED
 
     @property
     def shows_logprobs(self) -> bool:
@@ -141,31 +151,26 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
         """
         messages = write_messages(items, self.instructions, hosted.forms)
         settings = service.settings
-        self._check(messages)
+        if not messages:
+            raise HttpError(400, "there is no input", "invalid_value", where="/input")
         check_echoed({"metadata": self.metadata, **self._echoed}, settings)
         text = self.text or TextOptions()
         with locating_errors():
-            tools = read_tools(self.tools or (), items, settings, hosted)
+            tools = _read_tools(self.tools or (), settings, hosted)
             if tools.runs_here and self.max_tool_calls == 0:
                 message = "it must be 1 or more where this server carries calls out"
                 raise HttpError(400, message, "invalid_value", where="/max_tool_calls")
             check_size(text.format, settings, "/response_format")
             choice = tools.translate_choice(self.tool_choice)
             read_policy(choice)  # reports errors in the choice before those in the tools
-            normalised_messages, normalised = normalise_messages(
-                messages, keep=settings.keep_volatile
-            )
             job = Job(
-                messages=normalised_messages,
-                tools=[_drop_foreign(tool) for tool in list_shown(tools)],
-                hidden_tools=[_drop_foreign(tool) for tool in list_hidden(tools, messages)],
+                messages=messages,
+                tools=[_drop_foreign(tool) for tool in tools.functions],
                 tool_choice=choice,
                 parallel=self.parallel_tool_calls is not False,
                 max_repetition=self.read_max_repetition(settings),
                 template_kwargs=self.chat_template_kwargs or {},
                 answer=read_response_format(text.format),
-                cache_salt=self.cache_salt,
-                cache_prompt=self.cache_prompt is not False,
             )
         generation = GenerationOptions(
             max_tokens=self.max_output_tokens,
@@ -178,30 +183,16 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
             job,
             generation,
             reasoning=read_reasoning_request(self.reasoning),
-            ignored_fields=self._find_ignored(),
-            normalised=normalised,
             tools=tools,
             max_calls=self.max_tool_calls,
         )
-        return complete_request(service, turn_request)
+        return self.complete(service, turn_request)
 
-    def _check(self, messages: Sequence[Json]) -> None:
-        refused = {
-            "background": "background responses are not supported: leave it out, or stream",
-            "conversation": "conversations are not kept here: use previous_response_id",
-            "prompt": "prompts are not kept here: write instructions and input",
-        }
-        for name, message in refused.items():
-            if self._extra.get(name):
-                raise HttpError(400, message, "unsupported_field", where=f"/{name}")
-        if not messages:
-            raise HttpError(400, "there is no input", "invalid_value", where="/input")
-
-    def _find_ignored(self) -> tuple[str, ...]:
-        ignored = find_ignored_fields(self, HARMLESS)
+    def find_ignored(self) -> tuple[str, ...]:
+        """As in `RequestFields`; also fields of tools, and items that the model does not read."""
         tools = [*_list_tools(self.tools or ())]
         known = (*TOOL_FIELDS, *OTHER_TOOL_FIELDS)
-        ignored = (*ignored, *find_ignored_of_tools(tools, known, OWN_TOOLS))
+        ignored = (*super().find_ignored(), *find_ignored_of_tools(tools, known, OWN_TOOLS))
         if isinstance(self.input, list):
             return (*ignored, *find_unread_items(self.input))
         return ignored
@@ -236,6 +227,19 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
             "top_p": sampling.top_p,
             "truncation": self.truncation or "disabled",
         }
+
+
+def _read_tools(tools: Sequence[Json], settings: Settings, hosted: HostedOffer) -> OfferedTools:
+    """Reads the tools of a request, followed by those of MCP servers. A search for tools is left
+    out, since the prompt has them all.
+
+    Raises:
+        HttpError: a tool is invalid; says where.
+    """
+    kept = [{"type": SEARCH} if tool.get("type") == SEARCH else tool for tool in tools]
+    offered = read_offered_tools(describe_client_tools(kept), settings, elsewhere=(MCP,))
+    forms = {**offered.forms, **list_client_forms(kept)}
+    return hosted.join(replace(offered, forms=forms), settings.max_tools)
 
 
 def _list_tools(tools: Sequence[Json]) -> Iterator[Any]:

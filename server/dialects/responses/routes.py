@@ -1,23 +1,13 @@
 """Responses: the paths; all but the first concern stored responses."""
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from constrained.agent.budget import Spent
-from constrained.errors import check_count
-from server.dialects.responses.approved_calls import (
-    CALLS,
-    ApprovedCall,
-    ExecutedCalls,
-    find_approved,
-    noting_executed,
-)
 from server.dialects.responses.items import pack_checked, read_input
 from server.dialects.responses.mcp_tools import has_servers, list_servers, read_requested_servers
 from server.dialects.responses.reply import ResponseWriter
@@ -26,21 +16,19 @@ from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, STREAMED, describe_body, describe_errors
-from server.http.reading import run_off_loop, run_unassigned
+from server.http.reading import run_unassigned
 from server.http.replies import answer
 from server.http.serving import find_key_owner
 from server.http.sse import encode_json
 from server.mcp.hosted_tools import (
-    BorrowedServer,
     HostedOffer,
     ListedServer,
     McpServerPool,
     RequestedServer,
 )
 from server.runs.active_run import ActiveRun, start_run
-from server.runs.hosted_request import find_pool, read_hosted_request
+from server.runs.hosted_request import read_hosted_request
 from server.runs.truncation import drop_oldest
-from server.store.shared_work import SharedWork
 from server.time_left import find_time_left
 from server.turns.active_request import ActiveRequest
 from server.turns.compiled_request import CompiledRequest, compile_request
@@ -66,18 +54,14 @@ class _ReadRequest:
         turn_request: the request for a turn.
         described: the fields of the response that repeat the request.
         context: the conversation that it answers.
-        hosted: the tools of MCP servers that it asks for.
-        approved: calls of these that are executed first.
-        executed: the items of these, once they are executed.
+        listed: the MCP servers whose tools the conversation does not list yet.
         packed: the repeated fields and the conversation, in the stored form.
     """
 
     turn_request: TurnRequest
     described: Json
     context: tuple[Json, ...]
-    hosted: HostedOffer
-    approved: Sequence[ApprovedCall]
-    executed: Sequence[Json]
+    listed: Sequence[ListedServer]
     packed: bytes
 
 
@@ -90,13 +74,6 @@ class _ReadRequest:
 async def create_response(request: Request) -> Response:
     """Answers a conversation with text, with calls of tools, or with both."""
     service, body, read_request = await _read_request(request)
-    with noting_executed(len(read_request.executed)):
-        return await _answer(request, service, body, read_request)
-
-
-async def _answer(
-    request: Request, service: Service, body: ResponsesRequest, read_request: _ReadRequest
-) -> Response:
     active = await wait_for_client(request, _start(service, body, read_request.turn_request))
     keep = None
     if body.store is not False:
@@ -113,8 +90,7 @@ async def _answer(
         keep=keep,
         shows_logprobs=body.shows_logprobs,
         seals=body.seals,
-        listed=_find_unlisted(read_request),
-        executed=read_request.executed,
+        listed=read_request.listed,
     )
     return await answer(request, active, writer, is_streamed=body.stream is True)
 
@@ -127,7 +103,7 @@ async def _answer(
 @router.post("/responses/input_tokens", include_in_schema=False)
 async def count_tokens(request: Request) -> Response:
     """Counts the tokens of a request's prompt; generates nothing."""
-    service, body, read_request = await _read_request(request, executes=False)
+    service, body, read_request = await _read_request(request)
     compiling = _compile(service, body, read_request.turn_request)
     compiled = await wait_for_client(request, compiling)
     count = {"object": "response.input_tokens", "input_tokens": len(compiled.turn.tokens)}
@@ -141,84 +117,15 @@ async def compact() -> Response:
     raise HttpError(501, NO_COMPACTION, "not_implemented")
 
 
-async def _read_request(
-    request: Request, *, executes: bool = True
-) -> tuple[Service, ResponsesRequest, _ReadRequest]:
-    """Reads a request, connects to the MCP servers that it asks for, and executes the calls that
-    the client has approved.
-
-    Args:
-        executes: False: no call is executed.
+async def _read_request(request: Request) -> tuple[Service, ResponsesRequest, _ReadRequest]:
+    """Reads a request, and connects to the MCP servers that it asks for.
 
     Raises:
         HttpError, Error: a field of the request is invalid, or the client has disconnected.
     """
-    store, owner = find_response_store(request), find_key_owner(request)
-    executed: list[Json] = []
-
-    def read(body: ResponsesRequest, service: Service, hosted: HostedOffer) -> _ReadRequest:
-        return _read(body, service, hosted=hosted, store=store, owner=owner, executed=executed)
-
+    read = partial(_read, store=find_response_store(request), owner=find_key_owner(request))
     hosted = await read_hosted_request(request, ResponsesRequest, read, _read_requested_servers)
-    service, body, read_request = hosted.service, hosted.body, hosted.value
-    if not read_request.approved or not executes:
-        return service, body, read_request
-    _check_calls(len(read_request.approved), body.max_tool_calls)
-    # Errors are reported before any call is executed.
-    compiling = _compile(service, body, read_request.turn_request)
-    compiled = await wait_for_client(request, compiling)
-    with locating_errors():
-        check_count(len(compiled.turn.tokens), service.model.engine.context_length)
-    began = time.monotonic()
-    executed += await wait_for_client(request, _carry_out(request, service, read_request.approved))
-    again = partial(read, body, service, hosted.offer)
-    read_request = await run_off_loop(request, service, again, quick=False)
-    spent = Spent(seconds=time.monotonic() - began, calls=len(executed))
-    return (
-        service,
-        body,
-        replace(read_request, turn_request=replace(read_request.turn_request, spent=spent)),
-    )
-
-
-def _check_calls(approved: int, max_calls: int | None) -> None:
-    """Refuses approvals of more calls than the request allows.
-
-    Raises:
-        HttpError: there are more.
-    """
-    if max_calls is not None and approved > max_calls:
-        message = (
-            f"it allows {max_calls}, and the number of approved calls is {approved}: none was "
-            "carried out"
-        )
-        raise HttpError(400, message, "invalid_value", where="/max_tool_calls")
-
-
-async def _carry_out(
-    request: Request, service: Service, approved: Sequence[ApprovedCall]
-) -> list[Json]:
-    """Executes approved calls; returns their items."""
-    pool, owner = find_pool(request), find_key_owner(request)
-    calls = _find_executed(request)
-
-    async def borrow(label: str) -> BorrowedServer:
-        assert pool is not None, "a tool is one of its servers"
-        return await pool.borrow(owner, label)
-
-    seconds = service.settings.max_tool_seconds
-    return await calls.carry_out(approved, owner, seconds=seconds, borrow=borrow)
-
-
-def _find_executed(request: Request) -> ExecutedCalls:
-    """Returns the approved calls that this server has executed."""
-    state = request.app.state
-    if not hasattr(state, "executed_calls"):
-        settings = state.settings
-        shared = None if state.store is None else SharedWork(state.store, CALLS)
-        max_bytes = settings.max_stored_bytes
-        state.executed_calls = ExecutedCalls(settings.max_stored, max_bytes, shared)
-    return state.executed_calls
+    return hosted.service, hosted.body, hosted.value
 
 
 def _read_requested_servers(
@@ -231,11 +138,10 @@ def _read_requested_servers(
 def _read(
     body: ResponsesRequest,
     service: Service,
-    *,
     hosted: HostedOffer,
+    *,
     store: ResponseStore,
     owner: str,
-    executed: Sequence[Json],
 ) -> _ReadRequest:
     """Reads a request and the conversation that it continues.
 
@@ -244,16 +150,14 @@ def _read(
     """
     earlier = _find_earlier(body, store, owner)
     context = (*earlier, *read_input(body.input, partial(store.find_items, owner)))
-    approved = () if executed else find_approved(context, hosted)
-    turn_request = body.read(service, (*context, *executed), hosted)
+    turn_request = body.read(service, context, hosted)
     described = body.describe(turn_request)
+    known = set(list_servers(context))
     return _ReadRequest(
         turn_request,
         described,
         context,
-        hosted=hosted,
-        approved=approved,
-        executed=executed,
+        listed=[server for server in hosted.listed if server.label not in known],
         packed=pack_checked(described, context),
     )
 
@@ -277,12 +181,6 @@ async def _compile(
 async def _fit(service: Service, body: ResponsesRequest, request: TurnRequest) -> TurnRequest:
     """Returns the request, without its oldest messages if it is too long and asks for that."""
     return await drop_oldest(service, request) if body.truncation == "auto" else request
-
-
-def _find_unlisted(read_request: _ReadRequest) -> list[ListedServer]:
-    """Returns the MCP servers whose tools the conversation does not list yet."""
-    known = set(list_servers(read_request.context))
-    return [server for server in read_request.hosted.listed if server.label not in known]
 
 
 def _find_earlier(body: ResponsesRequest, store: ResponseStore, owner: str) -> tuple[Json, ...]:

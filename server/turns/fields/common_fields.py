@@ -1,19 +1,80 @@
-"""Fields of all dialects: cache scope (with the names of vLLM and llama-server), the limit of
-repetition, and the choice of the reply."""
+"""Fields of all dialects: what a request may have, what is refused and what has no effect; cache
+scope (with the names of vLLM and llama-server), the limit of repetition, and the choice of the
+reply."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.agent.confidence_policy import ConfidencePolicy, Unsure
+from constrained.job import Job
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.turn_request import ReplyChoice
+from server.turns.request_checks import check_template_kwargs
+from server.turns.request_completion import complete_request
+from server.turns.service import Service
+from server.turns.stable_prompts import normalise_messages
+from server.turns.turn_request import ReplyChoice, TurnRequest
+
+NOTHING: tuple[object, ...] = (None, "", [], {})
+"""Values that mean the same as a missing field."""
 
 
-class CacheFields(BaseModel):
-    """The scope of the caches."""
+@dataclass(frozen=True)
+class RefusedField:
+    """What the error of a refused field says.
+
+    Args:
+        message: why, and what to do instead.
+        code: for programs.
+    """
+
+    message: str
+    code: str = "unsupported_field"
+
+
+class Fields(BaseModel):
+    """Fields of a request, or of an object in it: the fields of the class are read, `refused` are
+    refused, `harmless` are accepted without an effect. All others are ignored, and the reply names
+    them."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
+    refused: ClassVar[Mapping[str, RefusedField]] = {}
+    """Fields without which the reply would be another one."""
+    harmless: ClassVar[Collection[str]] = frozenset()
+    """Fields that change nothing for the client, also of objects: `reasoning.summary`."""
+
+    def check_refused(self) -> None:
+        """Refuses fields that this server does not support, and must not ignore.
+
+        Raises:
+            HttpError: names the field, and says what to do instead.
+        """
+        for name, refusal in self.refused.items():
+            if (self.model_extra or {}).get(name):
+                raise HttpError(400, refusal.message, refusal.code, where=f"/{name}")
+
+    def find_ignored(self) -> tuple[str, ...]:
+        """Lists the unknown fields of the request and of the objects in it, such as
+        `reasoning.mode`."""
+        names = find_ignored(self.model_extra, self.harmless)
+        for name in type(self).model_fields:
+            part = getattr(self, name)
+            if isinstance(part, BaseModel):
+                extra = (part.model_extra or {}).items()
+                within = {f"{name}.{key}": value for key, value in extra}
+                names += find_ignored(within, self.harmless)
+        return tuple(names)
+
+
+class RequestFields(Fields):
+    """The fields of all requests for text: model, and the scope of the caches."""
+
+    model: str | None = ""
+    """The name of a model, or one of its aliases; required if the server has several."""
     cache_salt: str | None = Field(None, min_length=1)
     """Requests with the same salt share the caches, also with several API keys. Other clients
     cannot find out from times or token counts what was sent. Without a salt, the requests of one
@@ -22,11 +83,54 @@ class CacheFields(BaseModel):
     """false: the prompt is neither read from a cache (`cached_tokens` is 0) nor cached for later
     requests."""
 
+    def set_cache_scope(self, job: Job) -> Job:
+        """Returns the job with the scope of the caches."""
+        return replace(job, cache_salt=self.cache_salt, cache_prompt=self.cache_prompt is not False)
 
-class RepetitionFields(BaseModel):
+    def complete(self, service: Service, request: TurnRequest) -> TurnRequest:
+        """Completes a request that a dialect has read: with the fields that all dialects share, and
+        with what the server decides.
+
+        Raises:
+            HttpError: the variables of the chat template are too large.
+        """
+        check_template_kwargs(request.job.template_kwargs, service.settings)
+        messages, normalised = normalise_messages(
+            request.job.messages, keep=service.settings.keep_volatile
+        )
+        job = replace(self.set_cache_scope(request.job), messages=messages)
+        ignored = (*self.find_ignored(), *request.ignored_fields)
+        read = replace(request, job=job, normalised=normalised, ignored_fields=ignored)
+        return complete_request(service, read)
+
+
+def find_ignored(extra: Mapping[str, Any] | None, harmless: Collection[str]) -> list[str]:
+    """Lists the unknown fields, without those that change nothing, and without null and empty ones,
+    since many SDKs write every field."""
+    given = [name for name, value in (extra or {}).items() if value not in NOTHING]
+    return [name for name in given if name not in harmless]
+
+
+def find_ignored_of_tools(
+    tools: Iterable[Any], known: Collection[str], kinds: Collection[str | None]
+) -> list[str]:
+    """Lists the fields of tools that have no effect, each once.
+
+    Args:
+        tools: of a request.
+        known: the fields that have an effect, or that change nothing.
+        kinds: the types of the tools whose fields these are; None is a tool without a type.
+    """
+    names: dict[str, None] = {}
+    for tool in tools:
+        if isinstance(tool, Mapping) and tool.get("type") in kinds:
+            for name in find_ignored(tool, known):
+                names[f"tools.{name}"] = None
+    return [*names]
+
+
+class RepetitionFields(Fields):
     """The limit of values that repeat themselves."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     max_repetition: int | None = Field(None, ge=1)
     """The maximum number of tokens that one value may spend on repetition; null: no limit. Default:
@@ -52,10 +156,8 @@ class RepetitionFields(BaseModel):
         return wanted
 
 
-class ReplyChoiceFields(BaseModel):
+class ReplyChoiceFields(Fields):
     """Which turn becomes the reply."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     min_confidence: float | None = Field(None, ge=0, le=1)
     """The confidence from which on a call counts as sure; `constrained` in the reply then has the

@@ -1,54 +1,43 @@
 """Fields with the same meaning in OpenAI's Chat Completions, Completions and Responses. Those that
 OpenAI does not have come from llama-server, vLLM and OpenRouter."""
 
-import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
+from pydantic import BeforeValidator, Field, StrictBool
 
 from constrained.answers import read_response_format, read_target
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.model.model import Model
-from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.pointers import point_to
 from grammars.turn import Answer
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.fields.common_fields import CacheFields, RepetitionFields
+from server.turns.fields.common_fields import Fields, RepetitionFields, RequestFields
 from server.turns.fields.request_lists import Texts, stop_at_first
-from server.turns.progress import NO_PROGRESS, ProgressOptions
 from server.turns.reasoning import Effort, EffortField, ReasoningRequest
 from server.turns.request_checks import check_size
 
 Json = dict[str, Any]
 MAX_TOKEN_DIGITS = 10
-MAX_BIASED = 100_000  # characters of all texts whose tokens get a bias: finding these takes 0.2 s
 ANSWERS = (
     "response_format", "json_schema", "grammar", "regex", "choice", "guided_json", "guided_regex",
     "guided_choice", "guided_grammar",
 )  # fmt: skip
 """Fields that define the form of the reply."""
-NOTHING: tuple[object, ...] = (None, "", [], {})
-"""Values that mean the same as a missing field."""
-Bias = StrictBool | float
-Biases = Annotated[dict[str, Bias], BeforeValidator(stop_at_first(Bias))]
+Biases = Annotated[dict[str, float], BeforeValidator(stop_at_first(float))]
 
 
-class StreamOptions(BaseModel):
+class StreamOptions(Fields):
     """Parts of a stream in addition to the reply."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     include_usage: bool | None = None
     """The stream ends with a chunk that has the usage."""
 
 
-class StructuredOutputs(BaseModel):
+class StructuredOutputs(Fields):
     """vLLM's form of constraints on the answer."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     json_: Json | StrictBool | None = Field(None, alias="json")
     """A JSON schema that the reply has to fit."""
@@ -60,11 +49,9 @@ class StructuredOutputs(BaseModel):
     """A grammar of the reply: Lark, or GBNF."""
 
 
-class PromptCacheOptions(BaseModel):
+class PromptCacheOptions(Fields):
     """OpenAI's options of its cache. They have no effect: the cached part of a prompt is always
     reused."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     mode: str | None = None
     """Has no effect."""
@@ -72,10 +59,8 @@ class PromptCacheOptions(BaseModel):
     """Has no effect."""
 
 
-class ReasoningOptions(BaseModel):
+class ReasoningOptions(Fields):
     """OpenRouter's and Responses' form of the effort."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     effort: EffortField = None
     """The effort of reasoning."""
@@ -85,10 +70,8 @@ class ReasoningOptions(BaseModel):
     """false: no reasoning."""
 
 
-class Thinking(BaseModel):
+class Thinking(Fields):
     """The switch of reasoning of several vendors."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     type: str | None = None
     """`enabled` or `disabled`; other values leave it to the model."""
@@ -125,10 +108,8 @@ def read_reasoning_request(
     return ReasoningRequest(effort)
 
 
-class SamplingFields(BaseModel):
+class SamplingFields(Fields):
     """Fields for the sampling of tokens, and for the end of the text."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     temperature: float | None = Field(None, ge=0)
     """The randomness of sampling; 0: always the likeliest token. Default: that of the model."""
@@ -170,11 +151,9 @@ class SamplingFields(BaseModel):
         return tuple(self.stop)
 
 
-class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
+class GenerationFields(SamplingFields, RequestFields, RepetitionFields):
     """Fields for the generation and the form of a reply."""
 
-    model: str | None = ""
-    """The name of a model, or one of its aliases; required if the server has several."""
     response_format: Json | None = None
     """The form of the reply: `text`, `json_object`, or `json_schema` with a schema."""
     json_schema: Json | None = None
@@ -201,9 +180,8 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
     """The number of replies."""
     random_seed: int | None = None
     """Mistral's name of `seed`."""
-    logit_bias: Biases | list[Any] | None = None
-    """Biases that are added to logits: an object by token id or text, or a list of pairs; `false`:
-    the token is never sampled."""
+    logit_bias: Biases | None = None
+    """Biases that are added to logits, by token id."""
     repeat_penalty: float | None = Field(None, gt=0)
     """Lowers the probability of recent tokens; 1: no effect."""
     repetition_penalty: float | None = Field(None, gt=0)
@@ -212,10 +190,6 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
     """The reply comes in parts, as server-sent events."""
     stream_options: StreamOptions | None = None
     """Parts of a stream in addition to the reply."""
-    return_progress: bool | None = None
-    """The stream reports how much of the prompt has been read."""
-    timings_per_token: bool | None = None
-    """Each chunk of a stream has the timings so far."""
     ignore_eos: bool | None = None
     """The reply continues until its tokens run out."""
 
@@ -223,13 +197,6 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
     def shows_usage(self) -> bool:
         """True if a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage is True
-
-    @property
-    def progress_options(self) -> ProgressOptions:
-        """What the chunks of a stream report about the progress."""
-        if not self.stream:
-            return NO_PROGRESS
-        return ProgressOptions(self.return_progress is True, self.timings_per_token is True)
 
     def read_sampling_with(self, model: Model) -> Sampling:
         """Returns the sampling; missing fields have the model's default.
@@ -241,7 +208,7 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
             self.read_sampling(model.sampling),
             repeat_penalty=self.repeat_penalty or self.repetition_penalty,
             seed=_read_seed(self.random_seed) if self.seed is None else None,
-            logit_bias=_read_biases(self.logit_bias, model.engine.vocabulary),
+            logit_bias=_read_biases(self.logit_bias),
         )
 
     def check_answer(self, settings: Settings) -> None:
@@ -300,113 +267,24 @@ def _find_given(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def find_ignored(extra: Mapping[str, Any] | None, harmless: Iterable[str]) -> tuple[str, ...]:
-    """Lists the unknown fields, without those that change nothing, and without null and empty ones,
-    since many SDKs write every field."""
-    given = [name for name, value in (extra or {}).items() if value not in NOTHING]
-    return tuple(name for name in given if name not in harmless)
-
-
-def find_ignored_fields(request: BaseModel, harmless: Collection[str]) -> tuple[str, ...]:
-    """Lists the unknown fields of a request and of the objects in it, such as `reasoning.mode`; see
-    `find_ignored`."""
-    names = [*find_ignored(request.model_extra, harmless)]
-    for name in type(request).model_fields:
-        part = getattr(request, name)
-        if isinstance(part, BaseModel):
-            within = {f"{name}.{field}": value for field, value in (part.model_extra or {}).items()}
-            names += find_ignored(within, harmless)
-    return tuple(names)
-
-
-def find_ignored_of_tools(
-    tools: Iterable[Any], known: Collection[str], kinds: Collection[str | None]
-) -> list[str]:
-    """Lists the fields of tools that have no effect, each once.
-
-    Args:
-        tools: of a request.
-        known: the fields that have an effect, or that change nothing.
-        kinds: the types of the tools whose fields these are; None is a tool without a type.
-    """
-    names: dict[str, None] = {}
-    for tool in tools:
-        if isinstance(tool, Mapping) and tool.get("type") in kinds:
-            for name in find_ignored(tool, known):
-                names[f"tools.{name}"] = None
-    return [*names]
-
-
 def replace_given(sampling: Sampling, **fields: Any) -> Sampling:
     """Returns the sampling with those of the fields that are not None."""
     given = {name: value for name, value in fields.items() if value is not None}
     return replace(sampling, **given)
 
 
-def _read_biases(
-    given: Mapping[str, bool | float] | Sequence[Any] | None, vocabulary: Vocabulary
-) -> list[tuple[int, float]] | None:
-    """Reads the biases of tokens, from OpenAI's object (ids, or texts, whose tokens all get the
-    bias) or llama-server's list of pairs.
+def _read_biases(given: Mapping[str, float] | None) -> list[tuple[int, float]] | None:
+    """Reads the biases of tokens.
 
     Raises:
-        HttpError: an entry is not such a pair, a text has no tokens, the texts are too long, or an
-            id has too many digits.
+        HttpError: a key is not the id of a token.
     """
     if given is None:
         return None
-    if isinstance(given, Mapping):
-        pairs: list[tuple[str, int | str, float]] = []
-        for key, value in given.items():
-            is_id = key.isascii() and key.isdecimal()
-            if is_id and len(key) > MAX_TOKEN_DIGITS:
-                message = f"{key!r} is not a token id"
-                raise HttpError(400, message, "invalid_value", where=point_to(["logit_bias", key]))
-            bias = _read_bias(value, point_to(["logit_bias", key]))
-            pairs.append((key, int(key) if is_id else key, bias))
-    else:
-        pairs = []
-        for number, pair in enumerate(given):
-            pairs.append((str(number), *_read_pair(pair, f"/logit_bias/{number}")))
-    length = sum(len(token) for _, token, _ in pairs if isinstance(token, str))
-    if length > MAX_BIASED:
-        message = f"its texts have {length:,} characters, the limit is {MAX_BIASED:,}: name fewer"
-        raise HttpError(400, message, "too_large", where="/logit_bias")
     biases: list[tuple[int, float]] = []  # not a map: `Sampling` refuses two biases of a token
-    for place, token, value in pairs:
-        ids = _find_tokens(token, vocabulary, point_to(["logit_bias", place]))
-        biases += [(id, value) for id in dict.fromkeys(ids)]
+    for key, bias in given.items():
+        if not (key.isascii() and key.isdecimal() and len(key) <= MAX_TOKEN_DIGITS):
+            where = point_to(["logit_bias", key])
+            raise HttpError(400, f"{key!r} is not a token id", "invalid_value", where=where)
+        biases.append((int(key), bias))
     return biases
-
-
-def _read_pair(pair: Any, where: str) -> tuple[int | str, float]:
-    match pair:
-        case [bool(), _]:
-            pass
-        case [int() | str() as token, bool() | int() | float() as value]:
-            return token, _read_bias(value, where)
-        case _:
-            pass
-    message = "it must be a pair: a token (id or text) and a bias (a number, or false to forbid it)"
-    raise HttpError(400, message, "invalid_value", where=where)
-
-
-def _read_bias(value: bool | float, where: str) -> float:
-    """Returns the bias; llama-server's `false` is one that forbids the token."""
-    if value is True:
-        message = "a bias is a number, or false to forbid the token"
-        raise HttpError(400, message, "invalid_value", where=where)
-    return -math.inf if value is False else value
-
-
-def _find_tokens(token: int | str, vocabulary: Vocabulary, where: str) -> Sequence[int]:
-    if isinstance(token, int):
-        return (token,)
-    try:
-        ids = vocabulary.encode(token)
-    except UnicodeEncodeError:
-        ids = []
-    if not ids:
-        message = f"{token!r} is neither a token id nor text"
-        raise HttpError(400, message, "invalid_value", where=where)
-    return ids

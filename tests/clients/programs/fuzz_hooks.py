@@ -60,7 +60,7 @@ def _mend(path: str, body: dict[str, Any], number: int, *, is_short: bool) -> di
         needed["max_tokens"] = 30
     if path == "/v1/responses":
         needed["input"] = report.QUESTION
-    if path in ("/v1/completions", "/completion"):
+    if path == "/v1/completions":
         needed["prompt"] = PROMPTS[number % len(PROMPTS)]
     if path in ("/models/load", "/models/unload"):
         needed["model"] = "demo"

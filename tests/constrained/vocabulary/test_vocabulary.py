@@ -226,11 +226,3 @@ def test_a_marker_is_no_end(small: Vocabulary):
     assert tokenizer.is_special_token(small.end[0])
     with pytest.raises(GrammarError, match="marker"):
         build_tokenizer(small, ["<|im_end|>", "<|endoftext|>"])
-
-
-def test_tokens_of_prompts_for_code_that_is_filled_in(small: Vocabulary):
-    assert small.fill_in is None
-    coder = vocabulary_of(require_models_directory() / "ggml-vocab-deepseek-coder.gguf")
-    assert coder.fill_in is not None
-    names = [coder.tokens[token].decode() for token in vars(coder.fill_in).values() if token]
-    assert names == ["<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"]

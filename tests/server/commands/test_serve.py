@@ -239,7 +239,7 @@ def test_the_process_serves_and_ends_well() -> None:
         with pytest.raises(urllib.error.HTTPError) as refused:
             post(f"{url}/v1/messages", body)
         with refused.value as response:
-            assert b"must be approved here" in response.read()
+            assert b"to be approved" in response.read()
         for path in ("/%0aERROR:%20forged%1b[2J", "/v1/models/%0aERROR:%20forged%1b[2J"):
             with pytest.raises(urllib.error.HTTPError, match="404"):
                 urllib.request.urlopen(url + path)

@@ -47,7 +47,6 @@ def make_bodies(text: str) -> list[tuple[str, Json]]:
         ("/v1/messages", {"messages": says(text), "max_tokens": 9}),
         ("/api/chat", {"model": "demo", "messages": says(text)}),
         ("/api/generate", {"model": "demo", "prompt": text}),
-        ("/completion", {"prompt": text}),
     ]
 
 
@@ -89,8 +88,7 @@ def test_a_prompt_that_is_too_long(
         assert [*told] == ["error"]
         return
     error = told["error"]
-    is_native = path == "/completion"
-    assert error["type"] == ("exceed_context_size_error" if is_native else "invalid_request_error")
+    assert error["type"] == "invalid_request_error"
     if path != "/v1/messages":
         assert error["code"] == "context_length_exceeded"
         assert error["n_ctx"] == LENGTH

@@ -112,7 +112,7 @@ def test_options_and_unknown_paths() -> None:
         refused = client.get(CHAT)
         assert refused.status_code == 405
         assert "Use POST" in refused.json()["error"]["message"]
-        assert "/docs lists" in client.get("/v1/nothing").json()["error"]["message"]
+        assert "/openapi.json lists" in client.get("/v1/nothing").json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_options_and_unknown_paths() -> None:
         ("/v1/complete", "/v1/messages"),
         ("/v1beta/models/demo:generateContent", "/v1/chat/completions"),
         ("/v1beta/models/gemini-2.5:countTokens", "/v1/chat/completions"),
-        ("/v1/assistantships", "/docs"),
+        ("/v1/assistantships", "/openapi.json"),
     ],
 )
 def test_the_error_of_an_api_of_other_servers_says_what_there_is(path: str, advice: str) -> None:
@@ -191,7 +191,7 @@ def test_a_page_is_refused_in_the_form_of_the_dialect(
 
 def test_clients_do_not_try_again_what_is_never_served() -> None:
     with running(scripted("Hi")) as client:
-        for path in ("/v1/rerank", "/v1/responses/compact", "/v1/embeddings"):
+        for path in ("/v1/responses/compact", "/v1/embeddings"):
             response = client.post(path, json={"input": "Hi"})
             assert response.status_code == 501
             assert response.headers["X-Should-Retry"] == "false"
@@ -318,7 +318,6 @@ def test_other_paths() -> None:
         in_cache = re.search(r"constrained_kv_cache_tokens ([\d.]+)", metrics)
         assert in_cache
         assert float(in_cache[1]) > 0
-        assert f"constrained_held_tokens {in_cache[1]}" in metrics  # as it was called before
         for cache in ("matchers", "completers", "turns", "schemas", "automata"):
             assert f'constrained_cache_bytes{{cache="{cache}"}}' in metrics
         assert 'constrained_cache_entries{cache="turns"} 1.0' in metrics

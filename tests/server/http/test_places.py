@@ -15,7 +15,6 @@ from server.dialects.responses.request import ResponsesRequest
 from server.errors import HttpError
 from server.http.body import validate_fields
 from server.http.openapi import list_requests
-from server.settings import Settings
 
 BRANCHES = ("str", "list[int]", "list[str]", "dict[str,any]", "dict[str,float]", "list[any]", "0")
 """Names that pydantic has for branches of unions; as keys of a body they are names like others."""
@@ -47,7 +46,7 @@ PLACES: list[tuple[type[BaseModel], dict[str, Any], str]] = [
     (ChatRequest, {"structured_outputs": {"json": 1}}, "/structured_outputs/json"),
     (ChatRequest, {"tool_choice": 7}, "/tool_choice"),
     (ChatRequest, {"tools": [{}, 1]}, "/tools/1"),
-    (ChatRequest, {"logit_bias": {"list[any]": "x"}}, "/logit_bias/list[any]"),
+    (ChatRequest, {"logit_bias": {"dict[str]": "x"}}, "/logit_bias/dict[str]"),
     (ChatRequest, {"logit_bias": 3}, "/logit_bias"),
     (ChatRequest, {"stop": [1]}, "/stop/0"),
     (
@@ -67,7 +66,7 @@ PLACES: list[tuple[type[BaseModel], dict[str, Any], str]] = [
 
 def find_mistake(kind: type[BaseModel], body: dict[str, Any]) -> HttpError | None:
     try:
-        validate_fields(body, kind, Settings())
+        validate_fields(body, kind)
     except HttpError as error:
         return error
     return None

@@ -59,16 +59,6 @@ def test_what_one_process_writes_another_one_reads(pair: Pair) -> None:
     assert other.read("a", "key") == {}
 
 
-@each_store
-def test_a_place_is_claimed_once(pair: Pair) -> None:
-    one, other = pair
-    assert one.claim(StoreEntry("claims", "key", b"one", field="x")) == b"one"
-    assert other.claim(StoreEntry("claims", "key", b"other", field="x")) == b"one"
-    assert other.claim(StoreEntry("claims", "key", b"other", field="y")) == b"other"
-    one.delete("claims", "key")
-    assert other.claim(StoreEntry("claims", "key", b"other", field="x")) == b"other"
-
-
 def make_response(id: str, owner: str, *, context: int = 1) -> StoredResponse:
     items = tuple({"id": f"item-{number}", "text": "é\ud800"} for number in range(context))
     response = {"id": id, "status": "completed", "output": [{"id": f"out-{id}", "text": id}]}

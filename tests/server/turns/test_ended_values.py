@@ -58,11 +58,6 @@ BODIES: list[tuple[str, dict[str, Any], str]] = [
         {"prompt": "Go.", "max_tokens": 300, "json_schema": LIST},
         "/content",
     ),
-    (
-        "/completion",
-        {"prompt": "Go.", "n_predict": 300, "json_schema": LIST},
-        "/content",
-    ),
 ]
 
 

@@ -152,7 +152,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"prompt": []}, "/prompt", "no prompt"),
     ({"prompt": None}, "/prompt", ""),
     ({"prompt": [99_999]}, "/prompt", "token"),
-    ({"suffix": "x"}, "/suffix", "inserting"),
+    ({"suffix": "x"}, "/suffix", "inserted"),
     ({"best_of": 2}, "/best_of", "not supported"),
     ({"n": 17}, "/n", "16"),
     ({"prompt": ["a"] * 9, "n": 2}, "/n", "18"),

@@ -197,7 +197,6 @@ REFUSED: list[tuple[Json, str, str]] = [
     (assistant(result("a")), "/content/0", "tool_result"),
     (assistant({**CALL, "input": []}), "/content/0/input", "an object"),
     (assistant({"type": "thinking"}), "/content/0/thinking", "text"),
-    (assistant({"type": "server_tool_use"}), "/content/0/id", "server_tool_use"),
 ]
 
 

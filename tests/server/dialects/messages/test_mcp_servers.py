@@ -230,13 +230,6 @@ def test_a_toolset_says_which_tools(echoing: httpx.Client) -> None:
             {"mcp_servers": [SERVER], "tools": [{**TOOLSET, "configs": {"echo": {"enabled": 5}}}]},
             "/tools/0/configs/echo/enabled",
         ),
-        (
-            {
-                "mcp_servers": [SERVER],
-                "tools": [{**TOOLSET, "default_config": {"defer_loading": True}}],
-            },
-            "/tools",
-        ),
     ],
 )
 def test_what_cannot_be_is_refused(echoing: httpx.Client, body: Json, where: str) -> None:

@@ -322,18 +322,6 @@ REFUSED: list[tuple[Json, str, str]] = [
         "/tool_choice/name",
         "web_search_20250305",
     ),
-    (
-        {
-            "tool_choice": {"type": "tool", "name": "later"},
-            "tools": [
-                {"type": ["x"], "name": "later", "input_schema": {}, "defer_loading": True},
-                PAINT,
-                WEB,
-            ],
-        },
-        "/tool_choice",
-        "later",
-    ),
     ({"tool_choice": {"type": "any"}}, "/tool_choice", "no tool"),
     ({"tools": [{"name": "x"}]}, "/tools/0/input_schema", "input_schema"),
     ({"tools": [{"input_schema": {}}]}, "/tools/0/name", "no name"),

@@ -26,8 +26,6 @@ ARGUMENTS: list[tuple[str, Json, bool]] = [
     ("shell", {"commands": []}, False),
     ("shell", {"commands": "ls"}, False),
     ("shell", {"commands": ["ls"], "user": "root"}, False),
-    ("local_shell", {"command": ["ls"], "working_directory": "/"}, True),
-    ("local_shell", {"command": []}, False),
     ("apply_patch", {**CREATE, "diff": "+x = 1\n+\n+y = 2\n"}, True),
     ("apply_patch", {**CREATE, "diff": "x = 1"}, False),
     ("apply_patch", CREATE, False),
@@ -84,13 +82,6 @@ CALLS: list[tuple[str, Json, str, Json, Json]] = [
         {"commands": ["ls"]},
         {"output": [{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]},
     ),
-    (
-        "local_shell",
-        {"command": ["ls"]},
-        "action",
-        {"type": "exec", "env": {}, "command": ["ls"]},
-        {"output": "a"},
-    ),
     ("apply_patch", DELETE, "operation", DELETE, {"status": "completed"}),
 ]
 
@@ -107,8 +98,7 @@ def test_a_call_is_an_item_of_its_own_and_goes_on_with_its_result(
         assert (item["type"], item["status"]) == (f"{kind}_call", "completed")
         assert item[field] == shown
         assert "skipped_tools" not in body.get("constrained", {})
-        # The SDK has no choice of `local_shell`, which the response would repeat.
-        choice = "required" if kind == "local_shell" else {"type": kind}
+        choice = {"type": kind}
         *_, added, done, last = events_of(client, tools=[{"type": kind}], tool_choice=choice)
         assert (added["item"]["status"], last["type"]) == ("in_progress", "response.completed")
         assert done["item"][field] == shown

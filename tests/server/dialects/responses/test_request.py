@@ -108,3 +108,16 @@ def test_background_that_is_off_is_no_fault(plain: httpx.Client) -> None:
     response = plain.post(RESPONSES, json={"input": "Hi", "background": False, "prompt": None})
     assert response.status_code == 200
     assert "x-ignored-fields" not in response.headers
+
+
+def test_a_search_for_tools_is_left_out_by_name_and_the_prompt_has_all_tools(
+    plain: httpx.Client,
+) -> None:
+    deferred = {**FLAT_PING, "defer_loading": True}
+    search = {"type": "tool_search", "execution": "client", "parameters": {"type": "object"}}
+    counts: list[int] = []
+    for tools in ([FLAT_PING], [deferred, search], [deferred, {"type": "tool_search"}]):
+        response = plain.post(f"{RESPONSES}/input_tokens", json={"input": "Hi", "tools": tools})
+        counts.append(response.json()["input_tokens"])
+    assert len(set(counts)) == 1
+    assert response.headers["x-skipped-tools"] == "tool_search"

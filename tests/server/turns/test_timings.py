@@ -1,13 +1,12 @@
-"""llama-server's `return_progress`, `timings_per_token` and `ignore_eos`, in both dialects."""
+"""llama-server's `timings` and `ignore_eos`, in both dialects."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.scripted_model import scripted
-from tests.server.running_server import Json, needs_own_engine, running, stream
+from tests.server.running_server import Json, needs_own_engine, running
 from tests.templates import PING
 
 pytestmark = needs_own_engine
@@ -29,71 +28,18 @@ def client() -> Iterator[httpx.Client]:
         yield served
 
 
-def chunks_of(client: httpx.Client, path: str, body: Json, **more: Any) -> list[Json]:
-    return [data for _, data in stream(client, path, {**body, **more})]
-
-
-@dialects
-def test_chunks_tell_how_much_of_the_prompt_is_read(
-    client: httpx.Client, path: str, body: Json
-) -> None:
-    chunks = chunks_of(client, path, body, cache_prompt=False, return_progress=True)
-    told = [chunk["prompt_progress"] for chunk in chunks if "prompt_progress" in chunk]
-    read = [progress["processed"] for progress in told]
-    assert read == sorted(set(read))  # it grows
-    assert read[0] == told[0]["cache"] == 0
-    assert len(read) >= 3
-    assert read[-1] == told[-1]["total"] > len(LONG)
-    assert told[-1]["time_ms"] >= told[0]["time_ms"] >= 0
-    is_told = ["prompt_progress" in chunk for chunk in chunks]
-    first = is_told.index(True)
-    last = len(is_told) - is_told[::-1].index(True)
-    assert all(is_told[first:last])  # all of it in front of the reply
-
-
-@dialects
-def test_what_is_cached_counts_as_read(client: httpx.Client, path: str, body: Json) -> None:
-    salted = {**body, "cache_salt": "twice"}
-    chunks_of(client, path, salted)
-    chunks = chunks_of(client, path, salted, return_progress=True)
-    told = [chunk["prompt_progress"] for chunk in chunks if "prompt_progress" in chunk]
-    assert told[0]["processed"] == told[0]["cache"] > 0
-    assert told[-1]["processed"] == told[-1]["total"]
-
-
-@dialects
-def test_every_chunk_of_the_reply_has_timings(client: httpx.Client, path: str, body: Json) -> None:
-    chunks = chunks_of(client, path, body, timings_per_token=True)
-    timed = [chunk["timings"] for chunk in chunks if "timings" in chunk]
-    has_text = [c for c in chunks if c["choices"][0].get("text") or _has_content(c)]
-    assert has_text
-    assert all("timings" in chunk for chunk in has_text)
-    counts = [timings["predicted_n"] for timings in timed]
-    assert counts == sorted(counts)
-    assert counts[-1] == len("Hello")
-    assert not any("prompt_progress" in chunk for chunk in chunks)
-
-
-def _has_content(chunk: Json) -> bool:
-    return bool(chunk["choices"][0].get("delta", {}).get("content"))
-
-
-@dialects
-def test_chunks_say_nothing_that_nobody_asked_for(
-    client: httpx.Client, path: str, body: Json
-) -> None:
-    for chunk in chunks_of(client, path, body):
-        assert "timings" not in chunk
-        assert "prompt_progress" not in chunk
-
-
 @dialects
 def test_a_whole_reply_has_timings(client: httpx.Client, path: str, body: Json) -> None:
-    body = {**body, "return_progress": True, "timings_per_token": True}
     reply = client.post(path, json=body).json()
     assert reply["timings"]["predicted_n"] == len("Hello")
-    assert "prompt_progress" not in reply
     assert "constrained" not in reply
+
+
+@dialects
+def test_its_progress_is_not_reported(client: httpx.Client, path: str, body: Json) -> None:
+    body = {**body, "return_progress": True, "timings_per_token": True}
+    reply = client.post(path, json=body)
+    assert reply.headers["x-ignored-fields"] == "return_progress, timings_per_token"
 
 
 @dialects
