@@ -24,11 +24,11 @@ from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from constrained.compile.grammar_cache import GrammarCache, GrammarSource
 from constrained.mask.matcher import Matcher
 from constrained.tools.shapes import as_openai, forget_schemas, read_tools
-from grammars.build.turn import build_grammar
 from grammars.errors import Error
 from grammars.ir.completion import Completer
 from grammars.render import render
 from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
+from grammars.turn_grammar.turn import build_grammar
 
 FORMATS = ("hermes", "qwen3_coder")
 VOCABULARIES = ("bytes", "llama-spm", "qwen2", "gemma-4")

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from grammars.build.turn import build_turn
 from grammars.ir.completion import Completer
 from grammars.turn import Policy, State, Tool
+from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format
 
 

@@ -9,11 +9,11 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from grammars.build.calls import find_index
 from grammars.errors import RenderError, SchemaError
 from grammars.lowering.lower import lower
 from grammars.render import render
 from grammars.turn import Choice, KeyOrder, Policy, Start, State, Think, Tool, ToolCall, Turn
+from grammars.turn_grammar.calls import find_index
 from grammars.wire.format import ContentPlace, Format, Name
 from tests.schema_strategies import Shape, fitting, parameters
 from tests.text_strategies import FRAGMENTS, KEYS, TEXTS, UNTAGGED_KEYS

@@ -7,8 +7,8 @@ from typing import Any
 
 from constrained.format_selection.selection import SelectedFormat
 from constrained.tools.shapes import as_openai, read_tools
-from grammars.build.turn import build_grammar
 from grammars.errors import Error
+from grammars.turn_grammar.turn import build_grammar
 
 SAMPLE = Path(__file__).parents[2] / "tests" / "data"
 """The tool sets that come with the repository."""

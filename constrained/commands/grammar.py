@@ -45,8 +45,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from constrained.tools.offer import read_offer
     from constrained.tools.shapes import as_openai, read_policy
-    from grammars.build.turn import build_turn
     from grammars.emit.emitter import emit
+    from grammars.turn_grammar.turn import build_turn
 
     raw = shared.read_tool_file(options)
     kwargs = shared.read_kwargs(options)

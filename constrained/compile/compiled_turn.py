@@ -19,7 +19,6 @@ from constrained.mask.matcher import Matcher
 from constrained.prompt.prompts import TEXT, ComposedPrompt
 from constrained.tools.offer import Refusal
 from constrained.vocabulary.vocabulary import Vocabulary
-from grammars.build.turn import build_turn
 from grammars.formats import GENERIC
 from grammars.ir.completion import Completer
 from grammars.ir.grammar import Grammar
@@ -40,6 +39,7 @@ from grammars.turn import (
     Think,
     Tool,
 )
+from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format
 
 MARGIN = 1.5  # tokens of arguments may be shorter than those of schemas

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from constrained.cache_scope import COMMON
-from grammars.build.turn import build_turn
 from grammars.byte_cache import MIB, ByteCache, CacheSize, measure_bytes
 from grammars.ir.completion import Completer
 from grammars.ir.grammar import Grammar
 from grammars.turn import Policy, State, Tool
+from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format
 
 COMPLETERS = 32 * MIB

@@ -11,7 +11,6 @@ from constrained.mask.matcher import Matcher, find_regex_fault
 from constrained.mask.trial import TrialError, try_grammar
 from constrained.tools.offer import Offer, Offered, Refusal
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
-from grammars.build.answer import read_regex
 from grammars.byte_cache import MIB, ByteCache, CacheSize
 from grammars.errors import SchemaError, ToolError
 from grammars.ir.completion import Completer
@@ -25,6 +24,7 @@ from grammars.turn import (
     Policy,
     RegexAnswer,
 )
+from grammars.turn_grammar.answer import read_regex
 
 _GRAMMAR, _REGEX = "/grammar", "/regex"
 MATCHERS = 64 * MIB  # those of compiled grammars; one of three tools takes 0.3 MB at first

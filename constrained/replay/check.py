@@ -18,11 +18,11 @@ from constrained.replay.replay_context import (
 from constrained.tools.offer import HIDDEN
 from constrained.tools.shapes import TOOLS, as_openai, read_policy, read_tools
 from constrained.vocabulary.vocabulary import Tokenizer
-from grammars.build.turn import build_grammar
 from grammars.byte_cache import MIB, keep_results
 from grammars.errors import Error
 from grammars.parse.parser import parse
 from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn
+from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import Format
 
 MATCHERS = 16 * MIB

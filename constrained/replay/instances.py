@@ -8,11 +8,11 @@ from typing import TypeAlias, cast
 from constrained.errors import GrammarError
 from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
-from grammars.build.values import Values
 from grammars.ir.grammar import GrammarBuilder
 from grammars.schema.nodes import Json, Schema, escape
 from grammars.schema.numbers import normalise_numbers
 from grammars.schema.subschemas import is_list, is_object
+from grammars.turn_grammar.values import Values
 
 Spell: TypeAlias = Callable[[Json], str]
 """Writes a string, a number, a boolean or null as JSON."""

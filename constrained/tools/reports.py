@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from constrained.tools.shapes import Entry, read_entries
-from grammars.build.turn import build_grammar
 from grammars.errors import Error, SchemaError, ToolError
 from grammars.formats import HERMES
 from grammars.schema.nodes import Finding, Report
 from grammars.schema.subschemas import find_keyword
+from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import Format
 
 STATES = tuple(part.name for part in fields(Report))  # "enforced" is the first

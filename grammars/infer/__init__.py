@@ -1,8 +1,8 @@
 """Finds the wire format of a chat template: inferred from what the template renders, or found in
 the registry.
 
-Needs `render`, `formats`, `wire`; and `build`, `parse`, `lowering` to try a format out after the
-prompt. Start with `detect`, then `inference`.
+Needs `render`, `formats`, `wire`; and `turn_grammar`, `parse`, `lowering` to try a format out after
+the prompt. Start with `detect`, then `inference`.
 """
 
 from grammars.infer.detect import detect

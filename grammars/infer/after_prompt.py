@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from grammars.build.turn import build_turn
 from grammars.errors import DetectError, Error, RenderError
 from grammars.infer.probes import KEYS, NAMES, PARAMETERS, TEXT, Evidence, ProbedTemplate
 from grammars.infer.reasoning import find_prompt, find_state
@@ -18,6 +17,7 @@ from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
 from grammars.render import render
 from grammars.turn import Choice, Policy, Start, State, Tool, Turn
+from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format
 
 _THOUGHT = "I think."

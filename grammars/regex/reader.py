@@ -1,6 +1,6 @@
 """Reads regular expressions in Rust syntax.
 
-Reads only what `ecma`, `ranges`, `string_formats` and `grammars.build` write: no anchors,
+Reads only what `ecma`, `ranges`, `string_formats` and `grammars.turn_grammar` write: no anchors,
 look-around, or classes that depend on flags.
 """
 

@@ -1,8 +1,8 @@
 """The format algebra: how a model writes an assistant turn, as a value.
 
 A `Format` describes how text is generated: literals, markers and typed holes. The grammar
-(`build`), the parser (`parse`) and the renderer (`render`) interpret it. None of them knows models
-by name.
+(`turn_grammar`), the parser (`parse`) and the renderer (`render`) interpret it. None of them knows
+models by name.
 """
 
 import json

@@ -8,8 +8,8 @@ import numpy as np
 from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary
-from grammars.build.turn import build_grammar
 from grammars.turn import Policy, State, Tool
+from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import Format
 
 CLOSERS = ('"', "}", "]", "</think>", "\n</parameter>\n</function>", "\n</parameter>\n<parameter=")

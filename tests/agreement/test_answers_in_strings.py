@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from constrained.format_selection.selection import select_format
 from constrained.template.chat_template import ChatTemplate
-from grammars.build.turn import build_turn
 from grammars.errors import PolicyError
 from grammars.formats import FORMATS
 from grammars.lowering.lower import lower
@@ -31,6 +30,7 @@ from grammars.turn import (
     Turn,
     collect,
 )
+from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Content, Format, JsonCall, KeywordArguments, Literal, Name
 from tests.agreement.matching import Masked
 from tests.agreement.test_unregistered import FORMATS as UNREGISTERED

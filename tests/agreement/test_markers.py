@@ -11,7 +11,6 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary
-from grammars.build.turn import build_grammar
 from grammars.lowering.lower import lower
 from grammars.turn import (
     Answer,
@@ -22,6 +21,7 @@ from grammars.turn import (
     State,
     Tool,
 )
+from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import Format
 from tests.agreement.chosen_formats import SIMPLE
 from tests.agreement.expected_markers import Place

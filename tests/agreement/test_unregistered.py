@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammars.build.turn import build_turn
 from grammars.errors import PolicyError, SchemaError
 from grammars.formats import FORMATS as REGISTERED
 from grammars.lowering.lower import lower
@@ -16,6 +15,7 @@ from grammars.parse.parser import Parser, collect, parse
 from grammars.render import render
 from grammars.schema.members import KeyOrder
 from grammars.turn import Choice, JsonAnswer, Policy, State, Tool, ToolCall, Turn
+from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import (
     CallId,
     CallIndex,

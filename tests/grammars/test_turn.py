@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from grammars.build.turn import build_grammar, build_turn
 from grammars.errors import Error, PolicyError, SchemaError, ToolError
 from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
 from grammars.ir.completion import Completer
@@ -22,6 +21,7 @@ from grammars.turn import (
     Turn,
     find_reasoning_start,
 )
+from grammars.turn_grammar.turn import build_grammar, build_turn
 from grammars.wire.format import (
     Format,
     Literal,

@@ -9,11 +9,11 @@ from benchmarks.inputs.rendered import TOOLS, Rendered, find_start, render_turns
 from constrained.format_selection.selection import SelectedFormat, select_format
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools
-from grammars.build.turn import build_turn
 from grammars.infer.detect import Origin
 from grammars.ir.completion import Completer
 from grammars.parse.parser import parse
 from grammars.turn import Choice, Policy, State
+from grammars.turn_grammar.turn import build_turn
 
 _JSON = '{"name": "{{ f.name }}", "arguments": {{ f.arguments|tojson }}}'
 _PYTHON = (

@@ -13,11 +13,11 @@ from constrained.format_selection.kwargs_selection import FormatByKwargs
 from constrained.format_selection.selection import select_format
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools
-from grammars.build.turn import build_turn
 from grammars.infer.reasoning import find_state
 from grammars.ir.completion import Completer
 from grammars.parse.parser import parse
 from grammars.turn import Choice, Policy, Start
+from grammars.turn_grammar.turn import build_turn
 
 HEAD = "{% if tools %}<|tools|>{{ tools|tojson }}<|eot|>{% endif %}"
 MESSAGES = """{%- for m in messages %}<|{{ m.role }}|>

@@ -8,11 +8,11 @@ from functools import lru_cache
 
 from benchmarks.inputs.tool_sets import SAMPLE, read_rows
 from constrained.tools.shapes import read_tools
-from grammars.build.turn import build_turn
 from grammars.emit.emitter import emit
 from grammars.errors import CannotEmitError
 from grammars.ir.completion import Completer
 from grammars.turn import Policy, State, Tool
+from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format
 from tests.agreement.matching import Masked
 from tests.grammars.emit.emitted_texts import Agreement, EngineVocabulary, compare, judge

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from grammars.build.turn import build_turn
 from grammars.emit.emitter import emit
 from grammars.emit.expansion import expand
 from grammars.emit.gbnf import write_gbnf
@@ -33,6 +32,7 @@ from grammars.ir.nodes import (
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
 from grammars.turn import Choice, KeyOrder, Policy, Think, Tool
+from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format
 from tests.agreement.chosen_formats import IS_THOROUGH, SCALE
 from tests.grammars.emit.emitted_cases import EmittedCase, read_small_sets

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from grammars.build.turn import build_turn
 from grammars.emit.emitter import emit
 from grammars.formats import FORMATS
 from grammars.formats.hermes import HERMES
@@ -23,6 +22,7 @@ from grammars.ir.nodes import (
 )
 from grammars.lowering.lower import lower
 from grammars.turn import Choice, KeyOrder, Policy, Think, Tool
+from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format
 from tests.grammars.emit.emitted_cases import EmittedCase, read_small_sets
 from tests.grammars.emit.emitted_texts import EngineVocabulary

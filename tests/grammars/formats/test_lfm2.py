@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from grammars.build.turn import build_grammar
 from grammars.errors import RenderError, SchemaError, ToolError
 from grammars.format_text import dump_format, load_format
 from grammars.formats import LFM2
@@ -12,6 +11,7 @@ from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, parse
 from grammars.render import render
 from grammars.turn import ArgumentsDelta, Policy, State, Tool, ToolCall, Turn
+from grammars.turn_grammar.turn import build_grammar
 from tests.agreement.matching import Masked
 from tests.turn_completer import turn_completer
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from grammars.build.turn import build_grammar
 from grammars.errors import RenderError, SchemaError
 from grammars.format_text import dump_format, load_format
 from grammars.formats import MINIMAX_M3
@@ -13,6 +12,7 @@ from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, parse
 from grammars.render import render
 from grammars.turn import ArgumentsDelta, Policy, Start, State, Think, Tool, ToolCall, Turn
+from grammars.turn_grammar.turn import build_grammar
 from tests.agreement.matching import Masked
 from tests.turn_completer import turn_completer
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from constrained.template.chat_template import ChatTemplate
-from grammars.build.turn import build_turn
 from grammars.errors import DetectError, PolicyError
 from grammars.formats import HERMES, QWEN3_CODER
 from grammars.infer.after_prompt import try_after_prompt
@@ -16,6 +15,7 @@ from grammars.ir.completion import Completer
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
 from grammars.turn import Choice, Policy, Start, State, Tool, ToolCall
+from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import (
     Content,
     Format,

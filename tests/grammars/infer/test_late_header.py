@@ -7,7 +7,6 @@ import pytest
 from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from constrained.template.chat_template import ChatTemplate
-from grammars.build.turn import build_turn
 from grammars.formats.command_r7b import COMMAND_R7B
 from grammars.formats.harmony import HARMONY
 from grammars.formats.hermes import HERMES
@@ -18,6 +17,7 @@ from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
 from grammars.render import render
 from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn
+from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format, LateHeader
 
 PING = Tool("ping", lower({"type": "object", "properties": {}}))

@@ -22,7 +22,6 @@ from constrained.vocabulary.vocabulary import (
     build_tokenizer,
     byte_vocabulary,
 )
-from grammars.build.turn import build_grammar
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.formats import FORMATS
 from grammars.lowering.keywords import MAX_REMAINDERS
@@ -31,6 +30,7 @@ from grammars.lowering.nodes.flat import MAX_VALUES
 from grammars.schema.nodes import LARGEST_MULTIPLE, Number, Schema, String, Union
 from grammars.steps import StepsError, limit_steps
 from grammars.turn import Choice, ChoiceAnswer, Policy, State, Tool
+from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import find_format
 from tests.agreement.matching import Masked
 from tests.real_templates import require_models_directory

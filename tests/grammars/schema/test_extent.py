@@ -3,13 +3,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammars.build.values import Values
 from grammars.ir.completion import Completer
 from grammars.ir.grammar import GrammarBuilder
 from grammars.lowering.lower import lower
 from grammars.schema.extent import bound_rest
 from grammars.schema.nodes import Schema
 from grammars.spelling.styles import spell
+from grammars.turn_grammar.values import Values
 from grammars.wire.format import JsonStyle
 from tests.schema_strategies import fitting, parameters
 

@@ -7,7 +7,6 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from grammars.build.values import Values
 from grammars.errors import SchemaError
 from grammars.formats import FORMATS
 from grammars.ir.completion import Completer
@@ -18,6 +17,7 @@ from grammars.schema.bits import ALWAYS, NEVER, conjoin, count, disjoin, negate
 from grammars.schema.extent import bound_length
 from grammars.schema.presence import find_keys
 from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
+from grammars.turn_grammar.values import Values
 from grammars.wire.format import Format
 from tests.agreement.matching import Masked
 from tests.turn_completer import turn_completer

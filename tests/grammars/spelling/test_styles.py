@@ -14,7 +14,6 @@ from jinja2 import Environment
 
 from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
-from grammars.build.values import Values
 from grammars.errors import SchemaError
 from grammars.ir.completion import Completer
 from grammars.ir.grammar import GrammarBuilder
@@ -26,6 +25,7 @@ from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.quoted import find_extra_keys
 from grammars.spelling.reading import DeepJsonError, read_value
 from grammars.spelling.styles import has_json_strings, holds, spell
+from grammars.turn_grammar.values import Values
 from grammars.wire.format import JsonStyle
 from tests.schema_strategies import VALUES, Shape, fitting, leaves, objects, parameters, shapes
 from tests.text_strategies import KEYS, TEXTS

@@ -24,7 +24,6 @@ from constrained.model.model import Model
 from constrained.replay.replay_context import byte_tokenizer
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools
-from grammars.build.turn import build_grammar
 from grammars.formats import FORMATS, HERMES
 from grammars.lowering.checked import find_checked
 from grammars.parse.parser import Parser
@@ -40,6 +39,7 @@ from grammars.turn import (
     Turn,
     collect,
 )
+from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import Format
 from tests.generation import generate
 from tests.replies import uncounted

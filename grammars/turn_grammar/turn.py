@@ -6,10 +6,6 @@ turn. End-of-generation tokens are not part of it: the matcher allows them where
 
 from collections.abc import Mapping, Sequence
 
-from grammars.build.answer import write_answer
-from grammars.build.calls import CallRules, TurnSpec
-from grammars.build.encoded import encode, encode_text
-from grammars.build.values import Values
 from grammars.errors import PolicyError
 from grammars.ir.grammar import Grammar, GrammarBuilder
 from grammars.ir.nodes import (
@@ -40,6 +36,10 @@ from grammars.turn import (
     Tool,
     find_reasoning_start,
 )
+from grammars.turn_grammar.answer import write_answer
+from grammars.turn_grammar.calls import CallRules, TurnSpec
+from grammars.turn_grammar.encoded import encode, encode_text
+from grammars.turn_grammar.values import Values
 from grammars.wire.format import (
     Content,
     Fixed,

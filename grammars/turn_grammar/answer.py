@@ -5,7 +5,6 @@ import re
 import reprlib
 from collections.abc import Sequence
 
-from grammars.build.values import Values, choose_word
 from grammars.errors import PolicyError
 from grammars.ir.nodes import (
     EmbeddedLark,
@@ -17,6 +16,7 @@ from grammars.ir.nodes import (
 from grammars.regex.ecma import MAX_QUANTIFIERS, translate
 from grammars.regex.writing import escape_slashes, match_any
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
+from grammars.turn_grammar.values import Values, choose_word
 
 _POINTER = "/response_format"
 _SURROGATE = re.compile("[\ud800-\udfff]")

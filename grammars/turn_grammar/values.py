@@ -11,7 +11,6 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from grammars.build.members import MemberRules, write_items
 from grammars.errors import SchemaError
 from grammars.ir.grammar import GrammarBuilder
 from grammars.ir.nodes import (
@@ -67,6 +66,7 @@ from grammars.spelling.styles import (
     spell_keys,
     spell_scalar,
 )
+from grammars.turn_grammar.members import MemberRules, write_items
 from grammars.wire.format import JsonStyle
 
 LOOSE = r"( |\r?\n[ \t]{0,256})"

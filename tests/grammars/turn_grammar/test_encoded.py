@@ -6,9 +6,9 @@ import pytest
 
 from constrained.mask.matcher import Matcher
 from constrained.replay.replay_context import byte_tokenizer
-from grammars.build.encoded import encode
 from grammars.ir.nodes import ANY_TEXT, Expression, exclude_beginning, intersection
 from grammars.ir.printer import print_rule
+from grammars.turn_grammar.encoded import encode
 
 VOCABULARY, TOKENIZER = byte_tokenizer(())
 

@@ -4,11 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grammars.build.encoded import encode
-from grammars.build.keyword_arguments import KeywordRules
-from grammars.build.nested import NestedRules
-from grammars.build.tagged import TaggedRules
-from grammars.build.values import LOOSE, Values
 from grammars.errors import SchemaError
 from grammars.ir import nodes as ir
 from grammars.ir.nodes import (
@@ -25,6 +20,11 @@ from grammars.names import check_name
 from grammars.regex.writing import escape_regex
 from grammars.spelling.json_call import BLANK, cut_closing, cut_opening
 from grammars.turn import Policy, State, Tool
+from grammars.turn_grammar.encoded import encode
+from grammars.turn_grammar.keyword_arguments import KeywordRules
+from grammars.turn_grammar.nested import NestedRules
+from grammars.turn_grammar.tagged import TaggedRules
+from grammars.turn_grammar.values import LOOSE, Values
 from grammars.wire.format import (
     CallId,
     CallIndex,

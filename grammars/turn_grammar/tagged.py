@@ -9,15 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
-from grammars.build.values import (
-    UNWRITABLE_KEYS,
-    UNWRITABLE_KEYS_HINT,
-    Values,
-    admits_empty_text,
-    choose_word,
-    match_texts,
-    write_text,
-)
 from grammars.errors import SchemaError
 from grammars.ir.nodes import (
     ANY_TEXT,
@@ -65,6 +56,15 @@ from grammars.spelling.tagged import (
     is_wrappable,
     is_writable,
     spell_words,
+)
+from grammars.turn_grammar.values import (
+    UNWRITABLE_KEYS,
+    UNWRITABLE_KEYS_HINT,
+    Values,
+    admits_empty_text,
+    choose_word,
+    match_texts,
+    write_text,
 )
 from grammars.wire.format import TaggedArguments, count_common
 

@@ -8,7 +8,6 @@ import pytest
 
 from constrained.mask.matcher import OWN_LIMITS
 from constrained.replay.replay_context import byte_tokenizer
-from grammars.build.turn import build_grammar
 from grammars.errors import SchemaError, ToolError
 from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
 from grammars.lowering.lower import lower
@@ -28,6 +27,7 @@ from grammars.turn import (
     ToolCall,
     Turn,
 )
+from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import Format, JsonCall, JsonStyle
 from tests.agreement.matching import Masked
 

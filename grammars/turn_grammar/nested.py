@@ -8,15 +8,6 @@ compare two names.
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from grammars.build.members import write_items
-from grammars.build.values import (
-    UNWRITABLE_KEYS,
-    UNWRITABLE_KEYS_HINT,
-    Values,
-    admits_empty_text,
-    match_texts,
-    write_text,
-)
 from grammars.errors import SchemaError
 from grammars.ir.nodes import (
     ANY_TEXT,
@@ -59,6 +50,15 @@ from grammars.schema.nodes import (
 from grammars.schema.text_members import TextMembers, find_texts
 from grammars.spelling.nested import KEY, find_extras, is_key, is_writable, part, spell_words
 from grammars.spelling.parts import take_apart
+from grammars.turn_grammar.members import write_items
+from grammars.turn_grammar.values import (
+    UNWRITABLE_KEYS,
+    UNWRITABLE_KEYS_HINT,
+    Values,
+    admits_empty_text,
+    match_texts,
+    write_text,
+)
 from grammars.wire.format import NestedArguments
 
 

@@ -10,15 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from grammars.build.values import (
-    UNWRITABLE_KEYS,
-    UNWRITABLE_KEYS_HINT,
-    JsonStrings,
-    StyledStrings,
-    Values,
-    match_texts,
-    write_text,
-)
 from grammars.errors import SchemaError
 from grammars.ir.grammar import GrammarBuilder
 from grammars.ir.nodes import (
@@ -54,6 +45,15 @@ from grammars.spelling.python_values import sort_kinds
 from grammars.spelling.quoted import find_strings
 from grammars.spelling.styles import speaks_json
 from grammars.turn import Tool
+from grammars.turn_grammar.values import (
+    UNWRITABLE_KEYS,
+    UNWRITABLE_KEYS_HINT,
+    JsonStrings,
+    StyledStrings,
+    Values,
+    match_texts,
+    write_text,
+)
 from grammars.wire.format import CallId, CallIndex, Format, KeywordArguments, Marker, Name
 from grammars.wire.format import Literal as FormatLiteral
 from grammars.wire.format import Node as FormatNode
