@@ -2,20 +2,21 @@
 
     python -m benchmarks.arrival [PATH ...] [--details]
 
-PATHs are folders of chat templates, or JSON Lines files with a field "template"; without one, the
-templates of llama.cpp. Each template gets 22 conversations that clients send, with a word of its
-own in each message. Columns: conversations whose words are all there in order (a result may follow
-its call directly); moved, all there in
-another order; lost, a word is missing; refused, an error. --details names the rows of the last
-three, with the error.
+PATHs are folders of chat templates, or JSON Lines files with `name` and `template`; without one,
+the templates of llama.cpp. Each template gets 22 conversations that clients send, with a word of
+its own in each message. Columns: conversations whose words are all there in order (a result may
+follow its call directly); moved, all there in another order;
+lost, a word is missing; refused, an error. --details names the rows of the last three, with the
+error.
 """
 
 import argparse
-import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
+from benchmarks.inputs.sources import read_templates
 from constrained.compile.compiler import Compiler
 from constrained.embedded import PATH
 from constrained.job import Job
@@ -35,21 +36,6 @@ def try_conversation(compiler: Compiler, messages: Sequence[Message]) -> tuple[F
     return judge(messages, prompt)
 
 
-def read_sources(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """Yields the names and the sources of the templates, each source once."""
-    known = set[str]()
-    for path in paths:
-        if path.is_dir():
-            for file in sorted(path.glob("*.jinja")):
-                yield file.stem, file.read_text(encoding="utf-8")
-            continue
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            if "template" in row and row["template"] not in known:
-                known.add(row["template"])
-                yield row.get("name", path.stem), row["template"]
-
-
 def main() -> None:
     """Prints a row for each conversation."""
     parser = argparse.ArgumentParser(description="Whether every message is in the prompt.")
@@ -59,8 +45,9 @@ def main() -> None:
     vocabulary = read_context({"model": str(PATH)}).vocabulary
     counts: dict[str, Counter[Fate]] = {name: Counter() for name in CONVERSATIONS}
     details: list[str] = []
-    for name, source in read_sources(options.paths or [models_directory() / "templates"]):
-        template = ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=name)
+    paths = options.paths or [models_directory() / "templates"]
+    for name, source, tokens in chain.from_iterable(map(read_templates, paths)):
+        template = ChatTemplate(source, name=name, **tokens)
         try:
             compiler = Compiler(vocabulary, template)
         except Error as error:

@@ -2,11 +2,10 @@
 
     python -m benchmarks.compiling [PATH ...] [--vocabulary NAME] [--calls 200]
 
-For 5 and for 100 tools, with keys in any order and in that of the schema, in a JSON format and in
-one of raw text: medians of ms to lower the schemas, to build the grammar, to compile it with its
-first mask, of all three, and of the whole request again, when it is known. Then ms for a mask while
-gold calls are written that the grammar takes in both orders. PATHs are JSON Lines files with
-`tools` and `gold` calls in each row; without one, the committed sample.
+For 5 and for 100 tools, in a JSON format and in one of raw text: medians of ms to lower the
+schemas, to build the grammar, to compile it with its first mask, of all three, and of the whole
+request again, when it is known. Then ms for a mask while gold calls are written. PATHs are JSON
+Lines files with `tools` and `gold` calls in each row; without one, the committed sample.
 """
 
 import argparse
@@ -27,7 +26,7 @@ from constrained.tools.shapes import as_openai, forget_schemas, read_tools
 from grammars.errors import Error
 from grammars.ir.completion import Completer
 from grammars.render import render
-from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
+from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn
 from grammars.turn_grammar.turn import build_grammar
 
 FORMATS = ("hermes", "qwen3_coder")
@@ -56,9 +55,9 @@ def _clock(action: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, made
 
 
-def measure(place: Stage, tools: Sequence[Any], order: KeyOrder) -> Costs:
+def measure(place: Stage, tools: Sequence[Any]) -> Costs:
     """Returns the costs of these tools."""
-    compiler, policy = place.model.compiler, Policy(Choice.REQUIRED, key_order=order)
+    compiler, policy = place.model.compiler, Policy(Choice.REQUIRED)
     compiler.tokenizer  # noqa: B018  built once for each vocabulary
     format, markers = place.teaching.format, compiler.markers
     forget_schemas()
@@ -89,23 +88,19 @@ def pick_sets(rows: Sequence[dict[str, Any]], size: int) -> Iterator[list[Any]]:
         yield draw.sample(tools, min(size, len(tools)))
 
 
-def time_masks(place: Stage, row: dict[str, Any]) -> dict[KeyOrder, list[float]]:
-    """Returns the seconds for each mask of the gold calls of a row; {} where one order does not
+def time_masks(place: Stage, row: dict[str, Any]) -> list[float]:
+    """Returns the seconds for each mask of the gold calls of a row; [] where the grammar does not
     take them."""
     compiler, format = place.model.compiler, place.teaching.format
     tools = read_tools(row["tools"])
     calls = tuple(ToolCall(call["name"], call["arguments"]) for call in row["gold"])
     text = render(Turn(calls=calls), format, tools)
     tokens = compiler.vocabulary.encode_marked(text, compiler.markers)
-    times: dict[KeyOrder, list[float]] = {}
-    for order in KeyOrder:
-        policy = Policy(Choice.REQUIRED, key_order=order)
-        grammar = build_grammar(format, tools, policy, None, compiler.markers)
-        matcher = Matcher.compile(compiler.tokenizer, grammar)
-        if matcher.accepts(tokens) < len(tokens):
-            return {}
-        times[order] = [_step(matcher, token) for token in tokens]
-    return times
+    grammar = build_grammar(format, tools, Policy(Choice.REQUIRED), None, compiler.markers)
+    matcher = Matcher.compile(compiler.tokenizer, grammar)
+    if matcher.accepts(tokens) < len(tokens):
+        return []
+    return [_step(matcher, token) for token in tokens]
 
 
 def _step(matcher: Matcher, token: int) -> float:
@@ -127,38 +122,30 @@ def main() -> None:
     for name, place in places.items():
         for size in SIZES:
             sets = list(pick_sets(rows, size))
-            for order in KeyOrder:
-                _print_costs(f"{name}, {len(sets[0])} tools, {order}", place, sets, order)
+            _print_costs(f"{name}, {len(sets[0])} tools", place, sets)
     gold = [row for row in rows if row.get("gold")][: options.calls]
     print(f"\n{'ms for a mask':<34}" + "".join(f"{c:>9}" for c in ("mean", "p50", "p99", "masks")))
     for name, place in places.items():
         _print_masks(name, place, gold)
 
 
-def _print_costs(name: str, place: Stage, sets: Sequence[list[Any]], order: KeyOrder) -> None:
-    costs = [measure(place, tools, order) for tools in sets]
+def _print_costs(name: str, place: Stage, sets: Sequence[list[Any]]) -> None:
+    costs = [measure(place, tools) for tools in sets]
     rows = ([c.lowering, c.building, c.compiling, c.whole, c.again] for c in costs)
     medians = (statistics.median(column) for column in zip(*rows, strict=True))
     print(f"{name:<34}" + "".join(f"{1000 * median:>9.2f}" for median in medians))
 
 
 def _print_masks(name: str, place: Stage, rows: Sequence[dict[str, Any]]) -> None:
-    times: dict[KeyOrder, list[float]] = {order: [] for order in KeyOrder}
+    seconds: list[float] = []
     for row in rows:
         try:
-            found = time_masks(place, row)
+            seconds += time_masks(place, row)
         except Error:  # the format cannot write it
             continue
-        for order, seconds in found.items():
-            times[order] += seconds
-    for order, seconds in times.items():
-        values = 1000 * np.array(seconds or [0])
-        cells = (values.mean(), *np.percentile(values, [50, 99]))
-        print(
-            f"{name}, {order:<28}"[:34]
-            + "".join(f"{c:>9.3f}" for c in cells)
-            + f"{len(seconds):>9}"
-        )
+    values = 1000 * np.array(seconds or [0])
+    cells = (values.mean(), *np.percentile(values, [50, 99]))
+    print(f"{name:<34}" + "".join(f"{c:>9.3f}" for c in cells) + f"{len(seconds):>9}")
 
 
 if __name__ == "__main__":

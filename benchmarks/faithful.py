@@ -1,6 +1,6 @@
 """Chat templates against the whole stack: is a turn that a template writes what is enforced?
 
-    python -m benchmarks.faithful TEMPLATE ... [--walks 6] [-v]
+    python -m benchmarks.faithful TEMPLATE ... [--walks 6]
 
 A TEMPLATE is a file in Jinja, or a JSON Lines file whose rows have `name` and `template`. For each:
 its format, the source of that, and the results for turns that the template itself writes after its
@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.inputs.rendered import SWITCHES, align, find_after
+from benchmarks.inputs.sources import read_templates
 from benchmarks.inputs.stage import DRAW, Adversary
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.scripted import ScriptedEngine
@@ -50,7 +51,7 @@ from grammars.wire.format import Format, find_format
 Message = dict[str, Any]
 VERDICTS = ("refused", "misread", "respelled", "calls nothing")
 COLUMNS = ("turns", "left out", *VERDICTS)
-_MAX_SHOWN_FAULTS = 4  # faults of each verdict
+_MAX_SHOWN_FAULTS = 8  # of each template
 _QUESTION: Message = {"role": "user", "content": "What is to be done?"}
 _OPENED = "write_note"  # the tool whose texts may hold markers
 _THOUGHT, _TEXT = "I look it up first.", "Let me see."
@@ -422,7 +423,7 @@ def _compare(read: Turn, meant: Turn) -> str:
     return f"unfinished {read.unfinished!r}" if read.unfinished else ""
 
 
-def describe(bench: Bench, name: str, *, walks: int, verbose: bool) -> Counter[str]:
+def describe(bench: Bench, name: str, *, walks: int) -> Counter[str]:
     """Prints the line of a template; returns its counts."""
     selected = bench.teaching
     counts: Counter[str] = Counter()
@@ -439,30 +440,10 @@ def describe(bench: Bench, name: str, *, walks: int, verbose: bool) -> Counter[s
     kind = f"{selected.format.name} ({selected.origin.value})"
     cells = "".join(f"{counts[column]:>15}" for column in COLUMNS)
     print(f"{name:<32}{kind:<28}{cells}", flush=True)
-    if verbose:
-        print(f"    {selected.notice}")
-        printed: Counter[str] = Counter()
-        for fault in faults:
-            printed[fault.verdict] += 1
-            if printed[fault.verdict] <= _MAX_SHOWN_FAULTS:
-                excerpt = f"{fault.text[:160]!r}: {fault.detail[:300]}"
-                print(f"    {fault.verdict}: {fault.kind}: {excerpt}")
+    for fault in faults[:_MAX_SHOWN_FAULTS]:
+        excerpt = f"{fault.text[:160]!r}: {fault.detail[:300]}"
+        print(f"    {fault.verdict}: {fault.kind}: {excerpt}")
     return counts
-
-
-def read(path: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yields the names, sources and tokens of the templates in a file."""
-    if path.suffix != ".jsonl":
-        tokens = {"bos_token": "<s>", "eos_token": "</s>"}
-        yield path.stem, path.read_text(encoding="utf-8"), tokens
-        return
-    seen: set[str] = set()
-    with path.open(encoding="utf-8") as lines:
-        for row in map(json.loads, lines):
-            if row["name"] not in seen:
-                seen.add(row["name"])
-                tokens = {key: row.get(key) or "" for key in ("bos_token", "eos_token")}
-                yield row["name"], row["template"], tokens
 
 
 def main() -> int:
@@ -470,18 +451,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Chat templates against the whole stack.")
     parser.add_argument("paths", nargs="+", type=Path, metavar="TEMPLATE")
     parser.add_argument("--walks", type=int, default=6, help="random turns behind each prompt")
-    parser.add_argument("-v", "--verbose", action="store_true", help="tell what is wrong")
     options = parser.parse_args()
     print(f"{'template':<32}{'format':<28}" + "".join(f"{c:>15}" for c in COLUMNS))
     totals: Counter[str] = Counter()
     for path in options.paths:
-        for name, source, tokens in read(path):
+        for name, source, tokens in read_templates(path):
             try:
                 bench = Bench(source, name=name, **tokens)
             except TemplateError as error:
                 print(f"{name:<32}fails on every conversation: {error}", flush=True)
                 continue
-            totals += describe(bench, name, walks=options.walks, verbose=options.verbose)
+            totals += describe(bench, name, walks=options.walks)
     print(f"{'all':<60}" + "".join(f"{totals[c]:>15}" for c in COLUMNS))
     return 1 if any(totals[verdict] for verdict in VERDICTS) else 0
 

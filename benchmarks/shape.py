@@ -26,7 +26,6 @@ Graph = Mapping[str, set[str]]
 """Names, and for each one the names that it points to."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 @dataclass(frozen=True)
@@ -163,16 +162,12 @@ class Counts:
     Attributes:
         file_lines: lines of each module.
         function_lines: lines of each function, without decorators.
-        comments: lines that are a comment and nothing else.
         long_signatures: functions of more than five parameters; `self` and `cls` do not count.
         positional_calls: calls that pass more than three arguments by position.
     """
 
     file_lines: list[int]
     function_lines: list[int]
-    ternaries: int
-    comprehensions: int
-    comments: int
     long_signatures: int
     positional_calls: int
     single_importers: int
@@ -189,9 +184,6 @@ def count(modules: Sequence[Module], single_importers: Iterable[str]) -> Counts:
     return Counts(
         file_lines=[len(module.lines) for module in modules],
         function_lines=[_count_lines(function) for function in functions],
-        ternaries=sum(isinstance(node, ast.IfExp) for node in nodes),
-        comprehensions=sum(isinstance(node, _Comprehension) for node in nodes),
-        comments=sum(_count_comments(module) for module in modules),
         long_signatures=sum(_count_parameters(f) > MAX_PARAMETERS for f in functions),
         positional_calls=sum(
             isinstance(node, ast.Call) and len(node.args) > MAX_POSITIONAL for node in nodes
@@ -203,10 +195,6 @@ def count(modules: Sequence[Module], single_importers: Iterable[str]) -> Counts:
 def _count_lines(function: _Function) -> int:
     assert function.end_lineno is not None
     return function.end_lineno - function.lineno + 1
-
-
-def _count_comments(module: Module) -> int:
-    return sum(line.lstrip().startswith("#") for line in module.lines)
 
 
 def _count_parameters(function: _Function) -> int:
@@ -270,7 +258,6 @@ def _write_table(columns: Mapping[str, Counts]) -> Iterator[str]:
 
 
 def _write_cells(counts: Counts) -> dict[str, str]:
-    lines = max(counts.lines, 1)
     return {
         "lines": f"{counts.lines:,}",
         "modules": f"{len(counts.file_lines)}",
@@ -278,9 +265,6 @@ def _write_cells(counts: Counts) -> dict[str, str]:
         "lines of a file, median / p95": _write_spread(counts.file_lines),
         "lines of a function, median / p95": _write_spread(counts.function_lines),
         "functions": f"{len(counts.function_lines):,}",
-        "ternaries per 1,000 lines": f"{1000 * counts.ternaries / lines:.1f}",
-        "comprehensions per 1,000 lines": f"{1000 * counts.comprehensions / lines:.1f}",
-        "comment lines": f"{100 * counts.comments / lines:.1f} %",
         f"functions of over {MAX_PARAMETERS} parameters": f"{counts.long_signatures}",
         f"calls of over {MAX_POSITIONAL} positional args": f"{counts.positional_calls}",
     }

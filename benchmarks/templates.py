@@ -1,6 +1,6 @@
 """A table of chat templates and their formats.
 
-    python -m benchmarks.templates [FOLDER] [--markdown]
+    python -m benchmarks.templates [FOLDER]
 
 A row has the format of a template, whether it was inferred, found in the registry, is shown by its
 prompt, or is the generic one; how the prompt starts a turn with thinking on, off and unset; and
@@ -31,7 +31,7 @@ is lfm2, too.) Then how the prompt leaves the reasoning of a turn, and whether t
 template writes (content, one call, two calls, content and a call) are accepted by the grammar and
 read back by the parser.
 
-Written by `python -m benchmarks.templates --markdown`; a test holds that it is up to date.
+Written by `python -m benchmarks.templates`; a test holds that it is up to date.
 """
 
 
@@ -118,15 +118,9 @@ def main() -> int:
     """Prints the table; 1 if the turns of a template are not read."""
     parser = argparse.ArgumentParser(description="Chat templates and their formats.")
     parser.add_argument("folder", nargs="?", type=Path)
-    parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     rows = describe_all(options.folder or models_directory() / "templates")
-    if options.markdown:
-        print(write_markdown(rows), end="")
-    else:
-        for cells in (list(HEADS), *map(_cells, rows)):
-            print(f"{cells[0]:<50}{cells[1]:<18}" + "".join(f"{c:<16}" for c in cells[2:]))
-        print(count(rows))
+    print(write_markdown(rows), end="")
     return 0 if all(row.verified for row in rows) else 1
 
 

@@ -50,9 +50,6 @@ def test_what_is_counted(folder: Path) -> None:
     assert counts == shape.Counts(
         file_lines=[1, 5, 0, 11],
         function_lines=[2, 2],
-        ternaries=1,
-        comprehensions=1,
-        comments=1,
         long_signatures=1,
         positional_calls=1,
         single_importers=1,

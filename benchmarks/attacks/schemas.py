@@ -1,6 +1,5 @@
 """Schemas, and what else says what an answer is, that are small to send and large to work on."""
 
-import random
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -35,15 +34,6 @@ def double_references(depth: int, width: int = 2) -> Schema:
     return {**_refer("d0"), "$defs": defs}
 
 
-def double_alternatives(depth: int) -> Schema:
-    """Each definition has the next one in two branches, which are told apart by nothing."""
-    defs: Schema = {f"d{depth}": _one({"type": "integer"})}
-    for level in range(depth):
-        inner = _refer(f"d{level + 1}")
-        defs[f"d{level}"] = {"anyOf": [inner, {"allOf": [inner, {"minProperties": 1}]}]}
-    return _one(_refer("d0")) | {"$defs": defs}
-
-
 def double_members(depth: int) -> Schema:
     """Each value has two members of the next kind, so that the smallest one has 2^depth."""
     defs: Schema = {f"d{depth}": {"type": "integer"}}
@@ -60,19 +50,6 @@ def complete_graph(count: int) -> Schema:
         parts: list[Any] = [_refer(j) for j in range(count) if j != i]
         defs[str(i)] = {"allOf": [*parts, {"properties": {f"p{i}": {"type": "integer"}}}]}
     return {"type": "object", **_refer(0), "$defs": defs}
-
-
-def growing_conjunctions(count: int) -> Schema:
-    """Recursive definitions whose conjunctions are the subsets of a set."""
-    rng = random.Random(1)
-    defs: Schema = {}
-    for i in range(count):
-        properties: Schema = {}
-        for key in "abc":
-            chosen = rng.sample(range(count), 2)
-            properties[key] = {"allOf": [_refer(j) for j in chosen]}
-        defs[str(i)] = {"type": "object", "properties": properties}
-    return {"allOf": [_refer(0), _refer(1)], "$defs": defs}
 
 
 def chain_of_conditions(count: int) -> Schema:
@@ -114,21 +91,6 @@ def nested_minima(depth: int, each: int) -> Any:
     for _ in range(depth):
         inner = {"type": "array", "items": inner, "minItems": each}
     return _one(inner)
-
-
-def overlapping_patterns(count: int) -> Schema:
-    """`patternProperties` all of which overlap."""
-    patterns = {f"^[a-z]*{chr(97 + i % 26)}[a-z]{{{i}}}": {"minimum": i} for i in range(count)}
-    return {"type": "object", "patternProperties": patterns, "additionalProperties": False}
-
-
-def unevaluated(depth: int) -> Schema:
-    """`unevaluatedProperties` around alternatives that have it, too."""
-    inner: Schema = {"properties": {"a": {"type": "integer"}}}
-    for level in range(depth):
-        branches = [inner, {"properties": {f"b{level}": True}}, {"required": ["c"]}]
-        inner = {"type": "object", "anyOf": branches, "unevaluatedProperties": False}
-    return inner
 
 
 def many_properties(count: int, inner: Any) -> Schema:
@@ -199,14 +161,10 @@ def _list_minima() -> Iterator[tuple[str, Schema]]:
 def _list_alternatives() -> Iterator[tuple[str, Schema]]:
     yield "allOf of two references, 40 deep", double_references(40)
     yield "allOf of 50 references, 8 deep", double_references(8, width=50)
-    yield "anyOf of two references, 30 deep", double_alternatives(30)
     yield "allOf of all others, 12", complete_graph(12)
-    yield "conjunctions of subsets, 24", growing_conjunctions(24)
     yield "40 conditions, nested", chain_of_conditions(40)
     yield "4^12 alternatives", product_of_alternatives(12)
     yield "negations, 40 deep", nested_negations(40)
-    yield "40 overlapping patterns", overlapping_patterns(40)
-    yield "unevaluated, 8 deep", unevaluated(8)
     yield "recursion with 8 ways", recursive_alternatives(8)
 
 

@@ -19,7 +19,6 @@ def _list_schemas(schema: Json) -> Iterator[tuple[str, str, Any]]:
     named = {"name": "x", "schema": schema}
     answer = {"type": "json_schema", "json_schema": named}
     yield "response_format", CHAT, chat(response_format=answer)
-    yield "structured_outputs", CHAT, chat(structured_outputs={"json": schema})
     text = {"format": {"type": "json_schema", **named}}
     yield "text.format", RESPONSES, respond(text=text)
     flat = {"type": "function", "name": "f", "parameters": schema}
@@ -36,7 +35,6 @@ def _list_schemas(schema: Json) -> Iterator[tuple[str, str, Any]]:
     yield "output_format", MESSAGES, chat(output_format=output)
     options = {"stream": False, "options": {"num_predict": 8}}
     yield "format", "/api/chat", {**options, "messages": HELLO, "format": schema}
-    yield "format of a prompt", "/api/generate", {**options, "prompt": "x", "format": schema}
     function = {"type": "function", "function": {"name": "f", "parameters": schema}}
     yield "apply-template", "/apply-template", chat(tools=[function], tool_choice="required")
     inspected = {"format": "hermes", "tools": [function], "text": "<tool_call>\n{"}

@@ -2,7 +2,6 @@
 
 import statistics
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -41,7 +40,6 @@ class Outcome:
         tokens: that the model wrote.
         text: the content of a server's answer; of the free way, all of it.
         error: why there is no answer; "" if there is one.
-        envelopes: in which the model wrote the calls, where the answer says so.
     """
 
     calls: Sequence[Call] | None
@@ -50,7 +48,6 @@ class Outcome:
     tokens: int
     text: str = ""
     error: str = ""
-    envelopes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,6 @@ class Figures:
         delivered: of the questions for which the model has written a call without a mask, those
             that are answered with a call; None if it is not known for any.
         right_name: None for questions that no tool answers, as is `exact`.
-        envelopes: how many calls came in which envelope, where the answers say so.
     """
 
     way: str
@@ -92,7 +88,6 @@ class Figures:
     seconds: float
     tokens: float
     errors: int
-    envelopes: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def ask_server(url: str, question: Question, *, choice: str, limits: Limits) -> Outcome:
@@ -123,7 +118,6 @@ def ask_server(url: str, question: Question, *, choice: str, limits: Limits) -> 
         seconds=seconds,
         tokens=tokens,
         text=message["content"] or "",
-        envelopes=tuple(one["kind"] for one in reply.get("constrained", {}).get("envelopes", ())),
     )
 
 
@@ -192,7 +186,6 @@ def summarise(
         seconds=statistics.median(outcome.seconds for _, outcome in pairs),
         tokens=_mean(outcome.tokens for _, outcome in pairs),
         errors=sum(bool(outcome.error) for _, outcome in pairs),
-        envelopes=Counter(envelope for _, outcome in pairs for envelope in outcome.envelopes),
     )
 
 

@@ -47,10 +47,9 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
 
 
 def _read_outcome(row: dict[str, Any]) -> Outcome:
-    row.pop("kind")
-    row.pop("measures", None)  # answers of older versions have some
+    for name in ("kind", "measures", "envelopes"):  # some only in answers of older versions
+        row.pop(name, None)
     calls = row.pop("calls")
     if calls is not None:
         calls = [Call(**call) for call in calls]
-    envelopes = tuple(row.pop("envelopes", ()))  # and others have none
-    return Outcome(calls=calls, envelopes=envelopes, **row)
+    return Outcome(calls=calls, **row)

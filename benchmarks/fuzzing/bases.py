@@ -244,22 +244,3 @@ def write_gguf() -> bytes:
     for key, kind, value in values:
         data += _write_text(key) + struct.pack("<I", kind) + value
     return data
-
-
-METADATA: tuple[dict[str, str], ...] = (
-    {
-        "general.architecture": "qwen3",
-        "tokenizer.chat_template": "{{ messages }}",
-        "tokenizer.chat_templates": "x",
-        "tokenizer.chat_template.tool_use": "{{ tools }}",
-        "general.sampling.temp": "0.7",
-        "general.sampling.top_k": "40",
-        "general.sampling.top_p": "0.9",
-        "general.sampling.min_p": "0.05",
-        "general.sampling.penalty_repeat": "1.1",
-        "general.sampling.penalty_last_n": "64",
-        "general.sampling.mirostat": "0",
-        "general.sampling.sequence": "kpt",
-    },
-)
-ODD_TEXTS = ("", "nan", "inf", "-inf", "1e999", "-1", "0", "x", "9" * 5000, "0x10", "1_0", "\ud800")

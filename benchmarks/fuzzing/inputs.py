@@ -72,7 +72,7 @@ def find_places(value: Json) -> list[tuple[Json, Any]]:
 
 
 @st.composite
-def damaged_json(draw: st.DrawFn, bases: Sequence[Json], odd: Sequence[Json] = ODD_VALUES) -> Json:
+def damaged_json(draw: st.DrawFn, bases: Sequence[Json]) -> Json:
     """One of the bases with a few members replaced, removed, added, or put elsewhere."""
     value = copy.deepcopy(draw(st.sampled_from(bases)))
     for _ in range(draw(CHANGES)):
@@ -82,12 +82,12 @@ def damaged_json(draw: st.DrawFn, bases: Sequence[Json], odd: Sequence[Json] = O
         holder, key = places[draw(st.integers(0, len(places) - 1))]
         match draw(st.sampled_from(["replace", "remove", "add", "move", "wrap"])):
             case "replace":
-                holder[key] = copy.deepcopy(draw(st.sampled_from(odd)))
+                holder[key] = copy.deepcopy(draw(st.sampled_from(ODD_VALUES)))
             case "remove":
                 del holder[key]
             case "add" if isinstance(holder, dict):
                 name = draw(st.sampled_from(ODD_NAMES))
-                holder[name] = copy.deepcopy(draw(st.sampled_from(odd)))
+                holder[name] = copy.deepcopy(draw(st.sampled_from(ODD_VALUES)))
             case "move":
                 other, name = places[draw(st.integers(0, len(places) - 1))]
                 holder[key] = copy.deepcopy(other[name])

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from starlette.datastructures import State
 
 from benchmarks.fuzzing import bases
-from benchmarks.fuzzing.inputs import ODD_VALUES, damaged_bytes, damaged_json, damaged_text
+from benchmarks.fuzzing.inputs import damaged_bytes, damaged_json, damaged_text
 from constrained.answers import read_target
-from constrained.engine.header import Header
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.format_selection.selection import select_format
@@ -125,12 +124,6 @@ def _read_gguf(data: bytes) -> None:
         read_sound_contents(Path(file.name))
 
 
-def _read_header(metadata: dict[str, Any]) -> object:
-    texts = {key: value for key, value in metadata.items() if isinstance(value, str)}
-    header = Header(make_model().engine.vocabulary, "", "", texts)
-    return header.sampling, header.notes, header.chat_templates
-
-
 def _write_snapshot() -> tuple[str, bytes]:
     """Returns the name and the content of a snapshot file."""
     outline = Outline([*range(40)], in_blocks=8, checkpoints=(16, 32), is_pinned=True)
@@ -186,10 +179,8 @@ def _damage_texts(
     return FuzzTarget(damaged_text(good, pieces), read, good)
 
 
-def _damage_values(
-    good: Sequence[Any], read: Callable[[Any], object], odd: Sequence[Any] = ODD_VALUES
-) -> FuzzTarget:
-    return FuzzTarget(damaged_json(good, odd), read, good)
+def _damage_values(good: Sequence[Any], read: Callable[[Any], object]) -> FuzzTarget:
+    return FuzzTarget(damaged_json(good), read, good)
 
 
 def _damage_requests() -> FuzzTarget:
@@ -228,7 +219,6 @@ TARGETS = {
     "templates": _damage_texts(TEMPLATES, bases.JINJA_PIECES, _render),
     "detection": _damage_texts(TEMPLATES, bases.JINJA_PIECES, _select_format),
     "gguf": FuzzTarget(damaged_bytes([GGUF]), _read_gguf, [GGUF]),
-    "metadata": _damage_values(bases.METADATA, _read_header, bases.ODD_TEXTS),
     "snapshots": FuzzTarget(
         damaged_bytes([SNAPSHOT]) | damaged_bytes([SNAPSHOT]).map(_seal), _read_snapshots
     ),

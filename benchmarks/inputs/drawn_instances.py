@@ -121,10 +121,9 @@ class _Draw:
             if schema.get(keyword):
                 parts.append(self._pick(schema[keyword]))
         if "if" in schema:
-            if self._flip():
-                parts += [schema["if"], schema.get("then", True)]
-            else:
-                parts.append(schema.get("else", True))
+            parts += self._pick(
+                [[schema["if"], schema.get("then", True)], [schema.get("else", True)]]
+            )
         for part in parts:
             yield from self._list_parts(part, depth + 1)
 

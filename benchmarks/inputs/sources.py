@@ -1,5 +1,7 @@
 """A chat template for each format of the registry: one of ours, or one of llama.cpp's."""
 
+import json
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -69,3 +71,20 @@ def read_teaching(format: str) -> SelectedFormat:
 
 def _read_llama(name: str) -> str:
     return (models_directory() / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
+
+
+def read_templates(path: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yields the names, sources and tokens of the templates in a folder, a file of Jinja, or a JSON
+    Lines file whose rows have `name` and `template`, each name once."""
+    if path.is_dir():
+        for file in sorted(path.glob("*.jinja")):
+            yield from read_templates(file)
+    elif path.suffix == ".jinja":
+        yield path.stem, path.read_text(encoding="utf-8"), {"bos_token": "<s>", "eos_token": "</s>"}
+    else:
+        seen: set[str] = set()
+        for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            if row["name"] not in seen:
+                seen.add(row["name"])
+                tokens = {key: row.get(key) or "" for key in ("bos_token", "eos_token")}
+                yield row["name"], row["template"], tokens
