@@ -99,10 +99,6 @@ def _list_long_texts() -> Iterator[Attack]:
     yield Attack("a role of 3 MB", partial(chat, messages=[role]))
     named = {"type": "function", "function": {"name": write_long(), "parameters": {}}}
     yield Attack("a tool named by 3 MB", partial(chat, tools=[named]))
-    fields = {f"x{number}{write_long(20_000)}": 1 for number in range(190)}
-    yield Attack("200 unknown fields of 20 kB", lambda: chat(**fields))
-    item = [{"type": write_long()}]
-    yield Attack("an item of 3 MB", partial(respond, input=item), path=RESPONSES)
     metadata = {"a": write_long()}
     echoed = partial(respond, metadata=metadata, stream=True)
     yield Attack("metadata of 3 MB in a stream", echoed, path=RESPONSES)

@@ -31,9 +31,9 @@ class Exchange:
     run: Callable[[httpx.Client], Iterator[int]]
 
 
-def write_line(number: int, **fields: Any) -> bytes:
+def write_line(number: int) -> bytes:
     """A line of a batch."""
-    body = {"messages": HELLO, "max_tokens": 2, **fields}
+    body = {"messages": HELLO, "max_tokens": 2}
     line = {"custom_id": f"{number}", "method": "POST", "url": CHAT, "body": body}
     return json.dumps(line).encode() + b"\n"
 
@@ -62,11 +62,6 @@ def carry_out(client: httpx.Client, content: bytes) -> Iterator[int]:
     if "id" in batch:
         yield client.get(f"/v1/batches/{batch['id']}").status_code
     client.delete(f"/v1/files/{sent.json()['id']}")
-
-
-def send_long_line(client: httpx.Client) -> Iterator[int]:
-    """One line of 30 MB."""
-    yield from carry_out(client, write_line(1, user="word " * (6 * MIB)))
 
 
 def send_many_lines(client: httpx.Client) -> Iterator[int]:
@@ -119,7 +114,6 @@ def send_together(path: str, body: Json, count: int, client: httpx.Client) -> It
 LONG_TALK: Json = {"messages": HELLO * 9_999, "max_tokens": 2}
 EXCHANGES = (
     Exchange("8 conversations of 9,999 messages", partial(send_together, CHAT, LONG_TALK, 8)),
-    Exchange("a batch with a line of 30 MB", send_long_line),
     Exchange("a batch of 50,001 lines", send_many_lines),
     Exchange("a file of 60 MB", fetch_large_file),
     Exchange("a form of 400,000 parts", send_parts_of_a_form),
