@@ -11,11 +11,11 @@ from benchmarks import shape
 
 FILES = {
     "grammars/__init__.py": '"""Nothing."""\n',
-    "grammars/turn_grammar.py": "from grammars.spell import spell\n\n\nclass Turn:\n    pass\n",
+    "grammars/build.py": "from grammars.spell import spell\n\n\nclass Turn:\n    pass\n",
     "grammars/spell/__init__.py": "",
     "grammars/spell/styles.py": """\
 # Why, in a line of its own.
-import grammars.turn_grammar
+import grammars.build
 
 
 def spell(a, b, c, *, d, e, f):
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_is_counted(folder: Path) -> None:
     modules = shape.read_modules(folder, ["grammars"])
-    counts = shape.count(modules, single_importers=["grammars.turn_grammar", "server.app"])
+    counts = shape.count(modules, single_importers=["grammars.build", "server.app"])
     assert counts == shape.Counts(
         file_lines=[1, 5, 0, 11],
         function_lines=[2, 2],
@@ -59,7 +59,7 @@ def test_what_is_counted(folder: Path) -> None:
 
 def test_who_imports_whom(folder: Path) -> None:
     modules = shape.read_modules(folder)
-    assert shape.import_graph(modules)["constrained.model"] == {"grammars.turn_grammar"}
+    assert shape.import_graph(modules)["constrained.model"] == {"grammars.build"}
     assert shape.find_single_importers(modules) == {"constrained.model": "server.app"}
 
 

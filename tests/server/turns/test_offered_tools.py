@@ -217,12 +217,8 @@ def test_what_clients_ran_elsewhere_is_read() -> None:
     history = [
         {"role": "user", "content": "List it."},
         {"type": "web_search_call", "id": "ws_1", "status": "completed"},
-        {
-            "type": "local_shell_call",
-            "call_id": "c1",
-            "action": {"type": "exec", "command": ["ls", "-l"]},
-        },
-        {"type": "local_shell_call_output", "call_id": "c1", "output": "total 0"},
+        {"type": "shell_call", "call_id": "c1", "action": {"commands": ["ls -l"]}},
+        {"type": "shell_call_output", "call_id": "c1", "output": [{"stdout": "total 0"}]},
     ]
     with running(scripted("Nothing.")) as client:
         response = client.post("/v1/responses", json={"input": history})
