@@ -77,6 +77,13 @@ def read_json(body: bytes, *, max_values: int, name: str = "the body") -> Any:
         raise _refuse(name, message, _find(_LONG, text)) from error
 
 
+def count_values(text: bytes) -> int:
+    """Returns how many values and names of members a JSON text has, at most one too many for each
+    empty list or object."""
+    _, codes = _find_marks(text)
+    return 1 + int(np.count_nonzero(_KINDS[codes] != _CLOSES))
+
+
 def _find_marks(text: bytes) -> "tuple[np.ndarray, np.ndarray]":
     """Returns the offsets of the characters between the values of a JSON text, and what they
     are."""

@@ -1,6 +1,6 @@
 """Request bodies: received on the event loop; read and validated in any thread."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from email.message import Message
 from typing import Any, TypeVar
 
@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 
 from server.errors import HttpError
 from server.http.disconnects import GONE
-from server.json_body import point, read_json
+from server.json_body import count_values, point, read_json
 from server.settings import Settings
 from server.turns.fields.common_fields import Fields
 from server.turns.fields.request_lists import WRONG_VALUE
@@ -67,7 +67,41 @@ def read_object(body: bytes, settings: Settings) -> Json:
     value = read_json(body, max_values=settings.max_values)
     if not isinstance(value, dict):
         raise HttpError(400, "the body must be a JSON object", "invalid_value", where="")
+    _check_arguments(value, settings.max_values)
     return value
+
+
+def _check_arguments(body: Json, limit: int) -> None:
+    """Refuses calls whose arguments have too many values in all. They are JSON in a text, so they
+    do not count as values of the body, but they are read in the same way."""
+    texts = [*_list_arguments(body)]
+    if sum(len(text) for _, text in texts) <= limit:
+        return
+    count = 0
+    for where, text in texts:
+        count += count_values(text.encode("utf-8", "replace"))
+        if count > limit:
+            message = f"the arguments of calls up to here have more than {limit:,} values"
+            hint = "send fewer, or raise --max-values"
+            raise HttpError(400, f"{message}: {hint}", "too_large", where=f"{where}/arguments")
+
+
+def _list_arguments(body: Json) -> Iterator[tuple[str, str]]:
+    for name in ("messages", "input"):
+        for number, message in enumerate(_as_list(body.get(name))):
+            where = f"/{name}/{number}"
+            calls = message.get("tool_calls") if isinstance(message, dict) else None
+            holders = [(where, message)]
+            for index, call in enumerate(_as_list(calls)):
+                function = call.get("function") if isinstance(call, dict) else None
+                holders.append((f"{where}/tool_calls/{index}/function", function))
+            for place, holder in holders:
+                if isinstance(holder, dict) and isinstance(holder.get("arguments"), str):
+                    yield place, holder["arguments"]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def validate_fields(value: Json, kind: type[M]) -> M:
