@@ -36,7 +36,9 @@ def loses_nothing(subject: CheckedParser, data: DataObject) -> None:
     """Random bytes and tags in any order are read, the same in every cut, and nothing is lost."""
     format = subject.format
     offered = data.draw(tools())
-    parts = (*format.texts, *_SYNTAX, *WORDS, *KEYS, *(tool.name for tool in offered))
+    parts = [*format.texts, *_SYNTAX]
+    parts += [*WORDS, *KEYS]
+    parts += [tool.name for tool in offered]
     soup = st.lists(st.sampled_from(parts), max_size=20).map("".join)
     noise = st.binary(max_size=60).map(lambda raw: raw.decode("utf-8", "replace"))
     text = data.draw(soup | noise)

@@ -132,14 +132,10 @@ def _find_member(body: bytes, offsets: "np.ndarray", colons: "np.ndarray") -> st
         return ""
     begin, end = offsets[colons[-1] - 1 : colons[-1] + 1]
     try:
-        return point(json.loads(body[begin + 1 : min(end, begin + MAX_SHOWN)]))
+        name = json.loads(body[begin + 1 : min(end, begin + MAX_SHOWN)])
     except ValueError:
         return ""
-
-
-def point(*steps: object) -> str:
-    """Returns the JSON pointer of these steps."""
-    return point_to(map(str, steps))
+    return point_to([name])
 
 
 def _refuse(name: str, reason: str, offset: int) -> HttpError:

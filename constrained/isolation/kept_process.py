@@ -8,7 +8,9 @@ next ones. Questions and answers are JSON.
 
 import atexit
 import contextvars
+import importlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -16,12 +18,14 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import cache
 from typing import Any, cast
 
 from constrained.isolation.answering import read_message, write_message
 from constrained.isolation.process_limits import MIB
 from grammars.steps import check_wanted
 
+LOG = logging.getLogger(__name__)
 MAX_ANSWER = 16 * MIB
 MAX_PROCESSES = 3  # so that a slow question does not keep others waiting
 PATIENCE = 0.05  # seconds to wait for a busy process before another one is started
@@ -183,7 +187,7 @@ class KeptProcesses:
     threads. One process is kept, the others end when there is nothing to do for some time.
 
     Args:
-        module: its `main` calls `answer_questions`.
+        module: its `main` calls `answer_questions` with its `answer`.
     """
 
     def __init__(self, module: str):
@@ -211,6 +215,16 @@ class KeptProcesses:
             return process.ask(question, seconds)
         finally:
             self._give_back(process)
+
+    def ask_even_here(self, question: Any, seconds: float) -> Any:
+        """As `ask`; if there can be no other process, answers in this one, without limits, with a
+        warning in the log."""
+        try:
+            return self.ask(question, seconds)
+        except NoProcessError as e:
+            _warn(self._module, str(e))
+            # Else only the process imports it.
+            return importlib.import_module(self._module).answer(question)
 
     def _take(self) -> _Process:
         with self._changed:
@@ -268,3 +282,8 @@ class KeptProcesses:
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
         self._is_watched = False
+
+
+@cache
+def _warn(module: str, reason: str) -> None:
+    LOG.warning("%s runs in this process, without limits: %s", module, reason)

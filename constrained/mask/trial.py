@@ -6,17 +6,14 @@ expressions can keep it busy for hours, and nothing can interrupt it.
 """
 
 import json
-import logging
 from collections.abc import Collection
-from functools import cache
 from typing import Any
 
 from constrained.errors import GrammarError
-from constrained.isolation.kept_process import KeptProcesses, NoProcessError, ProcessLimitError
+from constrained.isolation.kept_process import KeptProcesses, ProcessLimitError
 from constrained.mask.matcher import NOT_VALID, explain_failure
 from constrained.vocabulary.vocabulary import Vocabulary
 
-LOG = logging.getLogger(__name__)
 SECONDS = 3.0  # of processor time; usual grammars take milliseconds
 _HINT = "Ask for something simpler: fewer rules, fewer bounds, no `&` and `~` of long expressions"
 _PROCESSES = KeptProcesses("constrained.mask.trial_process")
@@ -64,16 +61,6 @@ def read_gbnf(grammar: str) -> str:
 
 def _ask(question: dict[str, Any]) -> dict[str, Any]:
     try:
-        return _PROCESSES.ask(question, SECONDS)
-    except NoProcessError as e:
-        _warn(str(e))
-        from constrained.mask.trial_process import answer  # else only the process imports it
-
-        return answer(question)
+        return _PROCESSES.ask_even_here(question, SECONDS)
     except ProcessLimitError as e:
         raise TrialError(f"the grammar takes {e}", where="/grammar", hint=_HINT) from e
-
-
-@cache
-def _warn(reason: str) -> None:
-    LOG.warning("grammars are compiled in this process, without limits: %s", reason)

@@ -2,19 +2,16 @@
 endless time or memory, or crash Python, and this process goes on."""
 
 import hashlib
-import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from typing import Any
 
 from constrained.errors import TemplateError
-from constrained.isolation.kept_process import KeptProcesses, NoProcessError, ProcessLimitError
+from constrained.isolation.kept_process import KeptProcesses, ProcessLimitError
 from constrained.template.environment import TemplateFailure, read_frozen
 
-LOG = logging.getLogger(__name__)
 MAX_SOURCE = 2**18  # characters of a template
 SECONDS = 3.0  # of processor time for a rendering; usual ones take milliseconds
 DETECTION_SECONDS = 10.0
@@ -153,10 +150,7 @@ def _ask(question: dict[str, Any]) -> dict[str, Any]:
         raise TemplateLimitError(allowance.failure.message)
     begun = time.monotonic()
     try:
-        return _PROCESSES.ask(question, min(SECONDS, max(0.0, allowance.left)))
-    except NoProcessError as e:
-        _warn(str(e))
-        return _answer_here(question)
+        return _PROCESSES.ask_even_here(question, min(SECONDS, max(0.0, allowance.left)))
     except ProcessLimitError as e:
         is_all = allowance.left < SECONDS
         reason = f"more than {allowance.seconds:g} seconds in all" if is_all and e.is_late else e
@@ -165,14 +159,3 @@ def _ask(question: dict[str, Any]) -> dict[str, Any]:
         raise error from e
     finally:
         allowance.spend(time.monotonic() - begun)
-
-
-@cache
-def _warn(reason: str) -> None:
-    LOG.warning("chat templates are rendered in this process, without limits: %s", reason)
-
-
-def _answer_here(question: dict[str, Any]) -> dict[str, Any]:
-    from constrained.template.rendering_process import answer  # else only the process imports it
-
-    return answer(question)

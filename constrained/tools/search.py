@@ -148,14 +148,6 @@ class ToolSearch:
                 raise ToolError(f"rank returned {name!r}, which is not a tool", hint=hint)
         return ranked
 
-    def find_entry(self, name: str) -> Entry:
-        """Returns one of the tools to search, as it was given.
-
-        Args:
-            name: of one of `tools`.
-        """
-        return self._entries[name]
-
     def check_names(self, others: Sequence[str]) -> None:
         """Checks that the tools to search have other names than the offered tools.
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import unquote
 
 from grammars.errors import SchemaError
-from grammars.pointers import escape, find_member, unescape
+from grammars.pointers import escape, find_member, split_pointer
 from grammars.steps import spend
 
 Json: TypeAlias = Any
@@ -71,8 +71,8 @@ def look_up(root: Json, reference: Json, pointer: str) -> Json:
     if reference != "#" and not reference.startswith("#/"):
         raise SchemaError(f"$ref {reference!r} is an anchor", where=pointer, hint=_HINT)
     found = root
-    for token in unquote(reference[1:]).split("/")[1:]:
-        found = find_member(found, unescape(token), default=_NOTHING)
+    for step in split_pointer(unquote(reference[1:])):
+        found = find_member(found, step, default=_NOTHING)
         if found is _NOTHING:
             raise SchemaError(f"$ref {reference!r} points to nothing", where=pointer, hint=_HINT)
     return found

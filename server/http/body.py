@@ -8,9 +8,10 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
+from grammars.pointers import point_to
 from server.errors import HttpError
 from server.http.disconnects import GONE
-from server.json_body import count_values, point, read_json
+from server.json_body import count_values, read_json
 from server.settings import Settings
 from server.turns.fields.common_fields import Fields
 from server.turns.fields.request_lists import WRONG_VALUE
@@ -142,7 +143,7 @@ def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpEr
             reasons[detail["msg"]] = None
     field = ".".join(map(str, furthest)) or "the body"
     message = f"{field}: {', or: '.join(reasons)}"
-    return HttpError(400, message, "invalid_value", where=point(*furthest))
+    return HttpError(400, message, "invalid_value", where=point_to(map(str, furthest)))
 
 
 def _measure_reach(place: Sequence[str | int]) -> tuple[int, list[int]]:

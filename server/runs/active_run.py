@@ -72,7 +72,7 @@ class ActiveRun:
         self._end = service.end
         self._max_tokens = request.generation.max_tokens
         self._settings = RunSettings(
-            policy=request.generation.choice.confidence_policy,
+            policy=request.generation.confidence_policy,
             on_result=self._note_result,
         )
         self._first: asyncio.Future[TurnEvent | _Failure] | None = None

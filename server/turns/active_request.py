@@ -319,7 +319,7 @@ def launch(
                     progress=options.reports_cached,
                     ignore_eos=options.ignore_eos,
                     trace=is_traced,
-                    min_confidence=options.choice.confidence_policy.min_confidence,
+                    min_confidence=options.confidence_policy.min_confidence,
                     instead=instead,
                     note_failed_trace=failed_traces.append,
                     timeout=timeout,

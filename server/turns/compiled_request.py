@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from constrained.agent.confidence_policy import Unsure
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.format_selection.generic import HARDLY_CALLS
 from constrained.reply import Reply
@@ -218,9 +219,9 @@ async def compile_instead(compiled: CompiledRequest, timeout: float | None) -> C
         Error: as `compile_request`.
     """
     request, service = compiled.request, compiled.service
-    if not request.generation.choice.takes_back:
+    if request.generation.confidence_policy.unsure is Unsure.APPROVE:
         return None
-    job = request.generation.choice.confidence_policy.change_job(request.job)
+    job = request.generation.confidence_policy.change_job(request.job)
     with request.tools.locating_errors():
         return await service.model.acompile(job, timeout, client=find_owner())
 

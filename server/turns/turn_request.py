@@ -2,33 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from constrained.agent.confidence_policy import ConfidencePolicy, Unsure
+from constrained.agent.confidence_policy import ConfidencePolicy
 from constrained.engine.sampling import Sampling
 from constrained.job import Job
 from server.observe.lost_prefix import LostPrefix
 from server.turns.offered_tools import OfferedTools
 from server.turns.reasoning import ReasoningPlan, ReasoningRequest
-
-
-@dataclass(frozen=True)
-class ReplyChoice:
-    """Which turn becomes the reply.
-
-    Args:
-        confidence_policy: what happens to calls that the model is unsure of.
-    """
-
-    confidence_policy: ConfidencePolicy = field(default_factory=ConfidencePolicy)
-
-    @property
-    def takes_back(self) -> bool:
-        """True if a turn with an unsure call is replaced by another one."""
-        return self.confidence_policy.unsure is not Unsure.APPROVE
-
-    @property
-    def measures(self) -> bool:
-        """True if the reply reports how likely it was."""
-        return self.confidence_policy.min_confidence is not None
 
 
 @dataclass(frozen=True)
@@ -44,7 +23,7 @@ class GenerationOptions:
         reports_cached: the stream begins with how much of the prompt was cached.
         ignore_eos: the model cannot end a turn by itself.
         trace: note what decided each token.
-        choice: which turn becomes the reply.
+        confidence_policy: what happens to calls that the model is unsure of.
     """
 
     max_tokens: int | None = None
@@ -55,12 +34,12 @@ class GenerationOptions:
     reports_cached: bool = False
     ignore_eos: bool = False
     trace: bool = False
-    choice: ReplyChoice = field(default_factory=ReplyChoice)
+    confidence_policy: ConfidencePolicy = field(default_factory=ConfidencePolicy)
 
     @property
     def measures(self) -> bool:
         """True if the reply reports how likely it was."""
-        return self.trace or self.choice.measures
+        return self.trace or self.confidence_policy.min_confidence is not None
 
 
 @dataclass(frozen=True)

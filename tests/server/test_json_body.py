@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from grammars.pointers import point_to
 from server.errors import HttpError
-from server.json_body import MAX_DEPTH, point, read_json
+from server.json_body import MAX_DEPTH, read_json
 
 
 def read(body: bytes) -> Any:
@@ -118,5 +119,5 @@ def test_what_is_not_json_is_refused_before_or_after(text: bytes) -> None:
 
 
 def test_pointers() -> None:
-    assert point() == ""
-    assert point("a/b", 0, "~") == "/a~1b/0/~0"
+    assert point_to([]) == ""
+    assert point_to(["a/b", 0, "~"]) == "/a~1b/0/~0"

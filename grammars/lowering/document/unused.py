@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 from urllib.parse import unquote
 
-from grammars.pointers import find_member, unescape
+from grammars.pointers import find_member, split_pointer
 from grammars.schema.nodes import Json
 from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_list, is_object, omit
 
@@ -90,7 +90,7 @@ def _read_steps(reference: str) -> list[str]:
     """
     if not _POINTER.fullmatch(reference):
         raise _UntracedError
-    return [unescape(step) for step in reference.split("/")[1:]]
+    return split_pointer(reference)
 
 
 def _passes_data(source: Json, steps: Iterable[str]) -> bool:

@@ -153,7 +153,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             choices=self.n or 1,
             ignore_eos=self.ignore_eos is True,
             trace=self.trace is True,
-            choice=self.read_reply_choice(choices=self.n or 1),
+            confidence_policy=self.read_confidence_policy(choices=self.n or 1),
         )
         budgets = (
             self.reasoning_budget,

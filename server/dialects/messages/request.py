@@ -188,7 +188,7 @@ class CountRequest(RequestFields, RepetitionFields, ReplyChoiceFields):
             ),
             stop=tuple(self.stop_sequences or ()),
             reports_cached=self.stream is True,
-            choice=self.read_reply_choice(),
+            confidence_policy=self.read_confidence_policy(),
         )
         turn_request = TurnRequest(
             job,

@@ -98,7 +98,7 @@ class ModelOptions(SamplingFields, RepetitionFields, ReplyChoiceFields):
             sampling=sampling,
             stop=self.read_stop(),
             logprobs=logprobs,
-            choice=self.read_reply_choice("/options"),
+            confidence_policy=self.read_confidence_policy("/options"),
         )
 
     def find_ignored_options(self, service: Service) -> tuple[str, ...]:

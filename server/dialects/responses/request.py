@@ -177,7 +177,7 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, ReplyCho
             sampling=self.read_sampling(service.model.sampling),
             stop=self.read_stop(),
             logprobs=(self.top_logprobs or 0) if self.shows_logprobs else None,
-            choice=self.read_reply_choice(),
+            confidence_policy=self.read_confidence_policy(),
         )
         turn_request = TurnRequest(
             job,

@@ -16,7 +16,7 @@ from server.turns.request_checks import check_template_kwargs
 from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
-from server.turns.turn_request import ReplyChoice, TurnRequest
+from server.turns.turn_request import TurnRequest
 
 NOTHING: tuple[object, ...] = (None, "", [], {})
 """Values that mean the same as a missing field."""
@@ -166,8 +166,8 @@ class ReplyChoiceFields(Fields):
     """What happens to calls below `min_confidence`: `approve`, the default, leaves them to the
     client; with `ask` the reply is a question to the user instead, with `decline` an answer."""
 
-    def read_reply_choice(self, parent: str = "", *, choices: int = 1) -> ReplyChoice:
-        """Returns how the reply is chosen.
+    def read_confidence_policy(self, parent: str = "", *, choices: int = 1) -> ConfidencePolicy:
+        """Returns what happens to calls that the model is unsure of.
 
         Args:
             parent: JSON pointer to the object with the fields.
@@ -184,4 +184,4 @@ class ReplyChoiceFields(Fields):
         if least is not None and choices > 1:
             message = "min_confidence is about one reply: leave n out"
             raise HttpError(400, message, "invalid_value", where=f"{parent}/min_confidence")
-        return ReplyChoice(ConfidencePolicy(least, unsure))
+        return ConfidencePolicy(least, unsure)
