@@ -113,8 +113,8 @@ def summarise(file: Path) -> str:
 
 def describe_commands() -> str:
     """All commands, with the help that they print."""
-    from constrained.cli import make_parser
-    from constrained.commands import COMMANDS
+    from constrained.cli.commands import COMMANDS
+    from constrained.cli.parser import make_parser
     from server.commands import BATCH, CLUSTER, SERVE
 
     parser = make_parser([*COMMANDS, SERVE, CLUSTER, BATCH])

@@ -48,7 +48,7 @@ INTERRUPTED = -signal.SIGINT  # ended by Ctrl-C; a shell says 130
 NOT_HANDED_ON = re.compile(r"PYTHON|VIRTUAL_ENV|LLAMA_|CONSTRAINED_|HF_|XDG_|MAKE|MFLAGS|OPENAI_")
 OF_THE_HUB = re.compile(r"([\w.-]+/[\w.-]+):(Q\w+)")
 TYPED = "typed_program.py"
-PIPED_PARSER = "tests/constrained/conformance/piped_parser.py"
+PIPED_PARSER = "tests/constrained/inspect/conformance/piped_parser.py"
 ELSEWHERE = re.compile("(llama-server|vllm|sglang)://|constrained (cluster|mcp)|--mcp")
 """What needs an engine, Ray and several machines, or MCP servers, which are not here."""
 FURTHER = ("constrained --help", "python -m constrained --version", "python -m server --help")
@@ -245,7 +245,7 @@ def install(stranger: Stranger, wheel: Path) -> float:
 
 def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> None:
     """The files that the commands name: those that a page shows, and some like those of users."""
-    place = "import constrained.embedded as it; print(it.PATH)"
+    place = "import constrained.engine.model_files.embedded as it; print(it.PATH)"
     demo = subprocess.check_output([stranger.venv / "bin/python", "-c", place], text=True).strip()
     models = stranger.home / "models"
     models.mkdir()

@@ -17,12 +17,18 @@ from itertools import chain
 from pathlib import Path
 
 from benchmarks.inputs.sources import read_templates
-from constrained.compile.compiler import Compiler
-from constrained.embedded import PATH
-from constrained.job import Job
-from constrained.replay.replay_context import read_context
-from constrained.template.arrival_probes import CONVERSATIONS, Fate, Message, choose_tools, judge
-from constrained.template.chat_template import ChatTemplate
+from constrained.engine.model_files.embedded import PATH
+from constrained.inspect.replay.replay_context import read_context
+from constrained.model.compile.compiler import Compiler
+from constrained.prompt.job import Job
+from constrained.prompt.template.arrival_probes import (
+    CONVERSATIONS,
+    Fate,
+    Message,
+    choose_tools,
+    judge,
+)
+from constrained.prompt.template.chat_template import ChatTemplate
 from examples.random_model.sources import models_directory
 from grammars.errors import Error
 

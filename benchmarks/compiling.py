@@ -20,13 +20,13 @@ import numpy as np
 
 from benchmarks.inputs.stage import Stage, stage
 from benchmarks.inputs.tool_sets import read_rows, sample_paths
-from constrained.compile.grammar_cache import GrammarCache, GrammarSource
 from constrained.mask.matcher import Matcher
-from constrained.tools.shapes import as_openai, forget_schemas, read_tools
+from constrained.model.compile.grammar_cache import GrammarCache, GrammarSource
+from constrained.prompt.tools.shapes import as_openai, forget_schemas, read_tools
 from grammars.errors import Error
-from grammars.ir.completion import Completer
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn
+from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.turn import build_grammar
 
 FORMATS = ("hermes", "qwen3_coder")

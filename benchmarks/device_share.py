@@ -31,15 +31,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.inputs.stage import real_vocabulary
-from constrained.compile.compiled_turn import CompiledTurn
+from constrained.agent.model import Model
 from constrained.decode.filters.events import StreamEvent
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import NEXT, ScriptedEngine, scripted_logits
-from constrained.job import Job
-from constrained.model.model import Model
-from constrained.reply import Reply
-from constrained.template.chat_template import ChatTemplate
-from constrained.vocabulary.vocabulary import Vocabulary
+from constrained.engine.vocabulary.vocabulary import Vocabulary
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.reply import Reply
+from constrained.prompt.job import Job
+from constrained.prompt.template.chat_template import ChatTemplate
 from server.commands.server_process import SWITCH_SECONDS
 
 TEMPLATE = Path(__file__).parent.parent / "examples" / "templates" / "hermes.jinja"

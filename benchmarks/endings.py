@@ -22,8 +22,8 @@ from benchmarks.inputs.asks import POLICIES, Ask, ask, find_faults
 from benchmarks.inputs.sources import TEMPLATES
 from benchmarks.inputs.stage import Stage, stage
 from benchmarks.inputs.tool_sets import read_rows, sample_paths
-from constrained.compile.compiled_turn import CompiledTurn
 from constrained.errors import ReplyError, RequestError
+from constrained.model.compile.compiled_turn import CompiledTurn
 from grammars.errors import Error
 
 MAX_TOKENS_DRAWN = 400

@@ -31,22 +31,22 @@ from typing import Any
 from benchmarks.inputs.rendered import SWITCHES, align, find_after
 from benchmarks.inputs.sources import read_templates
 from benchmarks.inputs.stage import DRAW, Adversary
-from constrained.compile.compiled_turn import CompiledTurn
+from constrained.agent.model import Model
 from constrained.engine.scripted import ScriptedEngine
+from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.errors import Error, TemplateError
-from constrained.format_selection.selection import select_format
-from constrained.job import Job
-from constrained.model.model import Model
-from constrained.template.chat_template import ChatTemplate
-from constrained.template.special_tokens import render_prompt
-from constrained.vocabulary.vocabulary import byte_vocabulary
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.prompt.format_selection.selection import select_format
+from constrained.prompt.job import Job
+from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.template.special_tokens import render_prompt
 from grammars.errors import RenderError, ToolError
-from grammars.formats import FORMATS
 from grammars.infer.detect import Origin
 from grammars.parse.parser import parse
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.turn import Start, ToolCall, Turn
 from grammars.wire.format import Format, find_format
+from grammars.wire.formats import FORMATS
 
 Message = dict[str, Any]
 VERDICTS = ("refused", "misread", "respelled", "calls nothing")

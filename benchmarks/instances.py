@@ -22,9 +22,9 @@ from benchmarks.inputs.drawn_instances import draw_instances
 from benchmarks.processes.limits import Limited
 from benchmarks.schemas import read
 from constrained.errors import GrammarError
-from constrained.replay.instances import InstanceTrial, spell_plain
+from constrained.inspect.replay.instances import InstanceTrial, spell_plain
 from grammars.errors import SchemaError
-from grammars.lowering.lower import lower
+from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Json
 from grammars.schema.numbers import normalise_numbers
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.inputs.tool_sets import SAMPLE
-from constrained.replay.check import check_rows
-from constrained.replay.replay_context import read_context
+from constrained.inspect.replay.check import check_rows
+from constrained.inspect.replay.replay_context import read_context
 from examples.random_model.sources import models_directory
 from grammars.turn import Start
 

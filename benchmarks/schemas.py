@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.inputs.schema_store import read_schema_store
 from benchmarks.inputs.tool_sets import SAMPLE
 from benchmarks.processes.limits import Limited
-from constrained.replay.schemas import check_schemas
+from constrained.inspect.replay.schemas import check_schemas
 
 _PROGRESS = 500  # rows: so often, a line says how far it is
 _EMPTY = {"compiles": False, "enforced": [], "checked": [], "repaired": [], "refused": []}

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.inputs.rendered import SWITCHES, TOOLS, USER, Rendered, find_start, render_turns
-from constrained.format_selection.selection import select_format
-from constrained.replay.check import check_rows
-from constrained.template.chat_template import ChatTemplate
+from constrained.inspect.replay.check import check_rows
+from constrained.prompt.format_selection.selection import select_format
+from constrained.prompt.template.chat_template import ChatTemplate
 from examples.random_model import models_directory
 
 HEADS = ("template", "format", "origin", *(f"thinking {s}" for s in SWITCHES), "verified", "notes")

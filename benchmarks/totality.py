@@ -19,7 +19,6 @@ from functools import partial
 
 from hypothesis import strategies as st
 
-from grammars.formats import FORMATS
 from grammars.parse.parser import Parser, collect
 from grammars.suite.checks import CHECKS
 from grammars.suite.parser_output import as_reading
@@ -28,6 +27,7 @@ from grammars.suite.run import DataObject, find_failures, settings
 from grammars.suite.strategies import chunkings, tools
 from grammars.turn import Tool, Turn
 from grammars.wire.format import Format, find_format
+from grammars.wire.formats import FORMATS
 
 _SYNTAX = (*' \n"\\{}[]<>/=,:0aé🙂', '{"name": "', '", "arguments": {', "}}", "</", "<|", "```")
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained.format_selection.selection import select_format
-from constrained.replay.check import check_rows
-from constrained.template.chat_template import ChatTemplate
+from constrained.inspect.replay.check import check_rows
+from constrained.prompt.format_selection.selection import select_format
+from constrained.prompt.template.chat_template import ChatTemplate
 
 Row = dict[str, Any]
 

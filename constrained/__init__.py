@@ -1,17 +1,39 @@
 """Reliable tool calls from local, quantized models."""
 
-# Nothing is imported here: the command line begins with this module, and the sooner it sees to
-# Ctrl-C, the better. Type checkers know this name.
-TYPE_CHECKING = False
+# Nothing else is imported here: the command line begins with this module, and the sooner it sees
+# to Ctrl-C, the better.
+try:
+    from grammars import keep_old_paths
+except ImportError:  # another package of this name; `errors.own_packages` says so
+    pass
+else:
+    keep_old_paths(
+        {
+            "constrained.embedded": "constrained.engine.model_files.embedded",
+            "constrained.job": "constrained.prompt.job",
+            "constrained.mcp": "constrained.agent.mcp",
+            "constrained.reply": "constrained.model.reply",
+            "constrained.runs": "constrained.agent.runs",
+            "constrained.tools": "constrained.prompt.tools",
+            "constrained.trace": "constrained.model.trace",
+        }
+    )
+
+TYPE_CHECKING = False  # type checkers know this name
 
 if TYPE_CHECKING:
     from constrained.agent.budget import Budget, Spent
     from constrained.agent.journal import LATER
+    from constrained.agent.mcp.connection import McpError
+    from constrained.agent.mcp.elicitation import Elicitation
+    from constrained.agent.mcp.results import McpResult
+    from constrained.agent.mcp.servers import McpServers, connect_mcp
+    from constrained.agent.model import Model
     from constrained.agent.outcome import CallResult, Outcome, Reason, Run
     from constrained.decode.drafts.draft_options import DraftOptions
     from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
     from constrained.decode.request import Usage
-    from constrained.embedding.embedding_model import EmbeddingModel, Embeddings, load_embeddings
+    from constrained.decode.schedule.streams import AsyncStream, Stream
     from constrained.engine.protocol import Sampling
     from constrained.errors import (
         BusyError,
@@ -23,19 +45,18 @@ if TYPE_CHECKING:
         RequestError,
         TemplateError,
     )
-    from constrained.isolation.isolated_call import Isolation
-    from constrained.logits import TokenDrawn
-    from constrained.mcp.connection import McpError
-    from constrained.mcp.elicitation import Elicitation
-    from constrained.mcp.results import McpResult
-    from constrained.mcp.servers import McpServers, connect_mcp
-    from constrained.model.loading import from_llama, load
-    from constrained.model.model import Model
-    from constrained.reply import Reply
-    from constrained.schedule.streams import AsyncStream, Stream
-    from constrained.tools.functions import FunctionTool, tool
-    from constrained.tools.reports import ToolReport, report_tools
-    from constrained.tools.search import ToolSearch
+    from constrained.limits.isolated_call import Isolation
+    from constrained.loading import from_llama, load
+    from constrained.mask.logits import TokenDrawn
+    from constrained.model.embedding.embedding_model import (
+        EmbeddingModel,
+        Embeddings,
+        load_embeddings,
+    )
+    from constrained.model.reply import Reply
+    from constrained.prompt.tools.functions import FunctionTool, tool
+    from constrained.prompt.tools.reports import ToolReport, report_tools
+    from constrained.prompt.tools.search import ToolSearch
     from grammars.errors import Error, SchemaError, ToolError
     from grammars.turn import (
         ArgumentEnd,
@@ -60,7 +81,11 @@ _NAMES = {
     "constrained.decode.drafts.draft_options": ("DraftOptions",),
     "constrained.decode.filters.events": ("Exhausted", "ProgressMade", "StreamEvent"),
     "constrained.decode.request": ("Usage",),
-    "constrained.embedding.embedding_model": ("EmbeddingModel", "Embeddings", "load_embeddings"),
+    "constrained.model.embedding.embedding_model": (
+        "EmbeddingModel",
+        "Embeddings",
+        "load_embeddings",
+    ),
     "constrained.engine.protocol": ("Sampling",),
     "constrained.errors": (
         "BusyError",
@@ -72,19 +97,19 @@ _NAMES = {
         "RequestError",
         "TemplateError",
     ),
-    "constrained.logits": ("TokenDrawn",),
-    "constrained.mcp.connection": ("McpError",),
-    "constrained.mcp.elicitation": ("Elicitation",),
-    "constrained.mcp.results": ("McpResult",),
-    "constrained.mcp.servers": ("McpServers", "connect_mcp"),
-    "constrained.model.loading": ("from_llama", "load"),
-    "constrained.model.model": ("Model",),
-    "constrained.reply": ("Reply",),
-    "constrained.schedule.streams": ("AsyncStream", "Stream"),
-    "constrained.tools.functions": ("FunctionTool", "tool"),
-    "constrained.isolation.isolated_call": ("Isolation",),
-    "constrained.tools.reports": ("ToolReport", "report_tools"),
-    "constrained.tools.search": ("ToolSearch",),
+    "constrained.mask.logits": ("TokenDrawn",),
+    "constrained.agent.mcp.connection": ("McpError",),
+    "constrained.agent.mcp.elicitation": ("Elicitation",),
+    "constrained.agent.mcp.results": ("McpResult",),
+    "constrained.agent.mcp.servers": ("McpServers", "connect_mcp"),
+    "constrained.loading": ("from_llama", "load"),
+    "constrained.agent.model": ("Model",),
+    "constrained.model.reply": ("Reply",),
+    "constrained.decode.schedule.streams": ("AsyncStream", "Stream"),
+    "constrained.prompt.tools.functions": ("FunctionTool", "tool"),
+    "constrained.limits.isolated_call": ("Isolation",),
+    "constrained.prompt.tools.reports": ("ToolReport", "report_tools"),
+    "constrained.prompt.tools.search": ("ToolSearch",),
     "grammars.errors": ("Error", "SchemaError", "ToolError"),
     "grammars.turn": (
         "ArgumentEnd",
@@ -172,10 +197,10 @@ if not TYPE_CHECKING:  # to a checker, a name that is not listed above is a mist
         from importlib import import_module
 
         if name == "__version__":
-            return import_module("constrained.own_packages").read_version()
+            return import_module("constrained.errors.own_packages").read_version()
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        import_module("constrained.own_packages")
+        import_module("constrained.errors.own_packages")
         return getattr(import_module(_HOMES[name]), name)
 
 

@@ -11,7 +11,7 @@ MESSAGE = b"constrained: interrupted\n"
 
 
 def main() -> int:
-    """Runs the command line; see `constrained.cli.main`.
+    """Runs the command line; see `constrained.cli.parser.main`.
 
     Returns:
         the exit code; 2 where a package has the name of one of ours, 130 after Ctrl-C.
@@ -26,11 +26,11 @@ def main() -> int:
         signal.signal(signal.SIGINT, _end)
     _open_streams()
     try:
-        import constrained.own_packages  # noqa: F401  before whatever needs `grammars`
+        import constrained.errors.own_packages  # noqa: F401  before whatever needs `grammars`
     except ImportError as error:
         print(f"constrained: error: {error}", file=sys.stderr)
         return 2
-    from constrained import cli
+    from constrained.cli import parser as cli
 
     def start() -> None:
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:

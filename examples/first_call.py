@@ -12,9 +12,9 @@ from typing import Any
 import jsonschema_rs
 
 from constrained import Model, Sampling, load
-from constrained.job import Job
-from constrained.reply import Reply
-from grammars.formats import GENERIC
+from constrained.model.reply import Reply
+from constrained.prompt.job import Job
+from grammars.wire.formats import GENERIC
 
 QUESTION = "What's the weather in Paris tomorrow, in celsius?"
 TOOLS = [

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 from constrained import LATER, Budget, ToolCall, load, tool
 from constrained.agent.journal import Verdict
-from constrained.runs.recorded_run import decide, list_waiting
-from constrained.runs.store import RunStore
+from constrained.agent.runs.recorded_run import decide, list_waiting
+from constrained.agent.runs.store import RunStore
 
 
 @tool(read_only=True)

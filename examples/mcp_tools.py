@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from constrained import connect_mcp, load
-from constrained.mcp.server import ServerCommand
+from constrained.agent.mcp.server import ServerCommand
 
 SERVER = '''
 from mcp.server.mcpserver import MCPServer

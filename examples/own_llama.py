@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from llama_cpp import Llama
 
-from constrained import embedded, from_llama
+from constrained import from_llama
+from constrained.engine.model_files import embedded
 
 
 def set_light(room: Literal["kitchen", "hall"], on: bool) -> None:

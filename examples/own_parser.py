@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 from hypothesis import settings
 
-from grammars.formats import HERMES
 from grammars.suite import Reading, find_failures
 from grammars.turn import Tool
+from grammars.wire.formats import HERMES
 
 CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 THOUGHT = re.compile(r"<think>\n(.*?)\n</think>\n\n", re.DOTALL)

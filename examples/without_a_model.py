@@ -3,12 +3,12 @@
 python -m examples.without_a_model
 """
 
-from constrained.tools import read_tools
-from grammars.formats import FORMATS
+from constrained.prompt.tools import read_tools
 from grammars.lark import build_grammar
 from grammars.parse import Parser, collect
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.turn import Policy, ToolCall, Turn
+from grammars.wire.formats import FORMATS
 
 TOOLS = read_tools(
     [

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from grammars.errors import PolicyError
-from grammars.names import check_names
 from grammars.schema.members import KeyOrder as KeyOrder
 from grammars.schema.nodes import Json, Schema, Violation
+from grammars.spelling.names import check_names
 from grammars.wire.format import Reasoning
 
 THINKING_TAGS = ("<thinking>", "</thinking>")
@@ -23,7 +23,7 @@ class Tool:
 
     Args:
         name: the name of the tool.
-        schema: the schema of its arguments, as read by `grammars.lowering`.
+        schema: the schema of its arguments, as read by `grammars.schema.lowering`.
         description: what it does, for the prompt.
         strict: if False, calls that fail a check after generation are delivered nevertheless, with
             `errors`.

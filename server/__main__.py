@@ -2,7 +2,7 @@
 
 import sys
 
-from constrained.cli import main
+from constrained.cli.parser import main
 from server.commands import SERVE
 
 sys.exit(main(["serve", *sys.argv[1:]], commands=(SERVE,)))

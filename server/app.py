@@ -19,12 +19,11 @@ from starlette.requests import ClientDisconnect
 
 import constrained
 from constrained.errors import RequestError
-from constrained.model.model import Model
+from constrained.model.loaded_model import LoadedModel
 from grammars.errors import Error
-from server.batches import routes as batches
-from server.batches.batch_runner import BatchRunner
-from server.dialect import Dialect, find_dialect
 from server.dialects.chat import routes as chat
+from server.dialects.common import model_routes, status
+from server.dialects.common.body import describe_mistakes
 from server.dialects.completions import routes as completions
 from server.dialects.embeddings import routes as embeddings
 from server.dialects.llamacpp import routes as llamacpp
@@ -36,14 +35,17 @@ from server.dialects.ollama.reply import encode_ollama_error
 from server.dialects.responses import routes as responses
 from server.dialects.responses.shared_responses import SharedResponses
 from server.errors import HttpError, as_http_error, log_error
-from server.http import model_routes, status
-from server.http.body import describe_mistakes
+from server.hosting.batches import routes as batches
+from server.hosting.batches.batch_runner import BatchRunner
+from server.hosting.mcp.hosted_tools import McpServerPool
+from server.hosting.store.shared_store import SharedStore
+from server.http.dialect import Dialect, find_dialect
 from server.http.disconnects import make_gone
 from server.http.gate import OPEN, Cors, Gate
 from server.http.leases import Leases
+from server.http.metrics import Counters
 from server.http.openapi import complete_document
-from server.mcp.hosted_tools import McpServerPool
-from server.metrics import Counters
+from server.http.unknown_paths import explain_unknown_path
 from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelBounds, ServedModels
 from server.models.source import ModelSource
@@ -51,8 +53,6 @@ from server.observe.telemetry import Telemetry, find_tracer
 from server.observe.trace_file import TraceFile
 from server.playground import routes as playground
 from server.settings import Settings
-from server.store.shared_store import SharedStore
-from server.unknown_paths import explain_unknown_path
 
 CODES = {
     404: "not_found",
@@ -85,7 +85,7 @@ ALL_ROUTERS = (*ROUTERS, *OWN_ROUTERS)
 
 
 def make_app(
-    load: Callable[[], Model] | Sequence[ModelSource],
+    load: Callable[[], LoadedModel] | Sequence[ModelSource],
     settings: Settings | None = None,
     bounds: ModelBounds | None = None,
     *,
@@ -158,7 +158,7 @@ def make_app(
 
 
 def _list_sources(
-    load: Callable[[], Model] | Sequence[ModelSource], name: str
+    load: Callable[[], LoadedModel] | Sequence[ModelSource], name: str
 ) -> Sequence[ModelSource]:
     """Returns the models of a server; a single one has the name `name` and is loaded at once."""
     if isinstance(load, Sequence):

@@ -14,7 +14,6 @@ from constrained.errors import (
     ReplyError,
 )
 from grammars.errors import Error
-from server.store.shared_store import StoreError
 
 RETRY_AFTER = 1  # seconds
 MAX_SHOWN = 4_000
@@ -35,6 +34,12 @@ OPENAI_TYPES = {
     503: "unavailable_error",
     504: "timeout_error",
 }
+
+
+class StoreError(Error):
+    """The store cannot be reached, or refuses a request."""
+
+
 STATUSES: tuple[tuple[type[Error], int, str], ...] = (
     (BusyError, 503, "queue_full"),
     (DeadlineError, 504, "deadline_exceeded"),

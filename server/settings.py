@@ -9,7 +9,7 @@ from typing import Any
 
 from constrained.engine.options import MAX_WAITING
 from constrained.errors import RequestError
-from constrained.job import MAX_REPEATED, Envelopes
+from constrained.prompt.job import MAX_REPEATED, Envelopes
 
 MIB = 1 << 20
 MIN_RATE = 1_000

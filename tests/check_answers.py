@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from constrained.replay.check import check_rows
+from constrained.inspect.replay.check import check_rows
 from tests.templates import HERMES, PAINT, PING, hermes_call
 
 CALL = hermes_call("ping")

@@ -48,7 +48,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.delenv(name)
     monkeypatch.setenv("LLAMA_ARG_THREADS", "1")
 
-    from constrained.cli import main
+    from constrained.cli.parser import main
 
     def run(*arguments: str) -> tuple[int, str, str]:
         try:

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Sequence
 
-from constrained.deadline import Clock
 from constrained.decode.request import Generation, Request
+from constrained.decode.schedule.admission import Seat
+from constrained.decode.schedule.scheduler import Schedule
 from constrained.engine.protocol import Engine
 from constrained.errors import ModelError
-from constrained.schedule.admission import Seat
-from constrained.schedule.scheduler import Schedule
+from constrained.limits.deadline import Clock
 
 
 def generate(

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from constrained.agent.model import Model
 from constrained.engine.sampling import Sampling
 from constrained.engine.scripted import ScriptedEngine
-from constrained.model.model import Model
-from constrained.template.chat_template import ChatTemplate
-from constrained.vocabulary.vocabulary import Vocabulary
+from constrained.engine.vocabulary.vocabulary import Vocabulary
+from constrained.prompt.template.chat_template import ChatTemplate
 from tests.scripted_model import BYTES, TURN
 from tests.templates import HERMES
 

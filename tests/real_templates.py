@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from examples.random_model import SourceUnavailable, models_directory
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from constrained.model.model import Model
+from constrained.agent.model import Model
 from constrained.remote.address import EngineKind, read_address
 from constrained.remote.engines.http_client import STALL_SECONDS, HttpClient
 from constrained.remote.engines.llama_server import LlamaServerSampler, read_facts

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from constrained.reply import Reply, Usage
+from constrained.model.reply import Reply, Usage
 
 
 def uncounted(reply: Reply) -> Reply:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from constrained.agent.model import Model
 from constrained.engine.sampling import Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
-from constrained.model.model import Model
-from constrained.template.chat_template import ChatTemplate
-from constrained.vocabulary.vocabulary import Vocabulary, byte_vocabulary
+from constrained.engine.vocabulary.vocabulary import Vocabulary, byte_vocabulary
+from constrained.prompt.template.chat_template import ChatTemplate
 from tests.templates import HERMES
 
 BYTES = byte_vocabulary()

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 import constrained
-from constrained.commands import COMMANDS
+from constrained.cli.commands import COMMANDS
 from tests.snippets import FENCE
 
 ROOT = Path(__file__).parents[1]

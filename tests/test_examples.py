@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from examples import first_call, own_parser, without_a_model
-from grammars.formats import FORMATS
+from grammars.wire.formats import FORMATS
 
 ROOT = Path(__file__).parent.parent
 LEAST_RIGHT = 6  # of the everyday questions; the model has nothing of them but the tools

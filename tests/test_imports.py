@@ -35,7 +35,7 @@ MAY_NOT_IMPORT = {
     "server": set[str](),
 }
 OURS_ELSEWHERE = {"tests", "examples", "benchmarks"}
-LLAMA_CPP = ("constrained.engine.llama", "constrained.embedding.llama")
+LLAMA_CPP = ("constrained.engine.llama", "constrained.model.embedding.llama")
 ONLY_IN = {
     "fastapi": {module.name for module in MODULES if module.name.startswith("server.")},
     "llama_cpp": {m.name for m in MODULES if m.name.startswith(LLAMA_CPP)},
@@ -43,21 +43,23 @@ ONLY_IN = {
         "constrained.mask.limits",
         "constrained.mask.matcher",
         "constrained.mask.trial_process",
-        "constrained.vocabulary.vocabulary",
+        "constrained.engine.vocabulary.vocabulary",
     },
-    "httpx2": {"constrained.mcp.bounded_http", "constrained.mcp.connection"},
-    "mcp": {module.name for module in MODULES if module.name.startswith("constrained.mcp.")},
+    "httpx2": {"constrained.agent.mcp.bounded_http", "constrained.agent.mcp.connection"},
+    "mcp": {module.name for module in MODULES if module.name.startswith("constrained.agent.mcp.")},
     "ray": {"server.cluster.ray_app", "server.cluster.ray_router", "server.cluster.command"},
-    "redis": {"server.store.redis_store"},
+    "redis": {"server.hosting.store.redis_store"},
 }
 ON_DEMAND = {"httpx2": "mcp", "mcp": "mcp", "ray": "ray", "redis": "redis"}
 """Packages of extras, without which there is a message that says what to install."""
-FOR_TYPES_ONLY = {"llguidance": {"constrained.replay.check", "constrained.compile.compiler"}}
+FOR_TYPES_ONLY = {
+    "llguidance": {"constrained.inspect.replay.check", "constrained.model.compile.compiler"}
+}
 
 EXTRAS = {"grammars": ["server", "suite"], "constrained": list[str](), "server": ["server"]}
 """Beside what is always installed: the extras that modules of a package may need."""
 
-REGISTRIES = {"grammars/formats"}
+REGISTRIES = {"grammars/wire/formats"}
 """Folders of one value a file, which may be many."""
 
 SHARED_CLASS_NAMES = {"Literal", "Repeat"}

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from constrained import embedded, load
-from constrained.cli import make_parser
-from constrained.commands import COMMANDS
+from constrained import load
+from constrained.cli.commands import COMMANDS
+from constrained.cli.parser import make_parser
+from constrained.engine.model_files import embedded
 from server.commands import BATCH, CLUSTER, SERVE
 from tests.server.running_server import running
 from tests.snippets import ROOT, RUN_EACH, read_commands, read_pages, read_snippets

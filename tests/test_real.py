@@ -35,9 +35,9 @@ from benchmarks.real import (
     show_table,
     summarise_all,
 )
-from constrained.compile.compiler import Compiler
-from constrained.template.chat_template import ChatTemplate
-from constrained.vocabulary.vocabulary import byte_vocabulary
+from constrained.engine.vocabulary.vocabulary import byte_vocabulary
+from constrained.model.compile.compiler import Compiler
+from constrained.prompt.template.chat_template import ChatTemplate
 from tests.templates import HERMES
 
 RINGS = Call("ring", {"times": 2})

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from grammars.ir.completion import Completer
 from grammars.turn import Policy, State, Tool
+from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from grammars.errors import RenderError, SchemaError
-from grammars.lowering.lower import lower
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, KeyOrder, Policy, Start, State, Think, Tool, ToolCall, Turn
 from grammars.turn_grammar.calls import find_index
 from grammars.wire.format import ContentPlace, Format, Name

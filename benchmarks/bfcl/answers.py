@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 
 from benchmarks.bfcl.rows import Call, Question, fits, is_exact, read_calls
-from constrained.compile.compiler import Compiler
-from constrained.job import Job
-from constrained.model.model import Model
+from constrained.agent.model import Model
+from constrained.model.compile.compiler import Compiler
+from constrained.prompt.job import Job
 from grammars.parse import parse
 
 PATIENCE = 600  # seconds for one answer

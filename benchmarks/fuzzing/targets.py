@@ -18,22 +18,22 @@ from starlette.datastructures import State
 
 from benchmarks.fuzzing import bases
 from benchmarks.fuzzing.inputs import damaged_bytes, damaged_json, damaged_text
-from constrained.answers import read_target
+from constrained.agent.model import Model
+from constrained.decode.kv.snapshot_files import MAGIC, PREFIX, SnapshotFiles
+from constrained.decode.kv.snapshots import Outline, Snapshot
+from constrained.engine.gguf.contents import read_sound_contents
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine
-from constrained.format_selection.selection import select_format
-from constrained.gguf.contents import read_sound_contents
-from constrained.kv.snapshot_files import MAGIC, PREFIX, SnapshotFiles
-from constrained.kv.snapshots import Outline, Snapshot
-from constrained.model.model import Model
-from constrained.template.chat_template import ChatTemplate
-from constrained.vocabulary.vocabulary import byte_vocabulary
+from constrained.engine.vocabulary.vocabulary import byte_vocabulary
+from constrained.prompt.answers import read_target
+from constrained.prompt.format_selection.selection import select_format
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import Error
-from grammars.format_text import dump_format, load_format
-from grammars.formats import FORMATS
+from grammars.wire.format_text import dump_format, load_format
+from grammars.wire.formats import FORMATS
 from server.app import make_routes
-from server.batches.batch_input import BatchLine, read_lines
-from server.batches.line_runner import make_scope
+from server.hosting.batches.batch_input import BatchLine, read_lines
+from server.hosting.batches.line_runner import make_scope
 from server.models.served_models import ServedModels
 from server.settings import Settings
 from server.turns.service import Service

@@ -9,12 +9,12 @@ from typing import Any
 import jsonschema_rs
 
 from benchmarks.inputs.tool_sets import usable
-from constrained.answers import read_response_format, read_target
-from constrained.compile.compiled_turn import CompiledTurn
-from constrained.format_selection.selection import SelectedFormat
-from constrained.job import Job
-from constrained.reply import Reply
-from constrained.tools.shapes import as_openai
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.reply import Reply
+from constrained.prompt.answers import read_response_format, read_target
+from constrained.prompt.format_selection.selection import SelectedFormat
+from constrained.prompt.job import Job
+from constrained.prompt.tools.shapes import as_openai
 from grammars.turn import Choice, Think
 
 CHOICES = ("auto", "none", "required", "named", "allowed", "auto, single", "required, single")

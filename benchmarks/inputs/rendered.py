@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from constrained.format_selection.selection import SelectedFormat
+from constrained.prompt.format_selection.selection import SelectedFormat
 from grammars.errors import Error
 from grammars.infer.reasoning import find_opener, find_state
 from grammars.turn import Start, State

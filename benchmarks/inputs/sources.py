@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from constrained.format_selection.generic import CHATML
-from constrained.format_selection.selection import SelectedFormat, select_format
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.format_selection.generic import CHATML
+from constrained.prompt.format_selection.selection import SelectedFormat, select_format
+from constrained.prompt.template.chat_template import ChatTemplate
 from examples.random_model import models_directory
 
 OURS = Path(__file__).parents[2] / "examples" / "templates"

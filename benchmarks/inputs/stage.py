@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.inputs.sources import read_teaching
-from constrained.compile.compiled_turn import CompiledTurn
+from constrained.agent.model import Model
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine
-from constrained.job import Job
-from constrained.model.model import Model
-from constrained.reply import Reply
-from constrained.vocabulary.vocabulary import Vocabulary, byte_vocabulary
+from constrained.engine.vocabulary.vocabulary import Vocabulary, byte_vocabulary
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.reply import Reply
+from constrained.prompt.job import Job
 from grammars.errors import PolicyError
 from grammars.turn import Think
 from grammars.wire.format import Format, TaggedArguments

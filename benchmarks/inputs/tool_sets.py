@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from constrained.format_selection.selection import SelectedFormat
-from constrained.tools.shapes import as_openai, read_tools
+from constrained.prompt.format_selection.selection import SelectedFormat
+from constrained.prompt.tools.shapes import as_openai, read_tools
 from grammars.errors import Error
 from grammars.turn_grammar.turn import build_grammar
 

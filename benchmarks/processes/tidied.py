@@ -9,7 +9,7 @@ import signal
 import sys
 from types import FrameType
 
-from constrained.cli import main as run
+from constrained.cli.parser import main as run
 from constrained.engine.host import return_free_memory
 from server.commands import SERVE
 

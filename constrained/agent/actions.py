@@ -15,12 +15,17 @@ from constrained.agent.journal import Verdict
 from constrained.agent.outcome import CallResult, Outcome, fail
 from constrained.agent.thread_call import ThreadCall
 from constrained.decode.filters.events import StreamEvent
+from constrained.decode.schedule.streams import AsyncStream, Stream
 from constrained.errors import RequestError
-from constrained.isolation.isolated_call import IsolatedImportError
-from constrained.reply import Reply
-from constrained.schedule.streams import AsyncStream, Stream
-from constrained.tools.execution import acall_function, call_function, format_result, is_async
-from constrained.tools.functions import find_tool
+from constrained.limits.isolated_call import IsolatedImportError
+from constrained.model.reply import Reply
+from constrained.prompt.tools.execution import (
+    acall_function,
+    call_function,
+    format_result,
+    is_async,
+)
+from constrained.prompt.tools.functions import find_tool
 from grammars.turn import ToolCall
 
 T = TypeVar("T")
@@ -30,7 +35,7 @@ Note: TypeAlias = Callable[[StreamEvent], Awaitable[None]]
 
 
 class ChatModel(Protocol):
-    """The part of `constrained.model.model.Model` that a run uses. Turns are streamed if calls may
+    """The part of `constrained.agent.model.Model` that a run uses. Turns are streamed if calls may
     begin before the turn ends."""
 
     def call(

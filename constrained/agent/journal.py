@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
 from constrained.agent.outcome import CallResult, Run
-from constrained.reply import Reply
+from constrained.model.reply import Reply
 from grammars.turn import ToolCall
 
 

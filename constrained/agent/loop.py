@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.agent.budget import NO_BUDGET, NOTHING, Budget, Spent, check_cost
-from constrained.agent.confidence_policy import explain_unsure_calls
 from constrained.agent.context import Context
 from constrained.agent.outcome import CallResult, Outcome, Reason, Run, refuse
 from constrained.agent.repetition import CallHistory, identify_call
 from constrained.agent.run_tools import RunTools, RunToolset
-from constrained.assistant_prefill import read_message
-from constrained.deadline import Clock
 from constrained.errors import RequestError
-from constrained.isolation.isolated_call import Isolation
-from constrained.messages import normalise
-from constrained.reply import Reply
-from constrained.tools.functions import FunctionTool, find_tool
-from constrained.tools.search import ToolSearch
-from constrained.tools.shapes import read_policy
+from constrained.limits.deadline import Clock
+from constrained.limits.isolated_call import Isolation
+from constrained.model.confidence_policy import explain_unsure_calls
+from constrained.model.reply import Reply
+from constrained.prompt.assistant_prefill import read_message
+from constrained.prompt.messages import normalise
+from constrained.prompt.tools.functions import FunctionTool, find_tool
+from constrained.prompt.tools.search import ToolSearch
+from constrained.prompt.tools.shapes import read_policy
 from grammars.turn import Choice, ToolCall
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from constrained.agent.budget import Spent
 from constrained.agent.context import DroppedResult
-from constrained.isolation.isolated_call import IsolatedError
-from constrained.reply import Reply
-from constrained.tools.execution import format_result
+from constrained.limits.isolated_call import IsolatedError
+from constrained.model.reply import Reply
+from constrained.prompt.tools.execution import format_result
 from grammars.turn import ToolCall
 
 MAX_ERROR_LENGTH = 1000  # characters of an error that the model is shown

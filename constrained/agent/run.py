@@ -5,20 +5,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from constrained.agent.actions import Actions, Approve, Blocking, ChatModel, Concurrent, complete
-from constrained.agent.confidence_policy import (
-    ConfidencePolicy,
-    Unsure,
-    read_confidence_policy,
-    take_back,
-)
 from constrained.agent.early_calls import EarlyCalls
 from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, Verdict
 from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
 from constrained.agent.outcome import CallResult, Run, decline, lose
 from constrained.agent.run_tools import RunTools
 from constrained.errors import RequestError
-from constrained.reply import Reply
-from constrained.tools.search import ToolSearch, read_search
+from constrained.model.confidence_policy import (
+    ConfidencePolicy,
+    Unsure,
+    read_confidence_policy,
+    take_back,
+)
+from constrained.model.reply import Reply
+from constrained.prompt.tools.search import ToolSearch, read_search
 from grammars.turn import ToolCall
 
 OnInterrupted: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]

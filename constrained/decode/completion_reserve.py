@@ -16,10 +16,10 @@ import numpy as np
 
 from constrained.decode.token_healing import spell_along
 from constrained.decode.turn_part import TurnPart, TurnProgress, TurnView
+from constrained.engine.vocabulary.vocabulary import Vocabulary, ends_inside
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
-from grammars.ir.completion import Accepts, TooLong
-from grammars.ir.shortest import MAX_SPELLED
+from grammars.turn_grammar.ir.completion import Accepts, TooLong
+from grammars.turn_grammar.ir.shortest import MAX_SPELLED
 
 Complete: TypeAlias = Callable[[str, int, Accepts], str | TooLong | None]
 """Takes the text of an unfinished turn, the maximum number of characters, and a check of a text;

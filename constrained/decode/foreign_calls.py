@@ -19,7 +19,7 @@ from constrained.decode.request import EnvelopeRules
 from constrained.decode.turn_state import TurnState
 from constrained.errors import GrammarError
 from grammars.errors import Error
-from grammars.render import render_opening
+from grammars.parse.render import render_opening
 from grammars.wire.envelopes import EnvelopeKind, ForeignCall
 from grammars.wire.format import Format
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from constrained.decode.turn_part import TurnPart, TurnView
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import GrammarError
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.wire.format import Reasoning
 
 LONGEST_REST = 3  # bytes that can follow the first one of a UTF-8 character

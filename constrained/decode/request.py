@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from secrets import token_hex
 
-from constrained.cache_scope import COMMON, CacheScope
-from constrained.deadline import Deadline, Timings
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.endless.values import EndedValue, EndlessValues
 from constrained.decode.filters.checked_values import CheckedSchemas
@@ -15,14 +13,16 @@ from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.token_trace import TracedToken
 from constrained.decode.written_prefill import WrittenPrefill
 from constrained.engine.protocol import Sampling
-from constrained.job import NO_LIMITS, CallLimits
-from constrained.logits import TokenDrawn
+from constrained.limits.deadline import Deadline, Timings
+from constrained.mask.logits import TokenDrawn
 from constrained.mask.matcher import Matcher
 from constrained.prompt.cache_breakpoints import NO_BREAKPOINTS, CacheBreakpoints
-from grammars.ir.grammar import Grammar
+from constrained.prompt.cache_scope import COMMON, CacheScope
+from constrained.prompt.job import NO_LIMITS, CallLimits
 from grammars.parse.parser import Parser
 from grammars.schema.nodes import Json, Schema
 from grammars.turn import Event, ToolCall
+from grammars.turn_grammar.ir.grammar import Grammar
 from grammars.wire.envelopes import EnvelopeKind
 from grammars.wire.format import Format
 

@@ -10,7 +10,7 @@ import numpy as np
 from constrained.decode.filters.checked_values import CheckedPart, Fault
 from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.decode.turn_state import TurnState
-from constrained.vocabulary.vocabulary import Vocabulary
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 
 _INSIGNIFICANT = b" \t\r\n\"'"  # bytes that can differ although the value is the same
 

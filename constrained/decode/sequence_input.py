@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from constrained.decode.kv.sequences import PrefixMatch, Sequences
 from constrained.engine.protocol import Chunk
-from constrained.kv.sequences import PrefixMatch, Sequences
 
 
 class SequenceInput:

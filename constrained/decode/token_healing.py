@@ -13,9 +13,9 @@ import numpy as np
 
 from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.decode.written_prefill import WrittenPrefill
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import GrammarError
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import Vocabulary
 
 
 class TokenHealing(TurnPart):

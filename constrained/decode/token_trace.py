@@ -10,8 +10,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from constrained.deadline import Clock
-from constrained.vocabulary.vocabulary import Vocabulary
+from constrained.engine.vocabulary.vocabulary import Vocabulary
+from constrained.limits.deadline import Clock
 
 NEGLIGIBLE = 12.0  # natural logarithm; e^12 is about 160,000 times less likely than the best token
 

@@ -13,12 +13,12 @@ from constrained.decode.request import Request
 from constrained.decode.token_trace import Observation, TokenSource
 from constrained.decode.turn_part import TurnProgress
 from constrained.decode.written_prefill import PrefillFilter
-from constrained.job import NO_LIMITS
-from constrained.logits import TokenDrawn, TokenScores, describe_token
+from constrained.engine.vocabulary.vocabulary import Vocabulary
+from constrained.mask.logits import TokenDrawn, TokenScores, describe_token
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import Vocabulary
+from constrained.prompt.job import NO_LIMITS
 from grammars.parse.answer_text import AnswerText
-from grammars.pointers import point_to
+from grammars.schema.pointers import point_to
 from grammars.turn import (
     ArgumentsDelta,
     ArgumentStart,

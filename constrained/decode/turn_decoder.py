@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from constrained.deadline import Clock
 from constrained.decode.drafts.decode_costs import DraftCosts
 from constrained.decode.drafts.draft_model import DraftAsk, DraftModel, ModelDrafter
 from constrained.decode.drafts.speculation import NO_DRAFT, Draft, Speculation
+from constrained.decode.kv.sequences import PrefixMatch, Sequences
 from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
 from constrained.decode.token_healing import TokenHealing
@@ -31,10 +31,10 @@ from constrained.decode.turn_part import TurnPart, TurnParts
 from constrained.decode.turn_state import TurnState
 from constrained.decode.turn_writer import TurnWriter
 from constrained.engine.protocol import Chunk
+from constrained.engine.vocabulary.call_openings import CallOpenings
 from constrained.errors import GrammarError
-from constrained.kv.sequences import PrefixMatch, Sequences
-from constrained.logits import Scores, find_unavoidable
-from constrained.vocabulary.call_openings import CallOpenings
+from constrained.limits.deadline import Clock
+from constrained.mask.logits import Scores, find_unavoidable
 
 
 class DecodedRows(NamedTuple):

@@ -23,8 +23,8 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

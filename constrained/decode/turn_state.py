@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from constrained.deadline import Clock, Stopwatch
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
 from constrained.decode.request import DecodeInput, FailedTurn, Finish, Request
@@ -13,11 +12,12 @@ from constrained.decode.token_trace import TokenTrace
 from constrained.decode.transcript import SAID, TokenOrigin, Transcript
 from constrained.decode.turn_part import TurnProgress
 from constrained.engine.protocol import Sampler, Sampling
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import RequestError, TokenLimitError, check_count, make_overflow
+from constrained.limits.deadline import Clock, Stopwatch
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import Vocabulary
-from grammars.ir.completion import TooLong
 from grammars.turn import ContentDelta
+from grammars.turn_grammar.ir.completion import TooLong
 from grammars.wire.envelopes import ForeignCall
 
 

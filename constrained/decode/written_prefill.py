@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from constrained.assistant_prefill import NO_PREFILL, AssistantPrefill
-from constrained.logits import TokenDrawn
+from constrained.mask.logits import TokenDrawn
+from constrained.prompt.assistant_prefill import NO_PREFILL, AssistantPrefill
 from grammars.turn import ContentDelta, ReasoningDelta
 
 T = TypeVar("T")

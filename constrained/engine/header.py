@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from constrained.engine.protocol import Sampling
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import RequestError, TemplateError
-from constrained.vocabulary.vocabulary import Vocabulary
 
 TEMPLATE = "tokenizer.chat_template"
 TOOL_USE = "tool_use"

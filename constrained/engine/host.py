@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from constrained.engine.files.input_files import open_input
 from constrained.errors import ModelError
-from constrained.files.input_files import open_input
 
 GGUF = b"GGUF"  # the beginning of such a file
 # mallopt(3): M_MMAP_THRESHOLD in bytes, M_ARENA_MAX.

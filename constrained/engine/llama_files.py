@@ -27,7 +27,7 @@ from constrained.engine.options import PLAIN_TYPES, UINT32, EngineOptions
 from constrained.engine.probe import probe_file
 from constrained.engine.protocol import MAX_DRAFTED
 from constrained.errors import ModelError
-from constrained.isolation.process_limits import MIB, limit_memory
+from constrained.limits.process_limits import MIB, limit_memory
 
 LOG_WARNING, LOG_ERROR = 3, 4  # ggml.h; llama-cpp-python has the numbers of an older ggml
 # llama.cpp reports the reason of a failure only in its log.

@@ -8,9 +8,9 @@ from typing import cast
 
 import llama_cpp
 
+from constrained.engine.vocabulary.exact_spelling import Continuation, Encoder
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import ModelError
-from constrained.vocabulary.exact_spelling import Continuation, Encoder
-from constrained.vocabulary.vocabulary import Vocabulary
 
 SPECIAL = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | llama_cpp.LLAMA_TOKEN_ATTR_UNKNOWN
 NAMED = SPECIAL | llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from constrained.errors import ModelError
-from constrained.gguf.contents import (
+from constrained.engine.gguf.contents import (
     GgufContents,
     join_parts,
     list_parts,
     read_sound_contents,
 )
-from constrained.gguf.reader import Value
+from constrained.engine.gguf.reader import Value
+from constrained.errors import ModelError
 
 
 @dataclass(frozen=True)

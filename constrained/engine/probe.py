@@ -16,9 +16,9 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from constrained import embedded
+from constrained.engine.gguf.contents import read_sound_contents
+from constrained.engine.model_files import embedded
 from constrained.errors import ModelError
-from constrained.gguf.contents import read_sound_contents
 
 NO_PROBE = "CONSTRAINED_NO_PROBE"  # an environment variable; if it is set, files are trusted
 _SECONDS = 120  # the time limit, besides the time to read the file from a slow disk:

@@ -9,7 +9,7 @@ import numpy as np
 
 from constrained.engine.sampling import SEEDS as SEEDS
 from constrained.engine.sampling import Sampling as Sampling
-from constrained.vocabulary.vocabulary import Vocabulary
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 
 MAX_DRAFTED = 12  # tokens of one decode: each has logits, 0.6 MB for 152,000 tokens
 

@@ -15,8 +15,8 @@ from constrained.engine.batch import (
 )
 from constrained.engine.numpy_sampler import RowSampler
 from constrained.engine.protocol import MAX_DRAFTED, Chunk, DecodeSize, Sampling
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import ModelError
-from constrained.vocabulary.vocabulary import Vocabulary
 
 Logits = Callable[[int, Sequence[int]], np.ndarray]
 """Takes the number of a sequence and all its tokens; returns the logits: float32, one per token of

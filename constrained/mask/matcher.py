@@ -18,7 +18,7 @@ import numpy as np
 
 from constrained.errors import GrammarError
 from constrained.mask.limits import OWN_LIMITS, STACK, USER_LIMITS
-from grammars.steps import check_wanted
+from grammars.limits.steps import check_wanted
 
 _LIMIT_MET = re.compile("Too many items|Current row has|too many (states|expressions)")
 _DEAD_END = re.compile("NoExtension")

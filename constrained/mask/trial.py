@@ -9,10 +9,10 @@ import json
 from collections.abc import Collection
 from typing import Any
 
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import GrammarError
-from constrained.isolation.kept_process import KeptProcesses, ProcessLimitError
+from constrained.limits.kept_process import KeptProcesses, ProcessLimitError
 from constrained.mask.matcher import NOT_VALID, explain_failure
-from constrained.vocabulary.vocabulary import Vocabulary
 
 SECONDS = 3.0  # of processor time; usual grammars take milliseconds
 _HINT = "Ask for something simpler: fewer rules, fewer bounds, no `&` and `~` of long expressions"

@@ -10,8 +10,8 @@ from typing import Any
 import llguidance
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
-from constrained.isolation.answering import answer_questions
-from constrained.isolation.process_limits import MIB
+from constrained.limits.answering import answer_questions
+from constrained.limits.process_limits import MIB
 from constrained.mask.limits import STACK, USER_LIMITS
 
 MEMORY = 128 * MIB

@@ -8,14 +8,14 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Protocol
 
-from constrained.agent.confidence_policy import take_back
-from constrained.compile.compiled_turn import CompiledTurn
+from constrained.decode.schedule.runner import TurnEngine
+from constrained.decode.schedule.streams import Sink, resolve, then
 from constrained.errors import RequestError
 from constrained.model.call_options import TRACED, CallOptions
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.confidence_policy import take_back
 from constrained.model.held_events import HeldEvents
-from constrained.remote.remote_engine import RemoteEngine
-from constrained.reply import Reply
-from constrained.schedule.streams import Sink, resolve, then
+from constrained.model.reply import Reply
 
 
 class Launch(Protocol):
@@ -32,7 +32,7 @@ def check_choice(options: CallOptions, engine: object) -> None:
     Raises:
         RequestError: `min_confidence` is given, and the engine is remote.
     """
-    if options.min_confidence is not None and isinstance(engine, RemoteEngine):
+    if options.min_confidence is not None and isinstance(engine, TurnEngine):
         message = "a remote engine does not report how likely its tokens are"
         raise RequestError(message, where="/min_confidence", hint="Leave it out")
 

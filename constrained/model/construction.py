@@ -2,19 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from constrained.engine.header import TOOL_USE, Header, choose_template
-from constrained.format_selection.generic import CHATML, HARDLY_CALLS
-from constrained.format_selection.selection import read_tool_format
-from constrained.model.model import Model
-from constrained.template.chat_template import ChatTemplate
+from constrained.model.turn_model import TurnModel
+from constrained.prompt.format_selection.generic import CHATML, HARDLY_CALLS
+from constrained.prompt.format_selection.selection import read_tool_format
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.wire.format import Format
 
 if TYPE_CHECKING:
-    from constrained.engine.protocol import Engine
-    from constrained.remote.remote_engine import RemoteEngine
+    from constrained.engine.protocol import ModelEngine
 
+ModelT = TypeVar("ModelT", bound=TurnModel)
 _NO_TEMPLATE = "{name} has no chat template: ChatML and {tool_format} are used. " + HARDLY_CALLS
 
 
@@ -26,15 +26,15 @@ def read_format(given: str | Format | None) -> Format | None:
 
 
 def make_model(
-    engine: "Engine | RemoteEngine",
+    engine: "ModelEngine",
     header: Header,
     name: str,
     *,
     notices: Sequence[str],
     chat_template: str | None,
     format: Format | None,
-    build: Callable[..., Model] = Model,
-) -> Model:
+    build: Callable[..., ModelT],
+) -> ModelT:
     """Makes the model of an engine; closes the engine if that fails.
 
     Args:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from constrained.decode.filters.events import ProgressMade, StreamEvent
-from constrained.schedule.streams import Sink
+from constrained.decode.schedule.streams import Sink
 
 
 class HeldEvents:

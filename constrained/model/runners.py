@@ -1,16 +1,15 @@
-"""Runs the turns of a model: with the schedule of a local engine, or on a remote engine."""
+"""Runs the turns of a model: with the schedule of a local engine, or as the engine itself does."""
 
-from constrained.deadline import Clock
 from constrained.decode.drafts.draft_model import DraftModel
+from constrained.decode.kv.snapshots import Cache
+from constrained.decode.schedule.runner import Runner, TurnEngine, TurnRunner
+from constrained.decode.schedule.scheduler import Schedule
 from constrained.engine.protocol import Engine
-from constrained.kv.snapshots import Cache
-from constrained.remote.remote_engine import RemoteEngine
-from constrained.schedule.runner import Runner, TurnRunner
-from constrained.schedule.scheduler import Schedule
+from constrained.limits.deadline import Clock
 
 
 def make_runner(
-    engine: Engine | RemoteEngine,
+    engine: Engine | TurnEngine,
     *,
     step: int,
     deterministic: bool,
@@ -22,15 +21,15 @@ def make_runner(
     """Returns the runner of an engine.
 
     Args:
-        engine: here or elsewhere.
-        step, deterministic, cache, draft_model: see `Schedule`; of no effect elsewhere.
+        engine: of single decodes, or of whole turns.
+        step, deterministic, cache, draft_model: see `Schedule`; for an engine of single decodes.
         clock: for deadlines and timings.
         max_waiting: requests that may wait.
 
     Raises:
         RequestError: the folder of the cache cannot be used.
     """
-    if isinstance(engine, RemoteEngine):
+    if isinstance(engine, TurnEngine):
         return engine.make_runner(clock=clock, max_waiting=max_waiting)
     schedule = Schedule(
         engine,

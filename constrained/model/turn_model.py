@@ -9,30 +9,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Self, TypeVar, Unpack
 
-from constrained.compile.compiled_turn import CompiledTurn
-from constrained.compile.compiler import Compiler
-from constrained.deadline import Clock, Deadline, check_timeout, set_deadline
 from constrained.decode.drafts.draft_model import DraftModel
+from constrained.decode.kv.snapshots import NO_CACHE, Cache
+from constrained.decode.metrics import Metrics
 from constrained.decode.request import DecodeOptions, FailedTurn, Finish, Generation, Request
-from constrained.engine.options import MAX_WAITING
-from constrained.engine.protocol import Engine, Sampling
-from constrained.errors import GrammarError, ModelError, ReplyError
-from constrained.job import Job
-from constrained.kv.snapshots import NO_CACHE, Cache
-from constrained.metrics import Metrics
-from constrained.model.call_options import (
-    CallOptions,
-    CompiledTurnOptions,
-    read_call_options,
-)
-from constrained.model.chosen_turn import check_choice, generate_chosen
-from constrained.model.runners import make_runner
-from constrained.prompt.turn_cache import MAX_TOKENS
-from constrained.remote.remote_engine import RemoteEngine
-from constrained.reply import Reply, has_own_ids, make_reply
-from constrained.schedule.home_process import LoadedOnce
-from constrained.schedule.scheduler import STEP
-from constrained.schedule.streams import (
+from constrained.decode.schedule.home_process import LoadedOnce
+from constrained.decode.schedule.runner import TurnEngine
+from constrained.decode.schedule.scheduler import STEP
+from constrained.decode.schedule.streams import (
     AsyncStream,
     Sink,
     Start,
@@ -43,9 +27,25 @@ from constrained.schedule.streams import (
     run,
     then,
 )
-from constrained.schedule.workers import Order, Workers
-from constrained.template.chat_template import ChatTemplate
-from constrained.trace.turn_trace import make_trace
+from constrained.decode.schedule.workers import Order, Workers
+from constrained.engine.options import MAX_WAITING
+from constrained.engine.protocol import Engine, Sampling
+from constrained.errors import GrammarError, ModelError, ReplyError
+from constrained.limits.deadline import Clock, Deadline, check_timeout, set_deadline
+from constrained.model.call_options import (
+    CallOptions,
+    CompiledTurnOptions,
+    read_call_options,
+)
+from constrained.model.chosen_turn import check_choice, generate_chosen
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.compile.compiler import Compiler
+from constrained.model.reply import Reply, has_own_ids, make_reply
+from constrained.model.runners import make_runner
+from constrained.model.trace.turn_trace import make_trace
+from constrained.prompt.job import Job
+from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.turn_cache import MAX_TOKENS
 from grammars.turn import Answer
 from grammars.wire.format import Format
 
@@ -54,15 +54,15 @@ T = TypeVar("T")
 
 class TurnModel(LoadedOnce):
     """A model that takes a call in two steps: a request is compiled into a turn, and the turn is
-    decoded. Servers and benchmarks use the steps; `Model` puts them together. All methods are safe
-    to use from several threads.
+    decoded. Servers and benchmarks use the steps; `LoadedModel` puts them together. All methods are
+    safe to use from several threads.
 
-    Its arguments are described in `Model`.
+    Its arguments are described in `LoadedModel`.
     """
 
     def __init__(
         self,
-        engine: Engine | RemoteEngine,
+        engine: Engine | TurnEngine,
         template: ChatTemplate,
         tool_template: ChatTemplate | None = None,
         *,

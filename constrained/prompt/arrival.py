@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.errors import TemplateError
-from constrained.messages import is_text_parts
-from grammars.pointers import point_to
+from constrained.prompt.messages import is_text_parts
+from grammars.schema.pointers import point_to
 
 KNOWN_ROLES = frozenset({"system", "user", "assistant", "tool", "function"})
 """Of conversations in the form of `normalise`."""

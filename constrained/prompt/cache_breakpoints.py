@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, TypeAlias
 
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import TemplateError
 from constrained.prompt.prompt_reuse import Messages, Write
+from constrained.prompt.template.special_tokens import find_free_characters
 from constrained.prompt.turn_cache import digest
-from constrained.template.special_tokens import find_free_characters
-from constrained.vocabulary.vocabulary import Vocabulary
-from grammars.byte_cache import MIB, ByteCache, CacheSize
+from grammars.limits.byte_cache import MIB, ByteCache, CacheSize
 from grammars.wire.format import count_common
 
 MAX_BREAKPOINTS = 4  # breakpoints of one prompt, besides that of the tools and system messages

@@ -1,8 +1,8 @@
 """Prompts as tokens, and whether the context has room for them."""
 
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import RequestError, make_overflow
-from constrained.template.special_tokens import Prompt
-from constrained.vocabulary.vocabulary import Vocabulary
+from constrained.prompt.template.special_tokens import Prompt
 
 
 def check_text(text: str, vocabulary: Vocabulary, context_length: int | None) -> None:

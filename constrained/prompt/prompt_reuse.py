@@ -14,11 +14,11 @@ from enum import StrEnum
 from typing import Any
 
 from constrained.errors import TemplateError
-from constrained.job import Recall
-from constrained.messages import REASONING_NAMES, copy_json, is_text_parts
+from constrained.prompt.job import Recall
+from constrained.prompt.messages import REASONING_NAMES, copy_json, is_text_parts
+from constrained.prompt.template.special_tokens import Prompt, find_free_characters
 from constrained.prompt.turn_boundaries import TurnBoundaries
 from constrained.prompt.turn_cache import CachedTurn, History
-from constrained.template.special_tokens import Prompt, find_free_characters
 
 Messages = Sequence[Mapping[str, Any]]
 Write = Callable[[Messages], Prompt]

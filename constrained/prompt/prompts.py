@@ -7,11 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from constrained.cache_scope import COMMON
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import RequestError, check_count
-from constrained.format_selection.selection import SelectedFormat
-from constrained.job import Job, Recall
-from constrained.messages import check_parts, copy_json, normalise
 from constrained.prompt.arrival import check_arrival
 from constrained.prompt.cache_breakpoints import (
     NO_BREAKPOINTS,
@@ -19,8 +16,16 @@ from constrained.prompt.cache_breakpoints import (
     SharedPrefixes,
     TokenizedPrompt,
 )
+from constrained.prompt.cache_scope import COMMON
 from constrained.prompt.encoding import check_text, encode_pieces, encode_prompt
+from constrained.prompt.format_selection.selection import SelectedFormat
+from constrained.prompt.job import Job, Recall
+from constrained.prompt.messages import check_parts, copy_json, normalise
 from constrained.prompt.prompt_reuse import Messages, Missed, RenderedHistory
+from constrained.prompt.template.conversation_forms import ConversationForm
+from constrained.prompt.template.form_finder import note_forms
+from constrained.prompt.template.special_tokens import Prompt, render_prompt
+from constrained.prompt.tools.shapes import as_openai
 from constrained.prompt.turn_boundaries import TurnBoundaries
 from constrained.prompt.turn_cache import (
     CachedTurn,
@@ -30,13 +35,8 @@ from constrained.prompt.turn_cache import (
     digest,
     writes_ids,
 )
-from constrained.template.conversation_forms import ConversationForm
-from constrained.template.form_finder import note_forms
-from constrained.template.special_tokens import Prompt, render_prompt
-from constrained.tools.shapes import as_openai
-from constrained.vocabulary.vocabulary import Vocabulary
-from grammars.byte_cache import CacheSize
 from grammars.infer.reasoning import count_calls, find_state
+from grammars.limits.byte_cache import CacheSize
 from grammars.turn import State
 from grammars.wire.format import Format, JsonCall, Marker
 

@@ -5,12 +5,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import TemplateError
-from constrained.template.chat_template import ChatTemplate
-from constrained.template.special_tokens import Prompt
-from constrained.vocabulary.vocabulary import Vocabulary
+from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.template.special_tokens import Prompt
 from grammars.errors import RenderError
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format
 

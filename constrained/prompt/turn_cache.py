@@ -21,13 +21,13 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Protocol
 
-from constrained.messages import (
+from constrained.prompt.messages import (
     REASONING_NAMES,
     is_text_parts,
     read_reasoning,
 )
-from grammars.byte_cache import CacheLimit, CacheSize, measure_bytes
-from grammars.packed_json import hash_json
+from grammars.limits.byte_cache import CacheLimit, CacheSize, measure_bytes
+from grammars.limits.packed_json import hash_json
 from grammars.wire.format import CallId, CallIndex, Format, JsonCall
 
 MAX_TOKENS = 4_000_000  # 16 MB

@@ -1,7 +1,7 @@
 """A circuit breaker: after several failures, an engine gets no requests for a while."""
 
-from constrained.deadline import Clock
 from constrained.errors import RemoteError
+from constrained.limits.deadline import Clock
 
 FAILURES = 5  # in succession
 PAUSE = 10.0  # seconds

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from grammars.ir.grammar import Grammar
+from grammars.turn_grammar.ir.grammar import Grammar
 
 Emitter: TypeAlias = Callable[[Grammar], str]
 LARK = "lark"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from constrained.engine.sampling import Sampling
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import RemoteError
 from constrained.remote.sampler import (
     EndReason,
@@ -22,7 +23,6 @@ from constrained.remote.sampler import (
     SampleStart,
     TokenSampler,
 )
-from constrained.vocabulary.vocabulary import Vocabulary
 
 BLOCK = 2_000  # tokens that are detokenized in one request
 SAMPLE = 64  # tokens that are detokenized one by one, if their texts depend on their neighbours

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Generic, TypeVar
 
-from constrained.deadline import Clock
 from constrained.errors import RemoteError
+from constrained.limits.deadline import Clock
 from constrained.remote.handshake import Handshake, Weights
 from constrained.remote.sampler import EngineVersion
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from constrained.deadline import Clock
+from constrained.engine.vocabulary.vocabulary import Vocabulary
+from constrained.limits.deadline import Clock
 from constrained.remote.event_loop import EventLoopThread
 from constrained.remote.identity import EngineIdentity
 from constrained.remote.remote_runner import RemoteRunner
 from constrained.remote.sampler import Lack, TokenSampler
-from constrained.vocabulary.vocabulary import Vocabulary
 
 NOTES = {
     Lack.FORCED_TOKENS: "tokens that the grammar forces cost a decode each",

@@ -8,11 +8,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from constrained.deadline import Clock, Deadline
+from constrained.decode.metrics import Amount, Metrics
 from constrained.decode.request import Finish, Generation, Request, Usage
+from constrained.decode.schedule.admission import AdmissionOrder, Seat
+from constrained.decode.schedule.home_process import HomeProcess
 from constrained.decode.written_prefill import WrittenPrefill
 from constrained.errors import BusyError, ModelError, RemoteError, RequestError
-from constrained.metrics import Amount, Metrics
+from constrained.limits.deadline import Clock, Deadline
 from constrained.remote.circuit_breaker import CircuitBreaker
 from constrained.remote.emitters import EMITTERS
 from constrained.remote.event_loop import EventLoopThread
@@ -25,9 +27,7 @@ from constrained.remote.sampler import (
     SampleRequest,
     TokenSampler,
 )
-from constrained.schedule.admission import AdmissionOrder, Seat
-from constrained.schedule.home_process import HomeProcess
-from grammars.ir.grammar import Grammar
+from grammars.turn_grammar.ir.grammar import Grammar
 
 POLL = 0.02  # seconds between two checks whether requests are still wanted
 WAITS = (0.5, 1.0, 2.0, 4.0)  # seconds before each retry at a busy engine

@@ -7,14 +7,15 @@ local grammar has accepted it, and an end only where the turn may end.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from constrained.deadline import Clock
 from constrained.decode.request import Finish, Generation, RemoteNote, Request
 from constrained.decode.transcript import INSERTED, SAMPLED, TokenOrigin
 from constrained.decode.turn_part import TurnParts
 from constrained.decode.turn_state import TurnState
 from constrained.decode.turn_writer import TurnWriter
+from constrained.engine.vocabulary.vocabulary import ends_inside
 from constrained.errors import RemoteError
-from constrained.logits import ReportedScores
+from constrained.limits.deadline import Clock
+from constrained.mask.logits import ReportedScores
 from constrained.remote.sampler import (
     EndReason,
     Sampled,
@@ -24,8 +25,7 @@ from constrained.remote.sampler import (
     SampleStart,
     TokenSampler,
 )
-from constrained.vocabulary.vocabulary import ends_inside
-from grammars.ir.completion import TooLong
+from grammars.turn_grammar.ir.completion import TooLong
 
 SHOWN = 60  # characters of the text before an error
 HINT = "Try again; if it happens again, compare versions of llguidance, and look at its log"

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Protocol, TypeAlias
 
 from constrained.engine.sampling import Sampling
-from constrained.vocabulary.vocabulary import Vocabulary
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 
 
 class Lack(StrEnum):

@@ -18,11 +18,11 @@ from typing import Any
 import jsonschema_rs
 
 from constrained import Model, Sampling, load
-from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.llamacpp import load as load_engine
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ReplyError
-from constrained.job import Job
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.prompt.job import Job
 from examples.demo_model.exam import Question, draw_questions
 
 GROUPS = ("seen", "unseen", "handwritten", "results")

@@ -12,11 +12,11 @@ from functools import cache
 from grammars.errors import DetectError, Error, RenderError
 from grammars.infer.probes import KEYS, NAMES, PARAMETERS, TEXT, Evidence, ProbedTemplate
 from grammars.infer.reasoning import find_prompt, find_state
-from grammars.ir.completion import Completer, TooLong
-from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, Policy, Start, State, Tool, Turn
+from grammars.turn_grammar.ir.completion import Completer, TooLong
 from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format
 

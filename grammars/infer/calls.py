@@ -42,7 +42,7 @@ from grammars.infer.text import (
     tokenise,
 )
 from grammars.infer.turn import CallLayout
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.schema.nodes import Json
 from grammars.schema.subschemas import is_object
 from grammars.turn import State, ToolCall, Turn

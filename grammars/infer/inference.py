@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
-from grammars.formats import NATIVE
 from grammars.infer.after_prompt import try_after_prompt
 from grammars.infer.calls import (
     CallPair,
@@ -75,6 +74,7 @@ from grammars.wire.format import (
     Several,
     TaggedArguments,
 )
+from grammars.wire.formats import NATIVE
 
 _WORD = re.compile(r"\w{3}")
 _NOT_IN_HEADERS = re.compile(r"""["'{}\[\]]""")

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError, Error
-from grammars.formats import NATIVE
 from grammars.infer.probes import TEXT, USER, Render, make_tool, show_call
 from grammars.infer.reasoning import find_reasoning
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.schema.nodes import Json
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall, Turn
@@ -26,6 +25,7 @@ from grammars.wire.format import (
     Node,
     Reasoning,
 )
+from grammars.wire.formats import NATIVE
 
 _CALLS = (
     ToolCall("get_weather", {"city": "Zürich", "days": 3}, id="abcdefgh0"),

@@ -8,12 +8,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError, Error
-from grammars.formats import NATIVE, SIGNS
 from grammars.infer.probes import TEXT, USER, ProbedTemplate, Render, make_tool
 from grammars.infer.reasoning import find_reasoning
 from grammars.infer.turn import find_ends, find_frame
 from grammars.schema.nodes import Json
 from grammars.wire.format import Fixed, Format, Marker
+from grammars.wire.formats import NATIVE, SIGNS
 
 _QUESTION: dict[str, Json] = {"role": "user", "content": USER}
 _ANSWER: dict[str, Json] = {"role": "assistant", "content": TEXT}

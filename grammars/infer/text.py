@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from grammars.errors import DetectError
-from grammars.steps import WRITTEN, spend
+from grammars.limits.steps import WRITTEN, spend
 from grammars.wire.format import Fixed, Literal, Marker, Node
 
 N = TypeVar("N", bound=Node)

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError, RenderError, ToolError
-from grammars.formats import NATIVE
 from grammars.infer.probes import KEYS, Evidence, ProbedTemplate, show_message
 from grammars.infer.text import find_tag, merge_literals, tokenise
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.schema.nodes import Json
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import State, ToolCall, Turn
@@ -25,6 +24,7 @@ from grammars.wire.format import (
     TaggedArguments,
     count_common,
 )
+from grammars.wire.formats import NATIVE
 
 VALUES: dict[str, Json] = {
     "a text": "Rome",

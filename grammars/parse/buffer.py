@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from grammars.byte_cache import MIB, keep_results
+from grammars.limits.byte_cache import MIB, keep_results
 from grammars.spelling.keyword_arguments import StringEnds
 from grammars.wire.format import MAX_NAME_LENGTH, JsonStyle
 

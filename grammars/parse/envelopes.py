@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from grammars.formats import NATIVE
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps, make_scanner
-from grammars.render import render_opening
+from grammars.parse.render import render_opening
 from grammars.schema.nodes import Json
 from grammars.spelling.reading import read_json, read_value
 from grammars.turn import Tool
@@ -38,6 +37,7 @@ from grammars.wire.envelopes import (
     write_tagged_call,
 )
 from grammars.wire.format import PYTHON, Format, JsonStyle, TaggedArguments
+from grammars.wire.formats import NATIVE
 from grammars.wire.nodes import JsonArguments, Literal, Name
 
 MAX_HELD = 200

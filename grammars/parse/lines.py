@@ -7,7 +7,7 @@ from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.parse.calls import CallReader
 from grammars.parse.envelopes import MAX_HELD, EnvelopeReader, WholeCalls
 from grammars.parse.output import TurnOutput
-from grammars.render import render_opening
+from grammars.parse.render import render_opening
 from grammars.schema.nodes import Json
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall

@@ -9,8 +9,8 @@ from grammars.parse.envelopes import EnvelopeReader
 from grammars.parse.headers import HeaderReader
 from grammars.parse.lines import CallReading, ContentLines
 from grammars.parse.output import TurnOutput
+from grammars.parse.render import render_opening
 from grammars.parse.stops import TextStops
-from grammars.render import render_opening
 from grammars.spelling.keyword_arguments import list_starts, spell_fixed
 from grammars.turn import (
     ArgumentsDelta,

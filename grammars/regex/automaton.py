@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
-from grammars.byte_cache import MIB, keep_results
+from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.characters import pick_representatives
 from grammars.regex.expressions import (
     EMPTY_SET,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby, pairwise
 
-from grammars.byte_cache import MIB, keep_results
+from grammars.limits.byte_cache import MIB, keep_results
 
 _SCALARS = ((0, 0xD7FF), (0xE000, sys.maxunicode))
 """All code points except the surrogates, which UTF-8 cannot encode."""

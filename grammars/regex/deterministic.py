@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from grammars.limits.steps import spend
 from grammars.regex.characters import Characters, partition
 from grammars.regex.expressions import (
     EMPTY_SET,
@@ -17,7 +18,6 @@ from grammars.regex.expressions import (
     is_nullable,
     repeat,
 )
-from grammars.steps import spend
 
 _COUNTED = 8  # paths that are counted in a step
 

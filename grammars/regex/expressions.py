@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
 
+from grammars.limits.steps import spend
 from grammars.regex.characters import EVERY, Characters
-from grammars.steps import spend
 
 ENDLESS = 10**18
 """The minimum length of an expression that matches nothing."""

@@ -19,8 +19,8 @@ from lark.load_grammar import (
 )
 
 from grammars.errors import SchemaError
+from grammars.limits.steps import spend
 from grammars.regex.writing import escape_regex
-from grammars.steps import spend
 
 MAX_DEFINITION = 50_000  # characters; lark reads some 100,000 a second
 MAX_TEXT = 200_000

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
-from grammars.byte_cache import MIB, keep_results
+from grammars.limits.byte_cache import MIB, keep_results
 
 NUMBER = (
     r"-?((0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?"

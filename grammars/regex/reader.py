@@ -7,7 +7,8 @@ look-around, or classes that depend on flags.
 import re
 import sys
 
-from grammars.byte_cache import MIB, keep_results
+from grammars.limits.byte_cache import MIB, keep_results
+from grammars.limits.steps import spend
 from grammars.regex.characters import EVERY, Characters, find_category
 from grammars.regex.expressions import (
     EMPTY_SET,
@@ -20,7 +21,6 @@ from grammars.regex.expressions import (
     list_parts,
     repeat,
 )
-from grammars.steps import spend
 
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v"}
 _ESCAPE = re.compile(

@@ -3,7 +3,7 @@ and in JSON (RFC 8259, section 7)."""
 
 from collections.abc import Callable, Iterator, Sequence
 
-from grammars.byte_cache import MIB, keep_results
+from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.characters import Characters
 from grammars.regex.deterministic import TooManyStatesError, determinize, write_back
 from grammars.regex.expressions import (

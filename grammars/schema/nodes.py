@@ -1,7 +1,7 @@
 """The nodes of a lowered schema, its report, and its validator.
 
-`grammars.lowering` makes nodes from JSON Schema. Since nodes may allow more values than their
-source, jsonschema-rs validates values against the source.
+`grammars.schema.lowering` makes nodes from JSON Schema. Since nodes may allow more values than
+their source, jsonschema-rs validates values against the source.
 """
 
 import json
@@ -11,10 +11,10 @@ from functools import cached_property
 from itertools import islice
 from typing import TypeAlias, cast
 
-from grammars.pointers import escape as escape
-from grammars.pointers import point_to
 from grammars.regex.texts import FREE as ALL_KEYS
 from grammars.regex.texts import Texts
+from grammars.schema.pointers import escape as escape
+from grammars.schema.pointers import point_to
 from grammars.schema.presence import FREE, Presence
 from grammars.schema.subschemas import Json as Json
 from grammars.schema.subschemas import is_list, is_object

@@ -14,11 +14,11 @@ from functools import partial
 
 import jsonschema_rs
 
-from grammars.byte_cache import MIB, keep_results
+from grammars.limits.byte_cache import MIB, keep_results
+from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.regex.automaton import Automaton, compile_regexes
 from grammars.regex.ecma import translate
 from grammars.schema.subschemas import Json, is_list, is_object, map_parts
-from grammars.steps import StepsError, limit_steps, spend
 
 PREFIX = "pattern "
 """The prefix of the name of a format that replaces a pattern."""

@@ -7,8 +7,8 @@ from functools import partial
 from itertools import chain
 from typing import TypeAlias
 
+from grammars.limits.steps import spend
 from grammars.schema.bits import ALWAYS, NEVER, Condition, conjoin, count, negate
-from grammars.steps import spend
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import unquote
 
 from grammars.errors import SchemaError
-from grammars.pointers import escape, find_member, split_pointer
-from grammars.steps import spend
+from grammars.limits.steps import spend
+from grammars.schema.pointers import escape, find_member, split_pointer
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys."""

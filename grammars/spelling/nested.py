@@ -22,8 +22,8 @@ from grammars.schema.nodes import (
     flatten,
 )
 from grammars.schema.numbers import Reading, are_equal, find_whole, is_within
+from grammars.schema.string_texts import fits_string
 from grammars.spelling.coerce import read_words
-from grammars.spelling.lexemes import fits_string
 from grammars.spelling.styles import spell_scalar
 from grammars.wire.format import MAX_NAME_LENGTH, JsonStyle, NestedArguments, is_taggable
 

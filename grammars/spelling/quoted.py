@@ -4,7 +4,7 @@ JSON's. Grammar and completion share these expressions."""
 from collections.abc import Sequence
 from functools import partial
 
-from grammars.byte_cache import MIB, keep_results
+from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.characters import EVERY, Characters
 from grammars.regex.expressions import Expression
 from grammars.regex.reader import UnreadableError, read

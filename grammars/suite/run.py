@@ -3,7 +3,7 @@
 Hypothesis draws tools, calls and turns, writes the turns in a wire format as a model does, and cuts
 and damages the texts; `assert_parser` checks properties that every parser must have.
 
-    from grammars.formats import HERMES
+    from grammars.wire.formats import HERMES
     from grammars.suite.run import Reading, assert_parser
 
     def make_parser(tools):

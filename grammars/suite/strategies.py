@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from grammars.errors import RenderError
-from grammars.lowering.lower import lower
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.suite.reading import KEYS, WORDS
 from grammars.turn import Tool, ToolCall, Turn
 from grammars.wire.format import CallId, Format, JsonCall

@@ -6,16 +6,16 @@ import reprlib
 from collections.abc import Sequence
 
 from grammars.errors import PolicyError
-from grammars.ir.nodes import (
+from grammars.regex.ecma import MAX_QUANTIFIERS, translate
+from grammars.regex.writing import escape_slashes, match_any
+from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
+from grammars.turn_grammar.ir.nodes import (
     EmbeddedLark,
     Expression,
     Pattern,
     exclude_beginning,
     intersection,
 )
-from grammars.regex.ecma import MAX_QUANTIFIERS, translate
-from grammars.regex.writing import escape_slashes, match_any
-from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 from grammars.turn_grammar.values import Values, choose_word
 
 _POINTER = "/response_format"

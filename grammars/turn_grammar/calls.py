@@ -5,8 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grammars.errors import SchemaError
-from grammars.ir import nodes as ir
-from grammars.ir.nodes import (
+from grammars.regex.writing import escape_regex
+from grammars.spelling.json_call import BLANK, cut_closing, cut_opening
+from grammars.spelling.names import check_name
+from grammars.turn import Policy, State, Tool
+from grammars.turn_grammar.encoded import encode
+from grammars.turn_grammar.ir import nodes as ir
+from grammars.turn_grammar.ir.nodes import (
     EMPTY,
     NOTHING,
     Expression,
@@ -16,11 +21,6 @@ from grammars.ir.nodes import (
     optional,
     sequence,
 )
-from grammars.names import check_name
-from grammars.regex.writing import escape_regex
-from grammars.spelling.json_call import BLANK, cut_closing, cut_opening
-from grammars.turn import Policy, State, Tool
-from grammars.turn_grammar.encoded import encode
 from grammars.turn_grammar.keyword_arguments import KeywordRules
 from grammars.turn_grammar.nested import NestedRules
 from grammars.turn_grammar.tagged import TaggedRules

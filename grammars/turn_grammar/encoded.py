@@ -5,7 +5,10 @@ import json
 from dataclasses import replace
 
 from grammars.errors import SchemaError
-from grammars.ir.nodes import (
+from grammars.regex.characters import Characters
+from grammars.regex.reader import UnreadableError, read
+from grammars.regex.spelled import spell_expression, write_code, write_spellings
+from grammars.turn_grammar.ir.nodes import (
     ANY_TEXT,
     EVERYTHING,
     Alternatives,
@@ -23,9 +26,6 @@ from grammars.ir.nodes import (
     Sequence,
     Token,
 )
-from grammars.regex.characters import Characters
-from grammars.regex.reader import UnreadableError, read
-from grammars.regex.spelled import spell_expression, write_code, write_spellings
 
 _ESCAPED = {chr(code): json.dumps(chr(code))[1:-1] for code in (*range(0x20), 0x22, 0x5C)}
 """The JSON escape of each character that a JSON string cannot contain directly."""

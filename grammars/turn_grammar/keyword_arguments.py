@@ -11,22 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from grammars.errors import SchemaError
-from grammars.ir.grammar import GrammarBuilder
-from grammars.ir.nodes import (
-    EMPTY,
-    NOTHING,
-    ZERO,
-    Expression,
-    Literal,
-    Pattern,
-    RuleReference,
-    choice,
-    exclude_beginning,
-    guarded,
-    intersection,
-    optional,
-    sequence,
-)
 from grammars.regex.texts import Texts
 from grammars.regex.writing import escape_regex, match_any
 from grammars.schema.bits import ALWAYS, KEEP, Condition
@@ -45,6 +29,22 @@ from grammars.spelling.python_values import sort_kinds
 from grammars.spelling.quoted import find_strings
 from grammars.spelling.styles import speaks_json
 from grammars.turn import Tool
+from grammars.turn_grammar.ir.grammar import GrammarBuilder
+from grammars.turn_grammar.ir.nodes import (
+    EMPTY,
+    NOTHING,
+    ZERO,
+    Expression,
+    Literal,
+    Pattern,
+    RuleReference,
+    choice,
+    exclude_beginning,
+    guarded,
+    intersection,
+    optional,
+    sequence,
+)
 from grammars.turn_grammar.values import (
     UNWRITABLE_KEYS,
     UNWRITABLE_KEYS_HINT,

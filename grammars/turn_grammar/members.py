@@ -3,8 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from grammars.ir.grammar import GrammarBuilder
-from grammars.ir.nodes import (
+from grammars.schema.bits import ALWAYS, KEEP, NEVER, Condition, SetBit, conjoin, count, negate
+from grammars.schema.counted import Counted, Distinct, Items, State
+from grammars.schema.members import Members, Unordered
+from grammars.schema.nodes import Object
+from grammars.turn_grammar.ir.grammar import GrammarBuilder
+from grammars.turn_grammar.ir.nodes import (
     EMPTY,
     ZERO,
     Expression,
@@ -15,10 +19,6 @@ from grammars.ir.nodes import (
     optional,
     sequence,
 )
-from grammars.schema.bits import ALWAYS, KEEP, NEVER, Condition, SetBit, conjoin, count, negate
-from grammars.schema.counted import Counted, Distinct, Items, State
-from grammars.schema.members import Members, Unordered
-from grammars.schema.nodes import Object
 
 
 @dataclass(frozen=True)

@@ -9,23 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from grammars.errors import SchemaError
-from grammars.ir.nodes import (
-    ANY_TEXT,
-    EMPTY,
-    ZERO,
-    Expression,
-    Literal,
-    Pattern,
-    Repeat,
-    RuleReference,
-    choice,
-    exclude_beginning,
-    guarded,
-    intersection,
-    many,
-    optional,
-    sequence,
-)
 from grammars.regex.texts import Texts
 from grammars.regex.writing import escape_regex, match_any
 from grammars.schema.bits import Condition
@@ -50,6 +33,23 @@ from grammars.schema.nodes import (
 from grammars.schema.text_members import TextMembers, find_texts
 from grammars.spelling.nested import KEY, find_extras, is_key, is_writable, part, spell_words
 from grammars.spelling.parts import take_apart
+from grammars.turn_grammar.ir.nodes import (
+    ANY_TEXT,
+    EMPTY,
+    ZERO,
+    Expression,
+    Literal,
+    Pattern,
+    Repeat,
+    RuleReference,
+    choice,
+    exclude_beginning,
+    guarded,
+    intersection,
+    many,
+    optional,
+    sequence,
+)
 from grammars.turn_grammar.members import write_items
 from grammars.turn_grammar.values import (
     UNWRITABLE_KEYS,

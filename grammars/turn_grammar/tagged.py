@@ -10,20 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
 from grammars.errors import SchemaError
-from grammars.ir.nodes import (
-    ANY_TEXT,
-    EMPTY,
-    ZERO,
-    Expression,
-    Literal,
-    Pattern,
-    RuleReference,
-    choice,
-    exclude_beginning,
-    guarded,
-    intersection,
-    sequence,
-)
 from grammars.regex.writing import escape_regex, match_any
 from grammars.schema.bits import KEEP, NEVER, Condition, conjoin, negate
 from grammars.schema.members import Unordered, arrange
@@ -56,6 +42,20 @@ from grammars.spelling.tagged import (
     is_wrappable,
     is_writable,
     spell_words,
+)
+from grammars.turn_grammar.ir.nodes import (
+    ANY_TEXT,
+    EMPTY,
+    ZERO,
+    Expression,
+    Literal,
+    Pattern,
+    RuleReference,
+    choice,
+    exclude_beginning,
+    guarded,
+    intersection,
+    sequence,
 )
 from grammars.turn_grammar.values import (
     UNWRITABLE_KEYS,

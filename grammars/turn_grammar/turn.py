@@ -7,20 +7,6 @@ turn. End-of-generation tokens are not part of it: the matcher allows them where
 from collections.abc import Mapping, Sequence
 
 from grammars.errors import PolicyError
-from grammars.ir.grammar import Grammar, GrammarBuilder
-from grammars.ir.nodes import (
-    ANY_TEXT,
-    EMPTY,
-    NOTHING,
-    Costly,
-    Expression,
-    Literal,
-    choice,
-    exclude_beginning,
-    intersection,
-    optional,
-    sequence,
-)
 from grammars.regex.writing import escape_regex, match_any
 from grammars.spelling.json_call import begin_call, style_answer, style_arguments
 from grammars.spelling.keyword_arguments import spell_fixed
@@ -39,6 +25,20 @@ from grammars.turn import (
 from grammars.turn_grammar.answer import write_answer
 from grammars.turn_grammar.calls import CallRules, TurnSpec
 from grammars.turn_grammar.encoded import encode, encode_text
+from grammars.turn_grammar.ir.grammar import Grammar, GrammarBuilder
+from grammars.turn_grammar.ir.nodes import (
+    ANY_TEXT,
+    EMPTY,
+    NOTHING,
+    Costly,
+    Expression,
+    Literal,
+    choice,
+    exclude_beginning,
+    intersection,
+    optional,
+    sequence,
+)
 from grammars.turn_grammar.values import Values
 from grammars.wire.format import (
     Content,

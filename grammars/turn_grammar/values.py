@@ -12,22 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from grammars.errors import SchemaError
-from grammars.ir.grammar import GrammarBuilder
-from grammars.ir.nodes import (
-    EMPTY,
-    Complement,
-    Expression,
-    JsonSchema,
-    Literal,
-    Pattern,
-    Repeat,
-    RuleReference,
-    choice,
-    exclude_beginning,
-    intersection,
-    optional,
-    sequence,
-)
 from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.reader import UnreadableError
 from grammars.regex.spelled import spell_extra_keys, spell_pattern
@@ -52,8 +36,8 @@ from grammars.schema.nodes import (
     Union,
     escape,
 )
+from grammars.schema.string_texts import fits_string
 from grammars.schema.subschemas import is_list, is_object
-from grammars.spelling.lexemes import Multiples, fits_string
 from grammars.spelling.parts import sort_properties, take_apart
 from grammars.spelling.quoted import find_extra_keys, find_raw, find_strings
 from grammars.spelling.styles import (
@@ -66,7 +50,24 @@ from grammars.spelling.styles import (
     spell_keys,
     spell_scalar,
 )
+from grammars.turn_grammar.ir.grammar import GrammarBuilder
+from grammars.turn_grammar.ir.nodes import (
+    EMPTY,
+    Complement,
+    Expression,
+    JsonSchema,
+    Literal,
+    Pattern,
+    Repeat,
+    RuleReference,
+    choice,
+    exclude_beginning,
+    intersection,
+    optional,
+    sequence,
+)
 from grammars.turn_grammar.members import MemberRules, write_items
+from grammars.turn_grammar.multiples import Multiples
 from grammars.wire.format import JsonStyle
 
 LOOSE = r"( |\r?\n[ \t]{0,256})"

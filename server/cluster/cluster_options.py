@@ -6,14 +6,14 @@ import shlex
 from dataclasses import dataclass, replace
 from math import inf
 
-from constrained.commands import options as shared
+from constrained.cli import options as shared
+from constrained.engine.model_files.sources import HUB
 from constrained.engine.options import read_options
 from constrained.errors import RequestError
-from constrained.model_files.sources import HUB
 from constrained.remote.address import is_address
+from server.commands.model_files import OfferedModel, find_offers, name_first
 from server.commands.serve import complete_options
 from server.commands.serve_options import SEQUENCES, add_serve_options
-from server.models.model_files import OfferedModel, find_offers, name_first
 
 ALONE = ("batch_dir", "mcp", "mcp_config", "models_max", "models_memory", "sleep_idle_seconds")
 """Options of `serve` that a cluster does not have: its models are loaded all the time."""

@@ -6,9 +6,9 @@ import logging
 import signal
 import threading
 
-from constrained.commands.options import LOCAL_HOST, PORT
+from constrained.cli.options import LOCAL_HOST, PORT
 from constrained.errors import RequestError
-from constrained.own_packages import install_command
+from constrained.errors.own_packages import install_command
 from server.cluster.cluster_options import add_options, read_cluster
 from server.commands.serve import start_log
 from server.commands.serve_options import LOCAL

@@ -5,14 +5,14 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from functools import partial
 
-from constrained.compile.compiled_turn import CompiledTurn
-from constrained.compile.detached_turn import ConstraintReader
-from constrained.deadline import set_deadline
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import Generation
+from constrained.decode.schedule.streams import AsyncStream
+from constrained.limits.deadline import set_deadline
 from constrained.model.call_options import CallOptions
-from constrained.model.model import Model
-from constrained.schedule.streams import AsyncStream
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.compile.detached_turn import ConstraintReader
+from constrained.model.loaded_model import LoadedModel
 from grammars.errors import Error
 from server.cluster.prefix_chain import BLOCK, thin_out
 from server.cluster.prefix_index import STRIDE
@@ -34,7 +34,7 @@ class EngineReplica:
         model: decodes the turns.
     """
 
-    def __init__(self, name: str, model: Model):
+    def __init__(self, name: str, model: LoadedModel):
         self.name = name
         self.model = model
         self._constraints = ConstraintReader()

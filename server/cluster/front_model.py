@@ -10,18 +10,18 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from constrained.compile.compiled_turn import CompiledTurn
-from constrained.compile.detached_turn import TurnPacker
-from constrained.deadline import Deadline
 from constrained.decode.filters.events import ProgressMade, StreamEvent
+from constrained.decode.metrics import Amount, Metrics
 from constrained.decode.request import Generation, PassingOwner
+from constrained.decode.schedule.streams import Sink, Wanted
 from constrained.engine.llama_files import read_header
 from constrained.errors import AbandonedError, BusyError, DeadlineError, ModelError
-from constrained.metrics import Amount, Metrics
+from constrained.limits.deadline import Deadline
 from constrained.model.call_options import CallOptions
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.compile.detached_turn import TurnPacker
 from constrained.model.construction import make_model, read_format
-from constrained.model.model import Model
-from constrained.schedule.streams import Sink, Wanted
+from constrained.model.loaded_model import LoadedModel
 from grammars.wire.format import Format
 from server.cluster.header_engine import HeaderEngine
 from server.cluster.prefix_chain import chain_prefixes
@@ -34,7 +34,7 @@ from server.cluster.turn_order import (
     ReplicaLostError,
     TurnOrder,
 )
-from server.time_left import TimeLeft
+from server.http.time_left import TimeLeft
 
 MAX_REPLICAS = 4
 """The maximum number of replicas that are tried for a turn without a further token, so that a turn
@@ -65,7 +65,7 @@ class ReplicaFacts:
     slots: int
 
 
-class FrontModel(Model):
+class FrontModel(LoadedModel):
     """A model whose turns are decoded by replicas; made by `load_front`.
 
     Args:

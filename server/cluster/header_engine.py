@@ -8,8 +8,8 @@ import numpy as np
 
 from constrained.engine.header import Header
 from constrained.engine.protocol import Chunk, DecodeSize, Sampler, Sampling
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import ModelError
-from constrained.vocabulary.vocabulary import Vocabulary
 
 
 class HeaderEngine:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import islice
 
-from constrained.cache_scope import CacheScope
+from constrained.prompt.cache_scope import CacheScope
 
 BLOCK = 64
 """Tokens in a block."""

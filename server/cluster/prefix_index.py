@@ -6,7 +6,7 @@ It may lack entries: a missing one only means that a prompt is computed again, n
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
-from grammars.byte_cache import MIB
+from grammars.limits.byte_cache import MIB
 from server.cluster.prefix_chain import thin_out
 
 DEFAULT_MAX_BYTES = 256 * MIB

@@ -30,8 +30,8 @@ from ray.serve.config import (
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
-from constrained import embedded
-from constrained.commands import options as shared
+from constrained.cli import options as shared
+from constrained.engine.model_files import embedded
 from constrained.errors import BusyError
 from server.app import make_app
 from server.cluster import autoscaling
@@ -39,11 +39,11 @@ from server.cluster.cluster_options import ClusterModel, ClusterOptions, read_wo
 from server.cluster.engine_replica import EngineReplica
 from server.cluster.front_model import FrontModel, ReplicaFacts, load_front
 from server.cluster.turn_order import Answer, Failed, ReplicaLostError, TurnOrder
+from server.commands.embedding_options import find_embedding_service
+from server.commands.model_files import load_model
 from server.commands.serve import start_log
 from server.commands.serve_options import read_settings
 from server.commands.server_process import find_store, tune_process
-from server.models.embedding_options import find_embedding_service
-from server.models.model_files import load_model
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
 

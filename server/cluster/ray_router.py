@@ -8,7 +8,7 @@ from typing import Any
 
 from ray.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
 
-from grammars.byte_cache import MIB
+from grammars.limits.byte_cache import MIB
 from server.cluster.prefix_index import PrefixIndex
 from server.cluster.prefix_router import PrefixRouter, ReplicaReport, RoutedRequest
 from server.cluster.turn_order import TurnOrder

@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
-from constrained.compile.detached_turn import DetachedTurn
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.request import DecodeOptions, Generation, PassingOwner
+from constrained.model.compile.detached_turn import DetachedTurn
 from grammars.errors import Error
 from server.cluster.prefix_chain import chain_prefixes
 

@@ -5,7 +5,7 @@ A module for each command, with `add`, which declares its options. `serve` start
 `constrained cluster` is in `server.cluster.command`.
 """
 
-from constrained.commands import Command
+from constrained.cli.commands import Command
 
 SERVE = Command(
     "serve",

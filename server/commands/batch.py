@@ -8,21 +8,21 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from constrained.commands import options as shared
-from constrained.commands import request
-from constrained.deadline import check_timeout
+from constrained.cli import options as shared
+from constrained.cli import request
+from constrained.cli.terminal.input import read_lines
+from constrained.cli.terminal.output import print_error, print_notes
 from constrained.engine.options import read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
-from constrained.own_packages import install_command
-from constrained.terminal.input import read_lines
-from constrained.terminal.output import print_error, print_notes
-from server.models.embedding_options import add_embedding_options, find_embedding_service
+from constrained.errors.own_packages import install_command
+from constrained.limits.deadline import check_timeout
+from server.commands.embedding_options import add_embedding_options, find_embedding_service
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from server.batches.batch_input import BatchLine, LineResult
+    from server.hosting.batches.batch_input import BatchLine, LineResult
 
 SEQUENCES = 4  # as many as `serve` has
 FAILED = 1  # a line has failed
@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
     _check(options)
     try:
         from server.app import make_routes  # noqa: F401  fails without the extra
-        from server.batches import batch_input
+        from server.hosting.batches import batch_input
     except ModuleNotFoundError as error:
         hint = f"Run: {install_command('server')}"
         raise RequestError(f"a batch needs {error.name}", hint=hint) from error
@@ -101,7 +101,7 @@ def _refuse_embeddings(lines: Sequence["BatchLine"]) -> None:
     Raises:
         RequestError: there is one.
     """
-    from server.batches.batch_input import EMBEDDINGS
+    from server.hosting.batches.batch_input import EMBEDDINGS
 
     for line in lines:
         if line.url == EMBEDDINGS:
@@ -202,7 +202,7 @@ def _carry_out(
     from starlette.datastructures import State
 
     from server.app import make_routes
-    from server.batches.batch_input import EMBEDDINGS
+    from server.hosting.batches.batch_input import EMBEDDINGS
     from server.models.served_models import ServedModels
     from server.settings import Settings
     from server.turns.service import Service
@@ -237,7 +237,7 @@ async def _run_lines(
     """
     import asyncio
 
-    from server.batches.line_runner import run_line
+    from server.hosting.batches.line_runner import run_line
 
     waiting = iter(lines)
 

@@ -3,15 +3,15 @@
 import argparse
 import logging
 
-from constrained.commands import options as shared
-from constrained.commands.configuration import Parsed
-from constrained.deadline import check_timeout
+from constrained.cli import options as shared
+from constrained.cli.configuration import Parsed
 from constrained.engine.options import read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
-from constrained.own_packages import install_command
+from constrained.errors.own_packages import install_command
+from constrained.limits.deadline import check_timeout
+from server.commands.logs import set_up_log
 from server.commands.serve_options import LOCAL, SEQUENCES, add_serve_options, read_settings
-from server.logs import set_up_log
 from server.settings import Settings
 
 LOG = logging.getLogger("constrained.server")

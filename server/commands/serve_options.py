@@ -6,17 +6,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from constrained.commands import options as shared
-from constrained.commands.configuration import AtLeast
-from constrained.commands.mcp import connection as mcp_options
-from constrained.commands.options import LOCAL_HOST, MAX_MODELS, PORT
+from constrained.cli import options as shared
+from constrained.cli.commands.mcp import connection as mcp_options
+from constrained.cli.configuration import AtLeast
+from constrained.cli.options import LOCAL_HOST, MAX_MODELS, PORT
+from constrained.cli.terminal.input import read_text
 from constrained.engine.options import MAX_WAITING
 from constrained.errors import RequestError
-from constrained.job import Envelopes
-from constrained.terminal.input import read_text
-from server.logs import FORMATTERS
-from server.mcp.forced_approval import ForcedApproval
-from server.models.embedding_options import add_embedding_options
+from constrained.prompt.job import Envelopes
+from server.commands.embedding_options import add_embedding_options
+from server.commands.logs import FORMATTERS
+from server.hosting.mcp.forced_approval import ForcedApproval
 from server.settings import ReasoningField, Settings
 
 SEQUENCES = 4

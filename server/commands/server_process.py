@@ -13,21 +13,24 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from constrained import embedded
-from constrained.commands import options as shared
-from constrained.commands.mcp import connection as mcp_options
+from constrained.cli import options as shared
+from constrained.cli.commands.mcp import connection as mcp_options
+from constrained.cli.terminal.exit_codes import ExitCode, find_code
+from constrained.cli.terminal.output import print_error
+from constrained.engine.gguf.contents import ModelPurpose, read_purpose
 from constrained.engine.host import available_memory, bound_heap, keep_returning
-from constrained.gguf.contents import ModelPurpose, read_purpose
-from constrained.model.model import Model
-from constrained.model_files.hub_cache import CachedModel, list_cached
-from constrained.model_files.local_models import measure_files
-from constrained.model_files.packaged import find_file
+from constrained.engine.model_files import embedded
+from constrained.engine.model_files.hub_cache import CachedModel, list_cached
+from constrained.engine.model_files.local_models import measure_files
+from constrained.engine.model_files.packaged import find_file
+from constrained.model.loaded_model import LoadedModel
 from constrained.remote.address import is_address
-from constrained.terminal.exit_codes import ExitCode, find_code
-from constrained.terminal.output import print_error
-from grammars.byte_cache import MIB, bound_caches
+from grammars.limits.byte_cache import MIB, bound_caches
 from server.app import make_app
-from server.listening import (
+from server.commands.embedding_options import find_embedding_service
+from server.commands.model_files import find_offers, load_model, name_first
+from server.hosting.mcp.forced_approval import ForcedApproval
+from server.http.listening import (
     ACCEPTED,
     DELIVERY_SECONDS,
     DrainingServer,
@@ -36,17 +39,14 @@ from server.listening import (
     open_socket,
     write_address,
 )
-from server.mcp.forced_approval import ForcedApproval
-from server.models.embedding_options import find_embedding_service
-from server.models.model_files import find_offers, load_model, name_first
+from server.http.server_end import end_process
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
-from server.server_end import end_process
 from server.settings import Settings
 
 if TYPE_CHECKING:
-    from server.mcp.hosted_tools import McpServerPool
-    from server.store.shared_store import SharedStore
+    from server.hosting.mcp.hosted_tools import McpServerPool
+    from server.hosting.store.shared_store import SharedStore
 
 MAX_NAMED = 5  # models of the cache
 SWITCH_SECONDS = 0.0005
@@ -159,7 +159,7 @@ def find_store(options: argparse.Namespace) -> "SharedStore | None":
     """
     if options.store is None:
         return None
-    from server.store.store_address import open_store
+    from server.hosting.store.store_address import open_store
 
     return open_store(options.store)
 
@@ -173,7 +173,7 @@ def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
     if not mcp_options.has_servers(options):
         return None
     servers = mcp_options.read_servers(options)
-    from server.mcp.mcp_pool import McpPool
+    from server.hosting.mcp.mcp_pool import McpPool
 
     return McpPool(servers, options.mcp_timeout, approval=ForcedApproval(options.mcp_approval))
 
@@ -185,7 +185,7 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
     if others and not options.model and not options.hf_repo:
         return others
 
-    def load() -> Model:
+    def load() -> LoadedModel:
         model = load_model(options)
         gc.collect()
         gc.freeze()  # modules and loaded data stay, so full collections need not look at them

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 from server.errors import HttpError
-from server.server_end import cancel_all
+from server.http.server_end import cancel_all
 
 T = TypeVar("T")
 GONE = 499  # nginx's status for this; no client receives it

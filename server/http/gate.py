@@ -14,11 +14,11 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.caller import set_caller
-from server.dialect import Dialect, find_dialect
 from server.errors import UNSUPPORTED_ENCODING, HttpError, as_http_error, log_error
-from server.ids import make_id
-from server.metrics import Counters
+from server.http.caller import set_caller
+from server.http.dialect import Dialect, find_dialect
+from server.http.ids import make_id
+from server.http.metrics import Counters
 from server.settings import MIN_RATE, Settings
 
 OPEN = frozenset({"/health", "/v1/health", "/", "/playground", "/playground/trace"})

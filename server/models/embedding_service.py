@@ -9,17 +9,17 @@ from typing import TypeVar
 
 import numpy as np
 
-from constrained.deadline import Deadline, set_deadline
-from constrained.embedding.embedding_model import MAX_BATCH_TEXTS, EmbeddingModel
+from constrained.decode.schedule.streams import Wanted, arun, check_demand
+from constrained.decode.schedule.workers import Order, Workers
 from constrained.engine.model_facts import NO_FACTS, ModelFacts, read_facts
 from constrained.errors import Error, RequestError
-from constrained.schedule.streams import Wanted, arun, check_demand
-from constrained.schedule.workers import Order, Workers
-from server.caller import find_owner
+from constrained.limits.deadline import Deadline, set_deadline
+from constrained.model.embedding.embedding_model import MAX_BATCH_TEXTS, EmbeddingModel
 from server.errors import RETRY_AFTER, HttpError
+from server.http.caller import find_owner
+from server.http.time_left import find_time_left
 from server.models.source import LATEST
 from server.settings import Settings
-from server.time_left import find_time_left
 
 T = TypeVar("T")
 MAX_TEXTS = 2048

@@ -13,23 +13,23 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
+from constrained.decode.metrics import Metrics, add_metrics
+from constrained.decode.schedule.workers import Workers
 from constrained.engine.model_facts import NO_FACTS, read_facts
 from constrained.errors import ModelError
-from constrained.metrics import Metrics, add_metrics
-from constrained.model.model import Model
-from constrained.schedule.workers import Workers
+from constrained.model.loaded_model import LoadedModel
 from server.errors import RETRY_AFTER, HttpError
-from server.ids import CallIds
-from server.metrics import Counters
+from server.hosting.store.shared_marks import StoredDates, StoredIds
+from server.hosting.store.shared_store import SharedStore
+from server.hosting.store.shared_turns import SharedTurns
+from server.http.ids import CallIds
+from server.http.metrics import Counters
+from server.http.server_end import ServerEnd
 from server.models.source import ModelSource
 from server.observe.prefix_watch import PrefixWatch
 from server.observe.telemetry import Telemetry
 from server.observe.trace_file import TraceFile
-from server.server_end import ServerEnd
 from server.settings import Settings
-from server.store.shared_marks import StoredDates, StoredIds
-from server.store.shared_store import SharedStore
-from server.store.shared_turns import SharedTurns
 from server.turns.service import Service
 from server.turns.stable_prompts import ConversationDates
 
@@ -148,7 +148,7 @@ class ServedModel:
         """Size of its files; 0: not known before it is loaded."""
         return self.facts.bytes or self.source.file_bytes
 
-    def take(self, model: Model) -> None:
+    def take(self, model: LoadedModel) -> None:
         """Takes the loaded model."""
         if self._store is not None:
             turns = SharedTurns(self._store, model.compiler.fingerprint)
@@ -520,13 +520,13 @@ def _find_version(path: Path) -> tuple[int, int]:
     return found.st_mtime_ns, found.st_size
 
 
-async def _load_in_thread(source: ModelSource) -> Model:
+async def _load_in_thread(source: ModelSource) -> LoadedModel:
     """Loads a model in a separate thread, which may also download it. A server that stops does not
     wait for this thread."""
     loop = asyncio.get_running_loop()
-    loaded: asyncio.Future[Model] = loop.create_future()
+    loaded: asyncio.Future[LoadedModel] = loop.create_future()
 
-    def give(model: Model) -> None:
+    def give(model: LoadedModel) -> None:
         if loaded.cancelled():
             model.close()
         else:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from constrained.model.model import Model
+    from constrained.model.loaded_model import LoadedModel
 
 LATEST = ":latest"
 """What Ollama's clients put behind the name of a model that has no tag."""
@@ -27,7 +27,7 @@ class ModelSource:
     """
 
     name: str
-    load: "Callable[[], Model]"
+    load: "Callable[[], LoadedModel]"
     aliases: tuple[str, ...] = ()
     file_bytes: int = 0
     path: Path | None = None

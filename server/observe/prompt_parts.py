@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from constrained.messages import SYSTEM_ROLES
-from constrained.tools.functions import as_json
+from constrained.prompt.messages import SYSTEM_ROLES
+from constrained.prompt.tools.functions import as_json
 
 Message = Mapping[str, Any]
 

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
+from constrained.engine.files.private_files import OTHERS, PRIVATE_FILE
 from constrained.errors import RequestError
-from constrained.files.private_files import OTHERS, PRIVATE_FILE
-from constrained.trace.turn_trace import TurnTrace
+from constrained.model.trace.turn_trace import TurnTrace
 from grammars.schema.nodes import Json
 
 LOG = logging.getLogger("constrained.server")

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from constrained.replay.workbench import inspect_row
-from constrained.trace.page import read_page
+from constrained.inspect.replay.workbench import inspect_row
+from constrained.model.trace.page import read_page
+from server.dialects.common.reading import read_request
+from server.dialects.common.replies import answer_json
 from server.http.openapi import ERRORS, describe_body
-from server.http.reading import read_request
-from server.http.replies import answer_json
 from server.playground.page import write_playground
 from server.turns.service import Service
 

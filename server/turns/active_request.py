@@ -11,18 +11,18 @@ from functools import partial
 from typing import TypeAlias
 
 from constrained.agent.outcome import CallResult
-from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.filters.events import ProgressMade, StreamEvent
+from constrained.decode.schedule.streams import AsyncStream
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.errors import AbandonedError
-from constrained.reply import Reply, Usage
-from constrained.schedule.streams import AsyncStream
-from constrained.trace.turn_trace import FAILED, TurnTrace, describe_turn
-from server.caller import find_key, find_owner, find_request_id, is_background
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.reply import Reply, Usage
+from constrained.model.trace.turn_trace import FAILED, TurnTrace, describe_turn
 from server.errors import as_http_error
-from server.observe.request_record import RequestRecord
+from server.http.caller import find_key, find_owner, find_request_id, is_background
+from server.http.request_record import RequestRecord
+from server.http.time_left import find_time_left
 from server.observe.trace_file import TracedRequest, name_key
-from server.time_left import find_time_left
 from server.turns.compiled_request import CompiledRequest, compile_instead, compile_request
 from server.turns.reply_record import make_record
 from server.turns.service import Service
@@ -58,8 +58,8 @@ class ContextFilled:
 
 
 TurnEvent: TypeAlias = StreamEvent | TurnStarted | CallAnswered | ContextFilled | Reply
-"""An event of a turn, or of a run of several turns (`server.runs`). The reply comes last. The reply
-of a run is that of its last turn, with the usage of all turns."""
+"""An event of a turn, or of a run of several turns (`server.hosting.runs`). The reply comes last.
+The reply of a run is that of its last turn, with the usage of all turns."""
 TurnEvents: TypeAlias = tuple[int, Sequence[TurnEvent]]
 """The number of a choice, from 0, and events of its turn."""
 

@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 from pydantic_core import from_json
 
-from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.filters.events import Exhausted
-from constrained.reply import TurnCallIds
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.reply import TurnCallIds
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead
-from server.ids import CallIds
+from server.http.ids import CallIds
 from server.turns.active_request import TurnEvent
 from server.turns.offered_tools import INPUT, OfferedTools, ToolForm
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from constrained.agent.confidence_policy import Unsure
-from constrained.compile.compiled_turn import CompiledTurn
-from constrained.format_selection.generic import HARDLY_CALLS
-from constrained.reply import Reply
-from constrained.tools.offer import Refusal
-from constrained.trace.turn_trace import write_confidence
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.confidence_policy import Unsure
+from constrained.model.reply import Reply
+from constrained.model.trace.turn_trace import write_confidence
+from constrained.prompt.format_selection.generic import HARDLY_CALLS
+from constrained.prompt.tools.offer import Refusal
 from grammars.turn import ToolCall
-from server.caller import find_owner
 from server.errors import cut_middle
+from server.http.caller import find_owner
 from server.turns.offered_tools import SkippedTool
 from server.turns.reasoning import ReasoningPlan
 from server.turns.service import Service

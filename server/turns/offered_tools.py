@@ -2,8 +2,9 @@
 
 Functions stay as they are. The tools of a namespace (Responses) get its name as a prefix. A custom
 tool takes a text: it becomes a function with this text as its only argument, in the format of the
-tool. This server executes the tools of MCP servers, see `server.mcp`. Tools that only OpenAI or the
-client's own software can execute, such as `web_search`, are left out, and the reply names them.
+tool. This server executes the tools of MCP servers, see `server.hosting.mcp`. Tools that only
+OpenAI or the client's own software can execute, such as `web_search`, are left out, and the reply
+names them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from constrained.errors import Error
-from constrained.tools.functions import FunctionTool
+from constrained.prompt.tools.functions import FunctionTool
 from grammars.errors import SchemaError
 from grammars.regex.lark_texts import express_lark
 from server.errors import HttpError

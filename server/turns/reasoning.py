@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from constrained.template.effort_words import EffortWords, read_effort_words
+from constrained.prompt.template.effort_words import EffortWords, read_effort_words
 from grammars.turn import Think
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from constrained.reply import Reply
+from constrained.model.reply import Reply
 from grammars.turn import ToolCall
-from server.observe.request_record import Durations, RequestRecord
+from server.http.request_record import Durations, RequestRecord
 from server.turns.compiled_request import CompiledRequest
 
 MOSTLY = 0.9  # the cached part of a prompt from which on no warning is needed

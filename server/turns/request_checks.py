@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from constrained.messages import TEXT_PARTS, is_left_out, note_left_out
+from constrained.prompt.messages import TEXT_PARTS, is_left_out, note_left_out
 from grammars.errors import Error
 from server.errors import HttpError
 from server.settings import Settings
@@ -34,7 +34,7 @@ def read_text_parts(content: Any, where: str) -> Any:
 
 def read_noted_parts(content: Any, where: str) -> Any:
     """Converts content as `read_text_parts` does, with a note in the place of each part that is not
-    text; for results, and where else `constrained.messages.find_noted` says so.
+    text; for results, and where else `constrained.prompt.messages.find_noted` says so.
 
     Raises:
         HttpError: a part has no type, or no text; has its pointer.

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from server.caller import find_salt
+from server.http.caller import find_salt
 from server.observe.repeated_calls import find_repeated_calls
 from server.settings import Settings
 from server.turns.reasoning import Effort, ReasoningRequest, plan_reasoning

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from constrained.model.model import Model
-from server.ids import CallIds
-from server.metrics import Counters
+from constrained.model.loaded_model import LoadedModel
+from server.http.ids import CallIds
+from server.http.metrics import Counters
+from server.http.server_end import ServerEnd
 from server.observe.prefix_watch import PrefixWatch
 from server.observe.telemetry import Telemetry
 from server.observe.trace_file import TraceFile
-from server.server_end import ServerEnd
 from server.settings import Settings
 from server.turns.stable_prompts import ConversationDates
 
@@ -30,7 +30,7 @@ class Service:
         end: when the requests of the server have to be over.
     """
 
-    model: Model
+    model: LoadedModel
     settings: Settings
     call_ids: CallIds = field(default_factory=CallIds)
     dates: ConversationDates = field(default_factory=ConversationDates)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from constrained.messages import SYSTEM_ROLES
+from constrained.prompt.messages import SYSTEM_ROLES
 from constrained.prompt.turn_cache import digest
 
 MAX_CONVERSATIONS = 10_000

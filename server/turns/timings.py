@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from constrained.reply import Reply
+from constrained.model.reply import Reply
 
 Json = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from constrained.logits import TokenDrawn
+from constrained.mask.logits import TokenDrawn
 
 
 class UnshownTokens:

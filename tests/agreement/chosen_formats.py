@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from grammars.formats import FORMATS
 from grammars.spelling.styles import speaks_json
 from grammars.wire.format import Content, Format
+from grammars.wire.formats import FORMATS
 from tests.agreement.real_vocabularies import NAMES
 
 _CONSTRUCTS = (

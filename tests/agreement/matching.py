@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from constrained.engine.vocabulary.vocabulary import Tokenizer, Vocabulary
+from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import Matcher
-from constrained.replay.replay_context import byte_tokenizer
-from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary
 from grammars.turn import Policy, State, Tool
 from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import Format

@@ -4,9 +4,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from constrained.engine.llama_files import read_header
-from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
+from constrained.engine.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from examples.random_model import read_vocabulary, with_markers, write_model
-from grammars.formats import FORMATS
+from grammars.wire.formats import FORMATS
 from tests.real_templates import require_models_directory
 
 NAMES = ("hermes", "qwen3_coder", "mistral", "mistral_small", "llama3_json", "generic")

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from grammars.lowering.lower import lower
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Tool
 from tests.schema_strategies import Shape
 from tests.text_strategies import TEXTS

@@ -11,8 +11,8 @@ from benchmarks.inputs.sources import TEMPLATES, read_teaching
 from benchmarks.inputs.stage import stage
 from benchmarks.inputs.tool_sets import SAMPLE, read_rows, sample_paths
 from benchmarks.replay import read, replay
-from grammars.formats import FORMATS
 from grammars.turn import Think
+from grammars.wire.formats import FORMATS
 from tests.agreement.chosen_formats import IS_THOROUGH
 from tests.real_templates import require_models_directory
 

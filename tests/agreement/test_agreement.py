@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, event, given, reject, settings
 from hypothesis import strategies as st
 
 from grammars.errors import SchemaError
-from grammars.formats import FORMATS
 from grammars.parse.parser import parse
 from grammars.schema.nodes import AnyValue, Array, Node, Number, Object, Schema, String, flatten
 from grammars.turn import Choice, Start, Think, Tool, Turn
 from grammars.wire.format import Format, NestedArguments, TaggedArguments, find_format
+from grammars.wire.formats import FORMATS
 from tests.agreement.chosen_formats import EACH, SCALE
 from tests.agreement.matching import Masked
 from tests.turn_strategies import Case, cases, mutate, seeds

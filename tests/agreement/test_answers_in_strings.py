@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.format_selection.selection import select_format
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.format_selection.selection import select_format
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import PolicyError
-from grammars.formats import FORMATS
-from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import (
     Answer,
     Choice,
@@ -32,6 +31,7 @@ from grammars.turn import (
 )
 from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Content, Format, JsonCall, KeywordArguments, Literal, Name
+from grammars.wire.formats import FORMATS
 from tests.agreement.matching import Masked
 from tests.agreement.test_unregistered import FORMATS as UNREGISTERED
 from tests.turn_strategies import chunkings

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from grammars.formats import FORMATS
-from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format
+from grammars.wire.formats import FORMATS
 from tests.agreement.matching import Masked
 
 CASES: list[tuple[dict[str, Any], str]] = [

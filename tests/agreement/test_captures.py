@@ -8,14 +8,14 @@ import llguidance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import OWN_LIMITS
-from constrained.replay.replay_context import byte_tokenizer
-from grammars.formats import QWEN3_CODER
 from grammars.parse.parser import parse
 from grammars.spelling.coerce import coerce_members
 from grammars.turn import Tool
 from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import JsonArguments, JsonCall, TaggedArguments
+from grammars.wire.formats import QWEN3_CODER
 from tests.agreement.chosen_formats import SCALE, each, is_json
 from tests.agreement.sample_tools import offers
 from tests.agreement.test_agreement import QUIET, by_name, modes

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from grammars.errors import PolicyError
-from grammars.ir.completion import Completer
-from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
+from grammars.schema.lowering.lower import lower
 from grammars.spelling.styles import spell
 from grammars.turn import (
     Answer,
@@ -24,6 +23,7 @@ from grammars.turn import (
     Think,
     Tool,
 )
+from grammars.turn_grammar.ir.completion import Completer
 from grammars.wire.format import Format
 from tests.agreement.chosen_formats import EACH, SCALE
 from tests.agreement.matching import Masked

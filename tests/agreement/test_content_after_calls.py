@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammars.formats import FORMATS, GEMMA4, HERMES, LFM2, LLAMA3_JSON
-from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import (
     Choice,
     ChoiceAnswer,
@@ -21,6 +20,7 @@ from grammars.turn import (
     collect,
 )
 from grammars.wire.format import Content, ContentPlace, Format
+from grammars.wire.formats import FORMATS, GEMMA4, HERMES, LFM2, LLAMA3_JSON
 from tests.agreement.matching import Masked
 from tests.turn_strategies import chunkings, prose
 

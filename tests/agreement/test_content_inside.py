@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import RenderError
 from grammars.infer.inference import infer
-from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn, collect
 from grammars.wire.format import ContentPlace, Format, JsonCall, Marker
 from tests.agreement.matching import Masked

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary
-from grammars.lowering.lower import lower
+from constrained.engine.vocabulary.vocabulary import Tokenizer, Vocabulary
+from grammars.schema.lowering.lower import lower
 from grammars.turn import (
     Answer,
     ChoiceAnswer,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn, collect
 from grammars.wire.format import Format, JsonCall, Literal, Marker
 from tests.agreement.matching import Masked

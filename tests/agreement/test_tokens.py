@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.vocabulary.vocabulary import Vocabulary
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from grammars.parse.parser import parse
 from tests.agreement.chosen_formats import EACH, SCALE
 from tests.agreement.matching import Masked

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grammars.errors import PolicyError, SchemaError
-from grammars.formats import FORMATS as REGISTERED
-from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect, parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.schema.members import KeyOrder
 from grammars.turn import Choice, JsonAnswer, Policy, State, Tool, ToolCall, Turn
 from grammars.turn_grammar.turn import build_turn
@@ -34,6 +33,7 @@ from grammars.wire.format import (
     TaggedArguments,
     TextWrapper,
 )
+from grammars.wire.formats import FORMATS as REGISTERED
 from tests.agreement.chosen_formats import SCALE
 from tests.agreement.matching import Masked
 from tests.agreement.test_agreement import (

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from constrained.format_selection.selection import select_format
-from constrained.template.chat_template import ChatTemplate
-from constrained.tools.shapes import read_tools
+from constrained.prompt.format_selection.selection import select_format
+from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.tools.shapes import read_tools
 from grammars.infer.reasoning import find_state
 from grammars.parse.parser import parse
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.turn import Policy, Start, State, Turn
 from grammars.wire.format import Format
 from tests.agreement.chosen_formats import SCALE, each, is_plain

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from constrained import load
-from constrained.trace.page import write_page
+from constrained.model.trace.page import write_page
 from tests.browser.conftest import Watched
 
 pytestmark = pytest.mark.browser

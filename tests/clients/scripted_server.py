@@ -15,9 +15,9 @@ from functools import partial
 import numpy as np
 import uvicorn
 
+from constrained.agent.model import Model
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
-from constrained.model.model import Model
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from server.app import make_app
 from tests.clients.arrival import SentTexts
 from tests.clients.programs.agent_tasks import CODE, COMMAND, GREETED, GREETING

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from constrained.template.conversation_forms import ConversationForm
+from constrained.prompt.template.conversation_forms import ConversationForm
 from tests.clients.programs import agent_tasks
 from tests.clients.scripted_server import make_model
 from tests.server.running_server import read_events, running

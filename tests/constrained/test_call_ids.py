@@ -1,6 +1,6 @@
 """Ids of calls: what the model wrote, unless a call of the conversation or of the turn has it."""
 
-from constrained.reply import Reply
+from constrained.model.reply import Reply
 from tests.real_templates import real_templates
 from tests.scripted_model import scripted
 from tests.templates import PING

@@ -13,7 +13,7 @@ import pytest
 import constrained
 
 HEAVY = {"llama_cpp", "llguidance", "pydantic", "jinja2", "numpy", "rich", "asyncio"}
-HEAVY.add("constrained.model.model")
+HEAVY.add("constrained.agent.model")
 LIST = f"""
 import sys
 {{}}
@@ -31,16 +31,19 @@ def loaded_by(statements: str) -> list[str]:
 def test_the_package_is_light():
     assert loaded_by("import constrained") == []
     assert "llama_cpp" not in loaded_by("from constrained import tool, Model, Sampling, load")
-    assert loaded_by("from constrained.cli import make_parser, _find_commands as f; f()") == []
-    assert "llama_cpp" not in loaded_by("from constrained.cli import main; main(['check'])")
-    parse = "from constrained.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    assert (
+        loaded_by("from constrained.cli.parser import make_parser, _find_commands as f; f()") == []
+    )
+    assert "llama_cpp" not in loaded_by("from constrained.cli.parser import main; main(['check'])")
+    parse = (
+        "from constrained.cli.parser import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    )
     assert HEAVY.isdisjoint(loaded_by(parse))
     assert loaded_by("import server.cluster.command") == []  # its options, by each start
 
 
 def test_public_names():
-    from constrained import FunctionTool, Model, Sampling, from_llama, load, tool
-    from constrained.model import loading
+    from constrained import FunctionTool, Model, Sampling, from_llama, load, loading, tool
 
     assert (load, from_llama) == (loading.load, loading.from_llama)
     assert constrained.Model is Model
@@ -70,8 +73,8 @@ def test_errors_and_events_are_public() -> None:
 
 def test_names_stand_for_enumerations() -> None:
     """Type checkers know them by these literals, which are held to be the same ones."""
-    from constrained.job import Recall
     from constrained.model import call_options
+    from constrained.prompt.job import Recall
     from grammars.turn import KeyOrder
 
     for literal, enumeration in (
@@ -141,18 +144,18 @@ def test_generate_is_typed_alike_with_asyncio():
 
 def test_documented_paths():
     """What README, changelog and examples have named is found where they say."""
-    from constrained import embedded
-    from constrained.job import Job
-    from constrained.reply import Reply
-    from constrained.tools import read_tools
-    from grammars.format_text import dump_format, load_format
-    from grammars.formats import FORMATS, HERMES
+    from constrained.engine.model_files import embedded
+    from constrained.model.reply import Reply
+    from constrained.prompt.job import Job
+    from constrained.prompt.tools import read_tools
     from grammars.infer import infer
     from grammars.lark import build_grammar
     from grammars.parse import Parser, collect
-    from grammars.render import render
+    from grammars.parse.render import render
     from grammars.suite import Reading, assert_parser, find_failures
     from grammars.turn import ArgumentsDelta, ContentDelta, Policy, Tool, ToolCall, Turn
+    from grammars.wire.format_text import dump_format, load_format
+    from grammars.wire.formats import FORMATS, HERMES
 
     assert HERMES in FORMATS
     assert load_format(dump_format(HERMES)) == HERMES

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="extra train")
 pytest.importorskip("tokenizers", reason="extra train")
 
 from constrained import load
-from constrained.job import Job
+from constrained.prompt.job import Job
 from examples.demo_model.conversations import (
     Conversation,
     draw_conversation,

@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 
 from grammars.errors import Error, PolicyError, SchemaError, ToolError
-from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
-from grammars.ir.completion import Completer
-from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
+from grammars.schema.lowering.lower import lower
 from grammars.turn import (
     Choice,
     Policy,
@@ -21,6 +19,7 @@ from grammars.turn import (
     Turn,
     find_reasoning_start,
 )
+from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.turn import build_grammar, build_turn
 from grammars.wire.format import (
     Format,
@@ -30,6 +29,7 @@ from grammars.wire.format import (
     find_format,
     is_taggable,
 )
+from grammars.wire.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
 
 A, B = (Tool(name, lower({"type": "object"})) for name in "ab")
 

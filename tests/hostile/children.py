@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 
 from benchmarks.attacks.attack import Attack
 from benchmarks.attacks.schemas import ATTACKS
+from constrained.agent.model import Model
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
-from constrained.model.model import Model
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from server.dialects.chat.request import ChatRequest
 from server.errors import as_http_error
 from server.settings import Settings

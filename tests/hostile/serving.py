@@ -7,7 +7,7 @@ import socket
 import uvicorn
 
 from server.app import make_app
-from server.listening import ACCEPTED, make_protocol, open_socket
+from server.http.listening import ACCEPTED, make_protocol, open_socket
 from server.settings import Settings
 from tests.scripted_model import scripted
 

@@ -15,10 +15,10 @@ SLACK = 3  # seconds that a busy machine may take
 HELD = 8.0  # seconds of a stage
 BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}]}
 STAGES = {
-    "reading the JSON": "server.http.reading.read_object",
-    "reading the fields": "server.http.reading.validate_fields",
-    "compiling": "constrained.compile.compiler.Compiler.compile",
-    "the template": "constrained.template.chat_template.ChatTemplate.render",
+    "reading the JSON": "server.dialects.common.reading.read_object",
+    "reading the fields": "server.dialects.common.reading.validate_fields",
+    "compiling": "constrained.model.compile.compiler.Compiler.compile",
+    "the template": "constrained.prompt.template.chat_template.ChatTemplate.render",
 }
 
 

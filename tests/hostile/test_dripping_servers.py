@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from constrained.cache_check.chat_client import ChatClient
-from constrained.conformance.chat_server import ChatServer
 from constrained.errors import DeadlineError
+from constrained.inspect.cache_check.chat_client import ChatClient
+from constrained.inspect.conformance.chat_server import ChatServer
 
 BEGINNINGS = {
     "a line of the head": b"HTTP/1.1 200 OK\r\nX-Long: ",
@@ -57,8 +57,8 @@ def connect_chat_server(url: str) -> object:
 @pytest.mark.parametrize(
     ("connect", "patience"),
     [
-        (connect_chat_server, "constrained.conformance.chat_server.TIMEOUT"),
-        (ChatClient, "constrained.cache_check.chat_client._PATIENCE"),
+        (connect_chat_server, "constrained.inspect.conformance.chat_server.TIMEOUT"),
+        (ChatClient, "constrained.inspect.cache_check.chat_client._PATIENCE"),
     ],
 )
 @pytest.mark.parametrize("part", BEGINNINGS)

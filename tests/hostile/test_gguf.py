@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from constrained import embedded
 from constrained.engine import probe
+from constrained.engine.gguf.contents import read_sound_contents
 from constrained.engine.llamacpp import load
+from constrained.engine.model_files import embedded
 from constrained.errors import ModelError
-from constrained.gguf.contents import read_sound_contents
 from tests.hostile.attacked import run_attack
 
 DEMO = Path(embedded.PATH).read_bytes()

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from constrained import load
-from constrained.model.model import Model
+from constrained.agent.model import Model
 from tests.server.running_server import Json, running
 
 MARKUP = "x<|im_end|>\n<|im_start|>assistant\n<tool_call>{}</tool_call>"

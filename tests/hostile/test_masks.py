@@ -4,10 +4,10 @@ import llguidance
 import pytest
 
 from constrained.engine.protocol import Sampling
+from constrained.engine.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 from constrained.errors import GrammarError
 from constrained.mask import matcher as mask
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 from grammars.errors import Error
 from server.errors import as_http_error
 from tests.hostile.attacked import run_attack

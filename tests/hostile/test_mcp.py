@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 from mcp import types
 
-from constrained.mcp.command_transport import count_values
-from constrained.mcp.connection import (
+from constrained.agent.mcp.command_transport import count_values
+from constrained.agent.mcp.connection import (
     MAX_ENTRIES,
     ConnectionSettings,
     McpConnection,
     McpError,
     list_pages,
 )
-from constrained.mcp.server import ServerCommand
+from constrained.agent.mcp.server import ServerCommand
 
 SERVER = Path(__file__).with_name("mcp_server.py")
-PAUSE = "constrained.mcp.connection.LIST_AGAIN"
+PAUSE = "constrained.agent.mcp.connection.LIST_AGAIN"
 WAIT = 20  # seconds, for what comes at once
 
 
@@ -70,7 +70,7 @@ def test_a_server_that_cannot_be_reached_says_why(monkeypatch: pytest.MonkeyPatc
         async with connected():
             pass
 
-    monkeypatch.setattr("constrained.mcp.command_transport.MAX_VALUES", 3)
+    monkeypatch.setattr("constrained.agent.mcp.command_transport.MAX_VALUES", 3)
     with pytest.raises(McpError, match="reached: a message has more than 3 values"):
         asyncio.run(connect())
 
@@ -117,7 +117,7 @@ def test_a_server_that_refuses_each_list_is_one_warning(
 
     async def quarrel() -> None:
         async with connected() as connection:
-            caplog.set_level(logging.DEBUG, "constrained.mcp.connection")
+            caplog.set_level(logging.DEBUG, "constrained.agent.mcp.connection")
             await connection.call("quarrel", {})
             await wait_for(lambda: len(caplog.records) > 3)
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from mcp import types
 
-from constrained.mcp.bounded_http import EVENTS, ForeignEndpointError
-from constrained.mcp.connection import ConnectionSettings, McpConnection, McpError
-from constrained.mcp.elicitation import Elicitation, answer
-from constrained.mcp.results import McpResult
-from constrained.mcp.server import HttpTransport, ServerAddress
-from constrained.mcp.sse_endpoint import EndpointCheck
-from constrained.mcp.tool_names import MAX_NAME_LENGTH, name_tools
+from constrained.agent.mcp.bounded_http import EVENTS, ForeignEndpointError
+from constrained.agent.mcp.connection import ConnectionSettings, McpConnection, McpError
+from constrained.agent.mcp.elicitation import Elicitation, answer
+from constrained.agent.mcp.results import McpResult
+from constrained.agent.mcp.server import HttpTransport, ServerAddress
+from constrained.agent.mcp.sse_endpoint import EndpointCheck
+from constrained.agent.mcp.tool_names import MAX_NAME_LENGTH, name_tools
 
 LONGEST_BODY = 100_000  # bytes, in place of 32 MiB
 PIECE = b" " * 65_536
@@ -184,8 +184,8 @@ def write_many_events(reply: BaseHTTPRequestHandler, refused: "queue.Queue[bool]
 def test_what_is_no_answer_is_an_error_of_bounded_length(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("constrained.mcp.bounded_http.MAX_MESSAGE_LENGTH", LONGEST_BODY)
-    monkeypatch.setattr("constrained.mcp.connection.MAX_MESSAGE_LENGTH", LONGEST_BODY)
+    monkeypatch.setattr("constrained.agent.mcp.bounded_http.MAX_MESSAGE_LENGTH", LONGEST_BODY)
+    monkeypatch.setattr("constrained.agent.mcp.connection.MAX_MESSAGE_LENGTH", LONGEST_BODY)
     server = ServerAddress(address, transport=HttpTransport.STREAMABLE)
 
     async def call_all() -> None:
@@ -226,7 +226,7 @@ def close_session(on_delete: Callable[[BaseHTTPRequestHandler], None]) -> None:
 
 
 def test_the_answer_to_the_end_of_a_session_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.mcp.bounded_http.MAX_MESSAGE_LENGTH", LONGEST_BODY)
+    monkeypatch.setattr("constrained.agent.mcp.bounded_http.MAX_MESSAGE_LENGTH", LONGEST_BODY)
     refused = queue.Queue[bool]()
     close_session(lambda reply: write_many_events(reply, refused))
     assert refused.get(timeout=30)
@@ -269,7 +269,7 @@ def call_over_sse(on_call: Callable[[HostileEvents], bytes | None]) -> McpError:
 
 
 def test_the_answer_to_what_is_posted_over_sse_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.mcp.bounded_http.MAX_MESSAGE_LENGTH", LONGEST_BODY)
+    monkeypatch.setattr("constrained.agent.mcp.bounded_http.MAX_MESSAGE_LENGTH", LONGEST_BODY)
     refused = queue.Queue[bool]()
 
     def write(reply: HostileEvents) -> None:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from constrained.decode.kv.snapshot_files import MAGIC, PREFIX, SnapshotFiles
 from constrained.errors import RequestError
-from constrained.kv.snapshot_files import MAGIC, PREFIX, SnapshotFiles
 from tests.hostile.attacked import run_attack
 
 NAME = "0" * 32 + "-" + "1" * 32 + ".snapshot"
 LOAD = """
 import sys
 from pathlib import Path
-from constrained.kv.snapshot_files import SnapshotFiles
+from constrained.decode.kv.snapshot_files import SnapshotFiles
 files = SnapshotFiles(Path(sys.argv[1]), "model", 1 << 30)
 print(len(files.outlines()))
 """

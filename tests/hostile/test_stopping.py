@@ -14,17 +14,17 @@ import pytest
 
 from constrained.agent.outcome import Outcome
 from constrained.errors import ModelError
-from constrained.tools.functions import FunctionTool
-from server.server_end import EXIT_SECONDS
+from constrained.prompt.tools.functions import FunctionTool
+from server.http.server_end import EXIT_SECONDS
 from tests.hostile.attacked import ROOT
 from tests.scripted_model import scripted
-from tests.server.test_listening import start
+from tests.server.http.test_listening import start
 from tests.templates import hermes_call
 
 SLACK = 5  # seconds that a busy machine may take
 BUSY = """
 import sys, threading
-from server.server_end import end_process
+from server.http.server_end import end_process
 {work}
 end_process(-1.5)
 threading.Thread(target=work).start()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from constrained.errors import TemplateError
-from constrained.template.chat_template import ChatTemplate
-from constrained.template.rendering import TemplateLimitError, limit_renderings
+from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.template.rendering import TemplateLimitError, limit_renderings
 from tests.command_line import Run, write
 from tests.scripted_model import scripted
 from tests.templates import HERMES

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pytest
 
 from constrained.engine.protocol import Sampling
-from constrained.reply import Reply
+from constrained.model.reply import Reply
 
 CONTEXT = 2048  # tokens
 GREEDY = Sampling(temperature=0)

@@ -7,7 +7,7 @@ import pytest
 
 from constrained import Model, Sampling
 from constrained.errors import ContextError
-from constrained.job import Job
+from constrained.prompt.job import Job
 from grammars.turn import ContentDelta
 from tests.real.asks import CONTEXT, GREEDY, SAMPLED, TOOLS, each_sampling, says
 from tests.server.running_server import stream

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from constrained import Model, Sampling
-from constrained.job import Job
-from constrained.model_files.packaged import find_packaged
+from constrained.engine.model_files.packaged import find_packaged
+from constrained.prompt.job import Job
 from tests.llama_c_api import Model as Reference
 from tests.llama_c_api import loaded
 from tests.real.asks import QUESTION, ROUNDING, TOOLS, each_sampling, says

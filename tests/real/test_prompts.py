@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from constrained import Model, Sampling, load
-from constrained.job import Job
+from constrained.prompt.job import Job
 from tests.real.asks import (
     CONTEXT,
     GREEDY,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from constrained.conformance.rows import read_packaged_rows
-from constrained.replay.check import check_rows
+from constrained.inspect.conformance.rows import read_packaged_rows
+from constrained.inspect.replay.check import check_rows
 
 ROWS = [row for row in read_packaged_rows() if isinstance(row, Mapping)]
 

@@ -13,9 +13,9 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from constrained.model.model import Model
+from constrained.agent.model import Model
 from server.app import make_app
-from server.mcp.hosted_tools import McpServerPool
+from server.hosting.mcp.hosted_tools import McpServerPool
 from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource

@@ -10,14 +10,14 @@ from itertools import takewhile
 
 import numpy as np
 
-from constrained.deadline import Clock
 from constrained.decode.drafts.decode_costs import DecodeCosts, DraftCosts
 from constrained.decode.drafts.draft_budget import DraftBudget
 from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.engine.protocol import Chunk, Engine
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import ContextError, GrammarError, RequestError
+from constrained.limits.deadline import Clock
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.wire.format import count_common
 
 STEP = 512  # maximum tokens of one decode of the draft model

@@ -11,9 +11,9 @@ from itertools import accumulate, takewhile
 
 from constrained.decode.drafts.decode_costs import ALONE, DraftCosts
 from constrained.decode.drafts.draft_budget import DraftBudget
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import ModelError
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import Vocabulary
 
 FEWEST_BYTES = 4  # of a repeated text; shorter ones are found everywhere
 LONGEST = 48  # the maximum bytes that are compared

@@ -12,9 +12,9 @@ from constrained.decode.drafts.decode_costs import ALONE, DraftCosts
 from constrained.decode.drafts.draft_model import DraftAsk, ModelDrafter
 from constrained.decode.drafts.prompt_lookup import PromptLookup
 from constrained.decode.turn_part import TurnPart
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import GrammarError
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import Vocabulary
 
 
 class Draft(NamedTuple):

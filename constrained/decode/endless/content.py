@@ -9,7 +9,7 @@ these, and has many periods.
 from constrained.decode.endless.loops import FEWEST_TOKENS, LoopFinder
 from constrained.decode.endless.values import EndedValue
 from constrained.decode.turn_part import TranscriptView
-from constrained.vocabulary.vocabulary import ends_inside
+from constrained.engine.vocabulary.vocabulary import ends_inside
 
 FEWEST_PERIODS = 16
 SHARE = 4

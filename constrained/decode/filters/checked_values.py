@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from constrained.answers import read_answer
 from constrained.decode.filters.events import StreamEvent
 from constrained.errors import ReplyError
-from constrained.logits import TokenDrawn
-from grammars.lowering.checked import CheckedArguments
+from constrained.mask.logits import TokenDrawn
+from constrained.prompt.answers import read_answer
+from grammars.schema.lowering.checked import CheckedArguments
 from grammars.schema.nodes import Schema
 from grammars.turn import (
     ArgumentEnd,

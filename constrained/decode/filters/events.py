@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from constrained.deadline import Timings
-from constrained.logits import TokenDrawn
+from constrained.limits.deadline import Timings
+from constrained.mask.logits import TokenDrawn
 from grammars.turn import Event
 
 

@@ -4,11 +4,11 @@ import re
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.remote.emitters import LARK
 from constrained.remote.engines.answers import read_ids, refuse
 from constrained.remote.engines.http_client import HttpClient, Json
 from constrained.remote.sampler import SampleRequest, SamplerLimits
-from constrained.vocabulary.vocabulary import Vocabulary
 
 WRITTEN = re.compile(r"<\[(\d+)\]>")
 """A token in a grammar's text. A quoted text may look like one, too; then one token less is

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.remote.engines.answers import (
     check_prompt,
     read_count,
@@ -39,7 +40,6 @@ from constrained.remote.sampler import (
     SamplerLimits,
     SampleStart,
 )
-from constrained.vocabulary.vocabulary import Vocabulary
 
 LAST_FIELDS = (
     "content",

@@ -7,7 +7,7 @@ their text. If several tokens spell the same bytes, any of them gives the same r
 
 from functools import cached_property
 
-from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
+from constrained.engine.vocabulary.vocabulary import Vocabulary, ends_inside
 
 MAX_BYTES = 256  # of a part without ids; a character has up to 4, several may come together
 

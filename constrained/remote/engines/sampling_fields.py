@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.engine.sampling import Sampling
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import RequestError
 from constrained.remote.engines.http_sampler import list_unwritten
-from constrained.vocabulary.vocabulary import Vocabulary
 
 MAX_BIAS = 100
 """The limit of their biases: from -100 to 100, as in OpenAI's API; the ends mean never and

@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from constrained.cache_scope import COMMON
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import RemoteError, RequestError
+from constrained.prompt.cache_scope import COMMON
 from constrained.remote.engines.answers import (
     check_prompt,
     read_count,
@@ -40,7 +41,6 @@ from constrained.remote.sampler import (
     SampleRequest,
     SamplerLimits,
 )
-from constrained.vocabulary.vocabulary import Vocabulary
 
 REQUESTS = 256
 BACKEND = "llguidance"

@@ -12,7 +12,8 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from constrained.cache_scope import COMMON
+from constrained.engine.vocabulary.vocabulary import Vocabulary
+from constrained.prompt.cache_scope import COMMON
 from constrained.remote.engines.answers import (
     check_prompt,
     read_count,
@@ -38,7 +39,6 @@ from constrained.remote.sampler import (
     SampleRequest,
     SamplerLimits,
 )
-from constrained.vocabulary.vocabulary import Vocabulary
 
 REQUESTS = 256
 """vLLM's default limit of sequences; it does not report its own limit."""

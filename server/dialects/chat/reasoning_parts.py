@@ -5,7 +5,7 @@ content, as clients of OpenRouter and LiteLLM send it back."""
 from collections.abc import Mapping
 from typing import Any
 
-from constrained.messages import REASONING_NAMES, find_reasoning_name, read_reasoning
+from constrained.prompt.messages import REASONING_NAMES, find_reasoning_name, read_reasoning
 from server.errors import HttpError
 from server.turns.request_checks import list_texts, read_text_parts
 

@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from constrained.logits import MIN_LOGPROB, TokenDrawn
-from constrained.reply import Reply, Usage
-from constrained.vocabulary.vocabulary import Vocabulary
+from constrained.engine.vocabulary.vocabulary import Vocabulary
+from constrained.mask.logits import MIN_LOGPROB, TokenDrawn
+from constrained.model.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
-from server.http.replies import ReplyWriter
+from server.dialects.common.replies import ReplyWriter
+from server.http.ids import make_id
 from server.http.sse import DONE
-from server.ids import make_id
 from server.settings import ReasoningField
 from server.turns.active_request import TurnEvent
 from server.turns.call_stream import (

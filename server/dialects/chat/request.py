@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from constrained.job import Job, MaxIdentical
-from constrained.messages import find_noted
-from constrained.tools.shapes import read_policy
+from constrained.prompt.job import Job, MaxIdentical
+from constrained.prompt.messages import find_noted
+from constrained.prompt.tools.shapes import read_policy
 from server.dialects.chat.reasoning_parts import (
     find_unread_blocks,
     place_reasoning,

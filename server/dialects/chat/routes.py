@@ -5,10 +5,10 @@ from fastapi.responses import JSONResponse, Response
 
 from server.dialects.chat.reply import ChatWriter
 from server.dialects.chat.request import ChatRequest
+from server.dialects.common.reading import read_request
+from server.dialects.common.replies import answer
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, STREAMED, describe_body
-from server.http.reading import read_request
-from server.http.replies import answer
 from server.turns.active_request import start_request
 from server.turns.compiled_request import compile_request
 

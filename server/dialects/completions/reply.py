@@ -4,9 +4,9 @@ import codecs
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from constrained.logits import TokenDrawn
-from constrained.reply import Reply
-from constrained.vocabulary.vocabulary import Vocabulary
+from constrained.engine.vocabulary.vocabulary import Vocabulary
+from constrained.mask.logits import TokenDrawn
+from constrained.model.reply import Reply
 from grammars.turn import ContentDelta
 from server.dialects.chat.reply import ChunkWriter, add_delta, count_usage, fold_choices, show_token
 from server.turns.active_request import TurnEvent

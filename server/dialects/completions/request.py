@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from pydantic import Field
 
-from constrained.job import Job
+from constrained.prompt.job import Job
 from server.dialects.chat.request import HARMLESS
 from server.errors import HttpError
 from server.settings import Settings

@@ -6,15 +6,15 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from constrained.compile.compiled_turn import CompiledTurn
-from server.caller import find_owner, find_salt
+from constrained.model.compile.compiled_turn import CompiledTurn
+from server.dialects.common.reading import read_request
+from server.dialects.common.replies import answer
 from server.dialects.completions.reply import CompletionWriter
 from server.dialects.completions.request import CompletionRequest, Prompt, TextRequest
+from server.http.caller import find_owner, find_salt
 from server.http.disconnects import wait_for_client
 from server.http.openapi import STREAMED, describe_body
-from server.http.reading import read_request
-from server.http.replies import answer
-from server.time_left import find_time_left
+from server.http.time_left import find_time_left
 from server.turns.active_request import ActiveRequest, launch
 from server.turns.compiled_request import CompiledRequest
 from server.turns.service import Service

@@ -9,11 +9,11 @@ import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 
+from server.dialects.common.reading import read_fields
+from server.dialects.common.serving import require_embeddings
 from server.dialects.embeddings.request import EmbeddingRequest
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, describe_body, describe_errors
-from server.http.reading import read_fields
-from server.http.serving import require_embeddings
 
 router = APIRouter()
 EXAMPLE = {"model": "embedding", "input": ["The weather in Paris", "An e-mail to Ada"]}

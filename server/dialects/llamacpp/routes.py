@@ -9,13 +9,13 @@ from pydantic import Field
 
 from constrained.engine.sampling import Sampling
 from server.dialects.chat.request import ChatRequest
+from server.dialects.common.model_routes import describe_file
+from server.dialects.common.reading import read_request, run_off_loop
+from server.dialects.common.replies import answer_json
+from server.dialects.common.serving import find_service
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
-from server.http.model_routes import describe_file
 from server.http.openapi import ERRORS, describe_body, describe_errors
-from server.http.reading import read_request, run_off_loop
-from server.http.replies import answer_json
-from server.http.serving import find_service
 from server.models.served_models import ServedModels
 from server.turns.compiled_request import compile_request
 from server.turns.fields.common_fields import Fields

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any
 
-from constrained.messages import find_noted, is_left_out, write_note
-from constrained.tools.execution import format_result
+from constrained.prompt.messages import find_noted, is_left_out, write_note
+from constrained.prompt.tools.execution import format_result
 from server.dialects.messages.documents import (
     find_left_out_of_result,
     read_documents,

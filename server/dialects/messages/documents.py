@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from constrained.messages import is_left_out
+from constrained.prompt.messages import is_left_out
 from server.errors import HttpError
 from server.turns.request_checks import (
     UNREADABLE,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from server.errors import HttpError
-from server.mcp.hosted_tools import (
+from server.hosting.mcp.hosted_tools import (
     HostedTool,
     McpServerPool,
     RequestedServer,

@@ -9,14 +9,14 @@ from pydantic_core import from_json
 from constrained.agent.outcome import CallResult, Outcome
 from constrained.decode.filters.events import ProgressMade
 from constrained.errors import ContextError
-from constrained.reply import Reply, Usage
+from constrained.model.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
+from server.dialects.common.replies import ReplyWriter
 from server.dialects.messages.request import DecodedRequest
 from server.dialects.messages.signatures import sign
 from server.errors import HttpError, as_http_error
-from server.http.replies import ReplyWriter
+from server.http.ids import make_id
 from server.http.sse import encode_event
-from server.ids import make_id
 from server.turns.active_request import CallAnswered, ContextFilled, TurnEvent, TurnStarted
 from server.turns.call_stream import (
     CallArguments,

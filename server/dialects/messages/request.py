@@ -11,16 +11,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from constrained.answers import read_response_format
-from constrained.compile.compiled_turn import CompiledTurn
 from constrained.errors import Error, ReplyError
-from constrained.job import Job
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.prompt.answers import read_response_format
+from constrained.prompt.job import Job
 from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.dialects.messages.documents import has_citations
 from server.dialects.messages.mcp_servers import TOOLSET, read_requested_servers
 from server.errors import HttpError
-from server.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, RequestedServer
+from server.hosting.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, RequestedServer
 from server.settings import Settings
 from server.turns.fields.common_fields import (
     Fields,

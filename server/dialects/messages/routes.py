@@ -5,13 +5,13 @@ from typing import TypeVar
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
+from server.dialects.common.replies import answer
 from server.dialects.messages.reply import MessagesWriter
 from server.dialects.messages.request import CountRequest, DecodedRequest, MessagesRequest
+from server.hosting.runs.active_run import start_run
+from server.hosting.runs.hosted_request import HostedRequest, read_hosted_request
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, STREAMED, describe_body
-from server.http.replies import answer
-from server.runs.active_run import start_run
-from server.runs.hosted_request import HostedRequest, read_hosted_request
 from server.turns.compiled_request import compile_request
 
 M = TypeVar("M", bound=CountRequest)

@@ -7,6 +7,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import StrictInt
 
+from server.dialects.common.reading import read_fields
+from server.dialects.common.serving import require_embeddings
 from server.dialects.embeddings.routes import (
     RowForm,
     send_rows,
@@ -14,8 +16,6 @@ from server.dialects.embeddings.routes import (
 )
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, describe_body, describe_errors
-from server.http.reading import read_fields
-from server.http.serving import require_embeddings
 from server.models.embedding_service import EmbeddingInput
 from server.turns.fields.common_fields import Fields
 from server.turns.fields.request_lists import Texts

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from constrained.logits import TokenDrawn
-from constrained.reply import Reply
+from constrained.mask.logits import TokenDrawn
+from constrained.model.reply import Reply
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
+from server.dialects.common.replies import ReplyWriter
 from server.errors import HttpError, as_http_error
-from server.http.replies import ReplyWriter
 from server.http.sse import encode_json
 from server.turns.active_request import TurnEvent
 from server.turns.call_stream import CallArguments, CallFinished, CallInput, CallStarted, CallStream

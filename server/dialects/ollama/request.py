@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from constrained.answers import read_response_format
-from constrained.job import Job
-from constrained.messages import find_noted, write_note
-from constrained.tools.shapes import read_policy
+from constrained.prompt.answers import read_response_format
+from constrained.prompt.job import Job
+from constrained.prompt.messages import find_noted, write_note
+from constrained.prompt.tools.shapes import read_policy
 from grammars.turn import Answer
 from server.dialects.completions.request import NO_INSERTION, TextRequest
 from server.errors import HttpError

@@ -8,18 +8,18 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from constrained.engine.model_facts import ModelFacts
-from constrained.model.model import Model
+from constrained.model.loaded_model import LoadedModel
+from server.dialects.common.model_routes import STARTED_AT
+from server.dialects.common.reading import read_fields, read_request
+from server.dialects.common.replies import answer
+from server.dialects.common.serving import find_embeddings, find_named_service
 from server.dialects.completions.request import TextRequest
 from server.dialects.completions.routes import start_text
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
 from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest, OllamaRequest
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
-from server.http.model_routes import STARTED_AT
 from server.http.openapi import ERRORS, describe_body, describe_errors, describe_stream
-from server.http.reading import read_fields, read_request
-from server.http.replies import answer
-from server.http.serving import find_embeddings, find_named_service
 from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ServedModel, ServedModels
 from server.turns.active_request import start_request
@@ -195,7 +195,7 @@ def _show_embedding_model(service: EmbeddingService) -> Json:
     }
 
 
-def _list_capabilities(model: Model) -> list[str]:
+def _list_capabilities(model: LoadedModel) -> list[str]:
     capabilities = [*ALWAYS]
     if model.compiler.format.reasoning is not None:
         capabilities.append("thinking")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from server.ids import make_id
+from server.http.ids import make_id
 from server.turns.offered_tools import ToolForm
 
 Json = dict[str, Any]

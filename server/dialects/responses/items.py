@@ -8,13 +8,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from constrained.messages import find_noted
+from constrained.prompt.messages import find_noted
 from server.dialects.responses import mcp_items
 from server.dialects.responses.client_tools import find_client_tool, is_client_call
 from server.dialects.responses.sealed_reasoning import is_sealed_here, unseal
 from server.dialects.responses.store import pack_request
 from server.errors import HttpError
-from server.ids import make_id
+from server.http.ids import make_id
 from server.turns.request_checks import (
     find_left_out,
     list_texts,

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from constrained.agent.outcome import CallResult, Outcome
-from constrained.tools.execution import format_result
+from constrained.prompt.tools.execution import format_result
 from server.errors import HttpError
-from server.ids import make_id
-from server.mcp.hosted_tools import ListedServer
+from server.hosting.mcp.hosted_tools import ListedServer
+from server.http.ids import make_id
 
 Json = dict[str, Any]
 ITEM_DONE = "response.output_item.done"

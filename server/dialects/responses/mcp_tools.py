@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from server.errors import HttpError
-from server.mcp.hosted_tools import (
+from server.hosting.mcp.hosted_tools import (
     HostedTool,
     McpServerPool,
     RequestedServer,

@@ -8,28 +8,28 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
+from server.dialects.common.reading import run_unassigned
+from server.dialects.common.replies import answer
+from server.dialects.common.serving import find_key_owner
 from server.dialects.responses.items import pack_checked, read_input
 from server.dialects.responses.mcp_tools import has_servers, list_servers, read_requested_servers
 from server.dialects.responses.reply import ResponseWriter
 from server.dialects.responses.request import ResponsesRequest, locating_errors
 from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
-from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, STREAMED, describe_body, describe_errors
-from server.http.reading import run_unassigned
-from server.http.replies import answer
-from server.http.serving import find_key_owner
-from server.http.sse import encode_json
-from server.mcp.hosted_tools import (
+from server.hosting.mcp.hosted_tools import (
     HostedOffer,
     ListedServer,
     McpServerPool,
     RequestedServer,
 )
-from server.runs.active_run import ActiveRun, start_run
-from server.runs.hosted_request import read_hosted_request
-from server.runs.truncation import drop_oldest
-from server.time_left import find_time_left
+from server.hosting.runs.active_run import ActiveRun, start_run
+from server.hosting.runs.hosted_request import read_hosted_request
+from server.hosting.runs.truncation import drop_oldest
+from server.http.disconnects import wait_for_client
+from server.http.openapi import ERRORS, STREAMED, describe_body, describe_errors
+from server.http.sse import encode_json
+from server.http.time_left import find_time_left
 from server.turns.active_request import ActiveRequest
 from server.turns.compiled_request import CompiledRequest, compile_request
 from server.turns.service import Service

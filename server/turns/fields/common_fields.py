@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from constrained.agent.confidence_policy import ConfidencePolicy, Unsure
-from constrained.job import Job
+from constrained.model.confidence_policy import ConfidencePolicy, Unsure
+from constrained.prompt.job import Job
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.request_checks import check_template_kwargs

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StrictBool
 
-from constrained.answers import read_response_format, read_target
 from constrained.engine.sampling import SEEDS, Sampling
-from constrained.model.model import Model
-from grammars.pointers import point_to
+from constrained.model.loaded_model import LoadedModel
+from constrained.prompt.answers import read_response_format, read_target
+from grammars.schema.pointers import point_to
 from grammars.turn import Answer
 from server.errors import HttpError
 from server.settings import Settings
@@ -198,7 +198,7 @@ class GenerationFields(SamplingFields, RequestFields, RepetitionFields):
         """True if a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage is True
 
-    def read_sampling_with(self, model: Model) -> Sampling:
+    def read_sampling_with(self, model: LoadedModel) -> Sampling:
         """Returns the sampling; missing fields have the model's default.
 
         Raises:

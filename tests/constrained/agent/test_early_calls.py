@@ -17,7 +17,7 @@ from constrained.agent.outcome import Outcome, Reason, Run
 from constrained.agent.run import arun, run
 from constrained.engine.protocol import Sampling
 from constrained.errors import GrammarError
-from constrained.tools.functions import FunctionTool, find_tool, tool
+from constrained.prompt.tools.functions import FunctionTool, find_tool, tool
 from grammars.errors import ToolError
 from grammars.turn import CallRead, ToolCall
 from tests.scripted_model import scripted

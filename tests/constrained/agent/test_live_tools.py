@@ -9,12 +9,12 @@ import pytest
 
 from constrained.agent.outcome import Reason
 from constrained.agent.run_tools import RunTools
+from constrained.agent.runs.export import export_rows
+from constrained.agent.runs.replay import replay
+from constrained.agent.runs.store import RunStore
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.runs.export import export_rows
-from constrained.runs.replay import replay
-from constrained.runs.store import RunStore
-from constrained.tools.functions import FunctionTool
+from constrained.prompt.tools.functions import FunctionTool
 from tests.scripted_model import scripted
 from tests.templates import hermes_call
 

@@ -15,14 +15,14 @@ from pydantic import BaseModel
 
 from constrained.agent.actions import Blocking, complete
 from constrained.agent.loop import AgentLoop, RunLimits
+from constrained.agent.model import Model
 from constrained.agent.outcome import Outcome, Reason, Run
 from constrained.agent.run import RunSettings, arun, drive, run
 from constrained.engine.protocol import Sampling
 from constrained.errors import CallError, RequestError
-from constrained.model.model import Model
-from constrained.reply import Reply
-from constrained.template.chat_template import ChatTemplate
-from constrained.tools.functions import FunctionTool
+from constrained.model.reply import Reply
+from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.tools.functions import FunctionTool
 from grammars.errors import PolicyError, ToolError
 from grammars.turn import ToolCall
 from tests.scripted_model import scripted, wishing

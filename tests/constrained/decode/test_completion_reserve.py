@@ -6,7 +6,7 @@ import pytest
 
 from constrained.decode.completion_reserve import MAX_UNREAD
 from constrained.engine.protocol import Sampling
-from grammars.ir.completion import Completer
+from grammars.turn_grammar.ir.completion import Completer
 from tests.scripted_model import scripted
 
 GREEDY = Sampling(temperature=0)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from constrained.agent.model import Model
 from constrained.engine.sampling import Sampling
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import ReplyError
-from constrained.logits import TokenDrawn
-from constrained.model.model import Model
-from constrained.reply import Reply
-from constrained.vocabulary.vocabulary import Vocabulary
+from constrained.mask.logits import TokenDrawn
+from constrained.model.reply import Reply
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, ContentDelta
 from tests.constrained.decode.test_token_healing import make_vocabulary
 from tests.grammars.parse.test_envelopes import ARGUMENTS, CALL, ENVELOPES

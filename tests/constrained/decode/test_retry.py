@@ -9,11 +9,11 @@ import gguf
 import numpy as np
 import pytest
 
+from constrained.agent.model import Model
 from constrained.engine.llamacpp import load as load_engine
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ReplyError
-from constrained.model.loading import load
-from constrained.model.model import Model
+from constrained.loading import load
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from examples.random_model.qwen3 import add_tokenizer
 from grammars.turn import ArgumentsDelta, CallRead, Event

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from constrained.agent.model import Model
 from constrained.decode.token_healing import (
     TokenHealing,
     count_healed,
@@ -18,13 +19,12 @@ from constrained.decode.turn_part import TurnView
 from constrained.decode.written_prefill import WrittenPrefill
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
+from constrained.engine.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
 from constrained.errors import GrammarError
-from constrained.job import Job
 from constrained.mask.matcher import Matcher
-from constrained.model.model import Model
-from constrained.reply import Reply
-from constrained.template.chat_template import ChatTemplate
-from constrained.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
+from constrained.model.reply import Reply
+from constrained.prompt.job import Job
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.turn import ContentDelta
 from tests.templates import HERMES, PING
 

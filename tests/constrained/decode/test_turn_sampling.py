@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from constrained.agent.model import Model
 from constrained.decode.filters.events import ProgressMade
 from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Request, Timings
+from constrained.decode.schedule.scheduler import Schedule, Seat
 from constrained.engine.numpy_sampler import RowSampler
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_logits
 from constrained.errors import RequestError
-from constrained.model.model import Model
-from constrained.schedule.scheduler import Schedule, Seat
-from constrained.template.chat_template import ChatTemplate
-from grammars.formats import HERMES as FORMAT
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.parse.parser import Parser
 from grammars.turn import Think
+from grammars.wire.formats import HERMES as FORMAT
 from tests.generation import generate
 from tests.scripted_model import BYTES, scripted, wishing
 from tests.templates import HERMES, hermes_call, tool

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from constrained.decode.kv.snapshots import Cache
 from constrained.decode.request import DecodeInput, DecodeOptions, Generation, Request
+from constrained.decode.schedule.scheduler import BLOCK, Schedule, Seat
 from constrained.engine import llama_params
 from constrained.engine.llamacpp import LlamaEngine, load
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ModelError
-from constrained.job import Job
-from constrained.kv.snapshots import Cache
-from constrained.model.loading import load as load_model
+from constrained.loading import load as load_model
 from constrained.prompt.cache_breakpoints import CacheBreakpoints
-from constrained.schedule.scheduler import BLOCK, Schedule, Seat
+from constrained.prompt.job import Job
 from examples.random_model import MARKERS, load_small, with_markers, write_hybrid, write_model
-from grammars.formats import HERMES
 from grammars.parse.parser import Parser
+from grammars.wire.formats import HERMES
 from tests.templates import OPEN
 
 GREEDY = Sampling(temperature=0)

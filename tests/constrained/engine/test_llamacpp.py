@@ -11,9 +11,9 @@ import pytest
 from constrained.engine import llamacpp
 from constrained.engine.llamacpp import LlamaEngine, load
 from constrained.engine.protocol import Chunk, DecodeSize, Sampling
+from constrained.engine.vocabulary.vocabulary import build_tokenizer
 from constrained.errors import ContextError, ModelError
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import build_tokenizer
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 
 

@@ -6,10 +6,10 @@ import llama_cpp
 import pytest
 from gguf import GGMLQuantizationType
 
-from constrained import embedded
+from constrained.engine.gguf.contents import list_parts
 from constrained.engine.model_facts import ModelFacts, read_facts
+from constrained.engine.model_files import embedded
 from constrained.errors import ModelError
-from constrained.gguf.contents import list_parts
 from examples.random_model import load_small, write_model
 from tests.llama_c_api import loaded
 

@@ -12,9 +12,9 @@ import pytest
 from constrained.engine.llamacpp import LlamaEngine, load
 from constrained.engine.protocol import Chunk, Engine, Sampler, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
+from constrained.engine.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 from constrained.errors import ContextError, ModelError
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 
 GREEDY = Sampling(temperature=0)

@@ -9,9 +9,9 @@ from constrained.engine.batch import batches
 from constrained.engine.numpy_sampler import sample_token
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
+from constrained.engine.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 from constrained.errors import GrammarError, RequestError
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 
 MARKERS = ["<think>", "<tool_call>"]
 BYTES = byte_vocabulary(MARKERS)

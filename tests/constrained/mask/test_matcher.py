@@ -5,9 +5,9 @@ import llguidance
 import numpy as np
 import pytest
 
+from constrained.engine.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 from constrained.errors import GrammarError
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 
 MARKERS = ["<think>", "</think>", "<tool_call>"]
 VOCABULARY = byte_vocabulary(MARKERS)

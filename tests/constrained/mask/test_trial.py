@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from constrained.compile.compiler import Compiler
+from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.errors import GrammarError
-from constrained.isolation.kept_process import NoProcessError
+from constrained.limits.kept_process import NoProcessError
 from constrained.mask import trial
 from constrained.mask.trial import TrialError, read_gbnf, try_grammar
-from constrained.template.chat_template import ChatTemplate
-from constrained.vocabulary.vocabulary import byte_vocabulary
+from constrained.model.compile.compiler import Compiler
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.turn import GrammarAnswer
 from tests.templates import HERMES
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from constrained.decode.request import Usage
-from constrained.reply import Reply
+from constrained.model.reply import Reply
 from grammars.schema.nodes import Violation
 from grammars.turn import ToolCall
 from tests.scripted_model import scripted

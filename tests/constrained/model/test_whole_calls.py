@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from gguf import GGMLQuantizationType
 
+from constrained.agent.model import Model
 from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
+from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.errors import ContextError, GrammarError, ReplyError, RequestError, TokenLimitError
-from constrained.job import Job
+from constrained.loading import load
 from constrained.mask.matcher import Matcher
-from constrained.model.loading import load
-from constrained.model.model import Model
-from constrained.template.chat_template import ChatTemplate
-from constrained.tools.shapes import read_tools
-from constrained.vocabulary.vocabulary import byte_vocabulary
+from constrained.prompt.job import Job
+from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.tools.shapes import read_tools
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from grammars.turn import Start, Think
 from tests.generation import generate

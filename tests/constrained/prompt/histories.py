@@ -17,10 +17,10 @@ from typing import Any
 from benchmarks.inputs.sources import read_teaching
 from benchmarks.inputs.stage import real_vocabulary
 from benchmarks.inputs.tool_sets import read_rows
-from constrained.compile.compiled_turn import CompiledTurn
-from constrained.compile.compiler import Compiler
-from constrained.job import Job, Recall
-from grammars.render import render
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.compile.compiler import Compiler
+from constrained.prompt.job import Job, Recall
+from grammars.parse.render import render
 from grammars.turn import Start, ToolCall, Turn
 from grammars.wire.format import count_common
 

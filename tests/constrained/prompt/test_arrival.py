@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from constrained.errors import TemplateError
-from constrained.messages import normalise
 from constrained.prompt.arrival import check_arrival
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.messages import normalise
+from constrained.prompt.template.chat_template import ChatTemplate
 
 STRICT = (
     "{% for m in messages %}{% if m.role == 'user' %}U:{{ m.content }}\n"

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.compile.compiled_turn import CompiledTurn
-from constrained.compile.compiler import Compiler
+from constrained.agent.model import Model
+from constrained.decode.kv.snapshots import Cache
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
+from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.errors import RequestError
-from constrained.job import Job
-from constrained.kv.snapshots import Cache
-from constrained.model.model import Model
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.compile.compiler import Compiler
 from constrained.prompt.cache_breakpoints import MAX_BREAKPOINTS, TokenizedPrompt
-from constrained.template.chat_template import ChatTemplate
-from constrained.template.special_tokens import Prompt
-from constrained.vocabulary.vocabulary import byte_vocabulary
+from constrained.prompt.job import Job
+from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.template.special_tokens import Prompt
 from tests.templates import FOLDER, HERMES, PAINT, PING, QWEN3_CODER
 
 BYTES = byte_vocabulary(("<|im_start|>", "<|im_end|>", "<think>", "</think>"))

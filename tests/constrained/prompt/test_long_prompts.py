@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from constrained.compile.compiler import Compiler
 from constrained.errors import ContextError, check_count
-from constrained.job import Job
+from constrained.model.compile.compiler import Compiler
 from constrained.prompt.encoding import check_text
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.job import Job
+from constrained.prompt.template.chat_template import ChatTemplate
 from tests.scripted_model import BYTES, scripted
 from tests.templates import HERMES, PING
 

@@ -7,13 +7,13 @@ import pytest
 
 from benchmarks.inputs.sources import FIVE
 from benchmarks.inputs.tool_sets import SAMPLE
-from constrained.compile.compiler import Compiler
+from constrained.engine.vocabulary.vocabulary import byte_vocabulary
+from constrained.model.compile.compiler import Compiler
 from constrained.prompt.prompt_reuse import Missed, Recall
+from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.template.special_tokens import Prompt
 from constrained.prompt.turn_boundaries import TurnBoundaries
-from constrained.template.chat_template import ChatTemplate
-from constrained.template.special_tokens import Prompt
-from constrained.vocabulary.vocabulary import byte_vocabulary
-from grammars.formats import HERMES as HERMES_FORMAT
+from grammars.wire.formats import HERMES as HERMES_FORMAT
 from tests.constrained.prompt.histories import offer, replay
 from tests.constrained.prompt.test_turn_cache import (
     DROPPING,

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained.answers import read_response_format
-from constrained.compile.compiler import Compiler
+from constrained.agent.model import Model
+from constrained.decode.schedule.workers import THREADS, Order
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
+from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.errors import BusyError, GrammarError, ModelError, RequestError
-from constrained.job import Job
-from constrained.model.model import Model
-from constrained.schedule.workers import THREADS, Order
-from constrained.template.chat_template import ChatTemplate
-from constrained.vocabulary.vocabulary import byte_vocabulary
+from constrained.model.compile.compiler import Compiler
+from constrained.prompt.answers import read_response_format
+from constrained.prompt.job import Job
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.turn import Answer, ContentDelta, GrammarAnswer, RegexAnswer, Think
 from tests.scripted_model import scripted
 from tests.templates import HERMES, PING, hermes_call

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from constrained.format_selection.generic import CHATML
+from constrained.engine.vocabulary.vocabulary import Vocabulary, byte_vocabulary
+from constrained.model.reply import Reply
+from constrained.prompt.format_selection.generic import CHATML
+from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.turn_boundaries import find_text_ends
-from constrained.reply import Reply
-from constrained.template.chat_template import ChatTemplate
-from constrained.vocabulary.vocabulary import Vocabulary, byte_vocabulary
-from grammars.formats import HERMES as FORMAT
 from grammars.turn import ContentDelta
+from grammars.wire.formats import HERMES as FORMAT
 from tests.scripted_model import BYTES, scripted
 from tests.templates import HERMES, WRITE, hermes_call
 

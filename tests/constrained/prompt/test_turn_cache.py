@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from benchmarks.inputs.sources import FIVE
 from benchmarks.inputs.tool_sets import SAMPLE
-from constrained.compile.compiled_turn import CompiledTurn
-from constrained.compile.compiler import Compiler
+from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.errors import TemplateError
-from constrained.job import Job
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.compile.compiler import Compiler
+from constrained.prompt.job import Job
 from constrained.prompt.prompt_reuse import Recall
+from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.turn_cache import OVERHEAD, CachedTurn, TurnCache
-from constrained.template.chat_template import ChatTemplate
-from constrained.vocabulary.vocabulary import byte_vocabulary
 from tests.constrained.prompt.histories import MODES, offer, replay
 from tests.templates import HERMES, PAINT, PING
 

@@ -7,8 +7,11 @@ from functools import lru_cache, partial
 
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Generation, Request
+from constrained.decode.schedule.runner import Runner
+from constrained.decode.schedule.scheduler import Schedule
 from constrained.engine.protocol import Engine
-from constrained.logits import TokenDrawn
+from constrained.engine.vocabulary.vocabulary import build_tokenizer
+from constrained.mask.logits import TokenDrawn
 from constrained.mask.matcher import Matcher
 from constrained.prompt.prompts import TEXT
 from constrained.remote.emitters import LARK
@@ -20,9 +23,6 @@ from constrained.remote.sampler import (
     SampleRequest,
     SamplerLimits,
 )
-from constrained.schedule.runner import Runner
-from constrained.schedule.scheduler import Schedule
-from constrained.vocabulary.vocabulary import build_tokenizer
 from grammars.parse.parser import Parser
 from grammars.turn import State
 

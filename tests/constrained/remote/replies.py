@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from constrained.agent.model import Model
 from constrained.engine.sampling import Sampling
 from constrained.errors import RemoteError
-from constrained.model.model import Model
+from constrained.model.reply import Reply
 from constrained.remote.address import EngineKind
-from constrained.reply import Reply
 from tests.constrained.remote.faulty_proxy import Faults
 
 GREEDY = Sampling(temperature=0)

@@ -10,9 +10,9 @@ import llguidance
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 
-from constrained.cache_scope import COMMON
+from constrained.engine.vocabulary.vocabulary import Vocabulary, build_tokenizer
+from constrained.prompt.cache_scope import COMMON
 from constrained.remote.sampler import SampledToken, SampleEnd, SampleRequest, TokenSampler
-from constrained.vocabulary.vocabulary import Vocabulary, build_tokenizer
 from tests.constrained.remote.stand_in_parts import (
     REQUEST,
     Json,

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 from fastapi.responses import Response, StreamingResponse
 
 from constrained.engine.sampling import SEEDS, Sampling
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import GrammarError
 from constrained.remote.sampler import Sampled, SampledToken, SampleEnd, SampleRequest
-from constrained.vocabulary.vocabulary import Vocabulary
 
 Json: TypeAlias = dict[str, Any]
 Sample: TypeAlias = Callable[[Json, SampleRequest], AsyncGenerator[Sampled, None]]

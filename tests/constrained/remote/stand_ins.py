@@ -13,11 +13,11 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import Response
 
-from constrained.cache_scope import COMMON
 from constrained.engine.sampling import Sampling
+from constrained.engine.vocabulary.vocabulary import Vocabulary
+from constrained.prompt.cache_scope import COMMON
 from constrained.remote.address import EngineKind
 from constrained.remote.sampler import Sampled, SampledToken, SampleEnd, SampleRequest, TokenSampler
-from constrained.vocabulary.vocabulary import Vocabulary
 from tests.constrained.remote.sglang_stand_in import add_sglang
 from tests.constrained.remote.stand_in_parts import (
     REQUEST,

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.engine.sampling import Sampling
+from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.errors import RemoteError, RequestError
 from constrained.remote.address import EngineKind, read_address
 from constrained.remote.circuit_breaker import FAILURES, PAUSE, CircuitBreaker
@@ -23,7 +24,6 @@ from constrained.remote.engines.http_sampler import list_unwritten
 from constrained.remote.engines.lost_tokens import LostTokens
 from constrained.remote.event_loop import EventLoopThread
 from constrained.remote.sampler import EngineVersion, SampledToken, SampleRequest, SampleStart
-from constrained.vocabulary.vocabulary import byte_vocabulary
 from tests.constrained.remote.stand_ins import serving
 
 BYTES = byte_vocabulary(["<a>"])

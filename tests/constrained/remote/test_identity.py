@@ -12,10 +12,11 @@ import pytest
 from fastapi import FastAPI
 from fastapi.responses import Response
 
-from constrained import embedded, load
+from constrained import load
+from constrained.agent.model import Model
 from constrained.engine.llamacpp import load as load_engine
+from constrained.engine.model_files import embedded
 from constrained.errors import RemoteError
-from constrained.model.model import Model
 from constrained.remote import identity, remote_runner
 from constrained.remote.address import EngineKind
 from constrained.remote.engines.http_client import _read_seconds

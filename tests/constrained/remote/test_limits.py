@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from constrained.agent.model import Model
 from constrained.engine.sampling import Sampling
-from constrained.model.model import Model
-from constrained.reply import Reply
+from constrained.model.reply import Reply
 from tests.remote_model import sampled_elsewhere
 from tests.scripted_model import OPENED, scripted
 from tests.templates import OPEN, hermes_call

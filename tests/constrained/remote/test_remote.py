@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from constrained import embedded, load
+from constrained import load
+from constrained.agent.model import Model
 from constrained.engine.llama_files import read_header
 from constrained.engine.llamacpp import load as load_engine
+from constrained.engine.model_files import embedded
 from constrained.engine.sampling import Sampling
 from constrained.errors import (
     BusyError,
@@ -22,7 +24,6 @@ from constrained.errors import (
     RemoteError,
     RequestError,
 )
-from constrained.model.model import Model
 from constrained.remote.address import EngineKind
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
 from tests.constrained.remote.local_sampler import LocalSampler

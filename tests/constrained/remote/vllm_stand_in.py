@@ -11,8 +11,9 @@ import llguidance
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from constrained.cache_scope import COMMON
+from constrained.engine.vocabulary.vocabulary import Vocabulary, build_tokenizer
 from constrained.errors import GrammarError
+from constrained.prompt.cache_scope import COMMON
 from constrained.remote.sampler import (
     EndReason,
     Sampled,
@@ -21,7 +22,6 @@ from constrained.remote.sampler import (
     SampleRequest,
     TokenSampler,
 )
-from constrained.vocabulary.vocabulary import Vocabulary, build_tokenizer
 from tests.constrained.remote.stand_in_parts import (
     REQUEST,
     Json,

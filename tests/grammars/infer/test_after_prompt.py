@@ -4,17 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, PolicyError
-from grammars.formats import HERMES, QWEN3_CODER
 from grammars.infer.after_prompt import try_after_prompt
 from grammars.infer.detect import detect
 from grammars.infer.probes import ProbedTemplate
 from grammars.infer.reasoning import find_state
-from grammars.ir.completion import Completer
-from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, Policy, Start, State, Tool, ToolCall
+from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import (
     Content,
@@ -25,6 +24,7 @@ from grammars.wire.format import (
     Marker,
     Name,
 )
+from grammars.wire.formats import HERMES, QWEN3_CODER
 
 PING = Tool("ping", lower({"type": "object", "properties": {"a": {"type": "string"}}}))
 CALL = (Marker("<to>"), Literal("tool "), Marker("<name>"), Name(), Literal("\n"), JsonArguments())

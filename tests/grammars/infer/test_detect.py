@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, Error
-from grammars.formats import FORMATS, HERMES, QWEN3_CODER
 from grammars.infer.detect import Origin, detect
 from grammars.infer.reasoning import find_state
 from grammars.infer.registered import find_registered
-from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import Choice, Policy, Start, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format, JsonCall, JsonStyle, Literal, Marker, Node, find_format
+from grammars.wire.formats import FORMATS, HERMES, QWEN3_CODER
 from tests.agreement.matching import Masked
 from tests.real_templates import real_templates
 

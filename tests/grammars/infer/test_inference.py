@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import DetectError
-from grammars.format_text import dump_format, load_format
-from grammars.formats import NATIVE
 from grammars.infer.inference import infer
 from grammars.wire.format import (
     CallId,
@@ -27,6 +25,8 @@ from grammars.wire.format import (
     TaggedArguments,
     find_format,
 )
+from grammars.wire.format_text import dump_format, load_format
+from grammars.wire.formats import NATIVE
 from tests.real_templates import real_templates
 
 FILE = Path(__file__).parents[2] / "data" / "inferred_formats.jsonl"

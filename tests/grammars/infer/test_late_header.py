@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import pytest
 
+from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import Matcher
-from constrained.replay.replay_context import byte_tokenizer
-from constrained.template.chat_template import ChatTemplate
-from grammars.formats.command_r7b import COMMAND_R7B
-from grammars.formats.harmony import HARMONY
-from grammars.formats.hermes import HERMES
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.infer.detect import detect
 from grammars.infer.reasoning import find_state
-from grammars.ir.completion import Completer
-from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn
+from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format, LateHeader
+from grammars.wire.formats.command_r7b import COMMAND_R7B
+from grammars.wire.formats.harmony import HARMONY
+from grammars.wire.formats.hermes import HERMES
 
 PING = Tool("ping", lower({"type": "object", "properties": {}}))
 TURNS = (Turn("It is."), Turn(calls=(ToolCall("ping", {}),)))

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, Error
-from grammars.formats import HERMES
 from grammars.infer.inference import Inference, infer
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import (
     CallId,
@@ -26,6 +25,7 @@ from grammars.wire.format import (
     Name,
     TaggedArguments,
 )
+from grammars.wire.formats import HERMES
 
 Message = Mapping[str, Any]
 

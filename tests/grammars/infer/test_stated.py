@@ -4,15 +4,15 @@ from contextlib import suppress
 
 import pytest
 
-from constrained.format_selection.selection import detect_shown, select_format
-from constrained.template.chat_template import ChatTemplate
-from constrained.template.rendering import TemplateLimitError
+from constrained.prompt.format_selection.selection import detect_shown, select_format
+from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.template.rendering import TemplateLimitError
 from grammars.errors import DetectError
 from grammars.infer.detect import Origin
 from grammars.infer.stated import find_stated
-from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn
 from tests.agreement.matching import Masked
 from tests.templates import tool

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from grammars.formats import FORMATS, HERMES, QWEN3_CODER
-from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser
+from grammars.schema.lowering.lower import lower
 from grammars.suite.strategies import Written, chunkings, wire_texts
 from grammars.turn import ArgumentEnd, ArgumentsDelta, ArgumentStart, CallRead, Tool
 from grammars.wire.format import Format
+from grammars.wire.formats import FORMATS, HERMES, QWEN3_CODER
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 TOOLS = [Tool("f", lower({"type": "object", "additionalProperties": True}))]

@@ -2,12 +2,20 @@
 
 import pytest
 
-from grammars.formats import COHERE_MOE, COMMAND_R7B, FUNCTIONARY_V32, GLM47, KIMI_K3, LING, SOLAR
-from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect, parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Event, JsonAnswer, Policy, Start, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, TaggedArguments
+from grammars.wire.formats import (
+    COHERE_MOE,
+    COMMAND_R7B,
+    FUNCTIONARY_V32,
+    GLM47,
+    KIMI_K3,
+    LING,
+    SOLAR,
+)
 from tests.turn_completer import turn_completer
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}

@@ -2,13 +2,13 @@
 
 import pytest
 
-from grammars.formats import FORMATS
-from grammars.lowering.lower import lower
 from grammars.parse.envelopes import MAX_HELD
 from grammars.parse.parser import Parser, collect
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Event, State, Tool, Turn
 from grammars.wire.envelopes import EnvelopeKind, ForeignCall
 from grammars.wire.format import Format
+from grammars.wire.formats import FORMATS
 
 WEATHER = Tool(
     "get_weather",

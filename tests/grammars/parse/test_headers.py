@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from grammars.formats import HARMONY
-from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect, parse
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Event, Tool, Turn
+from grammars.wire.formats import HARMONY
 from tests.turn_strategies import chunkings
 
 TOOLS = (Tool("get", lower({"properties": {"city": {"type": "string"}}})),)

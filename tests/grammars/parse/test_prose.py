@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grammars.formats import GENERIC, HERMES, LLAMA3_JSON, QWEN3_CODER
-from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Event, Tool, Turn
 from grammars.wire.format import Format
+from grammars.wire.formats import GENERIC, HERMES, LLAMA3_JSON, QWEN3_CODER
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = {

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.errors import RequestError
-from constrained.job import Job
-from grammars.formats import FORMATS, GENERIC, HARMONY, HERMES, KIMI_K3, LLAMA3_JSON
-from grammars.lowering.lower import lower
+from constrained.prompt.job import Job
 from grammars.parse.parser import Parser, parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import (
     THINKING_TAGS,
     Choice,
@@ -28,6 +27,7 @@ from grammars.turn import (
     collect,
 )
 from grammars.wire.format import Content, Format
+from grammars.wire.formats import FORMATS, GENERIC, HARMONY, HERMES, KIMI_K3, LLAMA3_JSON
 from tests.agreement.matching import Masked
 from tests.scripted_model import scripted
 from tests.templates import PING, hermes_call

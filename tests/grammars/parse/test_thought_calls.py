@@ -8,12 +8,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from grammars.errors import RenderError
-from grammars.formats import FORMATS, SOLAR
-from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect, parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Event, Start, State, Tool, ToolCall, Turn
 from grammars.wire.format import Content, Format
+from grammars.wire.formats import FORMATS, SOLAR
 from tests.text_strategies import TEXTS
 from tests.turn_strategies import chunkings
 

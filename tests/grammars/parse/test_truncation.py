@@ -5,13 +5,13 @@ from functools import partial
 import pytest
 
 from benchmarks import totality
-from constrained.tools.shapes import read_tools
-from grammars.formats import FORMATS
+from constrained.prompt.tools.shapes import read_tools
 from grammars.parse.parser import Parser, parse
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.suite.run import assert_parser, settings
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format
+from grammars.wire.formats import FORMATS
 
 NOTE = {"note": {"type": "string"}, "city": {"type": "string"}}
 DAYS = {"days": {"type": "integer"}, "unit": {"type": ["string", "null"]}}

@@ -2,13 +2,13 @@
 
 import pytest
 
-from grammars.formats import HERMES, LLAMA3_JSON
-from grammars.lowering.lower import lower
 from grammars.parse import Parser, collect, parse
+from grammars.schema.lowering.lower import lower
 from grammars.suite.parser_output import as_reading
 from grammars.suite.reading import find_lost
 from grammars.turn import Tool, ToolCall, Turn
 from grammars.wire.format import Format
+from grammars.wire.formats import HERMES, LLAMA3_JSON
 
 TOOLS = [Tool("f", lower({"type": "object", "properties": {"a": {"type": "string"}}}))]
 CALL = '{"name": "f", "arguments": {"a": "zorn"}}'

@@ -4,14 +4,23 @@ import re
 
 import pytest
 
-from grammars.format_text import dump_format, load_format
-from grammars.formats import DSML_V4, FORMATS, GLM45, GLM47, HERMES, LING, MINIMAX_M2, QWEN3_CODER
-from grammars.lowering.lower import lower
 from grammars.parse.calls import find_closers
 from grammars.parse.parser import Parser, parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import ContentDelta, Start, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format, TaggedArguments
+from grammars.wire.format_text import dump_format, load_format
+from grammars.wire.formats import (
+    DSML_V4,
+    FORMATS,
+    GLM45,
+    GLM47,
+    HERMES,
+    LING,
+    MINIMAX_M2,
+    QWEN3_CODER,
+)
 
 TOOLS = [
     Tool(

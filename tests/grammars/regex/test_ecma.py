@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import Matcher
-from constrained.replay.replay_context import byte_tokenizer
-from grammars.ir.grammar import GrammarBuilder
 from grammars.regex.ecma import translate
 from grammars.regex.string_formats import FORMATS
 from grammars.schema.nodes import String
+from grammars.turn_grammar.ir.grammar import GrammarBuilder
 from grammars.turn_grammar.values import Values
 from tests.text_strategies import TEXTS, texts_of_format
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grammars.errors import SchemaError
-from grammars.lowering.lower import lower
 from grammars.regex.lark_texts import express_lark
+from grammars.schema.lowering.lower import lower
 
 PATCH = """
 start: head change+ tail

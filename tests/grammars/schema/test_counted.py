@@ -7,13 +7,13 @@ import jsonschema_rs
 import pytest
 
 from grammars.errors import SchemaError
-from grammars.formats import FORMATS
-from grammars.lowering.lower import lower
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.schema.counted import Counted, Distinct, find_items
+from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Array, Boolean, Constant, Contains, Null
 from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format
+from grammars.wire.formats import FORMATS
 from tests.agreement.matching import Masked
 from tests.turn_completer import turn_completer
 

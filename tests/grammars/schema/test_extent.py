@@ -3,12 +3,12 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammars.ir.completion import Completer
-from grammars.ir.grammar import GrammarBuilder
-from grammars.lowering.lower import lower
 from grammars.schema.extent import bound_rest
+from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Schema
 from grammars.spelling.styles import spell
+from grammars.turn_grammar.ir.completion import Completer
+from grammars.turn_grammar.ir.grammar import GrammarBuilder
 from grammars.turn_grammar.values import Values
 from grammars.wire.format import JsonStyle
 from tests.schema_strategies import fitting, parameters

@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from constrained.compile.grammar_cache import GrammarCache, GrammarSource
 from constrained.errors import RequestError
-from constrained.tools.shapes import read_tools
-from grammars.formats import FORMATS
-from grammars.formats.hermes import HERMES
-from grammars.formats.qwen3_coder import QWEN3_CODER
-from grammars.ir.completion import Completer
-from grammars.lowering.lower import lower
+from constrained.model.compile.grammar_cache import GrammarCache, GrammarSource
+from constrained.prompt.tools.shapes import read_tools
 from grammars.parse.parser import parse
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.schema.members import MAX_BITS
 from grammars.turn import Choice, ChoiceAnswer, KeyOrder, Policy, State, Tool, ToolCall, Turn
+from grammars.turn_grammar.ir.completion import Completer
 from grammars.wire.format import Format
+from grammars.wire.formats import FORMATS
+from grammars.wire.formats.hermes import HERMES
+from grammars.wire.formats.qwen3_coder import QWEN3_CODER
 from tests.agreement.matching import Masked
 from tests.command_line import Run
 from tests.command_line import write as write_file

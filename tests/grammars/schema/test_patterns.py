@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grammars.errors import SchemaError
-from grammars.lowering.lower import lower
+from grammars.schema.lowering.lower import lower
 from grammars.schema.patterns import count_steps
 
 

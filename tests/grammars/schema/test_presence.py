@@ -8,17 +8,17 @@ import jsonschema_rs
 import pytest
 
 from grammars.errors import SchemaError
-from grammars.formats import FORMATS
-from grammars.ir.completion import Completer
-from grammars.ir.grammar import GrammarBuilder
-from grammars.lowering.lower import lower
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.schema.bits import ALWAYS, NEVER, conjoin, count, disjoin, negate
 from grammars.schema.extent import bound_length
+from grammars.schema.lowering.lower import lower
 from grammars.schema.presence import find_keys
 from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
+from grammars.turn_grammar.ir.completion import Completer
+from grammars.turn_grammar.ir.grammar import GrammarBuilder
 from grammars.turn_grammar.values import Values
 from grammars.wire.format import Format
+from grammars.wire.formats import FORMATS
 from tests.agreement.matching import Masked
 from tests.turn_completer import turn_completer
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grammars.errors import CoerceError
-from grammars.lowering.lower import lower
+from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import are_same
 from grammars.spelling.coerce import coerce, coerce_members, read_json
 from tests.schema_strategies import VALUES

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grammars.formats import HERMES, MINIMAX_M3, QWEN3_CODER
-from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
+from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import are_same
 from grammars.schema.numbers import are_equal, normalise_numbers
 from grammars.spelling.coerce import coerce
 from grammars.turn import Choice, Policy, State, Tool
 from grammars.wire.format import Format
+from grammars.wire.formats import HERMES, MINIMAX_M3, QWEN3_CODER
 from tests.agreement.matching import Masked
 from tests.agreement.test_complete import completed
 from tests.turn_completer import turn_completer

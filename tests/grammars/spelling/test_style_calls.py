@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from grammars.errors import RenderError, SchemaError
 from grammars.parse.arguments import RawToJson
 from grammars.parse.parser import Parser, parse
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.schema.nodes import are_same
 from grammars.turn import ArgumentsDelta, ToolCall, Turn
 from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, TaggedArguments

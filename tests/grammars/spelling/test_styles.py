@@ -12,19 +12,19 @@ from hypothesis import HealthCheck, event, given, reject, settings
 from hypothesis import strategies as st
 from jinja2 import Environment
 
+from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import Matcher
-from constrained.replay.replay_context import byte_tokenizer
 from grammars.errors import SchemaError
-from grammars.ir.completion import Completer
-from grammars.ir.grammar import GrammarBuilder
-from grammars.ir.printer import print_expression
-from grammars.lowering.lower import lower
 from grammars.parse.buffer import make_scanner
+from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Schema, are_same
 from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.quoted import find_extra_keys
 from grammars.spelling.reading import DeepJsonError, read_value
 from grammars.spelling.styles import has_json_strings, holds, spell
+from grammars.turn_grammar.ir.completion import Completer
+from grammars.turn_grammar.ir.grammar import GrammarBuilder
+from grammars.turn_grammar.ir.printer import print_expression
 from grammars.turn_grammar.values import Values
 from grammars.wire.format import JsonStyle
 from tests.schema_strategies import VALUES, Shape, fitting, leaves, objects, parameters, shapes

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from constrained.replay.check import check_rows
-from constrained.tools.shapes import read_tools
+from constrained.inspect.replay.check import check_rows
+from constrained.prompt.tools.shapes import read_tools
 from grammars.errors import RenderError
-from grammars.formats import FORMATS
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import find_format
+from grammars.wire.formats import FORMATS
 from tests.templates import tool
 
 TEXTS = ("qwen3_coder", "glm45", "minicpm5")

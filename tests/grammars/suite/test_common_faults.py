@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import settings
 
-from grammars.formats import HERMES
 from grammars.parse.parser import parse
 from grammars.suite.checks import Check, reads_back, reads_tags_in_values
 from grammars.suite.parser_output import as_reading
 from grammars.suite.run import Reading, find_failures
 from grammars.turn import Tool
+from grammars.wire.formats import HERMES
 
 Parse = Callable[[str, Sequence[Tool]], Reading]
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from grammars.formats import HERMES
 from grammars.suite import CHECKS, Claims, Reading, find_failures
 from grammars.suite.parser_output import as_reading, read_result
 from grammars.turn import Tool, ToolCall
+from grammars.wire.formats import HERMES
 from tests.snippets import ROOT, read_snippets
 
 PAGE = (ROOT / "docs/testing-parsers.md").read_text("utf-8")
@@ -109,6 +109,7 @@ def test_what_the_page_installs_is_all_but_llama_cpp() -> None:
     code = (
         "import sys\n"
         "for name in ('llama_cpp', 'huggingface_hub'): sys.modules[name] = None\n"
-        "import constrained.conformance.parser_check, constrained.conformance.case_export\n"
+        "import constrained.inspect.conformance.parser_check\n"
+        "import constrained.inspect.conformance.case_export\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

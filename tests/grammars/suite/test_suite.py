@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import settings
 
-from grammars.formats import FORMATS, HERMES
 from grammars.parse.parser import Parser, parse
 from grammars.suite.checks import CHECKS
 from grammars.suite.parser_output import as_reading
 from grammars.suite.run import ParserFailure, Reading, assert_parser, find_failures
 from grammars.turn import Tool, Turn
 from grammars.wire.format import Format
+from grammars.wire.formats import FORMATS, HERMES
 
 FEW = settings(max_examples=4, derandomize=True, database=None)
 CASES = [

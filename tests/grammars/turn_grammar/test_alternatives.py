@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from grammars.formats import FORMATS
-from grammars.lowering.lower import lower
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format, NestedArguments, TaggedArguments
+from grammars.wire.formats import FORMATS
 from tests.agreement.matching import Masked
 
 TEXT, INTEGER = {"type": "string"}, {"type": "integer"}

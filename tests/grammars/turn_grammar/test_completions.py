@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from grammars.formats import FORMATS, GENERIC, HERMES, LLAMA3_JSON, MISTRAL, QWEN3_CODER
-from grammars.lowering.lower import lower
+from grammars.schema.lowering.lower import lower
 from grammars.turn import (
     Answer,
     Choice,
@@ -20,6 +19,7 @@ from grammars.turn import (
     Tool,
 )
 from grammars.wire.format import Content, Format, JsonCall, JsonStyle, Marker
+from grammars.wire.formats import FORMATS, GENERIC, HERMES, LLAMA3_JSON, MISTRAL, QWEN3_CODER
 from tests.agreement.matching import Masked
 from tests.turn_completer import turn_completer
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import Matcher
-from constrained.replay.replay_context import byte_tokenizer
-from grammars.ir.nodes import ANY_TEXT, Expression, exclude_beginning, intersection
-from grammars.ir.printer import print_rule
 from grammars.turn_grammar.encoded import encode
+from grammars.turn_grammar.ir.nodes import ANY_TEXT, Expression, exclude_beginning, intersection
+from grammars.turn_grammar.ir.printer import print_rule
 
 VOCABULARY, TOKENIZER = byte_tokenizer(())
 

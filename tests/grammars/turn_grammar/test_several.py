@@ -2,11 +2,11 @@
 
 import pytest
 
-from constrained.tools import read_tools
-from grammars.ir.completion import Completer
+from constrained.prompt.tools import read_tools
 from grammars.parse.parser import Parser, parse
-from grammars.render import render
+from grammars.parse.render import render
 from grammars.turn import CallCut, CallRead, Choice, Policy, ToolCall, Turn, collect
+from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format, JsonArguments, JsonCall, Literal, Marker, Name, Several
 from tests.templates import PAINT, PING

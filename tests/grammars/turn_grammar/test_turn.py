@@ -6,13 +6,12 @@ from typing import Any
 import llguidance
 import pytest
 
+from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import OWN_LIMITS
-from constrained.replay.replay_context import byte_tokenizer
 from grammars.errors import SchemaError, ToolError
-from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
-from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.lower import lower
 from grammars.turn import (
     Answer,
     Choice,
@@ -29,6 +28,7 @@ from grammars.turn import (
 )
 from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import Format, JsonCall, JsonStyle
+from grammars.wire.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
 from tests.agreement.matching import Masked
 
 REQUIRED = Policy(Choice.REQUIRED)

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained import Model, Sampling
-from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.filters.events import StreamEvent
 from constrained.engine.header import Header
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import DeadlineError, ModelError, RequestError
-from constrained.job import Job
-from constrained.reply import Reply
-from constrained.template.chat_template import ChatTemplate
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.reply import Reply
+from constrained.prompt.job import Job
+from constrained.prompt.template.chat_template import ChatTemplate
 from server.cluster import engine_replica, front_model
 from server.cluster.front_model import MAX_REPLICAS, FrontModel
 from server.cluster.header_engine import HeaderEngine

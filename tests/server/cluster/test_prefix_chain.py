@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.cache_scope import COMMON, name_scope
+from constrained.prompt.cache_scope import COMMON, name_scope
 from server.cluster.prefix_chain import chain_prefixes, thin_out
 
 TOKENS = st.lists(st.integers(0, 3), max_size=40)

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained import Model, Sampling
-from constrained.compile.compiled_turn import CompiledTurn
-from constrained.deadline import Timings
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import DecodeOptions, Generation
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import GrammarError
-from constrained.job import Job
+from constrained.limits.deadline import Timings
 from constrained.model.call_options import CallOptions
-from constrained.template.chat_template import ChatTemplate
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.prompt.job import Job
+from constrained.prompt.template.chat_template import ChatTemplate
 from server.cluster.resume_point import ResumePoint
 from server.cluster.turn_order import ReplicaLostError
 from tests.scripted_model import BYTES

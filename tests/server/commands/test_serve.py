@@ -21,10 +21,10 @@ import gguf
 import pytest
 from huggingface_hub import constants
 
-from constrained import embedded
-from constrained.commands.options import choose_sequences, complete, read_engine_options
+from constrained.cli.options import choose_sequences, complete, read_engine_options
+from constrained.cli.terminal.exit_codes import ExitCode
+from constrained.engine.model_files import embedded
 from constrained.errors import Error, RequestError
-from constrained.terminal.exit_codes import ExitCode
 from server.commands.serve import add
 from server.commands.serve_options import SEQUENCES, read_settings
 from server.commands.server_process import end_by_signal, find_models, run_server
@@ -221,7 +221,7 @@ def post(url: str, body: dict[str, Any]) -> HTTPResponse:
 
 
 def test_the_process_serves_and_ends_well() -> None:
-    server = f"raw={sys.executable} {ROOT / 'tests/constrained/mcp/raw_server.py'}"
+    server = f"raw={sys.executable} {ROOT / 'tests/constrained/agent/mcp/raw_server.py'}"
     process, url = start("-t", "1", "-c", "1024", "--mcp", server, "--mcp-approval", "all")
     try:
         for _ in range(PATIENCE * 10):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from constrained.commands import options as shared
-from constrained.commands.options import complete
+from constrained.cli import options as shared
+from constrained.cli.options import complete
 from constrained.errors import RequestError
-from constrained.job import Job
+from constrained.prompt.job import Job
 from server.commands.serve_options import read_settings
 from server.settings import MIB, ReasoningField, Settings
 from server.turns.reasoning import Effort, ReasoningRequest

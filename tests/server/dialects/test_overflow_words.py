@@ -9,10 +9,10 @@ import httpx
 import numpy as np
 import pytest
 
+from constrained.agent.model import Model
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import make_overflow
-from constrained.model.model import Model
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from tests.scripted_model import BYTES, scripted
 from tests.server.running_server import Json, needs_own_engine, running
 from tests.templates import HERMES

@@ -14,13 +14,13 @@ import httpx
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from constrained.agent.model import Model
 from constrained.errors import ModelError
-from constrained.model.model import Model
 from server.app import ALL_ROUTERS
 from server.http.gate import Gate, find_key
-from server.metrics import Counters
+from server.http.metrics import Counters
+from server.http.unknown_paths import explain_unknown_path
 from server.settings import Settings
-from server.unknown_paths import explain_unknown_path
 from tests.scripted_model import scripted
 from tests.server.dialects.chat.test_chat import CHAT, HELLO, ask
 from tests.server.running_server import Json, running, wait_until

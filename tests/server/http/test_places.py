@@ -9,11 +9,11 @@ from pydantic import BaseModel
 
 from server import app as app  # which knows all paths, and so their bodies
 from server.dialects.chat.request import ChatRequest
+from server.dialects.common.body import validate_fields
 from server.dialects.completions.request import CompletionRequest
 from server.dialects.messages.request import CountRequest, MessagesRequest
 from server.dialects.responses.request import ResponsesRequest
 from server.errors import HttpError
-from server.http.body import validate_fields
 from server.http.openapi import list_requests
 
 BRANCHES = ("str", "list[int]", "list[str]", "dict[str,any]", "dict[str,float]", "list[any]", "0")

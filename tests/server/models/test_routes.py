@@ -9,14 +9,14 @@ from typing import Any
 import httpx
 import pytest
 
+from constrained.agent.model import Model
+from constrained.decode.schedule.workers import Order, Workers
 from constrained.errors import ModelError
-from constrained.model.model import Model
-from constrained.schedule.workers import Order, Workers
-from server import time_left
 from server.app import make_app
+from server.dialects.common import reading
+from server.dialects.common.body import read_object
 from server.dialects.completions import routes
-from server.http import reading
-from server.http.body import read_object
+from server.http import time_left
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
 from server.settings import Settings

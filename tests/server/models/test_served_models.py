@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from constrained.agent.model import Model
 from constrained.engine.model_facts import ModelFacts, read_facts
 from constrained.errors import ModelError
-from constrained.model.model import Model
 from server.errors import HttpError
 from server.models import served_models
 from server.models.served_models import ModelBounds, ModelState, ServedModels

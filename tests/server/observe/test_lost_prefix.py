@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.tools.functions import FunctionTool
+from constrained.prompt.tools.functions import FunctionTool
 from server.observe.lost_prefix import ChangedPart, find_lost_prefix
 from server.observe.prefix_watch import PrefixWatch
 from server.observe.prompt_parts import read_parts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from constrained.messages import normalise
+from constrained.prompt.messages import normalise
 from server.observe.repeated_calls import find_repeated_calls
 from tests.scripted_model import scripted
 from tests.server.running_server import running

@@ -13,11 +13,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
 
-from constrained.metrics import Amount, Metrics
-from grammars.byte_cache import CacheSize
-from server.logs import JsonFormatter
-from server.metrics import MAX_TOOLS, OTHER, Counters
-from server.observe.request_record import Durations, RequestRecord
+from constrained.decode.metrics import Amount, Metrics
+from grammars.limits.byte_cache import CacheSize
+from server.commands.logs import JsonFormatter
+from server.http.metrics import MAX_TOOLS, OTHER, Counters
+from server.http.request_record import Durations, RequestRecord
 from server.observe.telemetry import NANOSECONDS, Telemetry
 from tests.scripted_model import scripted
 from tests.server.running_server import running

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from constrained.errors import RequestError
-from constrained.trace.turn_trace import TurnSource, TurnTrace
-from grammars.formats import HERMES
+from constrained.model.trace.turn_trace import TurnSource, TurnTrace
 from grammars.parse.parser import Parser
 from grammars.turn import State
+from grammars.wire.formats import HERMES
 from server.observe.trace_file import TracedRequest, TraceFile, name_key
 from server.settings import MIB, Settings
 from tests.scripted_model import scripted

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
+from constrained.agent.model import Model
+from constrained.decode.kv.snapshots import Cache
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
-from constrained.kv.snapshots import Cache
-from constrained.model.model import Model
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from server.settings import Settings
 from tests.scripted_model import BYTES
 from tests.server.running_server import needs_own_engine, running

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from constrained.model.model import Model
+from constrained.agent.model import Model
 from server.settings import Settings
 from tests.scripted_model import OPENED, scripted
 from tests.server.running_server import running

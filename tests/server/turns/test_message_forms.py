@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from constrained.template.conversation_forms import ConversationForm
+from constrained.prompt.template.conversation_forms import ConversationForm
 from tests.scripted_model import scripted
 from tests.server.running_server import running
 

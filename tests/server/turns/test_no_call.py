@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from constrained.format_selection.generic import CHATML
+from constrained.prompt.format_selection.generic import CHATML
 from tests.scripted_model import OPENED, scripted
 from tests.server.running_server import running
 from tests.templates import HERMES, PING, hermes_call

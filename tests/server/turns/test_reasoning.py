@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.turn import Think
 from server.turns import reasoning
 from server.turns.reasoning import BUDGETS, Effort, ReasoningPlan, ReasoningRequest

@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
+from server.dialects.common.body import MAX_FIELDS
 from server.errors import HttpError
-from server.http.body import MAX_FIELDS
 from server.settings import Settings
 from server.turns.request_checks import check_echoed
 from tests.scripted_model import scripted

@@ -2,7 +2,7 @@
 
 import pytest
 
-from constrained.logits import TokenDrawn
+from constrained.mask.logits import TokenDrawn
 from server.turns.unshown_tokens import UnshownTokens
 
 

@@ -12,8 +12,8 @@ from constrained.decode.drafts.decode_costs import ALONE, FITTED, DecodeCosts
 from constrained.decode.drafts.draft_budget import ALLOWANCE, CREDIT, DraftBudget
 from constrained.engine.protocol import Chunk, DecodeSize
 from constrained.engine.scripted import ScriptedEngine
+from constrained.engine.vocabulary.vocabulary import build_tokenizer
 from constrained.mask.matcher import Matcher
-from constrained.vocabulary.vocabulary import build_tokenizer
 from tests.constrained.decode.drafts.test_drafts import BYTES, GREEDY, ask
 from tests.generation import generate
 

@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained import embedded
+from constrained.agent.model import Model
 from constrained.decode.drafts.draft_model import DraftModel, check_vocabulary
 from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.decode.request import DecodeOptions, Generation, Request
+from constrained.decode.schedule.admission import Seat
+from constrained.decode.schedule.scheduler import Schedule
 from constrained.engine.llamacpp import load as load_engine
+from constrained.engine.model_files import embedded
 from constrained.engine.protocol import Chunk, Sampling
+from constrained.engine.vocabulary.vocabulary import Vocabulary, byte_vocabulary
 from constrained.errors import ContextError, ModelError, RequestError
-from constrained.job import Job
-from constrained.model.loading import load
-from constrained.model.model import Model
-from constrained.reply import Reply
-from constrained.schedule.admission import Seat
-from constrained.schedule.scheduler import Schedule
-from constrained.template.chat_template import ChatTemplate
-from constrained.vocabulary.vocabulary import Vocabulary, byte_vocabulary
+from constrained.loading import load
+from constrained.model.reply import Reply
+from constrained.prompt.job import Job
+from constrained.prompt.template.chat_template import ChatTemplate
 from tests.constrained.decode.drafts.test_drafts import Wishes
 from tests.replies import uncounted
 from tests.templates import HERMES as TEMPLATE

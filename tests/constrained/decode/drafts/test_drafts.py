@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from constrained.agent.model import Model
 from constrained.decode.drafts.decode_costs import ALONE, DraftCosts
 from constrained.decode.drafts.prompt_lookup import PromptLookup, extend_draft
 from constrained.decode.request import (
@@ -21,17 +22,16 @@ from constrained.decode.request import (
     Generation,
     Request,
 )
+from constrained.decode.schedule.scheduler import Schedule, Seat
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine
+from constrained.engine.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
 from constrained.errors import ContextError, Error, GrammarError
 from constrained.mask.matcher import Matcher
-from constrained.model.model import Model
-from constrained.reply import Usage
-from constrained.schedule.scheduler import Schedule, Seat
-from constrained.template.chat_template import ChatTemplate
-from constrained.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
-from grammars.formats import HERMES
+from constrained.model.reply import Usage
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.parse.parser import Parser
+from grammars.wire.formats import HERMES
 from tests.generation import generate
 from tests.replies import uncounted
 from tests.scripted_model import TURN

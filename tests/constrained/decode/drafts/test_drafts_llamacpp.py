@@ -8,9 +8,10 @@ import llama_cpp
 import numpy as np
 import pytest
 
-from constrained import Model, Sampling, embedded, load
+from constrained import Model, Sampling, load
 from constrained.engine.llamacpp import LlamaEngine, borrow
 from constrained.engine.llamacpp import load as load_engine
+from constrained.engine.model_files import embedded
 from constrained.engine.protocol import MAX_DRAFTED, Chunk
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.constrained.decode.test_retry import write_recurrent

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from constrained.decode.endless.content import EndlessContent
 from constrained.engine.sampling import Sampling
-from constrained.job import MAX_REPEATED
-from constrained.logits import TokenDrawn
+from constrained.mask.logits import TokenDrawn
+from constrained.prompt.job import MAX_REPEATED
 from grammars.turn import ContentDelta
 from tests.remote_model import sampled_elsewhere
 from tests.scripted_model import scripted

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from benchmarks.inputs.sources import TEMPLATES
 from benchmarks.inputs.stage import DRAW, stage
-from constrained.compile.compiled_turn import CompiledTurn
+from constrained.agent.model import Model
 from constrained.decode.endless.loops import LoopFinder
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import RequestError
-from constrained.job import Job
-from constrained.model.model import Model
-from constrained.reply import Reply
-from constrained.template.chat_template import ChatTemplate
-from grammars.render import render
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.reply import Reply
+from constrained.prompt.job import Job
+from constrained.prompt.template.chat_template import ChatTemplate
+from grammars.parse.render import render
 from grammars.turn import CallRead, ToolCall, Turn
 from tests.scripted_model import BYTES, scripted
 from tests.templates import HERMES

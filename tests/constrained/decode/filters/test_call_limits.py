@@ -13,10 +13,10 @@ from benchmarks.inputs.stage import DRAW, Stage, stage
 from constrained.decode.filters.call_limits import CallLimiter
 from constrained.engine.scripted import scripted_logits
 from constrained.errors import RequestError
-from constrained.job import CallLimits, Job
-from constrained.logits import TokenDrawn
-from constrained.reply import Reply
-from grammars.render import render
+from constrained.mask.logits import TokenDrawn
+from constrained.model.reply import Reply
+from constrained.prompt.job import CallLimits, Job
+from grammars.parse.render import render
 from grammars.turn import CallRead, ToolCall, Turn
 from tests.scripted_model import scripted
 from tests.templates import hermes_call

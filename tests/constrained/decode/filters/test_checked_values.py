@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.inputs.sources import OURS
+from constrained.agent.model import Model
 from constrained.decode.filters.checked_values import CheckedSchemas
 from constrained.decode.request import (
     DecodeInput,
@@ -19,15 +20,13 @@ from constrained.decode.request import (
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import ReplyError
+from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import Matcher
-from constrained.model.model import Model
-from constrained.replay.replay_context import byte_tokenizer
-from constrained.template.chat_template import ChatTemplate
-from constrained.tools.shapes import read_tools
-from grammars.formats import FORMATS, HERMES
-from grammars.lowering.checked import find_checked
+from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.tools.shapes import read_tools
 from grammars.parse.parser import Parser
-from grammars.render import render
+from grammars.parse.render import render
+from grammars.schema.lowering.checked import find_checked
 from grammars.turn import (
     ArgumentsDelta,
     CallRead,
@@ -41,6 +40,7 @@ from grammars.turn import (
 )
 from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import Format
+from grammars.wire.formats import FORMATS, HERMES
 from tests.generation import generate
 from tests.replies import uncounted
 from tests.scripted_model import BYTES, wish, wishing

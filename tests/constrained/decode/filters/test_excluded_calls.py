@@ -10,9 +10,9 @@ from benchmarks.inputs.sources import TEMPLATES
 from benchmarks.inputs.stage import DRAW, stage
 from constrained.engine.scripted import scripted_logits
 from constrained.errors import RequestError
-from constrained.job import Job
-from constrained.logits import TokenDrawn
-from grammars.render import render
+from constrained.mask.logits import TokenDrawn
+from constrained.prompt.job import Job
+from grammars.parse.render import render
 from grammars.turn import CallOpened, CallRead, ToolCall, Turn
 from tests.scripted_model import scripted, wishing
 from tests.templates import hermes_call

@@ -15,13 +15,13 @@ from constrained.decode.filters.stop_texts import MAX_CHARACTERS, StopFilter, re
 from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.decode.transcript import Transcript
 from constrained.engine.protocol import Sampling
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import ReplyError, RequestError
-from constrained.logits import TokenDrawn
+from constrained.mask.logits import TokenDrawn
 from constrained.model.call_options import read_call_options
-from constrained.vocabulary.vocabulary import Vocabulary
-from grammars.formats import HERMES
 from grammars.parse.parser import Parser
 from grammars.turn import ArgumentsDelta, CallOpened, ContentDelta, Event, ReasoningDelta, collect
+from grammars.wire.formats import HERMES
 from tests.scripted_model import BYTES, scripted, wishing
 from tests.templates import OPEN, PING, WRITE, hermes_call, tool
 

@@ -7,13 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
+from constrained.agent.model import Model
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
-from constrained.model.model import Model
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from server.dialects.chat.reply import fold
 from server.dialects.chat.request import ChatRequest
 from server.settings import ReasoningField, Settings
-from tests.constrained.format_selection.test_kwargs_selection import SOURCE
+from tests.constrained.prompt.format_selection.test_kwargs_selection import SOURCE
 from tests.scripted_model import BYTES, OPENED, scripted
 from tests.server.running_server import Json, needs_own_engine, running, stream
 from tests.templates import HERMES, OPEN, PAINT, PING, WRITE, hermes_call

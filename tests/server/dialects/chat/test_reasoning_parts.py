@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from constrained.messages import REASONING_NAMES, read_reasoning
+from constrained.prompt.messages import REASONING_NAMES, read_reasoning
 from server.dialects.chat.reasoning_parts import (
     find_unread_blocks,
     place_reasoning,

@@ -15,20 +15,30 @@ import openai
 import pytest
 from starlette.datastructures import State
 
-from constrained.embedding.embedding_model import MAX_BATCH_TEXTS, EmbeddingModel, load_embeddings
 from constrained.errors import ContextError, ModelError, RequestError
+from constrained.model.embedding.embedding_model import (
+    MAX_BATCH_TEXTS,
+    EmbeddingModel,
+    load_embeddings,
+)
 from server.app import make_app, make_routes
-from server.batches.batch_input import BatchLine, LineResult
-from server.batches.line_runner import run_line
+from server.commands.embedding_options import find_embedding_service
 from server.errors import HttpError
-from server.models.embedding_options import find_embedding_service
+from server.hosting.batches.batch_input import BatchLine, LineResult
+from server.hosting.batches.line_runner import run_line
 from server.models.embedding_service import EmbeddingInput, EmbeddingService
 from server.models.served_models import ServedModels
 from server.settings import Settings
 from tests.embedding_file import LENGTH, WIDTH, write_embedding_model
 from tests.scripted_model import OPENED, scripted
-from tests.server.batches.test_batches import begin, connect, finish, read_results, write_lines
 from tests.server.commands.test_serve import read
+from tests.server.hosting.batches.test_batches import (
+    begin,
+    connect,
+    finish,
+    read_results,
+    write_lines,
+)
 from tests.server.running_server import Json, running, wait_until
 
 TEXTS = ["the cat sits", "the dog runs"]

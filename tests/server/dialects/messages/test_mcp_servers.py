@@ -12,8 +12,8 @@ from anthropic import Anthropic
 from constrained.engine.protocol import Chunk
 from constrained.engine.scripted import ScriptedEngine
 from constrained.errors import ContextError
-from server.mcp.mcp_pool import McpPool
-from tests.constrained.mcp.test_servers import raw
+from server.hosting.mcp.mcp_pool import McpPool
+from tests.constrained.agent.mcp.test_servers import raw
 from tests.scripted_model import BYTES, TURN, scripted
 from tests.server.dialects.messages.message_client import (
     BASE,

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from constrained.agent.model import Model
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import ModelError
-from constrained.model.model import Model
-from constrained.template.chat_template import ChatTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from server.dialects.messages.reply import fold
 from server.settings import Settings
 from tests.scripted_model import BYTES, TURN

@@ -10,10 +10,10 @@ import httpx
 import pytest
 from openai import OpenAI
 
-from server.mcp.forced_approval import ForcedApproval
-from server.mcp.mcp_pool import McpPool
+from server.hosting.mcp.forced_approval import ForcedApproval
+from server.hosting.mcp.mcp_pool import McpPool
 from server.settings import Settings
-from tests.constrained.mcp.test_servers import raw
+from tests.constrained.agent.mcp.test_servers import raw
 from tests.scripted_model import scripted
 from tests.server.dialects.messages.message_client import HELLO
 from tests.server.dialects.responses.test_responses import FLAT_PING, RESPONSES, lasting, refuse

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constrained.agent.model import Model
 from constrained.errors import ReplyError
-from constrained.job import Job
-from constrained.logits import TokenDrawn
-from constrained.model.model import Model
-from constrained.reply import Reply, Usage
+from constrained.mask.logits import TokenDrawn
+from constrained.model.reply import Reply, Usage
+from constrained.prompt.job import Job
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,

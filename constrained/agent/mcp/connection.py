@@ -1,0 +1,531 @@
+"""A connection to one MCP server, which is opened again if the server has ended."""
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import httpx2
+from mcp import Client, MCPError, types
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+from constrained.agent.mcp.bounded_http import MAX_MESSAGE_LENGTH, make_bounded_client
+from constrained.agent.mcp.command_transport import run_command
+from constrained.agent.mcp.elicitation import Elicit, answer, read_elicitation
+from constrained.agent.mcp.results import McpResult
+from constrained.agent.mcp.server import HttpTransport, McpServer, ServerAddress, ServerCommand
+from constrained.agent.mcp.sse_endpoint import EndpointCheck
+from constrained.agent.mcp.watched_transport import watch
+from constrained.errors import Error, RequestError
+
+T = TypeVar("T")
+
+LOG = logging.getLogger(__name__)
+MAX_PAGES = 100  # of a list
+MAX_ENTRIES = 10_000  # of a list
+MAX_LIST_LENGTH = MAX_MESSAGE_LENGTH  # characters of all entries, as JSON
+MAX_NAME_LENGTH = 200  # characters of a server's own name
+MAX_ERROR_LENGTH = 4_000  # characters of a server's error, in our message
+MAX_LOG_LENGTH = 500  # characters of a server's log, in our message
+LISTEN_AGAIN = (1.0, 60.0)  # seconds before notifications are requested again: first and maximum
+PATIENCE = 5.0  # seconds to wait for the cause of an end, before it is reported without
+LIST_AGAIN = 1.0  # seconds between two lists of the tools
+STREAMED = ("GET", "POST")
+"""Methods whose replies streamable HTTP reads event by event."""
+STREAMED_BY_SSE = ("GET",)
+NO_ANSWER = (ValueError, RuntimeError)
+"""Errors that the package raises for an invalid answer of a server: a value that pydantic refuses,
+a structured value that does not fit its schema."""
+
+
+class McpError(Error):
+    """An MCP server failed to carry out a request, or reports an error."""
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """Settings for connections to servers.
+
+    Args:
+        timeout: seconds before a call is given up, without the time that the user takes to answer
+            questions of the server. None: no limit.
+        connect_timeout: the maximum number of seconds until a server is ready, and for each new
+            list of its tools.
+        elicit: answers questions of servers; None: they are declined.
+    """
+
+    timeout: float | None = 60
+    connect_timeout: float = 60
+    elicit: Elicit | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("timeout", "connect_timeout"):
+            seconds = getattr(self, name)
+            if seconds is not None and not seconds > 0:
+                raise RequestError(f"{name} is {seconds}, must be above 0", where=f"/{name}")
+
+
+class McpConnection:
+    """A connection to a server. All of it runs in one event loop.
+
+    Args:
+        server: the command or the address of the server.
+        settings: of the connection.
+
+    Attributes:
+        tools: the tools of the server; a new list after each change.
+    """
+
+    def __init__(self, server: McpServer, settings: ConnectionSettings):
+        self._server = server
+        self._settings = settings
+        self._name: str | None = server.name
+        self._client: Client | None = None
+        self._keeper: asyncio.Task[Exception | None] | None = None
+        self._end = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._may_reopen = True
+        self._deadlines: set[asyncio.Timeout] = set()
+        self._refreshing: asyncio.Task[None] | None = None
+        self._changes = 0  # notifications that the tools have changed
+        self._is_stale = False  # listing the tools again has failed
+        self._broken: Exception | None = None  # why the connection to a command has ended
+        self._faults: list[str] = []  # of tools in the last list
+        self.tools: list[types.Tool] = []
+
+    @property
+    def name(self) -> str:
+        """The name of the server: the given one, or else the server's own."""
+        return self._name or str(self._server)
+
+    @property
+    def is_lost(self) -> bool:
+        """True if the server has ended and is not restarted."""
+        return self._client is None and not self._may_reopen
+
+    async def open(self) -> None:
+        """Starts the server, or connects to it.
+
+        Raises:
+            McpError: it is not ready in time, or ends.
+        """
+        ready = asyncio.get_running_loop().create_future()
+        self._end = end = asyncio.Event()
+        self._keeper = asyncio.create_task(self._keep(ready, end))
+        try:
+            client = await ready
+        except asyncio.CancelledError:
+            self._keeper.cancel()
+            raise
+        if end.is_set():
+            raise McpError(f"the MCP server {self.name} has ended at once")
+        self._client = client
+
+    async def close(self) -> None:
+        """Ends the connection, and a server that was started."""
+        self._client = None
+        self._end.set()
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+        if self._keeper is not None:
+            await asyncio.gather(self._keeper, return_exceptions=True)
+
+    async def _keep(self, ready: "asyncio.Future[Client]", end: asyncio.Event) -> Exception | None:
+        """Holds the connection open, and returns why it failed. The package requires that the task
+        which opens it also closes it."""
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
+            try:
+                async with asyncio.timeout(None) as closing, AsyncExitStack() as stack:
+                    async with asyncio.timeout(self._settings.connect_timeout):
+                        client = await self._connect(stack, log, end)
+                    ready.set_result(client)
+                    watching = asyncio.create_task(self._watch(client))
+                    try:
+                        await end.wait()
+                    finally:
+                        watching.cancel()
+                        closing.reschedule(self._find_last_moment())
+            except Exception as e:
+                if not ready.done():
+                    ready.set_exception(self._explain_start(e, _read_end(log)))
+                else:
+                    LOG.debug("the connection to %s has ended: %r", self.name, e)
+                return e
+            finally:
+                if not ready.done():
+                    ready.cancel()
+            return None
+
+    def _note_failure(self, error: Exception) -> None:
+        self._broken = error
+
+    def _find_last_moment(self) -> float | None:
+        """When a connection has to be closed, on the clock of the loop. Over HTTP, the server gets
+        a request about the end and may never answer. The package limits the time for the end of a
+        command, and would leave its process running if this was cancelled."""
+        if isinstance(self._server, ServerCommand):
+            return None
+        return asyncio.get_running_loop().time() + self._settings.connect_timeout
+
+    async def _connect(self, stack: AsyncExitStack, log: IO[str], end: asyncio.Event) -> Client:
+        server = self._server
+        if isinstance(server, ServerCommand):
+            self._broken = None
+            transport = run_command(server, log, self._note_failure)
+            return await self._open_client(stack, transport, end)
+        if server.transport is HttpTransport.SSE:
+            return await self._open_client(stack, self._make_sse(server), end)
+        if server.transport is HttpTransport.STREAMABLE:
+            return await self._open_client(stack, self._make_streamable(server), end)
+        try:
+            return await self._open_client(stack, self._make_streamable(server), end)
+        except Exception as failure:
+            if not isinstance(_find_cause(failure), MCPError | httpx2.HTTPStatusError):
+                raise  # the connection is refused, or the server does not answer
+            try:  # as in MCP's specification: a server of 2024 refuses the request
+                return await self._open_client(stack, self._make_sse(server), end)
+            except Exception as other:
+                raise failure from other
+
+    @asynccontextmanager
+    async def _make_streamable(self, server: ServerAddress) -> AsyncIterator[Any]:
+        async with (
+            self._make_http(STREAMED, dict(server.headers)) as http,
+            streamable_http_client(
+                server.url, http_client=http, max_sse_event_size=MAX_MESSAGE_LENGTH
+            ) as streams,
+        ):
+            yield streams
+
+    def _make_sse(self, server: ServerAddress) -> Any:
+        return sse_client(
+            server.url,
+            headers=dict(server.headers),
+            httpx_client_factory=partial(
+                self._make_http,
+                STREAMED_BY_SSE,
+                check_stream=lambda: EndpointCheck(server.url).take,
+            ),
+        )
+
+    def _make_http(
+        self,
+        streamed: tuple[str, ...],
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+        check_stream: Callable[[], Callable[[bytes], None]] | None = None,
+    ) -> httpx2.AsyncClient:
+        """Makes an HTTP client without a read timeout, since calls have their own deadline."""
+        wait = httpx2.Timeout(self._settings.connect_timeout, read=None)
+        return make_bounded_client(
+            headers or {}, wait, auth, streamed=streamed, check_stream=check_stream
+        )
+
+    async def _open_client(
+        self, stack: AsyncExitStack, transport: Any, end: asyncio.Event
+    ) -> Client:
+        """Yields a client that is ready; when its connection ends, sets `end`, unless it never was
+        ready."""
+        state = _ClientState()
+
+        def leave() -> None:
+            state.has_ended = True
+            if state.is_ready:
+                self._leave(end)
+
+        client = Client(
+            watch(transport, leave, self._faults.extend),
+            elicitation_callback=self._elicit,
+            message_handler=self._take_message,
+            cache=None,
+        )
+        async with AsyncExitStack() as attempt:
+            await attempt.enter_async_context(client)
+            if self._name is None and client.server_info is not None:
+                self._name = client.server_info.name[:MAX_NAME_LENGTH]
+            await self._list_tools(client)
+            stack.push_async_exit(attempt.pop_all())
+        state.is_ready = True
+        if state.has_ended:
+            self._leave(end)
+        return client
+
+    async def _list_tools(self, client: Client) -> None:
+        if client.server_capabilities.tools is None:
+            return
+        self._faults.clear()
+        tools = await list_pages(client.list_tools, "tools")
+        if self._faults:
+            count, first = len(self._faults), _shorten(self._faults[0])
+            message = f"{count} of its tools cannot be used, as {first}"
+            if not tools:
+                raise McpError(message)
+            LOG.warning("the MCP server %s: %s", self.name, message)
+        self.tools = tools
+
+    async def _take_message(self, message: Any) -> None:
+        """Takes a notification of the server. It must not wait for further requests: their answers
+        come through the same stream."""
+        if isinstance(message, types.ToolListChangedNotification) and self._client is not None:
+            self._note_change()
+
+    def _note_change(self) -> None:
+        self._changes += 1
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._catch_up())
+
+    async def _catch_up(self) -> None:
+        """Lists the tools until they no longer change, with a pause after each list, since a server
+        may send notifications without end, even in answer to each list."""
+        listed = 0
+        while listed != self._changes and self._client is not None:
+            listed = self._changes
+            await self._refresh(self._client)
+            await asyncio.sleep(LIST_AGAIN)
+
+    async def _refresh(self, client: Client) -> None:
+        """Lists the tools again; if that fails, keeps the previous list."""
+        try:
+            async with asyncio.timeout(self._settings.connect_timeout):
+                await self._list_tools(client)
+        except (MCPError, Error, TimeoutError, *NO_ANSWER) as e:
+            cause = _shorten(str(e))
+            if isinstance(e, TimeoutError):
+                cause = f"no answer within {self._settings.connect_timeout:g} s"
+            # One warning until a list succeeds: the server decides how often this happens.
+            level = logging.DEBUG if self._is_stale else logging.WARNING
+            self._is_stale = True
+            message = "the tools of the MCP server %s cannot be listed again: %s"
+            LOG.log(level, message, self.name, cause)
+        else:
+            self._is_stale = False
+
+    async def _watch(self, client: Client) -> None:
+        """Requests notifications from a server that does not send them by itself."""
+        tools = client.server_capabilities.tools
+        pause, longest = LISTEN_AGAIN
+        while tools is not None and tools.list_changed:
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    pause = LISTEN_AGAIN[0]
+                    async for _ in changes:
+                        self._note_change()
+            except ListenNotSupportedError:
+                return  # the server sends them by itself: see `_take_message`
+            except (MCPError, SubscriptionLost, TimeoutError, *NO_ANSWER):
+                pass
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, longest)
+            self._note_change()  # changes may have been missed until now
+
+    async def _elicit(self, context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
+        with self._stop_clocks():
+            question = read_elicitation(self.name, params)
+            return await asyncio.to_thread(answer, self._settings.elicit, question)
+
+    @contextmanager
+    def _stop_clocks(self) -> Iterator[None]:
+        """Stops the deadline while the user answers a question of the server."""
+        for deadline in self._deadlines:
+            deadline.reschedule(None)
+        try:
+            yield
+        finally:
+            for deadline in self._deadlines:
+                deadline.reschedule(self._find_deadline())
+
+    def _find_deadline(self) -> float | None:
+        if self._settings.timeout is None:
+            return None
+        return asyncio.get_running_loop().time() + self._settings.timeout
+
+    @asynccontextmanager
+    async def _within_time(self, what: str) -> AsyncIterator[None]:
+        deadline = asyncio.timeout_at(self._find_deadline())
+        try:
+            async with deadline:
+                self._deadlines.add(deadline)
+                yield
+        except TimeoutError as e:
+            if not deadline.expired():
+                raise
+            message = f"{what} took longer than {self._settings.timeout:g} s, and was cancelled"
+            raise McpError(message) from e
+        finally:
+            self._deadlines.discard(deadline)
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> McpResult:
+        """Calls a tool; cancelling this also cancels the request at the server.
+
+        Raises:
+            McpError: the tool reports an error, or the server ends or does not answer in time.
+        """
+
+        async def request(client: Client) -> tuple[McpResult, bool]:
+            result = await client.call_tool(tool, dict(arguments))
+            return McpResult(result.content, result.structured_content), bool(result.is_error)
+
+        read, is_error = await self.ask(tool, request)
+        if is_error:
+            raise McpError(read.text or f"{tool} failed, and does not say why")
+        return read
+
+    async def ask(self, what: str, request: Callable[[Client], Awaitable[T]]) -> T:
+        """Sends a request and returns the answer. If the server has ended, it is restarted once.
+
+        Args:
+            what: a description of the request, for messages.
+            request: sends it.
+
+        Raises:
+            McpError: the server refuses it, ends, or does not answer in time.
+        """
+        client = await self._find_client()
+        end, keeper = self._end, self._keeper
+        try:
+            async with self._within_time(what):
+                answered = await request(client)
+        except MCPError as e:
+            if self._has_closed(e, end):
+                self._leave(end)
+                failure = await self._find_failure(keeper)
+                raise self._explain_end(what, failure or e) from e
+            raise McpError(f"{self.name}: {_shorten(e.message)}") from e
+        except Error:  # which is a ValueError, too
+            raise
+        except NO_ANSWER as e:
+            message = f"{self.name} has answered {what} with what is no answer: {_shorten(str(e))}"
+            raise McpError(message) from e
+        self._may_reopen = True
+        return answered
+
+    def _has_closed(self, error: MCPError, end: asyncio.Event) -> bool:
+        """Returns whether an error says that the connection has ended. Its code is not enough,
+        because a server may use the same code for other errors. Over HTTP, it may also mean a lost
+        request."""
+        is_command = isinstance(self._server, ServerCommand)
+        return error.code == types.CONNECTION_CLOSED and (end.is_set() or not is_command)
+
+    async def _find_client(self) -> Client:
+        async with self._lock:
+            if self._client is not None:
+                return self._client
+            if self._keeper is None:
+                raise McpError(f"the MCP server {self.name} is closed")
+            if not self._may_reopen:
+                message = f"the MCP server {self.name} has ended again, and is not started any more"
+                raise McpError(message)
+            await self.open()
+            self._may_reopen = False
+            assert self._client is not None
+            return self._client
+
+    def _leave(self, end: asyncio.Event) -> None:
+        """Notes that the connection of this event has ended, during a request or between two."""
+        end.set()
+        if self._end is end:
+            self._client = None
+
+    async def _find_failure(
+        self, keeper: asyncio.Task[Exception | None] | None
+    ) -> Exception | None:
+        """Returns why a connection has failed. Over HTTP, the package raises the cause only when
+        the connection is closed."""
+        if isinstance(self._server, ServerCommand):
+            return self._broken
+        if keeper is None:
+            return None
+        await asyncio.wait({keeper}, timeout=PATIENCE)
+        if not keeper.done() or keeper.cancelled():
+            return None
+        return keeper.result()
+
+    def _explain_end(self, what: str, failure: Exception) -> McpError:
+        message = f"the MCP server {self.name} has ended during {what}; whether that had an effect"
+        cause = _shorten(str(_find_cause(failure)))
+        why = f" ({cause})" if cause else ""
+        more = ". The next call starts it again" if self._may_reopen else ""
+        return McpError(f"{message} is not known{why}{more}")
+
+    def _explain_start(self, error: Exception, printed: str) -> McpError:
+        cause = self._broken or _find_cause(error)
+        text = _shorten(str(cause)) or type(cause).__name__
+        if isinstance(cause, TimeoutError):
+            text = f"it was not ready within {self._settings.connect_timeout:g} s"
+        elif isinstance(cause, FileNotFoundError) and isinstance(self._server, ServerCommand):
+            text = f"there is no command {self._server.command!r}. {_suggest(self._server.command)}"
+        if printed:
+            text += f". It has printed: {printed}"
+        return McpError(f"the MCP server {self.name} cannot be reached: {text}")
+
+
+@dataclass
+class _ClientState:
+    """Whether a client is ready, and whether its connection has ended."""
+
+    is_ready: bool = False
+    has_ended: bool = False
+
+
+def _suggest(command: str) -> str:
+    """Says what to do if there is no program of this name."""
+    if " " in command:
+        return "Only the program is its `command`; the words after it are `args`"
+    if Path(command).is_file():
+        return f"It is a file: write the program that runs it in front, such as python {command}"
+    return "Install it, or write its whole path"
+
+
+def _find_cause(error: BaseException) -> BaseException:
+    """Returns the first error of a group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> list[Any]:
+    """Returns all entries of a list that comes in pages.
+
+    Args:
+        list_page: returns a page; takes a cursor.
+        name: of the list in a page.
+
+    Raises:
+        McpError: the list does not end, or is too long.
+    """
+    entries: list[Any] = []
+    cursor: str | None = None
+    length = 0
+    for _ in range(MAX_PAGES):
+        page = await list_page(cursor=cursor)
+        entries += getattr(page, name)
+        if len(entries) > MAX_ENTRIES:
+            raise McpError(f"the list of {name} has more than {MAX_ENTRIES:,} entries")
+        length += len(page.model_dump_json())
+        if length > MAX_LIST_LENGTH:
+            raise McpError(f"the list of {name} has more than {MAX_LIST_LENGTH:,} characters")
+        cursor = page.next_cursor
+        if cursor is None:
+            return entries
+    raise McpError(f"the list of {name} has more than {MAX_PAGES} pages")
+
+
+def _shorten(text: str) -> str:
+    """Shortens a server's text for a message."""
+    return text if len(text) <= MAX_ERROR_LENGTH else f"{text[:MAX_ERROR_LENGTH]} [...]"
+
+
+def _read_end(log: IO[str]) -> str:
+    """Returns the end of a command's output."""
+    with suppress(OSError, ValueError):
+        log.seek(0)
+        return log.read().strip()[-MAX_LOG_LENGTH:]
+    return ""

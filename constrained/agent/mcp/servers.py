@@ -1,0 +1,400 @@
+"""Connections to MCP servers whose tools a run uses."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, TypeVar, Unpack
+
+from mcp import types
+
+from constrained.agent.mcp.connection import ConnectionSettings, McpConnection, McpError, list_pages
+from constrained.agent.mcp.elicitation import Elicit
+from constrained.agent.mcp.results import McpResult, describe
+from constrained.agent.mcp.sources import Source, read_sources
+from constrained.agent.mcp.tool_names import make_word, name_tools
+from constrained.errors import RequestError
+from constrained.prompt.tools.functions import FunctionTool
+from constrained.remote.event_loop import EventLoopThread
+
+T = TypeVar("T")
+
+
+class McpOptions(TypedDict, total=False):
+    """Options of `connect_mcp`.
+
+    Attributes:
+        namespace: call tools `server__tool`. Default: only if there are several servers.
+        resource_tools: give the model two more tools, which list and read the resources of the
+            servers. Default: False.
+        elicit: a function that answers questions of servers in the middle of a call: takes an
+            `Elicitation`, returns the values that it asks for, or None to decline. Called in a
+            separate thread. Default: they are declined.
+        timeout: seconds until a call is given up and cancelled; None: no limit. Default: 60.
+        connect_timeout: seconds until a server has to be ready. Default: 60.
+    """
+
+    namespace: bool | None
+    resource_tools: bool
+    elicit: Elicit | None
+    timeout: float | None
+    connect_timeout: float
+
+
+@dataclass(frozen=True)
+class McpTool:
+    """A tool of a server.
+
+    Args:
+        server: the name of the server.
+        name: the server's name of the tool.
+        listed: the tool as JSON, as the server lists it.
+        function: the tool for a run, under the name that the model sees.
+    """
+
+    server: str
+    name: str
+    listed: Mapping[str, Any]
+    function: FunctionTool
+
+
+@dataclass(frozen=True)
+class McpResource:
+    """A resource of a server; `read_resource` reads it."""
+
+    server: str
+    uri: str
+    name: str
+    description: str = ""
+    mime_type: str | None = None
+
+
+@dataclass(frozen=True)
+class McpPrompt:
+    """A prompt of a server; `get_prompt` fills it in. `arguments` has True for each required
+    argument, False for others."""
+
+    server: str
+    name: str
+    description: str
+    arguments: Mapping[str, bool]
+
+
+def connect_mcp(*sources: Source, **options: Unpack[McpOptions]) -> "McpServers":
+    """Connects to MCP servers: `with connect_mcp("npx -y ...") as servers:`, or `async with`.
+
+    Args:
+        sources: each is a command line (stdio), an address (streamable HTTP), the path or the
+            content of an `mcp.json`, a `ServerCommand` or a `ServerAddress`. `NAME=` before a
+            command line or an address names the server.
+        options: see `McpOptions`.
+
+    Returns:
+        The servers. `model.run(messages, servers.tools)` uses their tools.
+
+    Raises:
+        RequestError: a source is invalid; entering raises `McpError` if a server cannot be reached.
+    """
+    return McpServers(sources, options)
+
+
+class McpServers:
+    """Connections to MCP servers. Methods that begin with `a` are for asyncio.
+
+    Args:
+        sources: see `connect_mcp`.
+        options: see `McpOptions`.
+
+    Attributes:
+        notes: about fields of an `mcp.json` that were left out.
+    """
+
+    def __init__(self, sources: Sequence[Source], options: McpOptions):
+        read = read_sources(sources)
+        self.notes = read.notes
+        self._servers = read.servers
+        self._options = options
+        self._settings = ConnectionSettings(
+            timeout=options.get("timeout", 60),
+            connect_timeout=options.get("connect_timeout", 60),
+            elicit=options.get("elicit"),
+        )
+        self._has_namespace = options.get("namespace")
+        if self._has_namespace is None:
+            self._has_namespace = len(self._servers) > 1
+        self._loop: EventLoopThread | None = None
+        self._connections: list[McpConnection] = []
+        self._listed: list[list[types.Tool]] = []
+        self._tools: list[FunctionTool] = []
+
+    def __enter__(self) -> "McpServers":
+        loop = self._start()
+        try:
+            loop.run(self._open())
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> "McpServers":
+        loop = self._start()
+        try:
+            await loop.arun(self._open())
+        except BaseException:
+            await asyncio.to_thread(self.close)
+            raise
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await asyncio.to_thread(self.close)
+
+    def _start(self) -> EventLoopThread:
+        if self._loop is not None:
+            raise RequestError("the MCP servers are connected already", where="/mcp")
+        self._loop = EventLoopThread("mcp")
+        return self._loop
+
+    def close(self) -> None:
+        """Closes the connections, and ends the servers that were started; further calls do
+        nothing."""
+        if self._loop is not None:
+            if not self._loop.is_closed:
+                self._loop.run(self._close())
+            self._loop.close()
+
+    async def _open(self) -> None:
+        self._connections = [McpConnection(one, self._settings) for one in self._servers]
+        opened = await asyncio.gather(
+            *[connection.open() for connection in self._connections], return_exceptions=True
+        )
+        for failure in opened:
+            if failure is not None:
+                raise failure
+        names = [make_word(connection.name) for connection in self._connections]
+        for number, name in enumerate(names):
+            if self._has_namespace and name in names[:number]:
+                hint = "Name them: NAME= in front of a command or an address"
+                message = f"two MCP servers are called {name!r}"
+                raise RequestError(message, where=f"/mcp/{number}", hint=hint)
+
+    async def _close(self) -> None:
+        await asyncio.gather(*[connection.close() for connection in self._connections])
+
+    def _find_loop(self) -> EventLoopThread:
+        if self._loop is None or self._loop.is_closed:
+            hint = "Use: with connect_mcp(...) as servers:"
+            raise McpError("the MCP servers are not connected", where="/mcp", hint=hint)
+        return self._loop
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return self._find_loop().run(work())
+
+    async def _arun(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return await self._find_loop().arun(work())
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the servers."""
+        return [connection.name for connection in self._connections]
+
+    @property
+    def is_lost(self) -> bool:
+        """True if a server has ended and is not restarted."""
+        return any(connection.is_lost for connection in self._connections)
+
+    def list_tools(self) -> list[McpTool]:
+        """Returns the current tools of all servers, each with its server; without those that
+        `resource_tools` adds."""
+        functions = iter(self.tools())
+        listed: list[McpTool] = []
+        for connection, tools in zip(self._connections, self._listed, strict=True):
+            for tool in tools:
+                form = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+                listed.append(McpTool(connection.name, tool.name, form, next(functions)))
+        return listed
+
+    def tools(self) -> list[FunctionTool]:
+        """Returns the current tools of all servers.
+
+        If `model.run` gets this function (`servers.tools`), it calls it before each turn, so the
+        next turn has the tools that a server adds. Calls of read-only tools (`readOnlyHint`) start
+        early.
+        """
+        self._find_loop()
+        listed = [connection.tools for connection in self._connections]
+        is_known = bool(self._tools) and all(map(_is_same, listed, self._listed))
+        if not is_known:
+            self._listed = listed
+            self._tools = self._make_tools(listed)
+        return list(self._tools)
+
+    def _make_tools(self, listed: Sequence[Sequence[types.Tool]]) -> list[FunctionTool]:
+        origins: list[tuple[str | None, str]] = []
+        made: list[FunctionTool] = []
+        for connection, tools in zip(self._connections, listed, strict=True):
+            prefix = connection.name if self._has_namespace else None
+            for tool in tools:
+                origins.append((prefix, tool.name))
+                made.append(FunctionTool.from_mcp(tool, self._make_call(connection, tool.name)))
+        if self._options.get("resource_tools"):
+            for tool in (self._make_resource_list(), self._make_resource_reader()):
+                origins.append(("mcp", tool.name))
+                made.append(tool)
+        names = name_tools(origins)
+        return [replace(tool, name=name) for tool, name in zip(made, names, strict=True)]
+
+    def _make_call(self, connection: McpConnection, tool: str) -> Callable[..., Any]:
+        async def call(**arguments: Any) -> McpResult:
+            return await self._arun(lambda: connection.call(tool, arguments))
+
+        return call
+
+    def _make_resource_list(self) -> FunctionTool:
+        async def list_resources() -> list[McpResource]:
+            return await self.alist_resources()
+
+        description = "Lists the resources that can be read with mcp__read_resource."
+        return FunctionTool.from_function(list_resources, description=description, read_only=True)
+
+    def _make_resource_reader(self) -> FunctionTool:
+        async def read_resource(uri: str) -> McpResult:
+            return await self.aread_resource(uri)
+
+        description = "Reads a resource by its URI, as mcp__list_resources lists it."
+        return FunctionTool.from_function(read_resource, description=description, read_only=True)
+
+    def list_resources(self) -> list[McpResource]:
+        """Returns the resources of all servers."""
+        return self._run(self._list_resources)
+
+    async def alist_resources(self) -> list[McpResource]:
+        """Like `list_resources`, for asyncio."""
+        return await self._arun(self._list_resources)
+
+    async def _list_resources(self) -> list[McpResource]:
+        found: list[McpResource] = []
+        for connection, resource in await self._list_all("resources", "list_resources"):
+            found.append(
+                McpResource(
+                    connection.name,
+                    str(resource.uri),
+                    resource.name,
+                    resource.description or "",
+                    resource.mime_type,
+                )
+            )
+        return found
+
+    def read_resource(self, uri: str, *, server: str | None = None) -> McpResult:
+        """Reads a resource.
+
+        Args:
+            uri: of the resource; it need not be listed.
+            server: the name of its server; None: the server that lists it, or else the only one
+                that has resources.
+
+        Raises:
+            McpError: the server does not have it, or several servers have it.
+        """
+        return self._run(lambda: self._read_resource(uri, server))
+
+    async def aread_resource(self, uri: str, *, server: str | None = None) -> McpResult:
+        """Like `read_resource`, for asyncio."""
+        return await self._arun(lambda: self._read_resource(uri, server))
+
+    async def _read_resource(self, uri: str, server: str | None) -> McpResult:
+        connection = await self._find_owner("resources", uri, server)
+        read = await connection.ask(uri, lambda client: client.read_resource(uri))
+        return McpResult(read.contents)
+
+    def list_prompts(self) -> list[McpPrompt]:
+        """Returns the prompts of all servers."""
+        return self._run(self._list_prompts)
+
+    async def alist_prompts(self) -> list[McpPrompt]:
+        """Like `list_prompts`, for asyncio."""
+        return await self._arun(self._list_prompts)
+
+    async def _list_prompts(self) -> list[McpPrompt]:
+        found: list[McpPrompt] = []
+        for connection, prompt in await self._list_all("prompts", "list_prompts"):
+            arguments = {one.name: bool(one.required) for one in prompt.arguments or ()}
+            description = prompt.description or ""
+            found.append(McpPrompt(connection.name, prompt.name, description, arguments))
+        return found
+
+    def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        server: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """Fills a prompt in.
+
+        Args:
+            name: of the prompt.
+            arguments: its arguments, as texts.
+            server: whose; None: the one that lists it.
+
+        Returns:
+            The messages, for `model.run`.
+
+        Raises:
+            McpError: there is no such prompt, or its arguments do not fit.
+        """
+        return self._run(lambda: self._get_prompt(name, arguments, server))
+
+    async def aget_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        server: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """Like `get_prompt`, for asyncio."""
+        return await self._arun(lambda: self._get_prompt(name, arguments, server))
+
+    async def _get_prompt(
+        self, name: str, arguments: Mapping[str, str] | None, server: str | None
+    ) -> list[dict[str, Any]]:
+        connection = await self._find_owner("prompts", name, server)
+        given = dict(arguments or {})
+        filled = await connection.ask(name, lambda client: client.get_prompt(name, given))
+        return [{"role": one.role, "content": describe(one.content)} for one in filled.messages]
+
+    async def _list_all(self, kind: str, method: str) -> list[tuple[McpConnection, Any]]:
+        """Lists all resources or prompts, each with its connection."""
+        found: list[tuple[McpConnection, Any]] = []
+        for connection in self._connections:
+
+            async def list_those(client: Any) -> list[Any]:
+                if getattr(client.server_capabilities, kind) is None:
+                    return []
+                return await list_pages(getattr(client, method), kind)
+
+            for entry in await connection.ask(method, list_those):
+                found.append((connection, entry))
+        return found
+
+    async def _find_owner(self, kind: str, key: str, server: str | None) -> McpConnection:
+        """Finds the server of a resource or a prompt."""
+        if server is not None:
+            for connection in self._connections:
+                if connection.name == server:
+                    return connection
+            raise McpError(f"there is no MCP server {server!r}", hint=f"There are {self.names}")
+        if len(self._connections) == 1:
+            return self._connections[0]
+        listed = await self._list_all(kind, f"list_{kind}")
+        for connection, entry in listed:
+            if key in (str(getattr(entry, "uri", "")), entry.name):
+                return connection
+        hint = "Name the server"
+        raise McpError(f"no MCP server lists {key!r} among its {kind}", hint=hint)
+
+
+def _is_same(listed: list[types.Tool], before: list[types.Tool]) -> bool:
+    return listed is before

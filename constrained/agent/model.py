@@ -1,0 +1,114 @@
+"""The public class of a model: a loaded model that can run tools."""
+
+from os import PathLike
+from typing import Unpack
+
+from constrained.agent import run as agent
+from constrained.agent.outcome import Run
+from constrained.agent.run_options import ResumeOptions, RunOptions
+from constrained.agent.run_tools import RunTools
+from constrained.agent.runs.recorded_run import ModelIdentity, begin, go_on
+from constrained.model.call_options import Messages, explain_options
+from constrained.model.loaded_model import LoadedModel
+
+
+class Model(LoadedModel):
+    """A loaded model; make one with `load` or `from_llama`.
+
+    `call` generates one turn, `run` is the agent loop, `generate` returns a value, `stream` gives
+    events; `acall`, `arun`, `agenerate` and `astream` are the same for asyncio. All are safe to use
+    from several threads. A model is a context manager: `with load() as model:` closes it.
+
+    Its arguments are described in `LoadedModel`.
+    """
+
+    @explain_options
+    def run(self, messages: Messages, tools: RunTools, **options: Unpack[RunOptions]) -> Run:
+        """Runs the agent loop: calls the model, executes its calls, shows it the results, and
+        repeats that until it answers.
+
+        If a function raises an exception, the model reads the message and can correct its call. If
+        a turn calls a tool that has no function, or the tokens run out, the run ends and none of
+        the calls of that turn is executed.
+
+        A `tool_choice` that requires a call applies to the first turn; it is "auto" afterwards, as
+        the model could never answer otherwise.
+
+        Args:
+            messages: the conversation in OpenAI's form, or the text of a user message.
+            tools: as for `call`; functions, models and `FunctionTool`s can be executed. Or a
+                function that returns them, called before each turn.
+            options: listed below.
+
+        Returns:
+            The run: the last reply, all calls with their results, and the whole conversation.
+
+        Raises:
+            Error: as for `call`. Exceptions of your functions are not raised.
+        """
+        record = options.pop("record", None)
+        if record is None:
+            return agent.run(self, messages, tools, **options)
+        with begin(record, messages, tools, options, model=self._identify()) as recorded:
+            return agent.run(self, messages, tools, recorded.journal, **recorded.options)
+
+    @explain_options
+    async def arun(self, messages: Messages, tools: RunTools, **options: Unpack[RunOptions]) -> Run:
+        """Like `run`, for asyncio; functions may be async, and the calls of one turn run
+        concurrently."""
+        record = options.pop("record", None)
+        if record is None:
+            return await agent.arun(self, messages, tools, **options)
+        with begin(record, messages, tools, options, model=self._identify()) as recorded:
+            return await agent.arun(self, messages, tools, recorded.journal, **recorded.options)
+
+    @explain_options
+    def resume(
+        self,
+        record: str | PathLike[str],
+        id: str,
+        tools: RunTools,
+        **options: Unpack[ResumeOptions],
+    ) -> Run:
+        """Resumes a recorded run: one whose process ended, that waits for approval, or that ended
+        at a limit which is higher now. No call is executed twice.
+
+        Args:
+            record: the file.
+            id: the id of the run, or its first characters.
+            tools: the tools that the run began with, also those that were hidden or searched;
+                functions are not recorded.
+            options: listed below.
+
+        Returns:
+            The run, as `run` returns it.
+
+        Raises:
+            Error: as for `run`; `RequestError` if there is no such run, or a tool is missing.
+        """
+        with go_on(record, id, tools, options) as recorded:
+            journal, given = recorded.journal, recorded.options
+            return agent.run(self, recorded.messages, recorded.tools, journal, **given)
+
+    @explain_options
+    async def aresume(
+        self,
+        record: str | PathLike[str],
+        id: str,
+        tools: RunTools,
+        **options: Unpack[ResumeOptions],
+    ) -> Run:
+        """Like `resume`, for asyncio; functions may be async, as in `arun`."""
+        with go_on(record, id, tools, options) as recorded:
+            journal, given = recorded.journal, recorded.options
+            return await agent.arun(self, recorded.messages, recorded.tools, journal, **given)
+
+    def _identify(self) -> ModelIdentity:
+        template = self.compiler.template
+        return ModelIdentity(
+            name=self._name,
+            template=template.source,
+            tokens=template.tokens,
+            format=self.compiler.format.name,
+            sampling=self.sampling,
+        )

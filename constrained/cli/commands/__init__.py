@@ -1,0 +1,50 @@
+"""The commands of the command line: a module each, with `add`, which declares its options.
+
+Needs `model`, `replay` and all below. Start with `call`; `options` has the options that commands
+share, `request` makes a job and a model of them.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command. Its module imports slow modules only when the command runs.
+
+    Args:
+        name: of the command.
+        summary: what it does, in a few words.
+        module: the name of the module whose `add` declares the options of the command.
+    """
+
+    name: str
+    summary: str
+    module: str
+
+
+def _command(name: str, summary: str) -> Command:
+    return Command(name, summary, f"{__name__}.{name}")
+
+
+COMMANDS = (
+    _command("call", "answer one message, with tools"),
+    _command("chat", "talk with a model, line by line"),
+    _command("grammar", "print the grammar of a request, also for other engines"),
+    _command("check", "replay recorded turns against grammar and parser"),
+    Command(
+        "suite",
+        "test any parser or server of tool calls",
+        "constrained.cli.commands.suite",
+    ),
+    _command("schema", "report which schema keywords are enforced, and which instances pass"),
+    _command("formats", "list the wire formats, or detect a template's"),
+    _command("doctor", "find what is wrong with a model or a template"),
+    _command("cachecheck", "find what keeps a running server from using its cache"),
+    _command("models", "list, download and remove models"),
+    _command("bench", "measure how fast a model is on this machine"),
+    _command("runs", "list, resume, replay, approve and export recorded runs"),
+    Command(
+        "mcp", "start an MCP server that lets other programs ask a model", f"{__name__}.mcp.command"
+    ),
+    _command("trace", "show what decided each token of a reply"),
+)

@@ -1,0 +1,101 @@
+"""`constrained grammar`: prints the grammar of a request."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from constrained.cli import options as shared
+from constrained.cli.terminal.output import describe_checked, print_data, print_json, print_notes
+from constrained.errors import RequestError
+from grammars.turn import KeyOrder, Think
+
+if TYPE_CHECKING:
+    from constrained.inspect.replay.replay_context import ReplayContext
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
+    from grammars.turn_grammar.emit.emitter import LANGUAGES
+
+    parser.set_defaults(run=_run)
+    parser.add_argument("--format", metavar="NAME", help="wire format to use without a model")
+    parser.add_argument(
+        "--markers",
+        choices=("text", "token"),
+        help="without a model: whether markers are text or special tokens; default: text",
+    )
+    parser.add_argument(
+        "--emit",
+        choices=LANGUAGES,
+        default="lark",
+        help="language of the output: llguidance's Lark, llama.cpp's GBNF, or a structural tag of "
+        "XGrammar; an error if the language cannot express it; default: lark",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print the grammar, its format, start state and markers as JSON",
+    )
+    shared.add_tool_options(parser, required=True)
+    shared.add_model_options(parser)
+    shared.add_tool_format(parser)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from constrained.prompt.tools.offer import read_offer
+    from constrained.prompt.tools.shapes import as_openai, read_policy
+    from grammars.turn_grammar.emit.emitter import emit
+    from grammars.turn_grammar.turn import build_turn
+
+    raw = shared.read_tool_file(options)
+    kwargs = shared.read_kwargs(options)
+    context = _read_context(options, kwargs)
+    offer = read_offer(raw, nonempty=options.require_nonempty)
+    think = Think.OPTIONAL
+    if context.format.reasoning is not None:
+        think = shared.THINKING[options.reasoning]
+    choice = shared.read_choice(options)
+    policy = read_policy(choice, parallel=not options.no_parallel, think=think)
+    policy = replace(policy, key_order=KeyOrder(options.key_order))
+    state = context.find_state({"chat_template_kwargs": kwargs}, as_openai(offer.shown))
+    turn = build_turn(context.format, offer.tools, policy=policy, state=state, markers=context.ids)
+    grammar = emit(turn, options.emit)
+    print_notes(map(str, offer.refused))
+    print_notes(describe_checked(offer.tools))
+    if options.json:
+        known = {"format": context.format.name, "start_state": state.start.value}
+        known["language"] = options.emit
+        print_json({**known, "markers": context.ids, "grammar": grammar})
+    else:
+        print_data(grammar.rstrip("\n"))
+    return 0
+
+
+def _read_context(options: argparse.Namespace, kwargs: Mapping[str, Any]) -> "ReplayContext":
+    from constrained.inspect.replay.replay_context import read_context
+
+    if options.format:
+        if options.tool_format:
+            raise RequestError("--format and --tool-format cannot be combined")
+        if options.model or options.hf_repo or options.chat_template_file:
+            hint = "Leave --format out: the chat template decides"
+            raise RequestError("--format cannot be combined with a model or template", hint=hint)
+        return read_context({"format": options.format, "markers": options.markers})
+    model = None
+    if not options.chat_template_file or options.model or options.hf_repo:
+        shared.complete(options)
+        model = shared.find_model(options)
+    template = shared.read_template(options)
+    if not model and template is None:
+        hint = "Give --format, --chat-template-file, -m or -hf"
+        raise RequestError("no wire format, chat template or model is given", hint=hint)
+    if model and options.markers:
+        raise RequestError(
+            "--markers has no effect with a model",
+            hint="Leave it out: the vocabulary of the model decides",
+        )
+    row = {"model": model, "template": template}
+    row |= {"markers": options.markers, "tool_format": options.tool_format}
+    row |= {"chat_template_kwargs": kwargs}
+    return read_context(row)

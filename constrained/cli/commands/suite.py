@@ -1,0 +1,162 @@
+"""`constrained suite`: checks any parser or server by properties that all of them must have."""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from constrained.cli.terminal.exit_codes import ExitCode
+from constrained.cli.terminal.input import read_lines
+from constrained.cli.terminal.output import print_json, print_notes, print_text, show_progress
+from constrained.errors import RequestError
+
+if TYPE_CHECKING:
+    from constrained.inspect.conformance.finding import SuiteFinding
+    from constrained.inspect.conformance.rows import CorpusRow
+
+_EXAMPLES = 100
+_TIMEOUT = 5
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
+    parser.set_defaults(run=_run)
+    subject = parser.add_mutually_exclusive_group(required=True).add_argument
+    help = "a parser, such as 'python my_parser.py': it reads and writes JSON Lines"
+    subject("--cmd", metavar="COMMAND", help=help)
+    help = "a server with Chat Completions, such as http://127.0.0.1:8080/v1"
+    subject("--url", metavar="URL", help=help)
+    help = "print cases for parsers as JSON Lines: texts, tools and what a parser should read"
+    subject("--export", action="store_true", help=help)
+    help = "ids of known findings, one a line, which do not count (# begins a comment)"
+    parser.add_argument("--known", metavar="FILE", help=help)
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON Lines")
+    add = parser.add_argument_group("parsers").add_argument
+    help = "the wire format that it reads: a known one, or a file from `formats detect --save`"
+    add("--format", metavar="NAME|FILE", help=help)
+    help = "recorded turns, as for `constrained check`, besides those of the package (repeatable)"
+    add("--rows", metavar="FILE", action="append", default=[], help=help)
+    add("--seed", type=int, default=0, help="seed of the examples; default: 0")
+    help = f"number of examples for each property; default: {_EXAMPLES}"
+    add("--examples", type=int, metavar="N", default=_EXAMPLES, help=help)
+    help = f"seconds for each answer; default: {_TIMEOUT}"
+    add("--timeout", type=float, metavar="SECONDS", default=_TIMEOUT, help=help)
+    add = parser.add_argument_group("servers").add_argument
+    help = "the model to ask; default: the server's first model"
+    add("--model", dest="served_model", metavar="NAME", default="", help=help)
+    help = "the key of the server (LLAMA_API_KEY)"
+    add("--api-key", "--key", dest="server_key", metavar="KEY", help=help)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.url is not None:
+        return _check_server(options)
+    if options.format is None:
+        subject = "--export" if options.export else "--cmd"
+        hint = "Known ones: constrained formats"
+        raise RequestError(f"{subject} needs the --format that the parser reads", hint=hint)
+    if options.examples < 1 or options.timeout <= 0:
+        raise RequestError("--examples and --timeout must be more than 0")
+    if options.export:
+        return _export(options)
+    return _check_parser(options)
+
+
+def _export(options: argparse.Namespace) -> int:
+    if options.known is not None:
+        raise RequestError("--known is for findings, and --export has none")
+    try:
+        from constrained.inspect.conformance.case_export import export_cases
+    except ImportError as e:  # the extra `suite` is not installed; the message says so
+        raise RequestError(str(e)) from e
+    from constrained.prompt.format_selection.selection import read_tool_format
+
+    format = read_tool_format(options.format)
+    rows = list(_read_rows(options.rows))
+    for case in export_cases(format, rows=rows, examples=options.examples, seed=options.seed):
+        print_json(case)
+    return ExitCode.DONE
+
+
+def _check_parser(options: argparse.Namespace) -> int:
+    known = _read_known(options.known)
+    try:
+        from constrained.inspect.conformance.parser_check import check_parser
+    except ImportError as e:  # the extra `suite` is not installed; the message says so
+        raise RequestError(str(e)) from e
+    from constrained.prompt.format_selection.selection import read_tool_format
+
+    format = read_tool_format(options.format)
+    with show_progress("checking", "checks") as progress:
+        report = check_parser(
+            options.cmd,
+            format,
+            rows=list(_read_rows(options.rows)),
+            known=known,
+            examples=options.examples,
+            seed=options.seed,
+            timeout=options.timeout,
+            report=progress or (lambda done, whole: None),
+        )
+    claims = ", ".join(report.abilities.names) or "nothing further"
+    done = f"{len(report.checks)} checks, {report.rows} recorded turns"
+    summary = f"{options.cmd}: {format.name}, claims {claims}; {done}, seed {options.seed}"
+    return _print(report.findings, summary, known=known, as_json=options.json)
+
+
+def _read_known(path: str | None) -> list[str]:
+    """Returns the ids in a file, in order."""
+    ids: list[str] = []
+    if path is not None:
+        for line in read_lines(path, "--known"):
+            if id := line.decode(errors="replace").partition("#")[0].strip():
+                ids.append(id)
+    return ids
+
+
+def _read_rows(paths: Sequence[str]) -> "Iterator[CorpusRow]":
+    from constrained.inspect.conformance.rows import read_corpus, read_packaged_rows
+    from constrained.inspect.replay.check import read_rows
+
+    yield from read_corpus(read_packaged_rows())
+    for path in paths:
+        yield from read_corpus(read_rows(read_lines(path, "--rows")))
+
+
+def _check_server(options: argparse.Namespace) -> int:
+    if options.format is not None or options.rows:
+        raise RequestError("--format and --rows are for parsers (--cmd)")
+    from constrained.inspect.conformance.server_check import check_server
+
+    known = _read_known(options.known)
+    key = options.server_key
+    if key is None:
+        key = os.environ.get("LLAMA_API_KEY", "").partition(",")[0]
+    with show_progress("checking", "checks") as progress:
+        report = check_server(
+            options.url,
+            api_key=key,
+            model=options.served_model,
+            report=progress or (lambda done, whole: None),
+        )
+    summary = f"{report.url}, {report.model}: {len(report.checks)} checks"
+    return _print(report.findings, summary, known=known, as_json=options.json)
+
+
+def _print(
+    findings: "Sequence[SuiteFinding]", summary: str, *, known: Sequence[str], as_json: bool
+) -> int:
+    new = [finding for finding in findings if finding.id not in known]
+    for finding in new:
+        if as_json:
+            print_json(finding.to_json())
+        else:
+            print_text("\n".join([*finding.describe(), ""]))
+    found = {finding.id for finding in findings}
+    print_notes(f"known, but not found any more: {id}" for id in known if id not in found)
+    if not as_json:
+        counts = f"{len(new)} findings"
+        if known:
+            counts += f", {len(findings) - len(new)} known ones"
+        print_text(f"{summary}: {counts}")
+    return ExitCode.NEGATIVE if new else ExitCode.DONE

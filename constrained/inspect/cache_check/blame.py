@@ -1,0 +1,94 @@
+"""Finds the clause of a chat template that makes two prompts differ, and variables that avoid
+it."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from constrained.errors import TemplateError
+from constrained.inspect.cache_check.experiments import SentConversation
+from constrained.inspect.doctor.checks.cache import list_cases
+from constrained.inspect.doctor.subject import Subject
+from constrained.prompt.template.clauses import Clause, find_clause
+from constrained.prompt.template.tracing import Trace, TracedTemplate
+from grammars.errors import Error
+from grammars.wire.format import count_common
+
+
+class BlamedTemplate:
+    """The template of a server.
+
+    Args:
+        subject: the template, as the doctor examines it.
+    """
+
+    def __init__(self, subject: Subject):
+        self._subject = subject
+
+    def find_clause(self, earlier: SentConversation, later: SentConversation) -> Clause | None:
+        """Finds the clause that makes the prompt of a request differ from that of an earlier one;
+        None: there is none, or it is not known."""
+        traces = self._trace(earlier, later)
+        if traces is None:
+            return None
+        one, other = traces
+        if other.text.startswith(one.text):
+            return None
+        return find_clause(one, other, count_common(one.text, other.text))
+
+    def goes_on(self, earlier: SentConversation, later: SentConversation) -> bool:
+        """Returns whether the prompt of a request begins with that of an earlier one; False: it
+        does not, or the template refuses one of them."""
+        traces = self._trace(earlier, later)
+        return traces is not None and traces[1].text.startswith(traces[0].text)
+
+    def find_cure(self, shape: str) -> Mapping[str, Any] | None:
+        """Returns variables of the template with which every prompt of a shape begins with the last
+        one; None: there are none."""
+        return self._cures.get(shape)
+
+    def _trace(
+        self, earlier: SentConversation, later: SentConversation
+    ) -> tuple[Trace, Trace] | None:
+        if self._traced is None:
+            return None
+        try:
+            one = self._traced.trace(earlier.messages, earlier.tools)
+            return one, self._traced.trace(later.messages, later.tools)
+        except TemplateError:
+            return None
+
+    @cached_property
+    def _traced(self) -> TracedTemplate | None:
+        template = self._subject.template
+        return None if template is None else TracedTemplate(template)
+
+    @cached_property
+    def _cures(self) -> dict[str, Mapping[str, Any]]:
+        cures: dict[str, Mapping[str, Any]] = {}
+        try:
+            for case in list_cases(self._subject):
+                if not case.mode and case.cures is not None:
+                    cures[case.walk.shape.name] = case.cures
+        except Error:  # the template shows no format, so there is no advice
+            return {}
+        return cures
+
+
+def read_template(properties: Mapping[str, Any]) -> BlamedTemplate | None:
+    """Reads the template from a server's properties; None: it cannot be used.
+
+    Args:
+        properties: from `/props`.
+    """
+    texts: dict[str, str] = {}
+    for key in ("chat_template", "bos_token", "eos_token"):
+        value = properties.get(key)
+        texts[key] = value if isinstance(value, str) else ""
+    subject = Subject(
+        "the server's template",
+        texts["chat_template"],
+        bos_text=texts["bos_token"],
+        eos_text=texts["eos_token"],
+    )
+    return None if subject.template is None else BlamedTemplate(subject)

@@ -1,0 +1,206 @@
+"""A client for Chat Completions that reads from replies how much of the prompt was cached."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from constrained.errors import RequestError
+from constrained.inspect.cache_check.timed_http import ReceivedReply, send_in_time
+
+CACHED_TOKENS = "usage.prompt_tokens_details.cached_tokens"
+CACHE_N = "timings.cache_n"
+PROMPT_N = "timings.prompt_n"
+_MAX_SHOWN = 300  # characters of an error
+_PATIENCE = 300  # seconds
+_ENDINGS = ("/chat/completions", "/v1")
+_UNUSABLE = (400, 404, 422, 500, 501)  # statuses for a refused shape; llama-server's templates: 500
+Json = Mapping[str, Any]
+
+
+class RefusedError(RequestError):
+    """The server refuses a request, but may accept others."""
+
+
+@dataclass(frozen=True)
+class ChatReply:
+    """What a reply reports about its prompt.
+
+    Args:
+        prompt_tokens: the number of prompt tokens; None: the reply does not have it.
+        cached: how many of them were cached, by the field of the reply that says so.
+        seconds: the time until the reply of one token was complete.
+    """
+
+    prompt_tokens: int | None
+    cached: Mapping[str, int] = field(default_factory=dict[str, int])
+    seconds: float = 0.0
+
+
+def read_base_url(url: str) -> str:
+    """Returns the base URL of a server, from its own URL or that of its Chat Completions.
+
+    Raises:
+        RequestError: it is not an HTTP URL.
+    """
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        hint = "Name a server, such as http://127.0.0.1:8080"
+        raise RequestError(f"{url!r} is not an HTTP URL", hint=hint)
+    base = url.partition("?")[0].rstrip("/")
+    for ending in _ENDINGS:
+        base = base.removesuffix(ending)
+    return base
+
+
+class ChatClient:
+    """A client of one server.
+
+    Args:
+        url: of the server, with or without `/v1` or `/v1/chat/completions`.
+        api_key: for the header Authorization; "": none.
+        model: the server's name of the model; "": its only one.
+        clock: returns seconds.
+
+    Raises:
+        RequestError: the URL is not an HTTP URL.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str = "",
+        model: str = "",
+        clock: Callable[[], float] = time.perf_counter,
+    ):
+        self.base = read_base_url(url)
+        self.asked = 0
+        """The number of requested chat completions."""
+        self._clock = clock
+        # A new connection for each request: a server may close an idle one just when it is used
+        # again.
+        headers = {"Connection": "close"}
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
+        self._client = httpx.Client(headers=headers)  # without redirects: the key is for this one
+        self.model = model or self._find_model()
+
+    def ask(self, messages: Sequence[Json], tools: Sequence[Json]) -> ChatReply:
+        """Sends a conversation, which is answered with one token.
+
+        Raises:
+            RefusedError: the server refuses it.
+            RequestError, DeadlineError: the server cannot be reached, or its reply is invalid.
+        """
+        body: dict[str, Any] = {"model": self.model, "messages": messages}
+        body |= {"max_tokens": 1, "temperature": 0, "stream": False}
+        if tools:
+            body["tools"] = tools
+        self.asked += 1
+        started = self._clock()
+        answer = self._send("/v1/chat/completions", body)
+        seconds = self._clock() - started
+        if not _has_message(answer):
+            raise RequestError(f"{self.base} answers without a message (at /choices/0/message)")
+        return read_reply(answer, seconds)
+
+    def find_template(self) -> Json | None:
+        """Returns the properties from `/props`, with the chat template; None: the server has
+        none."""
+        try:
+            answer = self._send(f"/props?model={quote(self.model, safe='')}")
+        except RequestError:
+            return None
+        return answer if isinstance(answer.get("chat_template"), str) else None
+
+    def _find_model(self) -> str:
+        try:
+            answer = self._send("/v1/models").get("data")
+        except RefusedError as e:  # not all servers list their models
+            raise RequestError(e.message, hint="Name the model with --model") from e
+        listed: list[Any] = answer if isinstance(answer, list) else []
+        names: list[str] = []
+        for item in listed:
+            if isinstance(item, dict) and isinstance(item.get("id"), str):
+                names.append(item["id"])
+        if len(names) != 1:
+            found = ", ".join(names[:20]) or "none"
+            raise RequestError(
+                f"{self.base}/v1/models has {len(names)} models: {found}", hint="Choose by --model"
+            )
+        return names[0]
+
+    def _send(self, path: str, body: Json | None = None) -> Json:
+        url = self.base + path
+        reply = send_in_time(self._client, url, body, seconds=_PATIENCE)
+        if reply.status != httpx.codes.OK:
+            raise _explain(reply, url)
+        try:
+            answer = json.loads(reply.text)
+        except (ValueError, RecursionError) as e:
+            raise RequestError(f"{url} does not answer with JSON: {e}") from e
+        if not isinstance(answer, dict):
+            raise RequestError(f"{url} does not answer with a JSON object")
+        return answer
+
+
+def _explain(reply: ReceivedReply, url: str) -> RequestError:
+    said = reply.text.strip()[:_MAX_SHOWN] or httpx.codes.get_reason_phrase(reply.status)
+    message = f"{url}: status {reply.status}: {said}"
+    if reply.status in (401, 403):
+        return RequestError(message, hint="Give the key with --api-key or LLAMA_API_KEY")
+    if reply.status in _UNUSABLE:
+        return RefusedError(message)
+    return RequestError(message)
+
+
+def read_reply(answer: Json, seconds: float) -> ChatReply:
+    """Reads from a reply how much of its prompt was cached: in the fields of OpenAI (also of vLLM
+    and this project), of llama-server, and of Ollama.
+
+    Args:
+        answer: its JSON.
+        seconds: its time.
+    """
+    usage, timings = _read_object(answer, "usage"), _read_object(answer, "timings")
+    total = _read_count(usage, "prompt_tokens")
+    if total is None:
+        total = _read_count(answer, "prompt_eval_count")
+    cached: dict[str, int] = {}
+    counted = _read_count(_read_object(usage, "prompt_tokens_details"), "cached_tokens")
+    if counted is not None:
+        cached[CACHED_TOKENS] = counted
+    reused, computed = _read_count(timings, "cache_n"), _read_count(timings, "prompt_n")
+    if computed is not None and reused is not None:
+        cached[CACHE_N] = reused
+        total = total or reused + computed
+    elif computed is not None and total is not None and total >= computed:
+        cached[PROMPT_N] = total - computed
+    return ChatReply(total, cached, seconds)
+
+
+def _has_message(answer: Json) -> bool:
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return False
+    return isinstance(choices[0], dict) and isinstance(choices[0].get("message"), dict)
+
+
+def _read_object(answer: Json, key: str) -> Json:
+    value = answer.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _read_count(answer: Json, key: str) -> int | None:
+    value = answer.get(key)
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if is_count else None

@@ -1,0 +1,146 @@
+"""The protocol for parsers in a process of their own (a pipe): requests and answers, one JSON
+object a line."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from constrained.errors import RequestError
+from constrained.prompt.tools.shapes import as_openai
+from grammars.suite.parser_output import (
+    BrokenParser,
+    ParserRefusal,
+    Reading,
+    Streamed,
+    add_up,
+    read_delta,
+    read_list,
+    read_name,
+    read_text,
+)
+from grammars.suite.reading import Claims
+from grammars.turn import (
+    Event,
+    Tool,
+    decode_arguments,
+)
+
+VERSION = 1
+STREAM = "stream"
+ABILITIES: Mapping[str, str] = {
+    STREAM: "reads chunks, and answers with deltas",
+    "content": "returns the text outside of the calls",
+    "reasoning": "separates blocks of reasoning from content",
+    "types": "uses the types of the schema to read arguments",
+    "space": "leaves out the white space that the format writes around content",
+    "damage": "loses nothing if a text is damaged or cut short; needs content",
+}
+"""The abilities that a parser may claim, and what they mean."""
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ParserAbilities:
+    """The abilities that a parser claims.
+
+    Args:
+        streams: it reads chunks.
+        claims: the other abilities.
+        names: the names of all claimed abilities, in the order of `ABILITIES`.
+    """
+
+    streams: bool
+    claims: Claims
+    names: tuple[str, ...]
+
+
+def write_hello(format: str) -> Json:
+    """Returns the first line to a parser."""
+    return {"id": 0, "hello": {"version": VERSION, "format": format}}
+
+
+def read_abilities(greeting: Json) -> ParserAbilities:
+    """Reads the abilities from a parser's answer to the first line.
+
+    Raises:
+        RequestError: it lists no abilities, an unknown one, or one without another that it needs.
+    """
+    abilities = greeting.get("can")
+    hint = f"It is a list of: {', '.join(ABILITIES)}"
+    if not isinstance(abilities, list):
+        message = "the parser does not list its abilities"
+        raise RequestError(message, where="/can", hint=hint)
+    for i, name in enumerate(abilities):
+        if name not in ABILITIES:
+            message = f"the parser claims an unknown ability: {name!r}"
+            raise RequestError(message, where=f"/can/{i}", hint=hint)
+    if "damage" in abilities and "content" not in abilities:
+        message = "a parser that claims damage has to claim content, too"
+        raise RequestError(message, where="/can", hint=hint)
+    # Languages with one type of numbers cannot distinguish 1.0 and 1.
+    claims = {name: name in abilities for name in ABILITIES if name != STREAM}
+    names = tuple(name for name in ABILITIES if name in abilities)
+    return ParserAbilities(STREAM in abilities, claims=Claims(**claims, exact=False), names=names)
+
+
+def write_text(tools: Sequence[Tool], text: str) -> Json:
+    """Returns a request to read a whole text, without its id."""
+    return {"tools": write_tools(tools), "text": text}
+
+
+def write_chunks(tools: Sequence[Tool], chunks: Sequence[str]) -> Json:
+    """Returns a request to read a text that arrives in chunks, without its id."""
+    return {"tools": write_tools(tools), "chunks": list(chunks)}
+
+
+def write_tools(tools: Sequence[Tool]) -> list[Any]:
+    """Returns tools in OpenAI's form."""
+    return as_openai([{"name": tool.name, "parameters": tool.schema.source} for tool in tools])
+
+
+def read_reading(answer: Json) -> Reading:
+    """Reads a parser's answer to a whole text.
+
+    Raises:
+        ParserRefusal: the parser refuses the text.
+        BrokenParser: the answer is not valid.
+    """
+    _check_error(answer)
+    calls: list[tuple[str, Any]] = []
+    for i, call in enumerate(read_list(answer, "calls", "")):
+        where = f"/calls/{i}"
+        if not isinstance(call, dict):
+            raise BrokenParser(f"{where} of the answer is not an object")
+        if "arguments" not in call:
+            raise BrokenParser(f"{where} of the answer has no arguments")
+        calls.append((read_name(call, where), decode_arguments(call["arguments"])))
+    return Reading(
+        content=read_text(answer, "content", ""),
+        reasoning=read_text(answer, "reasoning", ""),
+        calls=calls,
+    )
+
+
+def read_stream(answer: Json) -> Streamed:
+    """Reads a parser's answer to a text in chunks. Calls are in the order of their first delta.
+
+    Raises:
+        ParserRefusal: the parser refuses the text.
+        BrokenParser: the answer is not valid.
+    """
+    _check_error(answer)
+    if "deltas" not in answer:
+        raise BrokenParser("the answer to chunks has no deltas")
+    events: list[Event] = []
+    for i, delta in enumerate(read_list(answer, "deltas", "")):
+        if not isinstance(delta, dict):
+            raise BrokenParser(f"/deltas/{i} of the answer is not an object")
+        events += read_delta(delta, f"/deltas/{i}")
+    return Streamed(add_up(events), events)
+
+
+def _check_error(answer: Json) -> None:
+    error = answer.get("error")
+    if error is not None:
+        raise ParserRefusal(f"it answers with an error: {str(error)[:200]}")

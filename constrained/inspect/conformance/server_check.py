@@ -1,0 +1,332 @@
+"""Checks a server of the Chat Completions API, by properties that its replies must have with any
+model."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from constrained.errors import DeadlineError, RequestError
+from constrained.inspect.conformance.chat_server import ChatServer, HttpAnswer, WrongReply
+from constrained.inspect.conformance.fault_kind import FaultKind, compare_calls, find_status_kind
+from constrained.inspect.conformance.finding import Json, SuiteFinding, write_curl
+from constrained.inspect.conformance.reply_check import (
+    ReplyOfServer,
+    find_errors,
+    find_unfit,
+    read_streamed_reply,
+    read_whole_reply,
+)
+from constrained.inspect.conformance.server_requests import (
+    ANSWER_SCHEMA,
+    MISTAKES,
+    QUESTIONS,
+    TOOLS,
+    WEATHER,
+    make_body,
+    write_format,
+)
+
+_FEW_TOKENS = 12  # fewer than any call of the tools needs
+_OK = 200
+_SHOWN = 1000  # characters of a wrong answer
+
+
+@dataclass(frozen=True)
+class ServerReport:
+    """The result of checking a server.
+
+    Args:
+        url, model: the server and the model.
+        checks: the names of the executed checks.
+        findings: the faults.
+    """
+
+    url: str
+    model: str
+    checks: Sequence[str]
+    findings: Sequence[SuiteFinding]
+
+
+@dataclass(frozen=True)
+class ReplyFault:
+    """A fault in a reply.
+
+    Args:
+        kinds: the kinds of faults in it.
+        what: describes the fault.
+        body: the request.
+        got: the reply, as JSON.
+        expected: the expected reply, if there is one to compare.
+    """
+
+    kinds: Sequence[FaultKind]
+    what: str
+    body: Json
+    got: Any = None
+    expected: Any = None
+
+
+class FaultFound(Exception):  # noqa: N818  ends a check, and is no error of ours
+    """Ends a check that found a fault and cannot continue."""
+
+    def __init__(self, fault: ReplyFault):
+        self.fault = fault
+        super().__init__(fault.what)
+
+
+class Asker:
+    """Sends requests to a server, and reads its replies."""
+
+    def __init__(self, server: ChatServer):
+        self._server = server
+
+    def make(self, question: str, **fields: Any) -> dict[str, Any]:
+        """Returns the body of a request."""
+        return make_body(self._server.model, question, **fields)
+
+    def ask(self, body: Json) -> ReplyOfServer:
+        """Sends a request, and returns the reply; it is streamed if the request says so.
+
+        Raises:
+            FaultFound: there is no reply, or its form is wrong.
+        """
+        answer = self._send(body)
+        if answer.status != _OK:
+            raise FaultFound(_make_status_fault(answer, body))
+        try:
+            if body.get("stream"):
+                return read_streamed_reply(answer.read_chunks())
+            return read_whole_reply(answer.read_json())
+        except WrongReply as e:
+            raise FaultFound(ReplyFault([FaultKind.FORM], str(e), body)) from e
+
+    def _send(self, body: Json) -> HttpAnswer:
+        try:
+            return self._server.ask(body)
+        except (RequestError, DeadlineError) as e:  # this request may have ended the server
+            what = f"there is no reply: {e.message}"
+            raise FaultFound(ReplyFault([FaultKind.NO_ANSWER], what, body)) from e
+
+    def find_mistaken(self, body: Json) -> Iterator[ReplyFault]:
+        """Yields what is wrong with the reply to an invalid request.
+
+        Raises:
+            FaultFound: there is none.
+        """
+        answer = self._send(body)
+        is_refused = 400 <= answer.status < 500
+        if not is_refused:
+            yield _make_status_fault(answer, body, expected="status 400")
+            return
+        try:
+            error = answer.read_json().get("error")
+        except WrongReply as e:
+            yield ReplyFault([FaultKind.FORM], str(e), body)
+            return
+        if not isinstance(error, dict) or not error.get("message"):
+            what = "the error has no message"
+            yield ReplyFault([FaultKind.NO_MESSAGE], what, body, got=answer.text[:_SHOWN])
+
+
+def calls_when_required(asker: Asker) -> Iterator[ReplyFault]:
+    """tool_choice "required" gives at least one call, and its arguments fit the schema."""
+    for question in QUESTIONS:
+        body = asker.make(question, tools=TOOLS, tool_choice="required")
+        reply = asker.ask(body)
+        if not reply.calls and not reply.is_cut:
+            yield ReplyFault([FaultKind.LOST_CALL], "there is no call", body, got=reply.show())
+        yield from _find_faults(reply, body)
+
+
+def calls_what_is_named(asker: Asker) -> Iterator[ReplyFault]:
+    """A tool_choice that names a tool gives a call of that tool."""
+    for tool in TOOLS:
+        name = tool["function"]["name"]
+        choice = {"type": "function", "function": {"name": name}}
+        body = asker.make(QUESTIONS[0], tools=TOOLS, tool_choice=choice)
+        reply = asker.ask(body)
+        names = [call.name for call in reply.calls]
+        if set(names) != {name} and not reply.is_cut:
+            kinds = [FaultKind.EXTRA_CALL] if names else [FaultKind.LOST_CALL]
+            what = f"{names} is called instead of {name!r}"
+            yield ReplyFault(kinds, what, body, got=reply.show())
+        yield from _find_faults(reply, body)
+
+
+def calls_nothing_when_none(asker: Asker) -> Iterator[ReplyFault]:
+    """With tool_choice "none", the reply has no call, neither in tool_calls nor as text."""
+    body = asker.make(QUESTIONS[0], tools=TOOLS, tool_choice="none", max_tokens=128)
+    reply = asker.ask(body)
+    if reply.calls:
+        yield ReplyFault([FaultKind.EXTRA_CALL], "a tool is called", body, got=reply.show())
+    yield from _find_faults(reply, body)
+
+
+def chooses_by_itself(asker: Asker) -> Iterator[ReplyFault]:
+    """With tool_choice "auto", calls fit the schema, and no call is left in the content."""
+    for question in QUESTIONS:
+        body = asker.make(question, tools=TOOLS)
+        yield from _find_faults(asker.ask(body), body)
+
+
+def calls_one_if_not_parallel(asker: Asker) -> Iterator[ReplyFault]:
+    """parallel_tool_calls: false gives at most one call."""
+    question = "What is the weather in Paris, in Rome, and in Oslo?"
+    body = asker.make(question, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
+    reply = asker.ask(body)
+    if len(reply.calls) > 1:
+        what = f"{len(reply.calls)} tools are called"
+        yield ReplyFault([FaultKind.EXTRA_CALL], what, body, got=reply.show())
+    yield from _find_faults(reply, body)
+
+
+def streams_the_reply(asker: Asker) -> Iterator[ReplyFault]:
+    """The chunks of a stream add up to the reply without a stream; each call comes once."""
+    for choice in ("auto", "required"):
+        for question in (*QUESTIONS, "Say hello."):
+            body = asker.make(question, tools=TOOLS, tool_choice=choice, max_tokens=256)
+            whole, again = asker.ask(body), asker.ask(body)
+            stream_body = {**body, "stream": True}
+            streamed = asker.ask(stream_body)
+            yield from _find_faults(streamed, stream_body)
+            # If the server's replies differ each time, its first reply proves nothing.
+            if whole.show() == again.show() != streamed.show():
+                what = "the chunks of the stream add up to a different reply"
+                yield ReplyFault(
+                    [*_compare(whole, streamed)],
+                    what,
+                    stream_body,
+                    got=streamed.show(),
+                    expected=whole.show(),
+                )
+
+
+def answers_in_the_format(asker: Asker) -> Iterator[ReplyFault]:
+    """A response_format with a schema gives content that fits it."""
+    format = write_format(ANSWER_SCHEMA)
+    body = asker.make("What is the capital of France? Answer in JSON.", response_format=format)
+    reply = asker.ask(body)
+    if reply.is_cut:
+        return
+    try:
+        unfit = find_unfit(json.loads(reply.content), ANSWER_SCHEMA)
+        kind = FaultKind.SCHEMA
+    except ValueError as e:
+        unfit = f"it is not JSON: {e}"
+        kind = FaultKind.NO_JSON
+    if unfit:
+        what = f"the content does not fit: {unfit}"
+        yield ReplyFault([kind], what, body, got=reply.show())
+
+
+def takes_its_calls_back(asker: Asker) -> Iterator[ReplyFault]:
+    """The server accepts its own replies in the history, with results, even if they were cut."""
+    for choice, max_tokens in (("required", 256), ("auto", _FEW_TOKENS)):
+        body = asker.make(QUESTIONS[0], tools=[WEATHER], tool_choice=choice, max_tokens=max_tokens)
+        reply = asker.ask(body)
+        messages = [*body["messages"], {**reply.message, "role": "assistant"}]
+        for call in reply.calls:
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": "18 degrees"})
+        if not reply.calls:
+            messages.append({"role": "user", "content": "Go on."})
+        rest = {"tools": [WEATHER], "tool_choice": "none", "max_tokens": 32}
+        further = {**body, "messages": messages, **rest}
+        yield from _find_faults(asker.ask(further), further)
+
+
+def refuses_what_cannot_be(asker: Asker) -> Iterator[ReplyFault]:
+    """An invalid request gets status 400 with a message, and is not ignored."""
+    for mistake in MISTAKES:
+        body = asker.make("Hello", **{"max_tokens": 32, **mistake.fields})
+        for fault in asker.find_mistaken(body):
+            yield replace(fault, what=f"{mistake.what}: {fault.what}")
+
+
+CHECKS: tuple[Callable[[Asker], Iterator[ReplyFault]], ...] = (
+    calls_when_required,
+    calls_what_is_named,
+    calls_nothing_when_none,
+    chooses_by_itself,
+    calls_one_if_not_parallel,
+    streams_the_reply,
+    answers_in_the_format,
+    takes_its_calls_back,
+    refuses_what_cannot_be,
+)
+
+
+def check_server(
+    url: str,
+    *,
+    api_key: str = "",
+    model: str = "",
+    report: Callable[[float, float], None] = lambda done, whole: None,
+) -> ServerReport:
+    """Checks a server with some 50 requests.
+
+    Args:
+        url: the address, with or without `/v1`.
+        api_key: the API key; "": none.
+        model: the name of the model; "": the first one that the server lists.
+        report: called with the number of finished checks and the number of all checks.
+
+    Raises:
+        RequestError, DeadlineError: the server cannot be reached.
+    """
+    with ChatServer(url, api_key=api_key, model=model) as server:
+        findings: list[SuiteFinding] = []
+        for i, check in enumerate(CHECKS):
+            report(i, len(CHECKS))
+            about = (check.__doc__ or "").partition("\n")[0]
+            for fault in _collect(check, Asker(server)):
+                findings.append(_make_finding(check.__name__, about, fault, server.url))
+        names = [check.__name__ for check in CHECKS]
+        return ServerReport(server.url, server.model, checks=names, findings=findings)
+
+
+def _collect(check: Callable[[Asker], Iterator[ReplyFault]], asker: Asker) -> Iterator[ReplyFault]:
+    try:
+        yield from check(asker)
+    except FaultFound as e:
+        yield e.fault
+
+
+def _make_finding(check: str, about: str, fault: ReplyFault, url: str) -> SuiteFinding:
+    return SuiteFinding(
+        check,
+        about,
+        fault.what,
+        kinds=fault.kinds,
+        request={"body": fault.body},
+        expected=fault.expected,
+        got=fault.got,
+        reproduce=write_curl(url, fault.body),
+    )
+
+
+def _make_status_fault(answer: HttpAnswer, body: Json, *, expected: Any = None) -> ReplyFault:
+    return ReplyFault(
+        [find_status_kind(answer.status)],
+        f"status {answer.status}",
+        body,
+        got=answer.text[:_SHOWN],
+        expected=expected,
+    )
+
+
+def _compare(whole: ReplyOfServer, streamed: ReplyOfServer) -> Iterator[FaultKind]:
+    """Yields the kinds of differences between a reply and the one that was streamed."""
+    if streamed.content != whole.content:
+        yield FaultKind.CONTENT if streamed.content else FaultKind.NO_CONTENT
+    wanted = [(call.name, call.arguments) for call in whole.calls]
+    got = [(call.name, call.arguments) for call in streamed.calls]
+    if got != wanted:
+        yield from compare_calls(wanted, got)
+    if streamed.reason != whole.reason:
+        yield FaultKind.FINISH_REASON
+
+
+def _find_faults(reply: ReplyOfServer, body: Json) -> Iterator[ReplyFault]:
+    for error in find_errors(reply, body.get("tools") or ()):
+        yield ReplyFault([error.kind], error.what, body, got=reply.show())

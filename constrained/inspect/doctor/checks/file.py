@@ -1,0 +1,179 @@
+"""Checks whether a GGUF file is complete and its metadata are consistent."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from constrained.engine.gguf.contents import TYPES, GgufContents, count_bytes
+from constrained.errors import ModelError
+from constrained.inspect.doctor.subject import Subject
+from constrained.inspect.doctor.verdicts import Level, Verdict
+
+_AGAIN = "Download the file again, or convert the model again"
+_CONVERT = "Convert the model again, with the tokenizer of its own repository"
+_LAYER = re.compile(r"blk\.(\d+)\.")
+_ANNOUNCED = "split.tensors.count"
+_SPECIAL = ("bos", "eos", "eot", "eom", "unknown", "padding")
+# Families with their own vocabulary and architecture: pre-tokenizers, and prefixes of
+# architectures. All other pairs are common: many vocabularies are used with the architecture of
+# Llama.
+_FAMILIES = {
+    "Qwen": (("qwen2", "qwen35"), ("qwen",)),
+    "Llama 3": (("llama-bpe", "llama3", "llama-v3", "llama4"), ("llama",)),
+    "Gemma": (("gemma",), ("gemma",)),
+    "Command R": (("command-r",), ("command-r", "cohere")),
+    "gpt-oss": (("gpt-4o",), ("gpt-oss",)),
+    "Kimi": (("kimi-k2",), ("deepseek2", "kimi")),
+    "GLM": (("glm4", "chatglm-bpe"), ("glm", "chatglm")),
+    "Hunyuan": (("hunyuan",), ("hunyuan",)),
+}
+_SHARED = {"gpt-oss": "phi"}  # Phi 4 has that vocabulary, too
+
+
+def check_file(subject: Subject) -> Iterator[Verdict]:
+    """Checks whether it can be loaded, nothing is missing, and its parts belong together."""
+    contents = subject.contents
+    if contents is None:
+        return
+    lacking = [*_find_missing_parts(subject.parts)]
+    if lacking:
+        yield from lacking
+        return
+    problems = [*_find_damage(subject.parts), *_find_contradictions(contents)]
+    if isinstance(subject.header, ModelError):
+        error = subject.header
+        problems.append(Verdict(Level.FAILURE, error.message, error.hint or ""))
+    if not problems:
+        count = len(contents.tokens)
+        if not contents.tensors:
+            text = f"the file has {count:,} tokens, and no weights: it is only a vocabulary"
+            yield Verdict(Level.WARNING, text, "Name the file that has the weights")
+            return
+        text = f"{len(contents.tensors)} tensors and {count:,} tokens, all present"
+        if len(subject.parts) > 1:
+            text += f", in {len(subject.parts)} files"
+        yield Verdict(Level.OK, text)
+    yield from problems
+
+
+def _find_missing_parts(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
+    """Checks for a split file whether the first part was given, and all other parts are in its
+    folder."""
+    [name, *_], [first, *_] = [*parts], [*parts.values()]
+    count = first.number("split.count") or 1
+    number = first.number("split.no") or 0
+    if count == 1 or first.damage:
+        return
+    if number > 0:
+        text = f"this is part {number + 1} of {count}: the vocabulary and template are in the first"
+        yield Verdict(Level.FAILURE, text, f"Name the first part (-00001-of-{count:05}.gguf)")
+        return
+    if len(parts) != count:
+        text = f"{name} is the first of {count} parts, and {len(parts)} are in its folder"
+        remedy = f"Download all parts into one folder, with their names (-00001-of-{count:05}.gguf)"
+        yield Verdict(Level.FAILURE, text, remedy, {"parts": count, "there": len(parts)})
+        return
+    if any(one.damage for one in parts.values()):
+        return
+    total, announced = sum(len(one.tensors) for one in parts.values()), first.number(_ANNOUNCED)
+    if announced not in (None, total):
+        text = f"the parts have {total} tensors, but {_ANNOUNCED} is {announced}"
+        yield Verdict(Level.FAILURE, text, "Download all parts again: they are not from one model")
+
+
+def _find_damage(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
+    for name, contents in parts.items():
+        what = "the file" if len(parts) == 1 else name
+        yield from _find_damage_of(contents, what)
+    [first, *_] = parts.values()
+    if not first.damage and not first.architecture:
+        yield Verdict(Level.FAILURE, "general.architecture is missing", _AGAIN)
+    tensors = [tensor for contents in parts.values() for tensor in contents.tensors]
+    unknown = sorted({tensor.kind for tensor in tensors if tensor.kind not in TYPES})
+    if unknown:
+        numbers = ", ".join(map(str, unknown))
+        text = f"it has tensors of unknown types: {numbers}"
+        yield Verdict(Level.NOTE, text, "A newer llama.cpp may know them")
+
+
+def _find_damage_of(contents: GgufContents, what: str) -> Iterator[Verdict]:
+    if contents.damage:
+        yield Verdict(Level.FAILURE, f"{what} is damaged: {contents.damage}", _AGAIN)
+        return
+    ends = [contents.data + one.offset + (count_bytes(one) or 0) for one in contents.tensors]
+    missing = max(ends, default=0) - contents.size
+    if missing > 0:
+        text = f"{what} is truncated: {missing:,} of its bytes are missing"
+        yield Verdict(Level.FAILURE, text, "Download it again", {"missing": missing})
+
+
+def _find_contradictions(contents: GgufContents) -> Iterator[Verdict]:
+    if contents.damage:
+        return
+    yield from _check_tokens(contents)
+    yield from _check_layers(contents)
+    yield from _check_family(contents)
+
+
+def _check_tokens(contents: GgufContents) -> Iterator[Verdict]:
+    count = len(contents.tokens)
+    if not count:
+        text = "the file has no vocabulary (tokenizer.ggml.tokens)"
+        yield Verdict(Level.FAILURE, text, _CONVERT)
+        return
+    types = len(contents.token_types)
+    if types not in (0, count):
+        text = f"there are {count:,} tokens, but types of {types:,} (tokenizer.ggml.token_type)"
+        yield Verdict(Level.FAILURE, text, _CONVERT)
+    declared = contents.own("vocab_size")
+    if declared is not None and declared != count:
+        text = f"vocab_size is {declared:,}, but there are {count:,} tokens"
+        yield Verdict(Level.WARNING, text, _CONVERT)
+    for tensor in contents.tensors:
+        if tensor.name in ("token_embd.weight", "output.weight") and tensor.shape[-1] != count:
+            text = f"{tensor.name} is for {tensor.shape[-1]:,} tokens, but there are {count:,}"
+            yield Verdict(Level.FAILURE, text, _CONVERT)
+    for name in _SPECIAL:
+        number = contents.number(f"tokenizer.ggml.{name}_token_id")
+        if number is not None and not 0 <= number < count:
+            text = f"{name}_token_id is {number:,}, but there are {count:,} tokens"
+            yield Verdict(Level.FAILURE, text, _CONVERT)
+    if contents.number("tokenizer.ggml.eos_token_id") is None:
+        text = "the file does not state which token ends a text (tokenizer.ggml.eos_token_id)"
+        yield Verdict(Level.WARNING, text, "gguf-py's gguf_set_metadata.py can set it")
+
+
+def _check_layers(contents: GgufContents) -> Iterator[Verdict]:
+    stated = contents.own("block_count")
+    found = [_LAYER.match(tensor.name) for tensor in contents.tensors]
+    numbers = {int(match[1]) for match in found if match}
+    if stated is None or not numbers:
+        return
+    highest = max(numbers) + 1
+    if highest != stated or len(numbers) != highest:
+        text = f"block_count is {stated}, but there are tensors of {len(numbers)} layers"
+        yield Verdict(Level.FAILURE, text, _AGAIN)
+
+
+def _check_family(contents: GgufContents) -> Iterator[Verdict]:
+    """Checks for a vocabulary of one family with the architecture of another."""
+    pre, architecture = contents.text("tokenizer.ggml.pre"), contents.architecture
+    of_tokens = _find_family(pre, 0)
+    of_model = _find_family(architecture, 1)
+    if not of_tokens or not of_model or of_tokens == of_model:
+        return
+    if architecture.startswith(_SHARED.get(of_tokens, "\0")):
+        return
+    yield Verdict(
+        Level.WARNING,
+        f"the vocabulary is that of {of_tokens} (tokenizer.ggml.pre is {pre}), the architecture "
+        f"that of {of_model} ({architecture})",
+        "Few models are like this. If it writes nonsense, it was put together wrongly: " + _CONVERT,
+        {"vocabulary": of_tokens, "architecture": of_model},
+    )
+
+
+def _find_family(name: str, part: int) -> str:
+    for family, prefixes in _FAMILIES.items():
+        if name.startswith(prefixes[part]) and name:
+            return family
+    return ""

@@ -1,0 +1,343 @@
+"""Finds the variables of a chat template that a request can set (`chat_template_kwargs`), and what
+each of them changes, by rendering; no names of variables are built in."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jinja2 import nodes
+
+from constrained.errors import TemplateError
+from constrained.inspect.doctor.conversations import SHAPES
+from constrained.prompt.template.chat_template import RESERVED, ChatTemplate
+from constrained.prompt.template.clauses import shorten
+from constrained.prompt.template.effort_words import GRADES
+from grammars.infer.reasoning import find_prompt, find_state
+from grammars.turn import Start, State
+from grammars.wire.format import Format
+
+_GIVEN = frozenset(
+    {*RESERVED, "raise_exception", "strftime_now", "documents", "functions", "datetime"}
+)
+_MAX_VALUES = 8
+_TRIED = (True, False)
+_WORDS = ("low", "high")
+_OF_REASONING = r"(?:reason|think|thought|effort)[^\n<>]{,30}?"
+"""The text before a grade on its line; special tokens do not count."""
+_LOOP = SHAPES[3]
+_LINE = 80  # the maximum number of shown characters of a line
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A template variable with a value that changes the prompt.
+
+    Args:
+        name: of the variable.
+        value: of the variable.
+        prompt: the generation prompt with this value.
+        start: the state in which the turn begins; None: the template fails.
+        changes_prompt: the value changes the generation prompt.
+        changes_history: the value changes the text before the generation prompt.
+    """
+
+    name: str
+    value: Any
+    prompt: str
+    start: Start
+    changes_prompt: bool
+    changes_history: bool
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The setting as `chat_template_kwargs`."""
+        return {self.name: self.value}
+
+
+@dataclass(frozen=True)
+class EffortVariable:
+    """A variable that sets how much the model reasons.
+
+    Args:
+        name: of the variable.
+        values: the grades with an effect.
+        evidence: how this is known.
+        beside: other variables that must also be set.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    evidence: str
+    beside: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Switches:
+    """The effects of the variables of a template.
+
+    Args:
+        default: the state in which a turn begins if no variable is set.
+        prompt: the generation prompt if no variable is set.
+        settings: the values that change something.
+        without_effect: variables that the template reads, but whose values changed nothing.
+        effort: the variable for the reasoning effort; None: there is none.
+    """
+
+    default: State
+    prompt: str
+    settings: tuple[Setting, ...]
+    without_effect: tuple[str, ...]
+    effort: EffortVariable | None = None
+
+    def modes(self) -> dict[str, dict[str, Any]]:
+        """Returns the variables for reasoning at its default, on, and off."""
+        return {"": {}, "on": self._find_mode(True), "off": self._find_mode(False)}
+
+    def _find_mode(self, is_on: bool) -> dict[str, Any]:
+        """Returns all booleans that change the generation prompt as wanted, or the first other
+        value with the wanted start state."""
+        found: dict[str, Any] = {}
+        names = {setting.name for setting in self.settings if setting.changes_prompt}
+        for setting in self.settings:
+            if setting.name in names and isinstance(setting.value, bool):
+                found[setting.name] = is_on
+        if found:
+            return found
+        wanted = Start.OPEN if is_on else Start.CLOSED
+        for setting in self.settings:
+            if setting.start is wanted and setting.changes_prompt:
+                return setting.kwargs
+        return {}
+
+    def values_of(self, name: str) -> list[Any]:
+        """Returns the values of a variable with an effect."""
+        return [setting.value for setting in self.settings if setting.name == name]
+
+
+def find_switches(template: ChatTemplate, format: Format) -> Switches:
+    """Tries every variable that a template reads.
+
+    Args:
+        template: the template.
+        format: that it teaches; it determines the start state of a turn.
+
+    Raises:
+        TemplateError: the template fails on a question.
+    """
+    probe = _SwitchProbe(template, format)
+    default = probe.render({})
+    if default is None:
+        raise TemplateError("the template fails on a question")
+    settings: list[Setting] = []
+    without_effect: list[str] = []
+    for name in sorted(list_variables(template)):
+        found = list(probe.compare(name, _list_values(template.tree, name), default))
+        if not found and not _is_list(template.tree, name):
+            found = list(probe.compare(name, _WORDS, default))
+        settings += found
+        if not found:
+            without_effect.append(name)
+    found = Switches(default.state, default.prompt, tuple(settings), tuple(without_effect))
+    return replace(found, effort=_find_effort(probe, found))
+
+
+def _find_effort(probe: "_SwitchProbe", switches: Switches) -> EffortVariable | None:
+    """Finds the variable for the reasoning effort, by any name: the template compares it with
+    grades, has a grade as its default, or writes it into a line about reasoning. It is tried with
+    the default settings, then with reasoning on."""
+    tree = probe.template.tree
+    for beside in (switches.modes()[""], switches.modes()["on"]):
+        default = probe.render(beside)
+        if default is None:
+            continue
+        for name in sorted(list_variables(probe.template) - beside.keys()):
+            if _is_list(tree, name):
+                continue
+            known = [grade for grade in GRADES if grade in _list_related(tree, name)]
+            changed: dict[str, _Rendered] = {}
+            for grade in GRADES:
+                made = probe.render({**beside, name: grade})
+                if made is not None and made != default:
+                    changed[grade] = made
+            if not changed:
+                continue
+            if known:
+                evidence = f"the template knows {', '.join(known)}"
+                return EffortVariable(name, tuple(changed), evidence, beside)
+            if any(isinstance(value, str) for value in _list_compared(tree, name)):
+                continue  # a switch whose value is written: on, off
+            line = _find_line(changed, default)
+            if line:
+                return EffortVariable(name, tuple(changed), f"the prompt says {line!r}", beside)
+    return None
+
+
+def _find_line(changed: Mapping[str, "_Rendered"], default: "_Rendered") -> str:
+    """Finds a line about reasoning that contains a grade, and is missing by default; "": there is
+    none."""
+    usual = {*default.text.splitlines()}
+    for grade, made in changed.items():
+        graded = re.compile(rf"{_OF_REASONING}\b{grade}\b", re.IGNORECASE)
+        for line in made.text.splitlines():
+            if line not in usual and graded.search(line):
+                return shorten(line.strip(), _LINE)
+    return ""
+
+
+def _list_related(tree: nodes.Template, name: str) -> set[Any]:
+    """Returns the values that the template compares a variable with, or uses as its default."""
+    related = {*_list_compared(tree, name)}
+    for choice in tree.find_all(nodes.CondExpr):
+        if _reads(choice, name) and choice.expr2 is not None:
+            related.update(_list_constants(choice.expr2))
+    for filtered in tree.find_all(nodes.Filter):
+        if (
+            filtered.name in ("default", "d")
+            and filtered.node is not None
+            and _reads(filtered.node, name)
+        ):
+            for argument in filtered.args:
+                related.update(_list_constants(argument))
+    for written in tree.find_all(nodes.Assign):
+        if isinstance(written.target, nodes.Name) and written.target.name == name:
+            related.update(_list_constants(written.node))
+    return related
+
+
+def list_variables(template: ChatTemplate) -> frozenset[str]:
+    """Returns the variables that a request can set: those that the template reads and does not set
+    itself in a loop or a macro, unless it tests whether they are defined."""
+    local: set[str] = set()
+    for scope in template.tree.find_all((nodes.For, nodes.Macro)):
+        for name in scope.find_all(nodes.Name):
+            if name.ctx in ("store", "param"):
+                local.add(name.name)
+    top: set[str] = set()
+    for statement in _list_top(template.tree.body):
+        if isinstance(statement, nodes.Assign) and isinstance(statement.target, nodes.Name):
+            top.add(statement.target.name)
+    for test in template.tree.find_all((nodes.Test, nodes.Filter)):
+        tests_existence = test.name in ("defined", "undefined", "default", "d")
+        if tests_existence and isinstance(test.node, nodes.Name):
+            top.add(test.node.name)
+    return frozenset(template.variables - _GIVEN - (local - top))
+
+
+def _list_top(body: list[nodes.Node]) -> Iterator[nodes.Node]:
+    """Yields the statements outside of loops and macros."""
+    for node in body:
+        yield node
+        if isinstance(node, nodes.If):
+            yield from _list_top([*node.body, *node.elif_, *node.else_])
+
+
+@dataclass(frozen=True)
+class _Rendered:
+    """The texts that a variable can change.
+
+    Args:
+        question: the prompt of a question with tools, without the generation prompt.
+        history: the prompt of a tool loop with reasoning.
+        prompt: the generation prompt.
+        state: the start state after it.
+    """
+
+    question: str
+    history: str
+    prompt: str
+    state: State
+
+    @property
+    def text(self) -> str:
+        """All rendered text."""
+        return "\n".join((self.question, self.history, self.prompt))
+
+
+@dataclass(frozen=True)
+class _SwitchProbe:
+    template: ChatTemplate
+    format: Format
+
+    def compare(self, name: str, values: Sequence[Any], default: _Rendered) -> Iterator[Setting]:
+        """Returns the values of a variable with an effect; values that the template refuses do not
+        count."""
+        for value in values:
+            made = self.render({name: value})
+            if made is None or made == default:
+                continue
+            changes_history = (made.question, made.history) != (default.question, default.history)
+            yield Setting(
+                name,
+                value,
+                made.prompt,
+                made.state.start,
+                changes_prompt=made.prompt != default.prompt,
+                changes_history=changes_history,
+            )
+
+    def render(self, kwargs: Mapping[str, Any]) -> _Rendered | None:
+        """Renders the prompts with these variables; None: the template fails on a question."""
+        for shape in (_LOOP, _LOOP.without_system()):
+            first = shape.turns[0]
+            try:
+                opened = self.template.render(shape.sent[:first], shape.tools, **kwargs)
+                closed = self.template.render(
+                    shape.sent[:first], shape.tools, add_generation_prompt=False, **kwargs
+                )
+            except TemplateError:
+                continue
+            try:
+                history = self.template.render(shape.sent, shape.tools, **kwargs)
+            except TemplateError:
+                history = ""
+            prompt = find_prompt(opened, closed)
+            head = opened[: len(opened) - len(prompt)]
+            end = history[len(history) - len(prompt) :] == prompt
+            if end:
+                history = history[: len(history) - len(prompt)]
+            return _Rendered(head, history, prompt, find_state(opened, closed, self.format))
+        return None
+
+
+def _list_values(tree: nodes.Template, name: str) -> list[Any]:
+    """Lists the values to try: both booleans, and those that the template compares the variable
+    with."""
+    return [*_TRIED, *dict.fromkeys(_list_compared(tree, name))][:_MAX_VALUES]
+
+
+def _list_compared(tree: nodes.Template, name: str) -> list[Any]:
+    found: list[Any] = []
+    for compare in tree.find_all(nodes.Compare):
+        parts = [compare.expr, *(operand.expr for operand in compare.ops)]
+        if any(_reads(part, name) for part in parts):
+            for part in parts:
+                found += _list_constants(part)
+    return found
+
+
+def _is_list(tree: nodes.Template, name: str) -> bool:
+    """Returns whether the template iterates over the variable, or writes it as JSON: then it is not
+    a word."""
+    for loop in tree.find_all(nodes.For):
+        if _reads(loop.iter, name):
+            return True
+    return any(
+        written.name == "tojson" and written.node is not None and _reads(written.node, name)
+        for written in tree.find_all(nodes.Filter)
+    )
+
+
+def _reads(part: nodes.Node, name: str) -> bool:
+    for other in (part, *part.find_all(nodes.Name)):
+        if isinstance(other, nodes.Name) and other.name == name:
+            return True
+    return False
+
+
+def _list_constants(part: nodes.Node) -> list[Any]:
+    found: list[Any] = []
+    for node in (part, *part.find_all(nodes.Const)):
+        if isinstance(node, nodes.Const) and type(node.value) in (str, int):
+            found.append(node.value)
+    return found

@@ -1,0 +1,487 @@
+"""Compiles a job to a turn: prompt tokens, grammar, matcher and parser.
+
+`Compiler.compile` reads the tools, renders the prompt and builds the grammar that starts where the
+prompt ends. `grammar_compiler` has the part between grammar and matcher.
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
+from constrained.engine.vocabulary.vocabulary import Tokenizer, Vocabulary
+from constrained.errors import GrammarError, RequestError
+from constrained.mask.matcher import Matcher
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.compile.detached_turn import DetachedTurn, TurnConstraints
+from constrained.model.compile.grammar_cache import GrammarSource
+from constrained.model.compile.grammar_compiler import GrammarCompiler, RefusedToolError
+from constrained.model.compile.prefilled_turn import add_prefill, narrow_policy, narrow_state
+from constrained.prompt.assistant_prefill import AssistantPrefill, read_prefill
+from constrained.prompt.cache_scope import CacheScope, name_scope
+from constrained.prompt.encoding import check_text
+from constrained.prompt.format_selection.kwargs_selection import MAX_KEPT, FormatByKwargs
+from constrained.prompt.format_selection.selection import SelectedFormat, end_turns, select_format
+from constrained.prompt.job import MAX_IDENTICAL_CALLS, CallLimits, Envelopes, Job, check_job
+from constrained.prompt.messages import read_call_ids
+from constrained.prompt.prompts import TEXT, Prompts
+from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.template.environment import freeze
+from constrained.prompt.template.rendering import REQUEST_SECONDS, limit_renderings
+from constrained.prompt.tools.offer import Offer, read_offer
+from constrained.prompt.tools.quoted_calls import find_quoted_tools
+from constrained.prompt.tools.shapes import read_policy
+from constrained.prompt.turn_boundaries import find_text_ends
+from constrained.prompt.turn_cache import MAX_TOKENS
+from grammars.limits.byte_cache import CacheSize
+from grammars.limits.packed_json import hash_json
+from grammars.limits.steps import StepsError, limit_steps
+from grammars.turn import (
+    Answer,
+    ChoiceAnswer,
+    GrammarAnswer,
+    JsonAnswer,
+    KeyOrder,
+    Policy,
+    RegexAnswer,
+    Think,
+)
+from grammars.turn_grammar.ir.completion import Completer
+from grammars.turn_grammar.ir.grammar import Grammar
+from grammars.wire.format import Format
+
+KNOWN = 256  # grammars that were compiled last, by name
+MAX_OWN_GRAMMARS = 4
+"""Compilers of formats with tokens of their own: each has a tokenizer."""
+MAX_STEPS = 400_000
+"""Of compiling one job, all its tools together; 1,000 tools of 20 arguments take 250,000."""
+_NO_GRAMMAR = b""
+
+
+def _name_grammar(job: Job) -> bytes | None:
+    """Returns a hash of all in a job that its grammar depends on, except for the end of the prompt,
+    and of its cache scope; None: the tools or the answer are not JSON."""
+    answer: Any = None
+    match job.answer:
+        case None:
+            if not job.tools and not job.hidden_tools:
+                return _NO_GRAMMAR
+        case JsonAnswer(schema):
+            answer = "json", schema.source
+        case RegexAnswer(regex):
+            answer = "regex", regex
+        case ChoiceAnswer(options):
+            answer = "choice", options
+        case GrammarAnswer(lark):
+            answer = "grammar", lark
+    options = (str(job.think), str(job.key_order), job.parallel, job.require_nonempty)
+    tools = (job.tools, job.hidden_tools)
+    return hash_json([tools, job.tool_choice, answer, options, job.grammar_scope])
+
+
+class Compiler:
+    """Compiles jobs for one vocabulary and chat template; keeps compiled grammars.
+
+    Args:
+        vocabulary: of the model.
+        template: its chat template.
+        tool_template: the template for jobs with tools; None: `template`.
+        tool_format: the wire format of calls; None: the one that the template teaches.
+        remembered: how many tokens of earlier turns to keep, see `TurnCache`; 0: none.
+        context_length: in tokens; a prompt that fills it is refused. None: any length.
+
+    Attributes:
+        format: the wire format of turns with tools.
+        notices: what the user should know about this format.
+        prompts: composes the prompts.
+
+    Raises:
+        TemplateError: a template is broken.
+        RequestError: the format cannot be taught to this model.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        template: ChatTemplate,
+        tool_template: ChatTemplate | None = None,
+        *,
+        tool_format: Format | None = None,
+        remembered: int = MAX_TOKENS,
+        context_length: int | None = None,
+    ):
+        self.vocabulary = vocabulary
+        special = frozenset(vocabulary.named.values())
+        ends = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
+
+        def select(template: ChatTemplate, chosen: Format | None = None) -> SelectedFormat:
+            return end_turns(select_format(template, chosen, special_tokens=special), ends)
+
+        select_chosen = partial(select, chosen=tool_format)
+        self._with_tools = FormatByKwargs(tool_template or template, select_chosen)
+        self._without_tools = self._with_tools
+        if tool_template is not None:
+            self._without_tools = FormatByKwargs(template, select)
+        selected = self._with_tools.default
+        self.template, self.format = selected.template, selected.format
+        self.notices = tuple(filter(None, [selected.notice]))
+        formats = (selected.format, self._without_tools.default.format)
+        self.prompts = Prompts(
+            vocabulary, formats, remembered=remembered, context_length=context_length
+        )
+        self._context_length = context_length
+        keep = lru_cache(MAX_KEPT)
+        self._find_text_ends = keep(partial(find_text_ends, vocabulary=vocabulary))
+        texts = formats[0].texts + formats[1].texts
+        self._texts = frozenset(texts)
+        self._grammars = GrammarCompiler(vocabulary, texts, context_length)
+        self._own_grammars: OrderedDict[tuple[str, ...], GrammarCompiler] = OrderedDict()
+        self._known: OrderedDict[bytes, None] = OrderedDict()  # names of grammars in the cache
+        self._lock = threading.Lock()  # for `_known`
+
+    @property
+    def markers(self) -> dict[str, int]:
+        """The token ids of the formats' markers that are one token, by their text."""
+        return self._grammars.markers
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of what prompts depend on besides the request: the vocabulary, the templates."""
+        selected = self._with_tools.default, self._without_tools.default
+        sources = tuple(each.template.source for each in selected)
+        text = repr((self.vocabulary.fingerprint, sources, self.format.name))
+        return hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of llguidance that grammars are compiled against; built once."""
+        return self._grammars.tokenizer
+
+    def compile(self, job: Job) -> CompiledTurn:
+        """Renders the prompt, then builds the grammar that starts where the prompt ends.
+
+        A tool that the grammar cannot enforce is left out, see `read_offer`.
+
+        Raises:
+            ToolError, SchemaError, PolicyError: the tools, the choice or the answer cannot be used.
+            TemplateError: the template refuses the messages.
+            GrammarError: llguidance refuses the grammar; the message names the tool.
+            RequestError: a field of the job has a wrong value, or no turn can continue the prefill.
+            ContextError: the prompt, or the prefill, fills the context.
+        """
+        check_job(job)
+        name = _name_grammar(job)
+        # Not in the steps of the job: what it infers is kept for others.
+        self._find_formats(job).find(job.template_kwargs)
+        try:
+            with limit_steps(MAX_STEPS):
+                turn = self._compile_job(job)
+                # Computed and kept here, in the thread and the steps of the compiler.
+                _ = turn.checked_schemas
+        except StepsError as error:
+            where = "/tools" if job.tools else "/response_format"
+            message = "its schemas take too many steps to compile"
+            raise GrammarError(message, where=where, hint=error.hint or "Simplify them") from error
+        if name is not None:
+            with self._lock:
+                self._known[name] = None
+                self._known.move_to_end(name)
+                if len(self._known) > KNOWN:
+                    self._known.popitem(last=False)
+        return turn
+
+    def measure_caches(self) -> dict[str, CacheSize]:
+        """Returns the sizes of the caches, by name; see `Metrics.caches`."""
+        sizes = self.prompts.measure_caches()
+        for grammars in self._list_grammars():
+            for name, size in grammars.measure_caches().items():
+                sizes[name] = sizes.get(name, CacheSize()) + size
+        return sizes
+
+    def _list_grammars(self) -> list[GrammarCompiler]:
+        with self._lock:
+            return [self._grammars, *self._own_grammars.values()]
+
+    def knows(self, job: Job) -> bool:
+        """Returns whether the grammar of the job is in the cache, or it needs none."""
+        name = _name_grammar(job)
+        if name is None or (name != _NO_GRAMMAR and name not in self._known):
+            return False
+        return self._find_formats(job).knows(job.template_kwargs)
+
+    def refuses(self, values: Mapping[str, bool | str]) -> bool:
+        """Returns whether variables of the template cannot have these values: it fails on any
+        conversation then, or the format of its turns is not known."""
+        return self._with_tools.refuses(values)
+
+    def _find_formats(self, job: Job) -> FormatByKwargs:
+        return self._with_tools if job.tools or job.hidden_tools else self._without_tools
+
+    def _find_grammars(self, format: Format) -> GrammarCompiler:
+        """Returns the compiler for a format. One that has tokens of its own, where the others have
+        text, gets its own."""
+        if self._texts.issuperset(format.texts):
+            return self._grammars
+        with self._lock:
+            found = self._own_grammars.get(format.texts)
+            if found is None:
+                found = self._grammars.extend(format.texts)
+                self._own_grammars[format.texts] = found
+                if len(self._own_grammars) > MAX_OWN_GRAMMARS:
+                    self._own_grammars.popitem(last=False)
+            return found
+
+    def _compile_job(self, job: Job) -> CompiledTurn:
+        job, prefill = read_prefill(job, self.template)
+        check_text(prefill.content + prefill.reasoning, self.vocabulary, self._context_length)
+        offer = read_offer(
+            job.tools,
+            hidden=job.hidden_tools,
+            drop=job.drop_tools,
+            nonempty=job.require_nonempty,
+            room=self._grammars.max_characters,
+            scope=job.grammar_scope,
+        )
+        while True:
+            try:
+                with freeze(job.date), limit_renderings(REQUEST_SECONDS):
+                    return self._compile_offer(job, offer, prefill)
+            except RefusedToolError as error:
+                if not job.drop_tools:
+                    raise error.refusal.error from error
+                offer = offer.without(error.refusal)
+
+    def compile_text(
+        self,
+        prompt: str | Sequence[int],
+        answer: Answer | None = None,
+        *,
+        cache_salt: str | None = None,
+        cache_prompt: bool = True,
+    ) -> CompiledTurn:
+        """Compiles a raw prompt, without a chat template. All generated text is content.
+
+        Args:
+            prompt: text, or token ids. In text, names of special tokens are these tokens, and a
+                BOS token is added if the model needs one. Token ids are used as they are.
+            answer: the form of the generated text; None: any text.
+            cache_salt: as in `Job`.
+            cache_prompt: as in `Job`.
+
+        Raises:
+            RequestError: the prompt is empty, or is neither text nor tokens of this model.
+            ContextError: the prompt fills the context.
+            GrammarError, SchemaError: the answer cannot be enforced.
+        """
+        scope = name_scope(cache_salt)
+        composed = self.prompts.compose_raw(prompt)
+        policy = Policy(answer=answer)
+        completer, matcher = None, None
+        if answer is not None:
+            source = GrammarSource(TEXT, tools=(), policy=policy, state=composed.state, scope=scope)
+            completer, matcher = self._grammars.compile(source, Offer())
+        return CompiledTurn(
+            prompt=composed,
+            format=TEXT,
+            policy=policy,
+            state=composed.state,
+            completer=completer,
+            matcher=matcher,
+            vocabulary=self.vocabulary,
+            markers=self.markers,
+            scope=scope if cache_prompt else None,
+            thinking_tags=False,
+        )
+
+    def attach(self, turn: DetachedTurn, constraints: TurnConstraints) -> CompiledTurn:
+        """Makes a compiled turn of one that another process has compiled and detached.
+
+        Args:
+            turn: a turn for the vocabulary of this compiler.
+            constraints: its tools and its grammar.
+
+        Raises:
+            GrammarError: llguidance refuses the grammar, or the tokens of the prefill.
+        """
+        grammars = self._find_grammars(turn.format)
+        completer, matcher = None, None
+        if constraints.grammar is not None:
+            completer, matcher = grammars.compile_built(
+                constraints.grammar, turn.policy.answer, turn.scope
+            )
+            for token in turn.prefill.tokens[turn.prefill.outside :]:
+                matcher.commit(token)
+        return CompiledTurn(
+            prompt=turn.prompt,
+            format=turn.format,
+            tools=constraints.tools,
+            policy=turn.policy,
+            state=turn.state,
+            completer=completer,
+            matcher=matcher,
+            budget=turn.budget,
+            vocabulary=self.vocabulary,
+            markers=grammars.markers,
+            scope=turn.scope,
+            thinking_tags=turn.thinking_tags,
+            call_limits=turn.call_limits,
+            max_repetition=turn.max_repetition,
+            call_ids=turn.call_ids,
+            text_ends=turn.text_ends,
+            envelopes=turn.envelopes,
+            quoted_tools=turn.quoted_tools,
+            compile_grammar=_bind_compiler(grammars, turn.scope),
+            prefill=turn.prefill,
+        )
+
+    def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
+        """Caches the tokens of a generated turn. When a conversation brings the message back, its
+        prompt has the same tokens.
+
+        Args:
+            turn: as compiled.
+            tokens: the generated token ids, without the end of the turn.
+            message: the generated message, in OpenAI form, with arguments as objects.
+        """
+        prefill = turn.prefill
+        full_message = prefill.message.join(message)
+        self.prompts.keep(turn.prompt, (*prefill.tokens, *tokens), full_message)
+
+    def _compile_offer(self, job: Job, offer: Offer, prefill: AssistantPrefill) -> CompiledTurn:
+        """Compiles the turn with these tools.
+
+        Raises:
+            RefusedToolError: one of them cannot be enforced.
+        """
+        policy = _read_job_policy(job, offer)
+        formats = self._with_tools if offer.tools else self._without_tools
+        selected = formats.find(job.template_kwargs)
+        format = selected.format
+        grammars = self._find_grammars(format)
+        prompt = self.prompts.compose(job, offer.shown, selected)
+        budget = self._make_budget(job, format, policy, grammars.markers)
+        if budget is not None and budget.tokens == 0:
+            policy = replace(policy, think=_forbid_thinking(policy.think))
+        format, policy = selected.guard_text(policy, job.messages, has_tools=bool(offer.tools))
+        policy = narrow_policy(prefill, policy)
+        state = narrow_state(prefill, prompt.state, format)
+        limits_thinking = policy.think is not Think.OPTIONAL or budget is not None
+        text_ends: tuple[str, ...] = ()
+        if policy.answer is None:  # an answer may contain any text, and its grammar ends the turn
+            text_ends = self._find_text_ends(selected.template, format)
+        completer, matcher = None, None
+        restricts_text = bool(policy.excluded) or limits_thinking
+        if offer.kept or restricts_text or policy.requires_output:
+            source = GrammarSource(
+                format,
+                tools=offer.tools,
+                policy=policy,
+                state=state,
+                text_ends=text_ends,
+                scope=job.grammar_scope,
+            )
+            completer, matcher = grammars.compile(source, offer)
+        turn = CompiledTurn(
+            prompt=prompt,
+            format=format,
+            tools=offer.tools,
+            policy=policy,
+            state=state,
+            completer=completer,
+            matcher=matcher,
+            budget=budget,
+            vocabulary=self.vocabulary,
+            markers=grammars.markers,
+            scope=job.prompt_scope,
+            thinking_tags=job.thinking_tags,
+            call_limits=_read_call_limits(job, offer),
+            max_repetition=job.max_repetition,
+            call_ids=read_call_ids(job.messages),
+            text_ends=text_ends,
+            envelopes=Envelopes(job.envelopes),
+            quoted_tools=_find_quoted(job, policy, offer),
+            compile_grammar=_bind_compiler(grammars, job.grammar_scope),
+            refused=offer.refused,
+        )
+        return add_prefill(turn, prefill)
+
+    def _make_budget(
+        self, job: Job, format: Format, policy: Policy, markers: Mapping[str, int]
+    ) -> ReasoningBudget | None:
+        """Returns the reasoning budget; None: reasoning has no limit, or the format has no
+        reasoning.
+
+        Where a call or an answer is required, there is always a budget: reasoning without end would
+        leave no tokens for it.
+        """
+        block = format.reasoning
+        if block is None or (job.reasoning_budget is None and not policy.requires_output):
+            return None
+        for marker in format.reserved:
+            if marker in job.reasoning_close:
+                message = f"it contains the marker {marker}"
+                raise RequestError(message, where="/reasoning_close", hint="Leave it out")
+        return make_budget(
+            job.reasoning_budget,
+            block,
+            self.vocabulary,
+            markers=markers,
+            sentence=job.reasoning_close,
+        )
+
+    def forget(self) -> None:
+        """Drops the compiled grammars: one that failed may have damaged data that its forks
+        share."""
+        for grammars in self._list_grammars():
+            grammars.forget()
+
+
+def _bind_compiler(
+    grammars: GrammarCompiler, scope: CacheScope
+) -> Callable[[Grammar], tuple[Completer, Matcher]]:
+    """Returns what compiles the grammar of a turn that goes on in another format."""
+    return lambda grammar: grammars.compile_built(grammar, None, scope)
+
+
+def _read_job_policy(job: Job, offer: Offer) -> Policy:
+    """Reads which calls, reasoning and answer the job allows.
+
+    Raises:
+        PolicyError, ToolError: the tool choice does not fit the offered tools.
+    """
+    policy = read_policy(job.tool_choice, parallel=job.parallel, think=Think(job.think))
+    policy = replace(policy, answer=job.answer, key_order=KeyOrder(job.key_order))
+    policy = offer.fit(policy)
+    policy.select(offer.tools)
+    return policy
+
+
+def _find_quoted(job: Job, policy: Policy, offer: Offer) -> frozenset[str]:
+    """Returns the tools that the data of the conversation calls, if that matters."""
+    if job.envelopes == Envelopes.OFF or policy.requires_output:
+        return frozenset()
+    return find_quoted_tools(job.messages, [tool.name for tool in offer.tools])
+
+
+def _read_call_limits(job: Job, offer: Offer) -> CallLimits:
+    identical, repeatable = job.max_identical_calls, frozenset[str]()
+    if identical == "auto":
+        identical, repeatable = MAX_IDENTICAL_CALLS, offer.repeatable
+    return CallLimits(
+        calls=job.max_calls,
+        identical=identical,
+        repeatable=repeatable,
+        excluded=tuple(job.excluded_calls),
+    )
+
+
+def _forbid_thinking(think: Think) -> Think:
+    if think is Think.REQUIRED:
+        hint = "Leave thinking optional, or raise the budget"
+        message = "thinking is required, but its budget is 0"
+        raise RequestError(message, where="/reasoning_budget", hint=hint)
+    return Think.FORBIDDEN

@@ -1,0 +1,129 @@
+"""A compiled turn in a form that can be sent to another process, which decodes it.
+
+The other process has the same model, and needs the tokens of the prompt, but not its text. Tools
+and grammar are the same for all turns of a conversation. So they are sent as one named piece, which
+the other process need not read again.
+"""
+
+import hashlib
+import pickle
+from dataclasses import dataclass, replace
+
+from constrained.decode.reasoning_budget import ReasoningBudget
+from constrained.decode.written_prefill import WrittenPrefill
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.prompt.cache_scope import CacheScope
+from constrained.prompt.job import CallLimits, Envelopes
+from constrained.prompt.prompts import ComposedPrompt, Reuse
+from constrained.prompt.template.special_tokens import Prompt
+from grammars.limits.byte_cache import MIB, ByteCache
+from grammars.turn import Policy, State, Tool
+from grammars.turn_grammar.ir.completion import Completer
+from grammars.turn_grammar.ir.grammar import Grammar
+from grammars.wire.format import Format
+
+ROOM = 64 * MIB
+"""For packed constraints, and for unpacked ones."""
+UNPACKED = 8
+"""Unpacked constraints take about this many times the bytes of packed ones."""
+
+
+@dataclass(frozen=True)
+class TurnConstraints:
+    """The tools and the grammar of a turn: they are large, and the same for many turns."""
+
+    tools: tuple[Tool, ...]
+    grammar: Grammar | None
+
+
+@dataclass(frozen=True)
+class PackedConstraints:
+    """Constraints as bytes, and their hash as a name."""
+
+    name: bytes
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetachedTurn:
+    """A `CompiledTurn` without the objects that only exist in its process; same fields."""
+
+    prompt: ComposedPrompt
+    format: Format
+    policy: Policy
+    state: State
+    budget: ReasoningBudget | None
+    scope: CacheScope
+    thinking_tags: bool
+    call_limits: CallLimits
+    max_repetition: int | None
+    call_ids: frozenset[str]
+    text_ends: tuple[str, ...]
+    envelopes: Envelopes
+    quoted_tools: frozenset[str]
+    prefill: WrittenPrefill
+    constraints: PackedConstraints
+
+
+class TurnPacker:
+    """Detaches turns; caches packed constraints."""
+
+    def __init__(self) -> None:
+        # The key is the `id` of the completer. It is kept alive, so that no other one gets this id.
+        self._packed: ByteCache[tuple[Completer, PackedConstraints]] = ByteCache(
+            ROOM, lambda kept: len(kept[1].data)
+        )
+
+    def detach(self, turn: CompiledTurn) -> DetachedTurn:
+        """Returns the turn in a form that can be pickled."""
+        return DetachedTurn(
+            prompt=replace(turn.prompt, rendered=Prompt(()), reuse=Reuse(), closed=None),
+            format=turn.format,
+            policy=turn.policy,
+            state=turn.state,
+            budget=turn.budget,
+            scope=turn.scope,
+            thinking_tags=turn.thinking_tags,
+            call_limits=turn.call_limits,
+            max_repetition=turn.max_repetition,
+            call_ids=turn.call_ids,
+            text_ends=turn.text_ends,
+            envelopes=turn.envelopes,
+            quoted_tools=turn.quoted_tools,
+            prefill=turn.prefill,
+            constraints=self._pack(turn),
+        )
+
+    def _pack(self, turn: CompiledTurn) -> PackedConstraints:
+        completer = turn.completer
+        if completer is None:
+            return pack_constraints(TurnConstraints(turn.tools, None))
+        kept = self._packed.find(id(completer), None)
+        if kept is None:
+            packed = pack_constraints(TurnConstraints(turn.tools, completer.grammar))
+            kept = completer, packed
+            self._packed.keep(id(completer), kept)
+        return kept[1]
+
+
+def pack_constraints(constraints: TurnConstraints) -> PackedConstraints:
+    """Constraints as bytes."""
+    data = pickle.dumps(constraints, pickle.HIGHEST_PROTOCOL)
+    return PackedConstraints(hashlib.blake2b(data, digest_size=16).digest(), data)
+
+
+class ConstraintReader:
+    """Reads packed constraints; caches the last ones. They must come from a trusted process: pickle
+    can execute any code."""
+
+    def __init__(self) -> None:
+        self._read: ByteCache[tuple[TurnConstraints, int]] = ByteCache(ROOM, lambda kept: kept[1])
+
+    def read(self, packed: PackedConstraints) -> TurnConstraints:
+        """Returns the constraints."""
+        kept = self._read.find(packed.name, None)
+        if kept is None:
+            constraints: TurnConstraints = pickle.loads(packed.data)
+            kept = constraints, UNPACKED * len(packed.data)
+            self._read.keep(packed.name, kept)
+        return kept[0]

@@ -1,0 +1,276 @@
+"""Compiles grammars to matchers, and finds the tool or the answer that a failure is due to."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from constrained.engine.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
+from constrained.errors import GrammarError, RequestError
+from constrained.mask.matcher import Matcher, find_regex_fault
+from constrained.mask.trial import TrialError, try_grammar
+from constrained.model.compile.grammar_cache import GrammarCache, GrammarSource
+from constrained.prompt.cache_scope import CacheScope
+from constrained.prompt.tools.offer import Offer, Offered, Refusal
+from grammars.errors import SchemaError, ToolError
+from grammars.limits.byte_cache import MIB, ByteCache, CacheSize
+from grammars.schema.extent import find_long_part
+from grammars.turn import (
+    Answer,
+    ChoiceAnswer,
+    GrammarAnswer,
+    JsonAnswer,
+    Policy,
+    RegexAnswer,
+)
+from grammars.turn_grammar.answer import read_regex
+from grammars.turn_grammar.ir.completion import Completer
+from grammars.turn_grammar.ir.grammar import Grammar
+
+_GRAMMAR, _REGEX = "/grammar", "/regex"
+MATCHERS = 64 * MIB  # those of compiled grammars; one of three tools takes 0.3 MB at first
+LARGEST = 0.5  # the maximum share of one grammar; beyond that, it is compiled again
+
+
+class RefusedToolError(Exception):
+    """The grammar cannot enforce one of the tools.
+
+    Args:
+        refusal: the tool, and why.
+    """
+
+    def __init__(self, refusal: Refusal):
+        self.refusal = refusal
+        super().__init__(str(refusal))
+
+
+class GrammarCompiler:
+    """Compiles grammars for one vocabulary, and keeps the matchers that it compiled last.
+
+    Args:
+        vocabulary: of the model.
+        texts: the fixed texts of all formats that grammars are built for; some are one token.
+        context_length: in tokens; a grammar whose shortest turn is longer is refused. None: any
+            length.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, texts: Sequence[str], context_length: int | None = None
+    ):
+        self._vocabulary = vocabulary
+        self._texts = texts
+        self._context_length = context_length
+        self._matchers: ByteCache[Matcher] = ByteCache(MATCHERS, Matcher.measure, largest=LARGEST)
+
+    def extend(self, texts: Sequence[str]) -> "GrammarCompiler":
+        """Returns a compiler for further texts: this one, if no other token is in them."""
+        other = GrammarCompiler(self._vocabulary, (*self._texts, *texts), self._context_length)
+        return self if other.markers == self.markers else other
+
+    @cached_property
+    def markers(self) -> dict[str, int]:
+        """The token ids of the formats' markers that are one token, by their text."""
+        return self._vocabulary.find_markers(self._texts)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of llguidance that grammars are compiled against; built once."""
+        return build_tokenizer(self._vocabulary, self.markers)
+
+    @cached_property
+    def max_characters(self) -> int | None:
+        """The most characters that fit into the context; None: any number."""
+        if self._context_length is None:
+            return None
+        return self._context_length * self._vocabulary.longest
+
+    @cached_property
+    def _grammars(self) -> GrammarCache:
+        return GrammarCache(self.markers)
+
+    def measure_caches(self) -> dict[str, CacheSize]:
+        """Returns the sizes of the caches, by name; see `Metrics.caches`."""
+        return {"matchers": self._matchers.size, "completers": self._grammars.size}
+
+    def forget(self) -> None:
+        """Drops all matchers: one that has failed may have damaged data that its forks share."""
+        self._matchers.clear()
+
+    def compile(self, source: GrammarSource, offer: Offer) -> tuple[Completer, Matcher]:
+        """Builds and compiles the grammar of a turn.
+
+        Args:
+            source: what the grammar depends on.
+            offer: its tools, to find the one that a failure is due to.
+
+        Returns:
+            The completer, which holds the grammar, and a matcher at the start of the turn, for one
+            turn only.
+
+        Raises:
+            RefusedToolError: a tool cannot be enforced.
+            RequestError: the context has no room for the shortest turn.
+            GrammarError, SchemaError, ToolError: something else cannot be enforced.
+        """
+        _ = self.tokenizer  # if it cannot be built, no tool is to blame
+        try:
+            completer = self._grammars.find(source)
+            self._check_length(completer, source)
+            matcher = self._find_matcher(completer.grammar.lark, source.policy.answer, source.scope)
+            return completer, matcher.fork()  # the matcher in the cache stays at the start
+        except (GrammarError, SchemaError, ToolError) as error:
+            self._explain(error, source, offer)
+            raise
+
+    def compile_built(
+        self, grammar: Grammar, answer: Answer | None, scope: CacheScope
+    ) -> tuple[Completer, Matcher]:
+        """Compiles a grammar that another process has built.
+
+        Args:
+            grammar: as `GrammarSource.build` made it there, with the same vocabulary.
+            answer: the answer of the policy, for the pointers of errors.
+            scope: the cache scope; None: the matcher is not kept.
+
+        Returns:
+            As `compile` does.
+
+        Raises:
+            GrammarError: llguidance refuses the grammar.
+        """
+        completer = Completer(grammar)
+        if scope is None:
+            return completer, self._compile_text(completer.grammar.lark, answer)
+        return completer, self._find_matcher(completer.grammar.lark, answer, scope).fork()
+
+    def _find_matcher(self, lark: str, answer: Answer | None, scope: str) -> Matcher:
+        """Returns a matcher at the start of a grammar: a fork of the cached one, or a new one."""
+        key = lark, _find_pointer(answer), scope
+        matcher = self._matchers.find(key, None)
+        if matcher is None:
+            matcher = self._compile_text(lark, answer)
+            self._matchers.keep(key, matcher)
+        return matcher
+
+    def _compile_text(self, lark: str, answer: Answer | None) -> Matcher:
+        pointer = _find_pointer(answer)
+        match answer:
+            case GrammarAnswer(text):
+                self._try(text, pointer)
+            case RegexAnswer(regex):
+                try:
+                    self._try(f"start: /{read_regex(regex)}/", pointer)
+                except TrialError as error:
+                    _check_regex(regex, error)
+                    raise
+            case _:
+                return Matcher.compile(self.tokenizer, lark, where=pointer)
+        return Matcher.compile(self.tokenizer, lark, is_own=False, where=pointer)
+
+    def _try(self, lark: str, pointer: str) -> None:
+        """Raises an error if a grammar of a client cannot be compiled."""
+        try:
+            try_grammar(lark, self._vocabulary, self.markers.values())
+        except TrialError as error:
+            message = f"the {pointer[1:]} of the answer: {error.message}"
+            raise TrialError(message, where=pointer, hint=error.hint) from error
+
+    def _explain(
+        self, error: GrammarError | SchemaError | ToolError, source: GrammarSource, offer: Offer
+    ) -> None:
+        """Raises an error that names the answer or tool that causes the failure: the one that also
+        fails alone, or else all tools together."""
+        if isinstance(error, TrialError):  # it names the answer already
+            return
+        is_refused = isinstance(error, GrammarError)  # by llguidance
+        if is_refused:
+            self._check_answer(source)
+        for offered in offer.kept:
+            self._check_tool(source, offered)
+        if not is_refused:
+            return
+        if offer.kept:
+            raise GrammarError(error.message, where="/tools", hint=error.hint) from error
+        answer = source.policy.answer
+        if error.where is None and answer is not None:
+            pointer = _find_pointer(answer)
+            raise GrammarError(error.message, where=pointer, hint=error.hint) from error
+
+    def _check_length(self, completer: Completer, source: GrammarSource) -> None:
+        """Refuses a grammar whose shortest turn does not fit into the context.
+
+        `read_offer` has refused each tool that is too long. So it is the answer, or several calls
+        that are all required.
+        """
+        least, room = completer.least, self.max_characters
+        if least is None or room is None or least <= room:
+            return
+        where, hint = "/tools", "Lower the minima, or raise the context length (-c)"
+        match source.policy.answer:
+            case None:
+                pass
+            case JsonAnswer(schema):
+                where = "/response_format"
+                if schema.least > room:
+                    part = find_long_part(schema.node, schema.definitions, room)
+                    hint = f"Lower the minimum at {part or 'the root'} of its schema"
+            case GrammarAnswer():
+                where = "/grammar"
+            case RegexAnswer():
+                where = "/regex"
+            case ChoiceAnswer():
+                where = "/choice"
+        message = f"the shortest turn has {least:,} characters, the context room for {room:,}"
+        raise RequestError(message, where=where, hint=hint)
+
+    def _check_answer(self, source: GrammarSource) -> None:
+        """Raises an error if the answer cannot be enforced, even without the tools."""
+        answer = source.policy.answer
+        if answer is None:
+            return
+        alone = Policy(answer=answer, key_order=source.policy.key_order)
+        lark = replace(source, tools=(), policy=alone).build(self.markers).lark
+        try:
+            self._compile_text(lark, answer)
+        except GrammarError as error:
+            where = _find_pointer(answer)
+            hint = "Ask for something simpler" if error.hint else None
+            raise GrammarError(f"the answer: {error.message}", where=where, hint=hint) from error
+
+    def _check_tool(self, source: GrammarSource, offered: Offered) -> None:
+        """Raises an error if this tool cannot be enforced, even without the others."""
+        tool, policy = offered.tool, Policy(key_order=source.policy.key_order)
+        alone = replace(source, tools=(tool,), policy=policy)
+        try:
+            self._compile_text(alone.build(self.markers).lark, None)
+        except GrammarError as error:
+            message = f"the schema of tool {tool.name!r} cannot be enforced: {error.message}"
+            refused = SchemaError(message, where=offered.where, hint="Simplify it")
+            raise RefusedToolError(Refusal(tool.name, refused)) from error
+        except (SchemaError, ToolError) as error:
+            raise RefusedToolError(Refusal(tool.name, error)) from error
+
+
+def _find_pointer(answer: Answer | None) -> str:
+    """Returns the JSON pointer to the part of the request that the grammar comes from."""
+    match answer:
+        case GrammarAnswer():
+            return _GRAMMAR
+        case RegexAnswer():
+            return _REGEX
+        case None:
+            return "/tools"
+        case _:
+            return "/response_format"
+
+
+def _check_regex(regex: str, cause: GrammarError) -> None:
+    """Raises a TrialError with the position of the mistake, if the expression is not valid.
+
+    The position in `cause` is of no use: Rust's parser has seen the expression in groups.
+    """
+    fault = find_regex_fault(regex)
+    if fault is not None:
+        problem, at = fault
+        message = f"the regular expression is not valid at character {at + 1}: {problem}"
+        hint = "Write it in the syntax of Rust's regex, or of JavaScript without look-around"
+        raise TrialError(message, where=_REGEX, hint=hint) from cause

@@ -1,0 +1,256 @@
+"""Finds the part of its turn to which each token belongs: reasoning, content, or a value in a
+call's arguments."""
+
+import codecs
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from grammars.parse.parser import Parser
+from grammars.schema.pointers import point_to
+from grammars.turn import (
+    ArgumentsDelta,
+    CallCut,
+    CallOpened,
+    CallRead,
+    ContentDelta,
+    Event,
+    ReasoningDelta,
+)
+
+
+class TracedPart(StrEnum):
+    """A part of a turn."""
+
+    REASONING = "reasoning"
+    CONTENT = "content"
+    TOOL_NAME = "tool name"
+    ARGUMENTS = "arguments"
+    STRUCTURE = "structure"
+    """Text between the others: markers, separators and white space."""
+    END = "end of turn"
+
+
+@dataclass(frozen=True)
+class TokenPlace:
+    """The place of a token.
+
+    Args:
+        part: the part of the turn.
+        call: the number of the call, from 0; None: it is in no call.
+        pointer: the JSON pointer into the arguments or the answer, to the value in which the token
+            ends; "" is the whole.
+    """
+
+    part: TracedPart
+    call: int | None = None
+    pointer: str = ""
+
+
+END = TokenPlace(TracedPart.END)
+
+
+def decode_pieces(texts: Sequence[bytes]) -> list[str]:
+    """Decodes the text of each token. Tokens may end inside a character; such a character belongs
+    to the token with its last byte."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    return [decoder.decode(data) for data in texts]
+
+
+def find_places(parser: Parser, pieces: Sequence[str], *, is_json: bool) -> list[TokenPlace]:
+    """Finds the place of each token.
+
+    Args:
+        parser: the parser of the turn, which has read only the text before the tokens.
+        pieces: the texts of the tokens.
+        is_json: the content is a JSON value.
+    """
+    finder = _PlaceFinder(parser, pieces, is_json=is_json)
+    for piece in pieces:
+        finder.read(piece)
+    return finder.places
+
+
+class _PlaceFinder:
+    """Finds places token by token. For some tokens, such as those of a name, the parser's event
+    only comes after them: these silent tokens get their places then."""
+
+    def __init__(self, parser: Parser, pieces: Sequence[str], *, is_json: bool):
+        self.places: list[TokenPlace] = []
+        self._parser = parser
+        self._pieces = pieces
+        self._is_json = is_json
+        self._path = JsonPath()
+        self._call: int | None = None
+        self._silent = 0  # tokens since the last event, including the current one
+
+    def read(self, piece: str) -> None:
+        """Reads the next token."""
+        events: Sequence[Event] = self._parser.feed(piece) if piece else ()
+        part = TracedPart.REASONING if self._parser.is_reasoning else TracedPart.STRUCTURE
+        self.places.append(TokenPlace(part, self._call))
+        self._silent += 1
+        for event in events:
+            place = self._take(event)
+            if place is not None:
+                self.places[-1] = place
+        if events:
+            self._silent = 0
+
+    def _take(self, event: Event) -> TokenPlace | None:
+        """Returns the place of the token with which an event came, and sets the places of the
+        silent tokens before it."""
+        match event:
+            case ReasoningDelta():
+                return TokenPlace(TracedPart.REASONING)
+            case ContentDelta(text) if self._is_json:
+                self._path.feed(text)
+                return TokenPlace(TracedPart.CONTENT, pointer=self._path.pointer)
+            case ContentDelta():
+                return TokenPlace(TracedPart.CONTENT)
+            case CallOpened(index, name):
+                self._call = index
+                self._path = JsonPath()
+                return self._place_name(index, name)
+            case ArgumentsDelta(index, text):
+                inside = self._path.feed(text)
+                self._place_silent(TokenPlace(TracedPart.ARGUMENTS, index, inside))
+                return TokenPlace(TracedPart.ARGUMENTS, index, self._path.pointer)
+            case CallRead() | CallCut():
+                self._call = None
+                return None
+
+    def _place_silent(self, place: TokenPlace) -> None:
+        """Sets the place of the silent tokens before the last one."""
+        if not place.pointer:
+            return
+        for number in range(len(self.places) - self._silent, len(self.places) - 1):
+            if self.places[number] == TokenPlace(TracedPart.STRUCTURE, place.call):
+                self.places[number] = place
+
+    def _place_name(self, index: int, name: str) -> TokenPlace:
+        """Marks the tokens that spell the name of a call; returns the place of the last token."""
+        structure = TokenPlace(TracedPart.STRUCTURE, index)
+        first = len(self.places) - self._silent
+        pieces = self._pieces[first : len(self.places)]
+        for number in range(first, len(self.places)):
+            if self.places[number].part is TracedPart.STRUCTURE:
+                self.places[number] = structure
+        begin = "".join(pieces).rfind(name)
+        if begin < 0:  # the name is spelled in another way
+            return structure
+        offset = 0
+        for number, piece in enumerate(pieces, first):
+            is_name = offset < begin + len(name) and offset + len(piece) > begin
+            offset += len(piece)
+            if is_name:
+                self.places[number] = replace(structure, part=TracedPart.TOOL_NAME)
+        return self.places[-1]
+
+
+class JsonPath:
+    """Reads the text of a JSON value piece by piece, and finds the JSON pointer to each piece."""
+
+    def __init__(self) -> None:
+        self._steps: list[str | int] = []  # the keys and indexes of the open containers
+        self._is_list: list[bool] = []  # for each open container
+        self._has_key: list[bool] = []  # for each open container: a step into it is on the path
+        self._key = ""  # the text of the current string so far
+        self._is_key_next = False
+        self._in_string = False
+        self._is_escaped = False
+
+    @property
+    def pointer(self) -> str:
+        """The JSON pointer to the value in which the text ends, or which it has just ended."""
+        return point_to(self._steps)
+
+    def feed(self, text: str) -> str:
+        """Reads more of the text. Returns the pointer to the smallest value that contains all
+        values in it; "" is the whole."""
+        steps: list[str | int] = list(self._steps)
+        goes_on = self._in_string or text.lstrip()[:1] not in (",", "}", "]")
+        inside = self.pointer if steps and goes_on else None
+        for char in text:
+            self._step(char)
+            if self._steps != steps:
+                steps = list(self._steps)
+                if steps:
+                    pointer = point_to(steps)
+                    inside = pointer if inside is None else _find_common(inside, pointer)
+        return self.pointer if inside is None else inside
+
+    def _step(self, char: str) -> None:
+        if self._in_string:
+            self._read_string(char)
+        elif char == '"':
+            self._in_string = True
+            self._key = char
+        elif char in "{[":
+            self._open(is_list=char == "[")
+        elif char in "]}":
+            self._close()
+        elif char == "," and self._is_list:
+            self._go_on()
+
+    def _open(self, *, is_list: bool) -> None:
+        self._is_list.append(is_list)
+        self._has_key.append(is_list)
+        if is_list:
+            self._steps.append(0)
+        self._is_key_next = not is_list
+
+    def _close(self) -> None:
+        if not self._is_list:
+            return
+        self._is_list.pop()
+        if self._has_key.pop():
+            self._steps.pop()
+        self._is_key_next = False
+
+    def _go_on(self) -> None:
+        if self._is_list[-1]:
+            index = self._steps[-1]
+            assert isinstance(index, int)
+            self._steps[-1] = index + 1
+            return
+        if self._has_key[-1]:
+            self._steps.pop()
+            self._has_key[-1] = False
+        self._is_key_next = True
+
+    def _read_string(self, char: str) -> None:
+        self._key += char
+        if self._is_escaped:
+            self._is_escaped = False
+        elif char == "\\":
+            self._is_escaped = True
+        elif char == '"':
+            self._in_string = False
+            self._end_string()
+
+    def _end_string(self) -> None:
+        if not self._is_key_next:
+            return
+        self._is_key_next = False
+        self._steps.append(_read_key(self._key))
+        self._has_key[-1] = True
+
+
+def _find_common(first: str, second: str) -> str:
+    """Returns the longest common prefix of two pointers."""
+    common: list[str] = []
+    for one, other in zip(first.split("/"), second.split("/"), strict=False):
+        if one != other:
+            break
+        common.append(one)
+    return "/".join(common)
+
+
+def _read_key(spelled: str) -> str:
+    """Decodes a key; returns it unchanged if it is not a JSON string."""
+    try:
+        return str(json.loads(spelled, strict=False))
+    except ValueError:
+        return spelled[1:-1]

@@ -1,0 +1,239 @@
+"""The trace of a finished turn, as a value, as JSON and as an element of a notebook."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from constrained.decode.request import FailedTurn, Generation
+from constrained.decode.token_trace import TracedToken, find_live
+from constrained.model.compile.compiled_turn import CompiledTurn
+from constrained.model.trace.confidence import measure_call_probability, measure_confidence
+from constrained.model.trace.page import write_page
+from constrained.model.trace.places import END, TokenPlace, decode_pieces, find_places
+from grammars.parse.parser import Parser
+from grammars.schema.nodes import Json
+from grammars.turn import CallConfidence, CallOpened, JsonAnswer
+
+VERSION = 1
+PROMPT_SHOWN = 2_000  # characters of the end of the prompt
+DIGITS = 6  # digits of a probability
+FAILED = "error"
+"""The `finish` of a failed turn."""
+
+
+@dataclass(frozen=True)
+class TurnSource:
+    """Finds the places of a turn's tokens when they are needed.
+
+    Args:
+        make_parser: makes a parser of the turn.
+        given: the text of the turn that is part of the prompt.
+        is_json: the content is a JSON value.
+    """
+
+    make_parser: Callable[[], Parser]
+    given: str = ""
+    is_json: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class TurnTrace:
+    """What decided about each token of a turn.
+
+    Args:
+        tokens: in the order in which they were written, including discarded ones.
+        prompt: the end of the prompt.
+        format: the name of the wire format.
+        start: where the prompt left the turn: "plain", "open" or "closed".
+        tools: the offered tools: name, description, JSON Schema of the arguments.
+        calls: the name of the tool of each call.
+        answer: the JSON Schema of the answer, if one was asked for.
+        vocabulary: the number of tokens in the vocabulary.
+        finish: why the turn ended: see `Finish`; "error" if it has failed.
+        source: finds the places of the tokens.
+    """
+
+    tokens: tuple[TracedToken, ...]
+    prompt: str
+    format: str
+    start: str
+    tools: tuple[Json, ...]
+    calls: tuple[str, ...]
+    answer: Json
+    vocabulary: int
+    finish: str
+    source: TurnSource = field(compare=False)
+
+    # Computed when they are first read, since the decode thread should not wait for them.
+    @cached_property
+    def places(self) -> tuple[TokenPlace | None, ...]:
+        """The place of each token in the turn; None for one that was discarded."""
+        parser = self.source.make_parser()
+        if self.source.given:
+            parser.feed(self.source.given)
+        found = iter(find_places(parser, self._pieces, is_json=self.source.is_json))
+        places: list[TokenPlace | None] = []
+        for token in self.tokens:
+            if token.is_discarded:
+                places.append(None)
+            else:
+                places.append(END if token.is_end else next(found))
+        return tuple(places)
+
+    @cached_property
+    def _pieces(self) -> list[str]:
+        """The texts of the tokens that are not discarded."""
+        return decode_pieces([token.text for token in find_live(self.tokens)])
+
+    def __repr__(self) -> str:
+        wanted = sum(token.wanted is not None for token in self.tokens)
+        return f"<TurnTrace: {len(self.tokens)} tokens, {wanted} where the model wanted another>"
+
+    def _repr_html_(self) -> str:
+        """Returns the element for a notebook: the page in a frame."""
+        page = escape(write_page([self.to_json()]), quote=True)
+        style = "width: 100%; height: 32rem; border: 0"
+        return f'<iframe title="Trace" style="{style}" srcdoc="{page}"></iframe>'
+
+    def to_json(self) -> dict[str, Json]:
+        """Returns the trace as JSON: a line of a file of traces."""
+        tokens: list[Json] = []
+        for token, place in zip(self.tokens, self.places, strict=True):
+            tokens.append(_write_token(token, place))
+        return {
+            "version": VERSION,
+            "format": self.format,
+            "start_state": self.start,
+            "finish_reason": self.finish,
+            "vocabulary": self.vocabulary,
+            "prompt": self.prompt,
+            "tools": list(self.tools),
+            "calls": list(self.calls),
+            "answer": self.answer,
+            "call_probability": _round(measure_call_probability(self.tokens, self.places)),
+            "confidence": [
+                write_confidence(one) for one in measure_confidence(self.tokens, self.places)
+            ],
+            "tokens": tokens,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Appends the trace to a file of JSON Lines, for `constrained trace`."""
+        line = json.dumps(self.to_json(), ensure_ascii=False)
+        with Path(path).open("a", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(line + "\n")
+
+    def save_page(self, path: str | Path) -> None:
+        """Writes the trace as one HTML page, which loads nothing from elsewhere."""
+        Path(path).write_text(write_page([self.to_json()]), encoding="utf-8")
+
+
+def make_trace(generated: Generation | FailedTurn, turn: CompiledTurn) -> TurnTrace:
+    """Returns the trace of a turn whose tokens were traced.
+
+    Args:
+        generated: the generated turn, or the part so far.
+        turn: the compiled turn.
+    """
+    finish = FAILED if isinstance(generated, FailedTurn) else generated.finish.value
+    calls = [event.name for event in generated.events if isinstance(event, CallOpened)]
+    described = describe_turn(turn, finish=finish)
+    return replace(described, tokens=generated.trace, calls=tuple(calls))
+
+
+def describe_turn(turn: CompiledTurn, *, finish: str) -> TurnTrace:
+    """Returns the trace of a turn without data about its tokens."""
+    source = TurnSource(
+        turn.make_parser,
+        turn.prefill.text,
+        isinstance(turn.policy.answer, JsonAnswer),
+    )
+    answer: Json = None
+    if isinstance(turn.policy.answer, JsonAnswer):
+        answer = turn.policy.answer.schema.source
+    return TurnTrace(
+        tokens=(),
+        prompt=turn.prompt.text[-PROMPT_SHOWN:],
+        format=turn.format.name,
+        start=turn.state.start.value,
+        tools=_describe_tools(turn),
+        calls=(),
+        answer=answer,
+        vocabulary=len(turn.vocabulary.tokens),
+        finish=finish,
+        source=source,
+    )
+
+
+def _describe_tools(turn: CompiledTurn) -> tuple[Json, ...]:
+    described: list[Json] = []
+    for tool in turn.tools:
+        described.append(
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.schema.source,
+            }
+        )
+    return tuple(described)
+
+
+def write_confidence(confidence: CallConfidence) -> dict[str, Json]:
+    """Returns how sure the model was of a call, as JSON."""
+    arguments: dict[str, Json] = {}
+    for name, value in confidence.arguments.items():
+        arguments[name] = _round(value)
+    lowest, name = _round(confidence.lowest), _round(confidence.name)
+    return {"lowest": lowest, "name": name, "arguments": arguments}
+
+
+def _round(probability: float | None) -> float | None:
+    return None if probability is None else round(probability, DIGITS)
+
+
+def _write_token(token: TracedToken, place: TokenPlace | None) -> dict[str, Json]:
+    """Returns a token as JSON, without unknown fields and fields with the usual value."""
+    shown: dict[str, Any] = {
+        "token": token.token,
+        **_write_text(token.text),
+        "source": token.source.value,
+        "seconds": round(token.seconds, DIGITS),
+    }
+    for name in ("is_drafted", "is_end", "is_discarded"):
+        if getattr(token, name):
+            shown[name.removeprefix("is_")] = True
+    if token.steered_by:
+        shown["steered_by"] = list(token.steered_by)
+    if place is not None:
+        shown["part"] = place.part.value
+        if place.call is not None:
+            shown["call"] = place.call
+        if place.pointer:
+            shown["pointer"] = place.pointer
+    if token.probability is not None and token.masked_probability is not None:
+        shown["allowed"] = token.allowed
+        shown["probability"] = round(token.probability, DIGITS)
+        shown["masked_probability"] = round(token.masked_probability, DIGITS)
+        alternatives: Sequence[Json] = [
+            {
+                "token": one.token,
+                **_write_text(one.text),
+                "probability": round(one.probability, DIGITS),
+                "allowed": one.is_allowed,
+            }
+            for one in token.alternatives
+        ]
+        shown["alternatives"] = alternatives
+    return shown
+
+
+def _write_text(data: bytes) -> dict[str, Json]:
+    """Writes the text of a token; also its bytes, if they are not whole characters."""
+    try:
+        return {"text": data.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"text": data.decode("utf-8", "replace"), "bytes": list(data)}

@@ -1,0 +1,179 @@
+"""Reads the form of an answer: a JSON schema, a type, a regular expression, or response_format."""
+
+import json
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from constrained.errors import ReplyError, RequestError
+from constrained.mask.trial import read_gbnf
+from constrained.prompt.tools.signatures import explain_kinds
+from grammars.errors import SchemaError
+from grammars.schema.lowering.lower import lower
+from grammars.schema.numbers import normalise_numbers
+from grammars.spelling.coerce import read_json
+from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
+
+_WHERE = "/response_format"
+_FORMS = (
+    'Use {"type": "json_schema", "json_schema": {"schema": {...}}}, {"type": "json_object"} or '
+    '{"type": "text"}'
+)
+CHECKED_ONLY = "A keyword of the schema is only checked: `constrained schema` lists those"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A value to generate: the form of its text, and the function that reads the text."""
+
+    answer: Answer
+    read: Callable[[str], Any]
+
+
+def read_target(
+    schema: Any = None,
+    regex: str | None = None,
+    choice: Sequence[str] | None = None,
+    grammar: str | None = None,
+) -> Target:
+    """Reads the form of a value to generate. Exactly one argument has to be given.
+
+    Args:
+        schema: a JSON schema, a pydantic model, or a type that pydantic knows (`list[int]`).
+        regex: an expression for the whole text.
+        choice: the texts to choose from.
+        grammar: in llguidance's Lark dialect, or in GBNF.
+
+    Raises:
+        RequestError: none or several are given, or one has a wrong type.
+        SchemaError, PolicyError: the form cannot be enforced.
+    """
+    given = [schema is not None, regex is not None, choice is not None, grammar is not None]
+    if sum(given) != 1:
+        hint = "Give one of schema, regex, choice and grammar"
+        raise RequestError(f"{sum(given)} forms of the value are given", hint=hint)
+    for name, text in (("regex", regex), ("grammar", grammar)):
+        if text is not None and not isinstance(text, str):
+            raise RequestError(f"{name} is {text!r}", where=f"/{name}", hint="Give its text")
+    if regex is not None:
+        return Target(RegexAnswer(regex), str)
+    if choice is not None:
+        return Target(_read_choice(choice), str)
+    if grammar is not None:
+        if "::=" in grammar:
+            grammar = read_gbnf(grammar)
+        return Target(GrammarAnswer(grammar), str)
+    if isinstance(schema, dict | bool):
+        answer = _lower(schema, "")
+        return Target(answer, lambda text: normalise_numbers(read_json(text), answer.schema))
+    return _read_type(schema)
+
+
+def read_response_format(value: Any) -> Answer | None:
+    """Reads OpenAI's `response_format` (Chat Completions), or `text.format` (Responses).
+
+    Raises:
+        RequestError: the form is unknown.
+        SchemaError: the schema cannot be enforced; `where` is the pointer.
+    """
+    match value:
+        case None | {"type": "text"}:
+            return None
+        case {"type": "json_object", "schema": dict() | bool() as schema}:  # llama-server's form
+            return _lower(schema, f"{_WHERE}/schema")
+        case {"type": "json_object"}:
+            return _lower({"type": "object"}, _WHERE)
+        case {"type": "json_schema", "json_schema": {"schema": dict() | bool() as schema}}:
+            return _lower(schema, f"{_WHERE}/json_schema/schema")
+        case {"type": "json_schema", "schema": dict() | bool() as schema}:
+            return _lower(schema, f"{_WHERE}/schema")
+        case type():
+            return _read_type(value).answer
+        case RegexAnswer():  # a run forces a question with it
+            return value
+        case {"type": "json_schema"}:
+            place = "/json_schema/schema" if "json_schema" in value else "/schema"
+            raise RequestError(
+                "response_format has no schema, or one that is not an object",
+                where=_WHERE + place,
+                hint=_FORMS,
+            )
+        case _:
+            raise RequestError(
+                f"response_format {reprlib.repr(value)} is not known",
+                where=_WHERE,
+                hint=_FORMS,
+            )
+
+
+def _lower(schema: Mapping[str, Any] | bool, where: str) -> JsonAnswer:
+    try:
+        text = json.dumps(schema, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as e:
+        raise SchemaError(f"the schema is not JSON: {e}", where=where) from e
+    try:
+        return JsonAnswer(lower(json.loads(text), only_object=False))
+    except SchemaError as e:
+        raise SchemaError(e.message, where=where + (e.where or ""), hint=e.hint) from e
+
+
+def _read_type(kind: Any) -> Target:
+    hint = "Give a JSON schema, a pydantic model, or a type that pydantic can describe"
+    # pydantic would evaluate a text as Python, to find the type that it names.
+    if isinstance(kind, str | list | int | float):
+        message = f"{reprlib.repr(kind)} is neither a JSON schema nor a type"
+        raise RequestError(message, where="/schema", hint=hint)
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        answer = _lower(adapter.json_schema(), "")
+    except (PydanticSchemaGenerationError, PydanticUserError) as e:
+        message = f"{kind!r} has no JSON schema: {explain_kinds([kind], e)}"
+        raise RequestError(message, where="/schema", hint=hint) from e
+
+    def read(text: str) -> Any:
+        try:
+            value = normalise_numbers(read_json(text), answer.schema)
+            return adapter.validate_json(json.dumps(value))
+        except ValidationError as e:  # of a validator in the model, which its schema does not show
+            first = e.errors()[0]
+            where = "".join(f"/{step}" for step in first["loc"])
+            raise ReplyError(f"{text} does not fit: {first['msg']}", where=where) from e
+
+    return Target(answer, read)
+
+
+def _read_choice(choice: Sequence[str]) -> ChoiceAnswer:
+    options = tuple(choice)
+    if isinstance(choice, str) or not options or not all(isinstance(o, str) for o in options):
+        hint = 'Give a list of texts, such as ["yes", "no"]'
+        raise RequestError(f"choice is {reprlib.repr(choice)}", where="/choice", hint=hint)
+    for number, option in enumerate(options):
+        if any("\ud800" <= character <= "\udfff" for character in option):
+            hint = "Replace it"
+            raise RequestError("it has a lone surrogate", where=f"/choice/{number}", hint=hint)
+    return ChoiceAnswer(options)
+
+
+def read_answer(answer: Answer | None, content: str) -> Any:
+    """Returns the value of a finished answer: JSON is read and checked, other content is text.
+
+    Raises:
+        ReplyError: it does not fit a keyword that the mask cannot enforce.
+    """
+    if not isinstance(answer, JsonAnswer):
+        return content
+    try:
+        value = read_json(content)
+    except ValueError as e:
+        raise ReplyError(f"the answer {reprlib.repr(content)} is not JSON: {e}") from e
+    for unfit in answer.schema.find_errors(value):
+        raise ReplyError(
+            f"the answer {reprlib.repr(json.dumps(value))} does not fit: {unfit.message}",
+            where=unfit.pointer,
+            hint=CHECKED_ONLY,
+        )
+    return normalise_numbers(value, answer.schema)

@@ -1,0 +1,307 @@
+"""Finds the form of calls and results that a template expects instead of OpenAI's: the field or
+role is found in its syntax tree, and tested by rendering.
+
+Some templates read the name of a function from a field of the assistant's message and the arguments
+from its content, some read a call of older APIs (`function_call`), some a message with a special
+role.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from itertools import islice, product
+from typing import Any
+
+from jinja2 import nodes
+
+from constrained.errors import TemplateError
+from constrained.prompt.messages import normalise
+from constrained.prompt.template.chat_template import ChatTemplate
+from grammars.errors import DetectError
+from grammars.infer.detect import Detection, detect
+from grammars.infer.probes import Evidence
+
+MAX_WORDS = 40
+"""The maximum number of fields, or roles, for which forms are tried."""
+
+_NAME, _RESULT = "probe_of_a_call", "PROBE-OF-A-RESULT"
+_ARGUMENTS = {"probe_key": "PROBE-OF-AN-ARGUMENT"}
+_FUNCTION = {"name": _NAME, "arguments": _ARGUMENTS}
+_STANDARD_FIELDS = frozenset(["role", "content", "tool_calls", "tool_call_id"])
+_STANDARD_ROLES = frozenset(["system", "developer", "user", "assistant"])
+_USER: dict[str, Any] = {"role": "user", "content": "Hello"}
+_CALL_MESSAGE: dict[str, Any] = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [
+        {
+            "id": "abcdefgh1",
+            "type": "function",
+            "function": {"name": _NAME, "arguments": _ARGUMENTS},
+        }
+    ],
+}
+_RESULT_MESSAGE: dict[str, Any] = {"role": "tool", "tool_call_id": "abcdefgh1", "content": _RESULT}
+
+Message = dict[str, Any]
+
+
+class CallForm(StrEnum):
+    """The place where a template expects a call."""
+
+    NAME = "the field {!r} of an assistant message names the function, its content is the arguments"
+    CALL = "the field {!r} of an assistant message is the call"
+    CALLS = "the field {!r} of an assistant message lists the calls"
+    ROLE = "the content of a message of role {!r} is the call"
+
+
+@dataclass(frozen=True)
+class MessageForm:
+    """The form in which a template expects calls and results.
+
+    Args:
+        call_form: where it expects a call.
+        word: the name of the field, or of the role.
+        arguments_as_text: arguments in a field are JSON text.
+        result_role: the role of results.
+    """
+
+    call_form: CallForm
+    word: str
+    arguments_as_text: bool = False
+    result_role: str = "tool"
+
+    def describe(self) -> str:
+        """Describes the form in words."""
+        return f"{self.call_form.format(self.word)}; results have the role {self.result_role!r}"
+
+    def write(self, messages: Sequence[Message]) -> Iterator[Message]:
+        """Converts messages in normal form (`normalise`) to this form.
+
+        Raises:
+            TemplateError: a call has no function.
+        """
+        names: dict[Any, str] = {}  # by the id of the call
+        for i, message in enumerate(messages):
+            if "tool_calls" in message:
+                calls = [_read_call(call, f"/messages/{i}") for call in message["tool_calls"]]
+                for call, written in zip(message["tool_calls"], calls, strict=True):
+                    names[call.get("id")] = written["name"]
+                yield from self._write_calls(message, calls)
+            elif message["role"] == "tool":
+                named = {"name": names.get(message.get("tool_call_id"), "")}
+                yield {**named, **message, "role": self.result_role}
+            else:
+                yield message
+
+    def _write_calls(self, message: Message, calls: Sequence[Message]) -> Iterator[Message]:
+        """Yields the messages for one with calls. Only lists of calls can be in a message with
+        content; the rest of the message, such as its reasoning, is in the first one."""
+        rest = {key: value for key, value in message.items() if key != "tool_calls"}
+        if self.call_form is CallForm.CALLS:
+            yield {**rest, self.word: [self._spell(call) for call in calls]}
+            return
+        if rest["content"]:
+            yield rest
+            rest = {"role": "assistant"}
+        for call in calls:
+            yield {**rest, **self._write_call(call)}
+            rest = {"role": "assistant"}
+
+    def _write_call(self, call: Message) -> Message:
+        match self.call_form:
+            case CallForm.NAME:
+                return {self.word: call["name"], "content": _write_json(call["arguments"])}
+            case CallForm.ROLE:
+                return {"role": self.word, "content": _write_json(call)}
+            case _:
+                return {self.word: self._spell(call), "content": ""}
+
+    def _spell(self, call: Message) -> Message:
+        if self.arguments_as_text:
+            return {**call, "arguments": _write_json(call["arguments"])}
+        return call
+
+
+class MessageFormTemplate(ChatTemplate):
+    """A chat template that gets calls and results in its own form.
+
+    Args:
+        template: writes the conversation.
+        message_form: the form of calls and results.
+    """
+
+    def __init__(self, template: ChatTemplate, message_form: MessageForm):
+        super().__init__(template.source, name=template.name, **template.tokens)
+        self.kwargs = template.kwargs
+        self.message_form = message_form
+
+    @cached_property
+    def writes_text_arguments(self) -> bool:
+        """As in `ChatTemplate`; its calls may have any arguments."""
+        return True
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        /,
+        *,
+        add_generation_prompt: bool = True,
+        **kwargs: Any,
+    ) -> str:
+        """As in `ChatTemplate.render`."""
+        with self.failures():
+            written = list(self.message_form.write(normalise(messages)))
+        return super().render(written, tools, add_generation_prompt=add_generation_prompt, **kwargs)
+
+
+def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection]:
+    """Finds the form in which a template expects calls, and the wire format that it then teaches.
+
+    Raises:
+        DetectError: the template writes calls of no form, or its calls cannot be parsed.
+    """
+    refusal: DetectError | None = None
+    for message_form in _list_written(template):
+        try:
+            found = detect(MessageFormTemplate(template, message_form).render)
+        except DetectError as e:
+            refusal = refusal or DetectError(f"{message_form.describe()}, but {e.message}")
+            continue
+        evidence = Evidence("calls in messages of another form", "", message_form.describe())
+        return message_form, replace(found, evidence=(evidence, *found.evidence))
+    raise refusal or DetectError("no field or role that the template reads holds a call")
+
+
+def _list_written(template: ChatTemplate) -> Iterator[MessageForm]:
+    """Yields the forms whose calls and results the template writes."""
+    roles = _list_roles(template.tree)
+    forms = (CallForm.NAME, CallForm.CALL, CallForm.CALLS)
+    candidates = [*product(_list_fields(template.tree), forms)]
+    candidates += [(role, CallForm.ROLE) for role in roles]
+    for word, call_form in candidates:
+        message_form = _prove_call(template, MessageForm(call_form, word))
+        if message_form is not None:
+            yield from islice(_list_with_results(template, message_form, roles), 1)
+
+
+def _prove_call(template: ChatTemplate, message_form: MessageForm) -> MessageForm | None:
+    """Returns the form if the template writes its calls where the model's turn begins."""
+    messages = [_USER, _CALL_MESSAGE]
+    text = _write_json(_ARGUMENTS)
+    # A template that writes arguments as they are needs text; one that encodes them as JSON needs
+    # objects.
+    as_text = replace(message_form, arguments_as_text=True)
+    if message_form.call_form in (CallForm.CALL, CallForm.CALLS) and text in _try(
+        template, as_text, messages
+    ):
+        message_form = as_text
+    written = _try(template, message_form, messages)
+    holds_call = _NAME in written and _ARGUMENTS["probe_key"] in written
+    if message_form.call_form is CallForm.ROLE:  # it could be the role of results instead
+        prompt = _try(template, message_form, [_USER], add_generation_prompt=True)
+        holds_call = holds_call and bool(prompt) and written.startswith(prompt)
+    return message_form if holds_call else None
+
+
+def _list_with_results(
+    template: ChatTemplate, message_form: MessageForm, roles: Sequence[str]
+) -> Iterator[MessageForm]:
+    """Yields the form with each role whose messages the template writes as results."""
+    known = [role for role in roles if role != "tool"]
+    known.insert(0 if "tool" in roles else len(known), "tool")
+    for role in known:
+        if message_form.call_form is CallForm.ROLE and role == message_form.word:
+            continue
+        tried = replace(message_form, result_role=role)
+        if _RESULT in _try(template, tried, [_USER, _CALL_MESSAGE, _RESULT_MESSAGE]):
+            yield tried
+
+
+def _try(
+    template: ChatTemplate,
+    message_form: MessageForm,
+    messages: Sequence[Message],
+    *,
+    add_generation_prompt: bool = False,
+) -> str:
+    """Renders the conversation; "": the template refuses it."""
+    try:
+        return MessageFormTemplate(template, message_form).render(
+            messages, add_generation_prompt=add_generation_prompt
+        )
+    except TemplateError:
+        return ""
+
+
+def _list_fields(tree: nodes.Template) -> list[str]:
+    """Lists the names of fields that a template reads, in its order; []: there are too many."""
+    found: dict[str, None] = {}
+    for node in tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Call, nodes.Compare)):
+        match node:
+            case nodes.Getattr(attr=name):
+                found[name] = None
+            case nodes.Getitem(arg=nodes.Const(value=str(name))):
+                found[name] = None
+            case nodes.Call(
+                node=nodes.Getattr(attr="get"), args=[nodes.Const(value=str(name)), *_]
+            ):
+                found[name] = None
+            case _:
+                pass
+    return _limit(found, _STANDARD_FIELDS)
+
+
+def _list_roles(tree: nodes.Template) -> list[str]:
+    """Lists the texts that a template compares a role with, in its order; []: there are too
+    many."""
+    names = {"role"}  # of variables that hold a role
+    for assignment in tree.find_all(nodes.Assign):
+        if isinstance(assignment.target, nodes.Name) and _reads_role(assignment.node, set()):
+            names.add(assignment.target.name)
+    found: dict[str, None] = {}
+    for comparison in tree.find_all(nodes.Compare):
+        if not any(_reads_role(part, names) for part in comparison.iter_child_nodes()):
+            continue
+        for constant in comparison.find_all(nodes.Const):
+            if isinstance(constant.value, str) and constant.value != "role":
+                found[constant.value] = None
+    return _limit(found, _STANDARD_ROLES)
+
+
+def _reads_role(node: nodes.Node, names: set[str]) -> bool:
+    """Returns True for the role of a message, or a variable with one of these names."""
+    match node:
+        case nodes.Operand(expr=expr):
+            return _reads_role(expr, names)
+        case nodes.Getattr(attr="role") | nodes.Getitem(arg=nodes.Const(value="role")):
+            return True
+        case nodes.Call(node=nodes.Getattr(attr="get"), args=[nodes.Const(value="role"), *_]):
+            return True
+        case nodes.Name(name=name):
+            return name in names
+        case _:
+            return False
+
+
+def _limit(found: Mapping[str, None], known: frozenset[str]) -> list[str]:
+    words = [word for word in found if word not in known]
+    return words if len(words) <= MAX_WORDS else []
+
+
+def _read_call(call: Any, where: str) -> Message:
+    match call:
+        case {"function": {"name": str(name), "arguments": arguments}}:
+            return {"name": name, "arguments": arguments}
+        case _:
+            hint = 'A call is {"id": ..., "type": "function", "function": {"name", "arguments"}}'
+            raise TemplateError("a tool call without a function", where=where, hint=hint)
+
+
+def _write_json(value: Any) -> str:
+    if isinstance(value, str):  # invalid arguments of a model, which are not an object
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,416 @@
+"""Forms of a conversation: how its messages are written where a chat template loses, moves or
+refuses them as they are.
+
+A form changes messages in normal form (`constrained.prompt.messages.normalise`), and only those
+that it is for. Which ones a template needs is found by rendering, see `ChatTemplate`.
+"""
+
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from constrained.prompt.messages import is_text_parts, join_text_parts
+from constrained.prompt.template.result_calls import list_calls, match_results, renumber
+
+Message = dict[str, Any]
+Messages = Sequence[Message]
+
+SYSTEM_OPENER, SYSTEM_CLOSER = "<system>\n", "\n</system>"
+"""What stands around a system message that is written as one of the user."""
+RESULT_OPENER, RESULT_CLOSER = "<tool_response>\n", "\n</tool_response>"
+"""What stands around a result that is written as a message of the user."""
+_SHORT_ID = re.compile("[a-zA-Z0-9]{9}")
+_WORD = re.compile("canary[0-9]{4,}x")
+MAX_FORMS = 3
+"""Of one conversation."""
+
+
+class ConversationForm(StrEnum):
+    """What a form does, in words."""
+
+    JOINED_SYSTEM = "system messages at the beginning are one message"
+    PARTED_CONTENT = "content beside calls is a message of its own, before them"
+    SINGLE_CALLS = "each call is a message of its own, before its result"
+    CALL_IDS = "calls and results have ids of nine letters and digits"
+    NAMED_RESULTS = "results have the name of their function"
+    LISTED_RESULTS = "a result is a list with one text"
+    EMPTY_SYSTEM = "an empty system message comes first"
+    EMPTY_USER = "an empty message of the user comes before the first answer"
+    EMPTY_QUESTION = "an empty message of the user stands between two answers"
+    JOINED_TURNS = "messages of the user, and answers, that follow each other are one message"
+    SYSTEM_AS_USER = "later system messages are messages of the user, between <system> tags"
+    RESULT_AS_USER = (
+        "results that follow no call are messages of the user, between <tool_response> tags"
+    )
+    EMPTY_ANSWER = "an empty answer comes before a message of the user that follows another message"
+    SYSTEM_IN_USER = "the system message begins the message of the user after it, or is one"
+    JOINED_HEAD = "all system messages are one message at the beginning"
+
+
+def is_text(message: Mapping[str, Any]) -> bool:
+    """Returns whether the content of a message is text, or parts of text."""
+    content = message["content"]
+    return isinstance(content, str) or is_text_parts(content)
+
+
+def _join_system(messages: Messages) -> Messages:
+    head = [*itertools.takewhile(_is_system, messages)]
+    return [_join(head), *messages[len(head) :]] if _can_join(head) else messages
+
+
+def _join_head(messages: Messages) -> Messages:
+    system = [*filter(_is_system, messages)]
+    rest = [*itertools.filterfalse(_is_system, messages)]
+    return [_join(system), *rest] if system and all(map(is_text, system)) else messages
+
+
+def _join_turns(messages: Messages) -> Messages:
+    written: list[Message] = []
+    for message in messages:
+        before = written[-1] if written else None
+        is_same = before is not None and before["role"] == message["role"] in ("user", "assistant")
+        if before and is_same and "tool_calls" not in before and _can_join([before, message]):
+            written[-1] = _join([before, message])
+        else:
+            written.append(message)
+    return written
+
+
+def _write_system_as_user(messages: Messages) -> Messages:
+    written = [*messages[:1]]
+    for message in messages[1:]:
+        if message["role"] == "system" and is_text(message):
+            text = f"{SYSTEM_OPENER}{join_text_parts(message['content'])}{SYSTEM_CLOSER}"
+            message = {"role": "user", "content": text}
+        written.append(message)
+    return written
+
+
+def _write_results_as_user(messages: Messages) -> Messages:
+    written: list[Message] = []
+    is_behind_calls = False
+    for message, number in zip(messages, match_results(messages), strict=True):
+        if not _is_result(message):
+            is_behind_calls = "tool_calls" in message
+        elif not (is_behind_calls and number is not None) and is_text(message):
+            text = f"{RESULT_OPENER}{join_text_parts(message['content'])}{RESULT_CLOSER}"
+            message = {"role": "user", "content": text}
+            is_behind_calls = False  # results after it follow a message of the user
+        written.append(message)
+    return written
+
+
+def _begin_user_with_system(messages: Messages) -> Messages:
+    if not messages or not _is_system(messages[0]) or not is_text(messages[0]):
+        return messages
+    head, *rest = messages
+    if rest and rest[0]["role"] == "user" and is_text(rest[0]):
+        return [_join([head, rest[0]]), *rest[1:]]
+    return [{"role": "user", "content": head["content"]}, *rest]
+
+
+def _add_system(messages: Messages) -> Messages:
+    if messages and _is_system(messages[0]):
+        return messages
+    return [{"role": "system", "content": ""}, *messages]
+
+
+def _add_user(messages: Messages) -> Messages:
+    count = len([*itertools.takewhile(_is_system, messages)])
+    if messages[count:] and messages[count]["role"] == "user":
+        return messages
+    return [*messages[:count], {"role": "user", "content": ""}, *messages[count:]]
+
+
+def _add_questions(messages: Messages) -> Messages:
+    return _add_between(messages, "user", _are_answers)
+
+
+def _are_answers(before: Message, message: Message) -> bool:
+    return before["role"] == message["role"] == "assistant"
+
+
+def _add_answers(messages: Messages) -> Messages:
+    return _add_between(messages, "assistant", _lacks_answer)
+
+
+def _lacks_answer(before: Message, message: Message) -> bool:
+    is_open = before["role"] in ("user", "tool") or "tool_calls" in before
+    return message["role"] == "user" and is_open
+
+
+def _add_between(
+    messages: Messages, role: str, is_due: Callable[[Message, Message], bool]
+) -> Messages:
+    """Adds an empty message of this role between each two messages that it is due between."""
+    written = [*messages[:1]]
+    for before, message in itertools.pairwise(messages):
+        if is_due(before, message):
+            written.append({"role": role, "content": ""})
+        written.append(message)
+    return written
+
+
+def _part_content(messages: Messages) -> Messages:
+    written: list[Message] = []
+    for message in messages:
+        if message.get("tool_calls") and message["content"]:
+            written.append({key: one for key, one in message.items() if key != "tool_calls"})
+            calls = message["tool_calls"]
+            message = {"role": message["role"], "content": None, "tool_calls": calls}
+        written.append(message)
+    return written
+
+
+def _part_calls(messages: Messages) -> Messages:
+    numbers = match_results(messages)
+    calls_before = 0
+    written: list[Message] = []
+    for i, message in enumerate(messages):
+        calls = message.get("tool_calls") or ()
+        if len(calls) > 1:
+            results: list[tuple[Message, int | None]] = []
+            for j in range(i + 1, len(messages)):
+                if not _is_result(messages[j]):
+                    break
+                results.append((messages[j], numbers[j]))
+            written += _pair(message, results, calls_before)
+        elif not _is_result(message) or not _follows_several(messages, i):
+            written.append(message)
+        calls_before += len(calls)
+    return written
+
+
+def _follows_several(messages: Messages, index: int) -> bool:
+    """Returns whether a result is one of a message with several calls."""
+    while index and _is_result(messages[index]):
+        index -= 1
+    return len(messages[index].get("tool_calls") or ()) > 1
+
+
+def _pair(
+    message: Message, results: Sequence[tuple[Message, int | None]], first: int
+) -> Iterator[Message]:
+    """Yields a message for each call, and the results of each behind it. Further results come last.
+
+    Args:
+        message: has several calls.
+        results: behind it, with the numbers of their calls.
+        first: the number of its first call.
+    """
+    by_call: dict[int, list[Message]] = {}
+    for result, number in results:
+        by_call.setdefault(-1 if number is None else number, []).append(result)
+    rest = {key: one for key, one in message.items() if key != "tool_calls"}
+    for number, call in enumerate(message["tool_calls"], first):
+        yield {**rest, "tool_calls": [call]}
+        rest = {"role": message["role"], "content": None}
+        yield from by_call.pop(number, ())
+    for others in by_call.values():
+        yield from others
+
+
+def _write_ids(messages: Messages) -> Messages:
+    calls = [*list_calls(messages)]
+    if not all(isinstance(call, Mapping) for call in calls):
+        return messages
+    return renumber(messages, [f"call{number:05}" for number in range(len(calls))])
+
+
+def _name_results(messages: Messages) -> Messages:
+    calls = [*list_calls(messages)]
+    written: list[Message] = []
+    for message, number in zip(messages, match_results(messages), strict=True):
+        if number is not None and "name" not in message:
+            match calls[number]:
+                case {"function": {"name": name}}:
+                    message = {**message, "name": name}
+                case _:
+                    pass
+        written.append(message)
+    return written
+
+
+def _list_results(messages: Messages) -> Messages:
+    written: list[Message] = []
+    for message in messages:
+        if message["role"] == "tool" and is_text(message):
+            message = {**message, "content": [join_text_parts(message["content"])]}
+        written.append(message)
+    return written
+
+
+def _is_system(message: Mapping[str, Any]) -> bool:
+    return message["role"] == "system"
+
+
+def _is_result(message: Mapping[str, Any]) -> bool:
+    return message["role"] == "tool"
+
+
+def _can_join(messages: Messages) -> bool:
+    return len(messages) > 1 and all(map(is_text, messages))
+
+
+def _join(messages: Messages) -> Message:
+    """Joins messages with text; the last one may have calls."""
+    texts = [join_text_parts(message["content"]) for message in messages]
+    joined: Message = {}
+    for message in messages:
+        joined |= message
+    return joined | {"content": "\n\n".join(filter(None, texts))}
+
+
+_WRITERS: Mapping[ConversationForm, Callable[[Messages], Messages]] = {
+    ConversationForm.JOINED_SYSTEM: _join_system,
+    ConversationForm.PARTED_CONTENT: _part_content,
+    ConversationForm.SINGLE_CALLS: _part_calls,
+    ConversationForm.CALL_IDS: _write_ids,
+    ConversationForm.NAMED_RESULTS: _name_results,
+    ConversationForm.LISTED_RESULTS: _list_results,
+    ConversationForm.EMPTY_SYSTEM: _add_system,
+    ConversationForm.EMPTY_USER: _add_user,
+    ConversationForm.JOINED_TURNS: _join_turns,
+    ConversationForm.EMPTY_QUESTION: _add_questions,
+    ConversationForm.SYSTEM_AS_USER: _write_system_as_user,
+    ConversationForm.RESULT_AS_USER: _write_results_as_user,
+    ConversationForm.EMPTY_ANSWER: _add_answers,
+    ConversationForm.SYSTEM_IN_USER: _begin_user_with_system,
+    ConversationForm.JOINED_HEAD: _join_head,
+}
+"""In the order in which several are applied: what a client wrote is joined before system messages
+become messages of the user, so they stay apart."""
+MOVING = frozenset({ConversationForm.JOINED_HEAD})
+"""Forms that change the order of messages; they are tried last."""
+FOR_REFUSALS = frozenset(
+    {ConversationForm.EMPTY_SYSTEM, ConversationForm.EMPTY_USER, ConversationForm.JOINED_HEAD}
+)
+"""Those that do not hide how a template writes turns."""
+
+Forms = tuple[ConversationForm, ...]
+
+
+def write(messages: Messages, forms: Forms) -> list[Message]:
+    """Returns the messages in these forms."""
+    for form in forms:
+        messages = _WRITERS[form](messages)
+    return [*messages]
+
+
+def list_forms(
+    messages: Messages, allowed: frozenset[ConversationForm] = frozenset(ConversationForm)
+) -> Iterator[tuple[Forms, list[Message]]]:
+    """Yields the forms to try, the ones that change least first, each with what they make of the
+    conversation. Each form of a choice changes what those before it have made."""
+    known = [form for form in _WRITERS if form in allowed]
+    choices: list[Forms] = []
+    for count in range(1, MAX_FORMS + 1):
+        choices += itertools.combinations(known, count)
+    written: dict[Forms, list[Message]] = {(): [*messages]}
+    for forms in sorted(choices, key=lambda forms: not MOVING.isdisjoint(forms)):
+        before = written.get(forms[:-1])
+        if before is None:
+            continue
+        changed = [*_WRITERS[forms[-1]](before)]
+        if changed != before:
+            written[forms] = changed
+            yield forms, changed
+
+
+Shape = frozenset[tuple[tuple[str, str], bool]]
+
+
+def find_shape(messages: Messages) -> Shape:
+    """Returns what a template can tell of a conversation without its texts: which kinds of messages
+    follow each other, each pair with whether it comes more than once."""
+    kinds = ["", *map(_find_kind, messages, match_results(messages)), ""]
+    counts = Counter(itertools.pairwise(kinds))
+    return frozenset((pair, count > 1) for pair, count in counts.items())
+
+
+def _find_kind(message: Message, call: int | None) -> str:
+    calls = message.get("tool_calls") or ()
+    has_content = "content" if message["content"] else ""
+    ids = {*map(_find_id_kind, [message.get("tool_call_id"), *map(_read_id, calls)])}
+    words = [message["role"], has_content, min(len(calls), 2), is_text(message), call is None]
+    return " ".join(map(str, [*words, *sorted(ids)]))
+
+
+def _read_id(call: Any) -> Any:
+    return call.get("id") if isinstance(call, Mapping) else None
+
+
+def _find_id_kind(id: Any) -> str:
+    """Returns what a template can tell of an id."""
+    if not isinstance(id, str):
+        return type(id).__name__
+    return "short" if _SHORT_ID.fullmatch(id) else "text"
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """A conversation of the same shape whose texts are words of their own.
+
+    Args:
+        messages: it.
+        words: in the order of the conversation.
+    """
+
+    messages: list[Message]
+    words: Sequence[str]
+
+    def find_lost(self, prompt: str) -> Sequence[str]:
+        """Returns the words that a prompt lacks."""
+        return [word for word in self.words if word not in prompt]
+
+    def are_in_order(self, prompt: str, forms: Forms) -> bool:
+        """Returns whether a prompt has the words in the order of the conversation, or of forms that
+        only write each result behind its call."""
+        ordered = self.messages if MOVING.intersection(forms) else write(self.messages, forms)
+        places = [prompt.find(word) for word in _list_words(ordered)]
+        return places == sorted(places)
+
+
+def find_between(before: Mapping[str, Any], message: Mapping[str, Any], prompt: str) -> str:
+    """Returns the text of a prompt between the words of two messages."""
+    last, first = _list_words(before)[-1:], _list_words(message)[:1]
+    if not last or not first:
+        return ""
+    start = prompt.find(last[0]) + len(last[0])
+    return prompt[start : prompt.find(first[0], start)]
+
+
+def _list_words(data: Any) -> Sequence[str]:
+    return _WORD.findall(json.dumps(data))
+
+
+def write_canaries(messages: Messages) -> Canaries:
+    """Returns the same conversation with other texts. Content that is not text stays as it is."""
+    words: list[str] = []
+
+    def make_word() -> str:
+        words.append(f"canary{len(words):04}x")
+        return words[-1]
+
+    written: list[Message] = []
+    for message in messages:
+        copied = dict(message)
+        if message["content"] and is_text(message):
+            copied["content"] = make_word()
+        if message.get("tool_calls"):
+            copied["tool_calls"] = [_rename(call, make_word) for call in message["tool_calls"]]
+        written.append(copied)
+    return Canaries(written, words)
+
+
+def _rename(call: Any, make_word: Callable[[], str]) -> Any:
+    match call:
+        case {"function": dict() as function}:
+            return {**call, "function": {**function, "arguments": {"word": make_word()}}}
+        case _:
+            return call

@@ -1,0 +1,401 @@
+"""Tools written in Python: functions, methods and model classes."""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
+
+from constrained.errors import describe_unknown
+from constrained.limits.isolated_call import Isolation
+from constrained.prompt.tools.signatures import (
+    Bound,
+    Signature,
+    is_model,
+    read_function,
+    read_model,
+)
+from grammars.errors import ToolError
+from grammars.schema.nodes import Json
+from grammars.turn import ToolCall
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MARK = "__constrained_tool__"
+
+
+Cost: TypeAlias = float | Callable[[ToolCall], float]
+"""The cost of a call, in a unit of the user's choice."""
+
+
+class ToolOptions(TypedDict, total=False):
+    """Options of `tool` and `FunctionTool`.
+
+    Attributes:
+        name: the name that the model sees. Default: the name of the function or class.
+        description: the description that the model sees. Default: the docstring.
+        strict: if False, calls that fail a check are delivered with `call.valid` False. Default:
+            True.
+        read_only: the tool changes nothing. The agent loop may then start a call while the model is
+            still writing the turn, in another thread, and repeat it after a crash. Default: False.
+        repeatable: one turn may have the same call several times, such as two rolls of a die. Calls
+            of other tools are not repeated in a turn. Default: False.
+        cost: the cost of a call for `Budget`: a number, or a function of the call. Default: 0.
+        isolate: run calls in a separate process, with limits on time and memory; True: those of
+            `Isolation`. Default: False.
+    """
+
+    name: str | None
+    description: str | None
+    strict: bool | None
+    read_only: bool
+    repeatable: bool
+    cost: Cost | None
+    isolate: bool | Isolation
+
+
+@overload
+def tool(function: F, /, **options: Unpack[ToolOptions]) -> F: ...
+
+
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+
+
+def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
+    """Sets the name, description or other options of a tool; decorates functions and classes.
+
+    The decorator is optional: any function, method, pydantic model or dataclass can be a tool. It
+    returns what it decorates unchanged.
+
+    Args:
+        function: the function, method or class.
+        options: see `ToolOptions`.
+
+    Returns:
+        The function or class.
+
+    Raises:
+        ToolError: this object cannot be decorated, such as the method of an instance.
+    """
+    _check_options(options)
+    if function is None:
+        return functools.partial(tool, **options)
+    target = function
+    if isinstance(function, staticmethod | classmethod):
+        target = function.__func__
+    try:
+        setattr(target, _MARK, options)
+    except (AttributeError, TypeError) as e:
+        hint = "Use FunctionTool.from_function(function, name=...)"
+        raise ToolError(f"{function!r} cannot be decorated", hint=hint) from e
+    return function
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    for name in options:
+        if name not in ToolOptions.__annotations__:
+            raise TypeError(describe_unknown(name, ToolOptions.__annotations__, of=" of a tool"))
+
+
+def _bind_plainly(arguments: Mapping[str, Json]) -> Bound:
+    return (), arguments
+
+
+def _return(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class FunctionTool:
+    """A tool and the function that executes it.
+
+    Args:
+        name: the name that the model sees.
+        parameters: JSON schema of the arguments.
+        description: the description that the model sees.
+        function: the function, sync or async. None: you execute the calls.
+        strict: if False, calls that fail a check are delivered with `call.valid` False. None: True.
+        bind: converts JSON arguments into the positional and keyword arguments of the function;
+            raises `CallError`.
+        read_only: see `ToolOptions`.
+        repeatable: see `ToolOptions`.
+        cost: see `ToolOptions`.
+        isolation: limits of a separate process in which calls run; None: they run in this one.
+    """
+
+    name: str
+    parameters: Mapping[str, Any]
+    description: str = ""
+    function: Callable[..., Any] | None = None
+    strict: bool | None = None
+    bind: Callable[[Mapping[str, Json]], Bound] = field(default=_bind_plainly, repr=False)
+    read_only: bool = False
+    repeatable: bool = False
+    cost: Cost | None = None
+    isolation: Isolation | None = None
+
+    @classmethod
+    def from_function(
+        cls, function: Callable[..., Any], **options: Unpack[ToolOptions]
+    ) -> "FunctionTool":
+        """Makes a tool of a function, method or other callable.
+
+        The annotations become the schema, the docstring the descriptions. A parameter with a
+        default is optional; one without annotation takes any JSON value.
+
+        Args:
+            function: the callable.
+            options: see `ToolOptions`; they replace what `@tool` or the function itself says.
+
+        Returns:
+            The tool.
+
+        Raises:
+            ToolError: the callable has no name, or a parameter that JSON cannot express.
+        """
+        return _make(function, options, read=read_function, run=function)
+
+    @classmethod
+    def from_model(cls, model: type, **options: Unpack[ToolOptions]) -> "FunctionTool":
+        """Makes a tool of a pydantic model or dataclass: its fields are the arguments.
+
+        Executing a call returns an instance.
+
+        Args:
+            model: the class.
+            options: see `ToolOptions`.
+
+        Returns:
+            The tool.
+
+        Raises:
+            ToolError: a field has a type that JSON cannot express.
+        """
+        return _make(model, options, read=read_model, run=_return)
+
+    @classmethod
+    def from_schema(
+        cls,
+        name: str,
+        schema: Mapping[str, Any],
+        function: Callable[..., Any] | None = None,
+        *,
+        description: str = "",
+        strict: bool | None = None,
+        read_only: bool = False,
+        repeatable: bool = False,
+        cost: Cost | None = None,
+        isolate: bool | Isolation = False,
+    ) -> "FunctionTool":
+        """Makes a tool of a JSON schema.
+
+        Args:
+            name: the name that the model sees.
+            schema: JSON schema of the arguments.
+            function: takes the arguments as keywords, as JSON values. None: you execute the calls.
+            description: the description that the model sees.
+            strict: see `ToolOptions`.
+            read_only: see `ToolOptions`.
+            repeatable: see `ToolOptions`.
+            cost: see `ToolOptions`.
+            isolate: see `ToolOptions`.
+
+        Returns:
+            The tool.
+        """
+        return cls(
+            name,
+            schema,
+            description,
+            function=function,
+            strict=strict,
+            read_only=read_only,
+            repeatable=repeatable,
+            cost=cost,
+            isolation=read_isolation(isolate),
+        )
+
+    @classmethod
+    def from_mcp(cls, tool: Any, function: Callable[..., Any]) -> "FunctionTool":
+        """Makes a tool from an MCP server's description, and a function that calls that server.
+
+        The tool is read-only if its annotation `readOnlyHint` says so, and repeatable if its
+        `_meta` has `"repeatable": true`.
+
+        Args:
+            tool: an object (`mcp.types.Tool`), or its JSON.
+            function: takes the arguments as keywords.
+
+        Returns:
+            The tool.
+
+        Raises:
+            ToolError: this is not an MCP tool.
+        """
+        body = tool if isinstance(tool, Mapping) else _read_mcp(tool)
+        name, schema = body.get("name"), body.get("inputSchema")
+        if not isinstance(name, str) or not isinstance(schema, Mapping):
+            hint = "It needs a name and an inputSchema"
+            raise ToolError(f"{tool!r} is not an MCP tool", hint=hint)
+        return cls.from_schema(
+            name,
+            schema,
+            function,
+            description=body.get("description") or "",
+            read_only=_is_read_only(body.get("annotations")),
+            repeatable=_is_repeatable(body.get("_meta")),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the tool as JSON, in OpenAI's form."""
+        body: dict[str, Any] = {
+            "name": self.name,
+            "description": self.description,  # also if it is empty: some templates fail without
+            "parameters": self.parameters,
+        }
+        if self.strict is not None:
+            body["strict"] = self.strict
+        if self.repeatable:
+            body["repeatable"] = True
+        return {"type": "function", "function": body}
+
+
+def _make(
+    given: Any,
+    options: ToolOptions,
+    *,
+    read: Callable[[Any], Signature],
+    run: Callable[..., Any],
+) -> FunctionTool:
+    _check_options(options)
+    merged: ToolOptions = {}
+    for source in (_read_mark(given), options):  # options of the caller take precedence
+        for option, value in source.items():
+            if value is not None:
+                merged[option] = value
+    name = merged.get("name") or getattr(given, "__name__", None)
+    if name is None or name == "<lambda>":
+        hint = "Use FunctionTool.from_function(function, name=...)"
+        raise ToolError(f"{given!r} has no valid name for a tool", hint=hint)
+    signature = read(given)
+    description = merged.get("description")
+    if description is None:
+        description = signature.description
+    return FunctionTool(
+        name=name,
+        parameters=signature.schema,
+        description=description,
+        function=run,
+        strict=merged.get("strict"),
+        bind=signature.bind,
+        read_only=merged.get("read_only", False),
+        repeatable=merged.get("repeatable", False),
+        cost=merged.get("cost"),
+        isolation=read_isolation(merged.get("isolate", False)),
+    )
+
+
+def read_isolation(isolate: bool | Isolation) -> Isolation | None:
+    """Returns the limits that `isolate` asks for; None: the function is not isolated."""
+    if isinstance(isolate, Isolation):
+        return isolate
+    return Isolation() if isolate else None
+
+
+def _read_mark(given: Any) -> ToolOptions:
+    """Returns the options of `@tool`; a subclass does not inherit them."""
+    if isinstance(given, type):
+        return vars(given).get(_MARK) or {}
+    return getattr(given, _MARK, None) or {}
+
+
+def as_tool(given: Any) -> Any:
+    """Converts functions, other callables and model classes to `FunctionTool`; returns all other
+    values unchanged.
+
+    Raises:
+        ToolError: a callable that cannot be a tool.
+    """
+    if isinstance(given, FunctionTool | Mapping) or _is_mcp(given) or not callable(given):
+        return given
+    if is_model(given):
+        return FunctionTool.from_model(given)
+    if isinstance(given, type):
+        hint = "Use a function, a pydantic model or a dataclass"
+        raise ToolError(
+            f"class {given.__qualname__} has no fields that could be arguments", hint=hint
+        )
+    return FunctionTool.from_function(given)
+
+
+def as_json(given: Any) -> Any:
+    """Converts a tool to JSON; returns values that are not tools unchanged.
+
+    Raises:
+        ToolError: a callable that cannot be a tool.
+    """
+    given = as_tool(given)
+    if isinstance(given, FunctionTool):
+        return given.to_json()
+    if _is_mcp(given):
+        body = _read_mcp(given)
+        shown = {
+            "name": body["name"],
+            "description": body["description"] or "",
+            "inputSchema": body["inputSchema"],
+        }
+        if _is_repeatable(body["_meta"]):
+            shown["repeatable"] = True
+        return shown
+    return given
+
+
+def _read_mcp(given: Any) -> Mapping[str, Any]:
+    """Returns an MCP tool as JSON."""
+    return {
+        "name": getattr(given, "name", None),
+        "description": getattr(given, "description", None),
+        "inputSchema": _find_schema(given),
+        "annotations": getattr(given, "annotations", None),
+        "_meta": getattr(given, "meta", None),
+    }
+
+
+def _find_schema(given: Any) -> Any:
+    """Returns the schema of an `mcp.types.Tool`, whose attribute has another name since version 2
+    of the package; None: this is not such a tool."""
+    for name in ("inputSchema", "input_schema"):
+        if (schema := getattr(given, name, None)) is not None:
+            return schema
+    return None
+
+
+def _is_read_only(annotations: Any) -> bool:
+    """Returns the value of `readOnlyHint`; False if it is missing."""
+    if isinstance(annotations, Mapping):
+        return annotations.get("readOnlyHint") is True
+    hints = (getattr(annotations, name, None) for name in ("readOnlyHint", "read_only_hint"))
+    return any(hint is True for hint in hints)
+
+
+def _is_repeatable(meta: Any) -> bool:
+    """Returns the value of `repeatable` in MCP's `_meta`, where tools have what MCP itself does not
+    define; False if it is missing."""
+    return isinstance(meta, Mapping) and meta.get("repeatable") is True
+
+
+def _is_mcp(given: Any) -> bool:
+    """Returns True for an `mcp.types.Tool`, recognised by its attributes: the package `mcp` need
+    not be installed."""
+    if callable(given):  # also a function with such attributes
+        return False
+    return hasattr(given, "name") and _find_schema(given) is not None
+
+
+def find_tool(name: str, tools: Iterable[Any]) -> FunctionTool | None:
+    """Returns the tool with this name as a `FunctionTool`; None: there is none, or only JSON."""
+    for given in tools:
+        tool = as_tool(given)
+        if isinstance(tool, FunctionTool) and tool.name == name:
+            return tool
+    return None

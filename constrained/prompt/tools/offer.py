@@ -1,0 +1,170 @@
+"""The tools of one request: those that are offered, and those that are refused.
+
+One bad tool does not break the others. A tool whose schema cannot be enforced is left out of the
+prompt and of the grammar, and the reply names it. A tool that is there twice counts once. These are
+errors: a value that is no tool, two different tools with one name, an offer without any usable
+tool, and a tool choice that names a refused tool.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from constrained.prompt.cache_scope import COMMON
+from constrained.prompt.tools.reports import explain_refusal
+from constrained.prompt.tools.shapes import drop_copies, read_entries
+from grammars.errors import Error, SchemaError
+from grammars.schema.nodes import Json
+from grammars.turn import Policy, Tool
+
+HIDDEN = "/hidden_tools"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A tool that is not offered.
+
+    Args:
+        name: of the tool.
+        error: what is wrong, its JSON pointer, and what to do.
+    """
+
+    name: str
+    error: Error
+
+    def to_json(self) -> dict[str, Json]:
+        """Returns it as JSON."""
+        return {"name": self.name, **explain_refusal(self.error), "reason": self.reason}
+
+    def __str__(self) -> str:
+        text = f"tool {self.name!r} is not offered"
+        if self.error.where is not None:
+            text += f", {self.error.where or 'the root'}"
+        text += f": {self.reason}"
+        if self.error.hint:
+            text += f". {self.error.hint}"
+        return text
+
+    @property
+    def reason(self) -> str:
+        """The message of the error, without the name of the tool."""
+        return self.error.message.removeprefix(f"tool {self.name!r}: ")
+
+
+@dataclass(frozen=True)
+class Offered:
+    """An offered tool: as it was given, as it is read, and its JSON pointer in the request.
+
+    Args:
+        is_hidden: it is not in the prompt; messages describe it.
+        is_repeatable: one turn may have the same call several times.
+    """
+
+    given: Any
+    tool: Tool
+    where: str
+    is_hidden: bool = False
+    is_repeatable: bool = False
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The tools of a request."""
+
+    kept: tuple[Offered, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+
+    @property
+    def shown(self) -> tuple[Any, ...]:
+        """The tools of the prompt, as they were given."""
+        return tuple(offered.given for offered in self.kept if not offered.is_hidden)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that may be called, with their schemas, for the grammar."""
+        return tuple(offered.tool for offered in self.kept)
+
+    @property
+    def repeatable(self) -> frozenset[str]:
+        """The names of the tools that are marked as repeatable."""
+        return frozenset(offered.tool.name for offered in self.kept if offered.is_repeatable)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tools of the request, including refused ones."""
+        kept = [offered.tool.name for offered in self.kept]
+        return (*kept, *(refusal.name for refusal in self.refused))
+
+    def without(self, refusal: Refusal) -> "Offer":
+        """Returns the offer without this tool.
+
+        Raises:
+            Error: that of the refusal, if no tool is left.
+        """
+        kept = tuple(offered for offered in self.kept if offered.tool.name != refusal.name)
+        if not kept:
+            raise refusal.error
+        return Offer(kept, (*self.refused, refusal))
+
+    def fit(self, policy: Policy) -> Policy:
+        """Returns the policy without the refused tools.
+
+        Raises:
+            Error: that of a refusal, if the policy names only refused tools.
+        """
+        if policy.names is None:
+            return policy
+        refused = {refusal.name: refusal.error for refusal in self.refused}
+        names = tuple(name for name in policy.names if name not in refused)
+        if policy.names and not names:
+            raise refused[policy.names[0]]
+        return replace(policy, names=names)
+
+
+def read_offer(
+    given: Any,
+    *,
+    hidden: Any = (),
+    drop: bool = True,
+    nonempty: bool = False,
+    room: int | None = None,
+    scope: str = COMMON,
+) -> Offer:
+    """Reads the tools of a request.
+
+    Args:
+        given: tools in any shape that `read_tools` reads.
+        hidden: tools that may be called but are not in the prompt, in the same shapes.
+        drop: leave out tools whose schemas cannot be enforced; False: they are an error.
+        nonempty: a required string has at least one character.
+        room: how many characters fit into the context; None: any number.
+        scope: the cache scope of the schemas.
+
+    Raises:
+        ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
+        SchemaError: no schema can be enforced, or one cannot and `drop` is off.
+    """
+    kept: list[Offered] = []
+    refused: list[Refusal] = []
+    entries = [*read_entries(given), *read_entries(hidden, HIDDEN)]
+    for entry, tool_given in drop_copies(entries, [*given, *hidden]):
+        try:
+            tool = entry.lower(nonempty=nonempty, scope=scope)
+            entry.check_length(tool.schema, room)
+        except SchemaError as e:
+            if not drop:
+                raise
+            refused.append(Refusal(entry.name, e))
+            continue
+        is_hidden = entry.place.startswith(HIDDEN)
+        kept.append(
+            Offered(
+                tool_given,
+                tool,
+                entry.place,
+                is_hidden=is_hidden,
+                is_repeatable=entry.repeatable,
+            )
+        )
+    if refused and not kept:
+        raise refused[0].error
+    return Offer(tuple(kept), tuple(refused))

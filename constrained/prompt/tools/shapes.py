@@ -1,0 +1,333 @@
+"""Reads tools and tool choices in the shapes of OpenAI Chat and Responses, Anthropic and MCP."""
+
+import json
+import marshal
+import reprlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from constrained.prompt.cache_scope import COMMON
+from constrained.prompt.tools.functions import as_json
+from grammars.errors import PolicyError, SchemaError, ToolError
+from grammars.limits.byte_cache import MIB, keep_results
+from grammars.limits.packed_json import pack_json
+from grammars.schema.extent import find_long_part
+from grammars.schema.lowering.lower import lower
+from grammars.schema.lowering.tool_options import loosen, require_nonempty
+from grammars.schema.nodes import Schema
+from grammars.spelling.names import check_names
+from grammars.turn import Choice, Policy, Think, Tool
+
+_SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
+NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
+TOOLS = "/tools"
+MAX_TOOLS = 1000  # in one request
+SCHEMAS, TEXTS = 64 * MIB, 16 * MIB  # of tools: 5 to 30 kB and 1 to 2 kB each, mostly
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tool of a request whose schema is not read yet.
+
+    Args:
+        name: of the tool.
+        body: the object with the name and the schema.
+        strict: the calls have to fit the schema.
+        repeatable: one turn may have the same call several times.
+        place: the JSON pointer of the tool.
+        where: the JSON pointer of the body.
+        text: the whole tool as JSON.
+    """
+
+    name: str
+    body: Mapping[str, Any]
+    strict: bool
+    repeatable: bool
+    place: str
+    where: str
+    text: str
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of the arguments."""
+        key = _find_key(self.body)
+        return NO_ARGUMENTS if key is None else self.body[key]
+
+    def lower(self, *, nonempty: bool = False, scope: str = COMMON) -> Tool:
+        """Reads the schema.
+
+        Args:
+            nonempty: a required string has at least one character.
+            scope: the cache scope of the schema.
+
+        Raises:
+            SchemaError: its schema cannot be enforced; `where` is the pointer of the keyword.
+        """
+        try:
+            schema = _lower_text(self.text, self.strict, nonempty, scope)
+        except SchemaError as e:
+            where = f"{self.where}/{_find_key(self.body)}{e.where or ''}"
+            raise SchemaError(f"tool {self.name!r}: {e.message}", where=where, hint=e.hint) from e
+        description = str(self.body.get("description") or "")
+        return Tool(self.name, schema, description=description, strict=self.strict)
+
+    def check_length(self, schema: Schema, room: int | None) -> None:
+        """Refuses a tool whose shortest arguments do not fit into the context.
+
+        Args:
+            schema: the lowered schema of this tool.
+            room: how many characters fit into the context; None: any number.
+
+        Raises:
+            SchemaError: they do not fit; `where` is the pointer of the minimum.
+        """
+        if room is None or schema.least <= room:
+            return
+        where = find_long_part(schema.node, schema.definitions, room)
+        raise SchemaError(
+            f"tool {self.name!r}: its arguments need at least {schema.least:,} characters, but the "
+            f"context has room for at most {room:,}",
+            where=f"{self.where}/{_find_key(self.body)}{where}",
+            hint="Lower the minimum, or raise the context length (-c)",
+        )
+
+
+def read_tools(tools: Any, where: str = TOOLS) -> tuple[Tool, ...]:
+    """Reads a list of tools, each in one of these shapes.
+
+    JSON of OpenAI (nested or flat), Anthropic or MCP, an MCP tool as an object, a function or
+    other callable, a pydantic model or dataclass, or a `FunctionTool`.
+
+    Args:
+        where: the JSON pointer of the list.
+
+    Raises:
+        ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
+        SchemaError: a schema that cannot be enforced; `where` is the pointer of the keyword.
+    """
+    entries = [entry for entry, _ in drop_copies(read_entries(tools, where), tools)]
+    return tuple(entry.lower() for entry in entries)
+
+
+def read_entries(tools: Any, where: str = TOOLS, *, max_tools: int = MAX_TOOLS) -> list[Entry]:
+    """Reads a list of tools, but not their schemas; two may have the same name.
+
+    Args:
+        where: the JSON pointer of the list.
+        max_tools: the maximum number of tools.
+
+    Raises:
+        ToolError: not a list, or not a tool; `where` is the pointer.
+    """
+    if not isinstance(tools, list | tuple):
+        hint = 'Write [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
+        if callable(tools):
+            hint = f"Write [{getattr(tools, '__name__', '...')}]"
+        kind = type(tools).__name__
+        raise ToolError(f"tools must be a list, not {kind}", where=where, hint=hint)
+    if len(tools) > max_tools:
+        message = f"there are {len(tools):,} tools, the limit is {max_tools:,}"
+        raise ToolError(message, where=where, hint="Offer fewer tools")
+    return [_read_entry(tool, f"{where}/{i}") for i, tool in enumerate(tools)]
+
+
+def drop_copies(entries: Sequence[Entry], tools: Sequence[Any]) -> list[tuple[Entry, Any]]:
+    """Pairs entries with the tools that they were read from. Of objects that are the same, which
+    clients send twice, only the first one is kept; functions could differ in what they do.
+
+    Args:
+        entries: see `read_entries`.
+        tools: as they were given.
+
+    Raises:
+        ToolError: two different tools have the same name; `where` is the second one.
+    """
+    known = set[str]()
+    pairs: list[tuple[Entry, Any]] = []
+    for entry, tool in zip(entries, tools, strict=True):
+        is_object = isinstance(tool, Mapping)
+        if is_object and entry.text in known:
+            continue
+        if is_object:
+            known.add(entry.text)
+        pairs.append((entry, tool))
+    check_names([entry.name for entry, _ in pairs], [entry.place for entry, _ in pairs])
+    return pairs
+
+
+def _read_entry(given: Any, place: str) -> Entry:
+    where = place
+    tool = _as_json(given, where)
+    try:
+        text = _encode(tool)
+    except UnicodeEncodeError as e:
+        message = "a tool is not JSON: lone surrogates are not valid in text"
+        raise ToolError(message, where=where, hint="Replace it") from e
+    except (TypeError, ValueError) as e:
+        raise ToolError(f"a tool is not JSON: {e}", where=where) from e
+    except RecursionError as e:
+        raise ToolError("a tool is nested too deeply", where=where, hint="Simplify it") from e
+    body, where = _body(tool, where)
+    name = body.get("name")
+    if not isinstance(name, str) or not name:
+        raise ToolError("a tool has no name", where=f"{where}/name", hint="Give it a name")
+    # For Chat Completions, the default of `strict` is false, but the schema is enforced anyway.
+    strict = _read_switch(body, "strict", default=True, where=where)
+    repeatable = _read_switch(body, "repeatable", default=False, where=where)
+    key = _find_key(body)
+    if key is not None and not isinstance(body[key], Mapping):
+        message = f"tool {name!r}: its parameters are not a JSON Schema object"
+        hint = 'Write {"type": "object", "properties": {...}}'
+        raise ToolError(message, where=f"{where}/{key}", hint=hint)
+    return Entry(
+        name, body, strict=strict, repeatable=repeatable, place=place, where=where, text=text
+    )
+
+
+def _read_switch(body: Mapping[str, Any], key: str, *, default: bool, where: str) -> bool:
+    """Returns a boolean of a tool; null is the default.
+
+    Raises:
+        ToolError: it is not a boolean.
+    """
+    value = body.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        message = f"tool {body['name']!r}: {key} is {reprlib.repr(value)}, not a boolean"
+        raise ToolError(message, where=f"{where}/{key}", hint="Use true or false")
+    return value
+
+
+def _encode(tool: Any) -> str:
+    """Encodes the tool as JSON text. Equal tools are encoded once, see `pack_json`.
+
+    Raises:
+        TypeError, ValueError, RecursionError: it is not JSON.
+    """
+    key = pack_json(tool)
+    if key is None:
+        return _encode_json(tool)
+    return _encode_again(key)
+
+
+@keep_results("tool_texts", TEXTS)
+def _encode_again(data: bytes) -> str:
+    return _encode_json(marshal.loads(data))
+
+
+def _encode_json(tool: Any) -> str:
+    text = _JSON.encode(tool)
+    text.encode()  # raises an error for a lone surrogate, which UTF-8 cannot encode
+    return text
+
+
+def _find_key(body: Mapping[str, Any]) -> str | None:
+    """Returns the key of the schema, which depends on the API; None: there is no schema."""
+    for key in _SCHEMA_KEYS:
+        if body.get(key) is not None:
+            return key
+    return None
+
+
+@keep_results("schemas", SCHEMAS)
+def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
+    """Lowers the schema of a tool. Cached, since all requests of a conversation have the same."""
+    body, _ = _body(json.loads(text), "")
+    key = _find_key(body)
+    schema = lower(NO_ARGUMENTS if key is None else body[key])
+    if not strict:
+        schema = loosen(schema)
+    if nonempty:
+        schema = require_nonempty(schema)
+    return schema
+
+
+def forget_schemas() -> None:
+    """Empties the cache of schemas."""
+    _lower_text.cache.clear()
+    _encode_again.cache.clear()
+
+
+def _as_json(tool: Any, where: str) -> Any:
+    try:
+        return as_json(tool)
+    except ToolError as e:
+        raise ToolError(e.message, where=where, hint=e.hint) from e
+
+
+def _body(tool: Any, where: str) -> tuple[Mapping[str, Any], str]:
+    if not isinstance(tool, Mapping):
+        raise ToolError("a tool must be an object", where=where)
+    if (function := tool.get("function")) is None:
+        return tool, where
+    if not isinstance(function, Mapping):
+        raise ToolError("`function` must be an object", where=f"{where}/function")
+    return function, f"{where}/function"
+
+
+def as_openai(tools: Sequence[Any]) -> list[dict[str, Any]]:
+    """Returns the tools in the form that chat templates expect, with keys in the client's order.
+
+    Raises:
+        ToolError: a function or class that cannot be a tool; `where` is the pointer.
+    """
+    return [_shape_for_openai(_as_json(tool, f"/tools/{i}")) for i, tool in enumerate(tools)]
+
+
+def _shape_for_openai(tool: Mapping[str, Any]) -> dict[str, Any]:
+    if tool.get("function") is not None:
+        return {"type": "function", **tool}
+    function: dict[str, Any] = {}
+    for key, value in tool.items():
+        if key in _SCHEMA_KEYS and value is not None:
+            function["parameters"] = value
+        elif key != "type" and value is not None:
+            function[key] = value
+    function.setdefault("parameters", {"type": "object", "properties": {}})
+    return {"type": "function", "function": function}
+
+
+def read_policy(
+    choice: Any = None, *, parallel: bool = True, think: Think = Think.OPTIONAL
+) -> Policy:
+    """Reads a `tool_choice` of OpenAI Chat, OpenAI Responses or Anthropic Messages.
+
+    Raises:
+        PolicyError: the form is unknown.
+    """
+    match choice:
+        case {"type": str(), "disable_parallel_tool_use": True, **rest}:
+            return read_policy({**rest, "type": choice["type"]}, parallel=False, think=think)
+        case None | "auto" | {"type": "auto"}:
+            return Policy(Choice.AUTO, parallel=parallel, think=think)
+        case "none" | {"type": "none"}:
+            return Policy(Choice.NONE, parallel=parallel, think=think)
+        case "required" | "any" | {"type": "required" | "any"}:
+            return Policy(Choice.REQUIRED, parallel=parallel, think=think)
+        case {"type": "allowed_tools", "allowed_tools": {"tools": list(allowed)} as body}:
+            policy = _allow(allowed, mode=body.get("mode", "auto"))
+            return replace(policy, parallel=parallel, think=think)
+        case {"type": "allowed_tools", "tools": list(allowed)}:
+            policy = _allow(allowed, mode=choice.get("mode", "auto"))
+            return replace(policy, parallel=parallel, think=think)
+        case {"function": {"name": str(name)}} | {"type": "function" | "tool", "name": str(name)}:
+            return Policy.named(name, think)
+        case _:
+            raise PolicyError(
+                f"tool_choice {reprlib.repr(choice)} is not known",
+                where="/tool_choice",
+                hint='Use "auto", "none", "required" or '
+                '{"type": "function", "function": {"name": ...}}',
+            )
+
+
+def _allow(tools: list[Any], *, mode: Any) -> Policy:
+    given = [_body(tool, "/tool_choice")[0].get("name") for tool in tools]
+    names = tuple(name for name in given if isinstance(name, str))
+    if mode not in ("auto", "required") or len(names) < len(given):
+        message = "allowed_tools needs a mode (auto or required) and tools with names"
+        raise PolicyError(message, where="/tool_choice")
+    return Policy(Choice(mode), names)

@@ -1,0 +1,359 @@
+"""Converts Python signatures to JSON Schema, and JSON arguments to the types of a signature.
+
+pydantic does both: every type that it can describe and convert is supported. Descriptions of
+parameters come from their annotations (a `Field`, a `Doc` or a text), or else from the docstring.
+"""
+
+import functools
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Annotated, Any, TypeAlias, TypeGuard, get_args, get_origin
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+from typing_extensions import Doc
+
+from constrained.errors import CallError
+from constrained.prompt.tools.docstrings import read_docstring
+from grammars.errors import ToolError
+from grammars.schema.nodes import Json, escape
+
+Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
+"""Positional and keyword arguments of a call."""
+
+_MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
+OLD_PYDANTIC = "pydantic.v1.main"
+"""The module of the models of pydantic 1 that come with pydantic 2."""
+_VALUES = ("default", "const", "enum", "examples")
+_RANKS = {"type": -2, "description": -1, "default": 1, "$defs": 2}  # of keywords; others: 0
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The arguments of a function or class.
+
+    Args:
+        schema: JSON Schema of the arguments, an object.
+        description: the description of the function in its docstring; "" if there is none.
+        bind: converts JSON arguments; raises CallError if they do not fit.
+    """
+
+    schema: dict[str, Any]
+    description: str
+    bind: Callable[[Mapping[str, Json]], Bound]
+
+
+class _JsonSchema(GenerateJsonSchema):
+    """pydantic's schemas without the titles that it generates from names."""
+
+    # A default that is not JSON is left out of the schema; the function still has it. Declared like
+    # pydantic's own, without ClassVar.
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def sort(self, value: Any, parent_key: str | None = None) -> Any:
+        """Sorts keywords in the usual order, which models have seen: in pydantic's own order,
+        `properties` come before `type`."""
+        if isinstance(value, list):
+            return [self.sort(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        parts: dict[str, Any] = {}
+        for key, part in value.items():
+            if key not in _VALUES:
+                part = self.sort(part, key)
+            parts[key] = part
+        if parent_key in _MAPS:
+            return parts
+        return dict(sorted(parts.items(), key=_rank_member))
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        return _without_title(super().model_schema(schema), schema)
+
+    def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+        return _without_title(super().dataclass_schema(schema), schema)
+
+    def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
+        return _without_title(super().typed_dict_schema(schema), schema)
+
+
+def _rank_member(member: tuple[str, Any]) -> int:
+    return _RANKS.get(member[0], 0)
+
+
+def _without_title(made: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    if made.get("title") == getattr(schema.get("cls"), "__name__", None):
+        made.pop("title", None)
+    return made
+
+
+def read_function(function: Callable[..., Any]) -> Signature:
+    """Reads the signature of a function, method or other callable, and its docstring.
+
+    A parameter with a default is optional, one without annotation takes any JSON value.
+
+    Raises:
+        ToolError: *args, **kwargs, or a parameter with a type that JSON cannot express.
+    """
+    name = _name(function)
+    parameters = _read_parameters(function, name)
+    try:
+        model = _make_model(function, parameters)
+        schema = _make_schema(model)
+    except Exception as e:  # annotations are the user's code, and may raise any error
+        raise _blame(function, parameters, e) from e
+    description, texts = read_docstring(_documented(function).__doc__)
+    schema["additionalProperties"] = False
+    properties = schema["properties"]
+    if len(properties) < len(parameters):
+        raise ToolError(f"{name} has two parameters with the same alias", hint="Give each its own")
+    for parameter, described in zip(parameters, properties.values(), strict=True):
+        if text := texts.get(parameter.name):
+            described.setdefault("description", text)
+    binder = _Binder(function, model, parameters, tuple(properties))
+    return Signature(schema, description, binder.bind)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
+
+
+def _read_parameters(function: Callable[..., Any], name: str) -> list[Parameter]:
+    try:
+        found = inspect.signature(function, eval_str=True).parameters.values()
+    except Exception as e:  # no signature, or an annotation with an unknown name
+        hint = "Names in annotations must be defined in the module of the function"
+        raise ToolError(f"the signature of {name} cannot be read: {e}", hint=hint) from e
+    for number, parameter in enumerate(found):
+        if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            hint = "Write the parameters out, or take one list or dict"
+            raise ToolError(f"{name} takes {parameter}, which a schema cannot describe", hint=hint)
+        is_bare = parameter.annotation is Parameter.empty
+        if number == 0 and is_bare and parameter.name in ("self", "cls"):
+            hint = "Pass the method of an instance (or class)"
+            raise ToolError(f"{name} is a method without its {parameter.name}", hint=hint)
+    return list(found)
+
+
+def _make_model(function: Callable[..., Any], parameters: Sequence[Parameter]) -> type[BaseModel]:
+    # Under our own names: pydantic reserves some (model_config), and refuses a leading underscore.
+    # Not by a config, which dataclasses inherit.
+    fields: dict[str, Any] = {}
+    for number, parameter in enumerate(parameters):
+        default = parameter.default
+        if default is Parameter.empty:
+            default = ...
+        fields[f"p{number}"] = (_alias(parameter), default)
+    module = getattr(function, "__module__", None) or __name__
+    return create_model("arguments", __module__=module, **fields)
+
+
+def _alias(parameter: Parameter) -> Any:
+    """Returns the annotation with the parameter's name as alias, unless it has another one, and
+    with the description from a `Doc` (PEP 727) or a text in it."""
+    kind: Any = parameter.annotation
+    if kind is Parameter.empty:
+        kind = Any
+    metadata: list[Any] = []
+    if get_origin(kind) is Annotated:
+        kind, *metadata = get_args(kind)
+    known = Field(alias=parameter.name, description=_find_description(metadata))
+    return Annotated[kind, known, *metadata]  # a later Field wins
+
+
+def _find_description(metadata: Sequence[Any]) -> str | None:
+    """Returns the description of a parameter in its annotation: from a `Doc`, or else the first
+    text, as in most agent libraries."""
+    texts: list[str] = []
+    for item in metadata:
+        if isinstance(item, Doc):
+            return item.documentation
+        if isinstance(item, str) and item:
+            texts.append(item)
+    return texts[0] if texts else None
+
+
+def _make_schema(kind: Any) -> dict[str, Any]:
+    schema = TypeAdapter(kind).json_schema(schema_generator=_JsonSchema)
+    for definition in schema.get("$defs", {}).values():
+        if not definition.keys().isdisjoint({"enum", "const"}):
+            definition.pop("title", None)  # the name of an enum class
+    if "$ref" in schema:  # a recursive class; templates need its properties here
+        definition = schema["$defs"][schema.pop("$ref").removeprefix("#/$defs/")]
+        schema = {**definition, **schema}
+    return schema
+
+
+def _blame(
+    function: Callable[..., Any], parameters: Sequence[Parameter], error: Exception
+) -> ToolError:
+    """Returns the error with the parameter that causes it."""
+    culprit = _name(function)
+    for parameter in parameters:
+        try:
+            _make_schema(_make_model(function, [parameter]))
+        except Exception as e:  # as in `read_function`
+            culprit, error = f"parameter {parameter.name!r} of {culprit}", e
+            break
+    hint = "Annotate with types that pydantic can write as JSON Schema"
+    kinds = [parameter.annotation for parameter in parameters]
+    return ToolError(f"{culprit} cannot be described: {explain_kinds(kinds, error)}", hint=hint)
+
+
+def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
+    """Explains in one line why pydantic cannot describe one of these types.
+
+    Args:
+        kinds: the types.
+        error: pydantic's error.
+    """
+    if (old := _find_old_model([*kinds])) is not None:
+        return (
+            f"{old.__qualname__} is a model of pydantic 1. "
+            "Derive it from pydantic.BaseModel of pydantic 2"
+        )
+    return f"{error}".partition("\n")[0].rstrip(".")
+
+
+def _find_old_model(kinds: list[Any]) -> type | None:
+    """Finds the first model of pydantic 1 among types, their arguments and the fields of
+    classes."""
+    seen: set[int] = set()
+    while kinds:
+        kind = kinds.pop()
+        if id(kind) in seen:
+            continue
+        seen.add(id(kind))
+        if not isinstance(kind, type):
+            kinds += get_args(kind)
+        elif _is_old_model(kind):
+            return kind
+        else:
+            kinds += get_args(kind)  # of list[int]
+            annotations = vars(kind).get("__annotations__")
+            if isinstance(annotations, Mapping):  # of `type` itself, they are a descriptor
+                kinds += annotations.values()
+    return None
+
+
+def _is_old_model(kind: type) -> bool:
+    return any(base.__module__ == OLD_PYDANTIC for base in kind.__mro__)
+
+
+def _documented(function: Any) -> Any:
+    """Returns the object with the docstring; for an instance or partial, its class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isroutine(function):
+        return function
+    return type(function).__call__
+
+
+@dataclass(frozen=True)
+class _Binder:
+    """Binds JSON arguments to the parameters of a function.
+
+    Args:
+        function: the function.
+        model: has a field for each parameter.
+        parameters: the parameters of the function.
+        keys: the names of the arguments, aliases among them.
+    """
+
+    function: Callable[..., Any]
+    model: type[BaseModel]
+    parameters: Sequence[Parameter]
+    keys: tuple[str, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The model is made at run time and is in no module, so unpickling makes it again.
+        return _make_binder, (self.function, self.keys)
+
+    def bind(self, arguments: Mapping[str, Json]) -> Bound:
+        for key in arguments:
+            if key not in self.keys:
+                hint = f"Available: {', '.join(self.keys) or 'none'}"
+                raise CallError(f"no parameter {key!r}", where=_pointer([key]), hint=hint)
+        read = _validate(TypeAdapter(self.model), arguments)
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for key, parameter in zip(self.model.model_fields, self.parameters, strict=True):
+            # Python fills in missing arguments, but it does not know defaults in a Field.
+            value = parameter.default
+            has_default = value is not Parameter.empty and not isinstance(value, FieldInfo)
+            is_left_out = has_default and key not in read.model_fields_set
+            if not is_left_out:
+                value = getattr(read, key)
+            if parameter.kind is Parameter.POSITIONAL_ONLY:
+                positional.append(value)
+            elif not is_left_out:
+                keywords[parameter.name] = value
+        return positional, keywords
+
+
+def _make_binder(function: Callable[..., Any], keys: tuple[str, ...]) -> _Binder:
+    parameters = _read_parameters(function, _name(function))
+    return _Binder(function, _make_model(function, parameters), parameters, keys)
+
+
+@dataclass(frozen=True)
+class _ModelBinder:
+    """Binds JSON arguments to one instance of a pydantic model or dataclass."""
+
+    kind: type
+
+    @functools.cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.kind)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _ModelBinder, (self.kind,)
+
+    def bind(self, arguments: Mapping[str, Json]) -> Bound:
+        return [_validate(self._adapter, arguments)], {}
+
+
+def _validate(adapter: TypeAdapter[Any], arguments: Mapping[str, Json]) -> Any:
+    try:
+        # As JSON, since strict types accept a date only from JSON.
+        return adapter.validate_json(json.dumps(arguments))
+    except ValidationError as e:
+        first, *further = e.errors()
+        hints = [f"also {_pointer(error['loc'])}: {error['msg']}" for error in further]
+        hint = "; ".join(hints) or None
+        raise CallError(first["msg"], where=_pointer(first["loc"]), hint=hint) from e
+
+
+def _pointer(steps: Sequence[int | str]) -> str:
+    return "/".join(["/arguments", *map(escape, map(str, steps))])
+
+
+def is_model(kind: Any) -> TypeGuard[type]:
+    """Returns True for a class whose fields are arguments: a pydantic model or a dataclass. Also
+    for a model of pydantic 1, which `read_model` refuses by name."""
+    if not isinstance(kind, type):
+        return False
+    has_fields = issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")
+    return has_fields or _is_old_model(kind)
+
+
+def read_model(kind: type) -> Signature:
+    """Reads the fields of a pydantic model or dataclass; bound arguments are one instance of it.
+
+    Raises:
+        ToolError: a field whose type JSON cannot express.
+    """
+    try:
+        schema = _make_schema(kind)
+    except Exception as e:  # annotations and hooks are the user's code
+        hint = "Use types that pydantic can write as JSON Schema"
+        message = f"class {kind.__qualname__} cannot be described: {explain_kinds([kind], e)}"
+        raise ToolError(message, hint=hint) from e
+    description = str(schema.pop("description", ""))
+    return Signature(schema, description, _ModelBinder(kind).bind)

@@ -1,0 +1,1 @@
+"""Bounds of work and of memory: counted steps, caches of a size in bytes, JSON as their keys."""

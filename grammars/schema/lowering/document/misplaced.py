@@ -1,0 +1,205 @@
+"""Repairs references to nowhere whose meaning is clear: pointers into a document that was embedded
+unchanged in another one, definitions referred to by their bare name, schemas by an `id` that is
+none in the draft of the document, and relative JSON pointers."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from urllib.parse import quote, unquote
+
+from grammars.errors import SchemaError
+from grammars.schema.lowering.document.references import is_dynamic
+from grammars.schema.nodes import Finding, Json
+from grammars.schema.pointers import point_to
+from grammars.schema.subschemas import is_object, look_up, map_parts
+
+_PLACES = (("$defs",), ("definitions",), ("components", "schemas"))
+"""Where the documents of different dialects have their definitions."""
+_PATHS = "|".join(re.escape("/".join(place)) for place in _PLACES)
+_BY_NAME = re.compile(rf"(?:#?/(?:(?:{_PATHS})/)?)?([^/#:?]+)")
+"""A name, or a path to it in one of these places; not an anchor (`#name`)."""
+_RELATIVE = re.compile("([0-9]{1,3})((?:/.*)?)", re.DOTALL)
+"""A relative JSON pointer: so many steps up, then down along the pointer."""
+_IN_PLACE = re.compile(r"(?:/(?:allOf|anyOf|oneOf)/[0-9]+)*")
+"""The path from a schema to a subschema that applies to the same value."""
+
+
+@dataclass(frozen=True)
+class _Enclosing:
+    """A schema around the one with the reference."""
+
+    schema: Json
+    pointer: str
+
+
+def repair_references(document: Json) -> tuple[Json, tuple[Finding, ...]]:
+    """Repairs such references. Unclear references stay as they are, and so do references that would
+    lead back to themselves. A document with dynamic names (`$dynamicRef`) stays unchanged.
+
+    Returns:
+        the document (the same object if nothing changes), and the repairs.
+    """
+    if is_dynamic(document):
+        return document, ()
+    meanings = _find_meanings(document)
+    loops = _find_loops(document, meanings)
+    findings: list[Finding] = []
+
+    def visit(schema: Json, pointer: str) -> Json:
+        if not is_object(schema):
+            return schema
+        changed = map_parts(schema, lambda part, step: visit(part, pointer + step))
+        if pointer in meanings and pointer not in loops:
+            changed["$ref"] = meanings[pointer]
+            findings.append(Finding(pointer, "$ref", f"leads nowhere, read as {meanings[pointer]}"))
+        return changed
+
+    mended = visit(document, "") if len(loops) < len(meanings) else document
+    return mended, tuple(findings)
+
+
+def _find_meanings(document: Json) -> dict[str, str]:
+    """Returns, for each schema whose reference leads nowhere, the pointer that is meant."""
+    meanings: dict[str, str] = {}
+    definitions = _list_definitions(document)
+    list_identified = cache(partial(_list_identified, document))  # hardly any document needs them
+
+    def visit(schema: Json, pointer: str, around: Sequence[_Enclosing]) -> Json:
+        if not is_object(schema):
+            return schema
+        inner = (*around, _Enclosing(schema, pointer))
+        map_parts(schema, lambda part, step: visit(part, pointer + step, inner))
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and not _leads(document, reference):
+            meaning = (
+                _find_enclosed(reference, inner)
+                or list_identified().get(reference)
+                or _find_named(reference, definitions)
+                or _find_relative(reference, pointer, document)
+            )
+            if meaning is not None:
+                meanings[pointer] = meaning
+        return schema
+
+    visit(document, "", ())
+    return meanings
+
+
+def _find_loops(document: Json, meanings: Mapping[str, str]) -> set[str]:
+    """Returns the schemas whose references would lead back to themselves, directly or through
+    others; no value could match them."""
+    loops = set[str]()
+    for pointer, meaning in meanings.items():
+        if _encloses(unquote(meaning[1:]), pointer):
+            loops.add(pointer)
+    known = set[str]()
+    for start in meanings:
+        path: list[str] = []
+        current: str | None = start
+        while current is not None and current not in known:
+            known.add(current)
+            path.append(current)
+            current = _follow(document, meanings, current)
+        if current in path:
+            loops.update(set(path[path.index(current) :]).intersection(meanings))
+    return loops
+
+
+def _encloses(outer: str, inner: str) -> bool:
+    """Returns whether the schema at `inner` is that at `outer`, or a part of it that applies to the
+    same value."""
+    return inner.startswith(outer) and _IN_PLACE.fullmatch(inner, len(outer)) is not None
+
+
+def _follow(document: Json, meanings: Mapping[str, str], pointer: str) -> str | None:
+    """Returns the pointer to which the reference of a schema leads; None if it has none."""
+    schema = look_up(document, _write_pointer(pointer), "")
+    reference = meanings.get(pointer) or (schema.get("$ref") if is_object(schema) else None)
+    if not isinstance(reference, str) or not _leads(document, reference):
+        return None
+    return unquote(reference[1:])
+
+
+def _leads(root: Json, reference: str) -> bool:
+    try:
+        look_up(root, reference, "")
+    except SchemaError:
+        return False
+    return True
+
+
+def _find_relative(reference: str, pointer: str, document: Json) -> str | None:
+    """Returns the pointer that a relative JSON pointer (`1/from`) means at this schema.
+    zod-to-json-schema writes them with `$refStrategy: "relative"`."""
+    relative = _RELATIVE.fullmatch(reference)
+    if relative is None:
+        return None
+    steps = pointer.split("/")
+    up = int(relative[1])
+    if up >= len(steps):
+        return None
+    meaning = _write_pointer("/".join(steps[: len(steps) - up]) + relative[2])
+    return meaning if _leads(document, meaning) else None
+
+
+def _find_enclosed(reference: str, around: Sequence[_Enclosing]) -> str | None:
+    """Returns the pointer to the target in the innermost enclosing schema that has it."""
+    if not reference.startswith("#/"):
+        return None
+    for enclosing in reversed(around):
+        if _leads(enclosing.schema, reference):
+            return f"{_write_pointer(enclosing.pointer)}{reference[1:]}"
+    return None
+
+
+def _find_named(reference: str, definitions: Mapping[str, str]) -> str | None:
+    """Returns the pointer to the definition of this name; None if there is not exactly one."""
+    named = _BY_NAME.fullmatch(reference)
+    if named is None:
+        return None
+    return definitions.get(named[1])
+
+
+def _write_pointer(pointer: str) -> str:
+    """Writes a JSON pointer as a URI fragment (RFC 6901, section 6)."""
+    return "#" + quote(pointer, safe="/~$")
+
+
+def _list_definitions(document: Json) -> dict[str, str]:
+    """Returns the definitions of a document in these places: pointers by name."""
+    found: dict[str, str] = {}
+    twice = set[str]()
+    for place in _PLACES:
+        holder = document
+        for step in place:
+            holder = holder.get(step) if is_object(holder) else None
+        if not is_object(holder):
+            continue
+        for name in holder:
+            if name in found:
+                twice.add(name)
+            found[name] = _write_pointer(point_to((*place, name)))
+    return {name: pointer for name, pointer in found.items() if name not in twice}
+
+
+def _list_identified(document: Json) -> dict[str, str]:
+    """Returns the schemas by the names that other drafts give them (`id` before draft 6): pointers
+    by name. Those of this draft are resolved already."""
+    found: dict[str, str] = {}
+    twice = set[str]()
+
+    def visit(schema: Json, pointer: str) -> Json:
+        if not is_object(schema):
+            return schema
+        for keyword in ("id", "$id"):
+            name = schema.get(keyword)
+            if isinstance(name, str) and name:
+                if name in found:
+                    twice.add(name)
+                found[name] = _write_pointer(pointer)
+        map_parts(schema, lambda part, step: visit(part, pointer + step))
+        return schema
+
+    visit(document, "")
+    return {name: pointer for name, pointer in found.items() if name not in twice}

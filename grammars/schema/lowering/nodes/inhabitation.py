@@ -1,0 +1,230 @@
+"""Finds the nodes that have a (finite) value at all. Nodes without values are removed before a
+grammar is built."""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from math import inf, isinf
+from typing import NamedTuple
+
+from grammars.limits.byte_cache import MIB, keep_results
+from grammars.limits.steps import spend
+from grammars.regex.texts import Texts, match_words
+from grammars.schema.counted import Counted
+from grammars.schema.members import Unordered
+from grammars.schema.nodes import (
+    Array,
+    Constant,
+    Contains,
+    Extra,
+    Node,
+    Number,
+    Object,
+    Property,
+    Reference,
+    String,
+    Union,
+    escape,
+    find_references,
+    unite,
+)
+from grammars.schema.numbers import has_no_number
+from grammars.schema.presence import FREE
+
+NEVER = Union(())
+
+
+class Pruned(NamedTuple):
+    """A node and its definitions without alternatives, keys and definitions that have no value.
+
+    Args:
+        node: the root; `Union(())` if it has no value.
+        definitions: the definitions.
+        unwritten: JSON pointers of optional properties that no object can have, since nothing fits
+            their schemas. Those that a schema forbids by `false` are left out.
+    """
+
+    node: Node
+    definitions: dict[str, Node]
+    unwritten: Sequence[str]
+
+
+def prune(node: Node, definitions: Mapping[str, Node]) -> Pruned:
+    """Removes alternatives, keys and definitions without values."""
+    pruning = _Pruning(_find_alive(definitions))
+    root = pruning.prune(node)
+    rest = {name: pruning.prune(found) for name, found in definitions.items()}
+    return Pruned(root, rest, pruning.list_unwritten())
+
+
+def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
+    """Returns the names of the definitions that have a value.
+
+    A least fixed point: at first no definition has a value; then those do that have one without
+    references; and so on. Definitions that only infinite values would fit are never added.
+    """
+    named_by: dict[str, list[str]] = {name: [] for name in definitions}
+    for name, node in definitions.items():
+        for reference in find_references(node):
+            named_by[reference].append(name)
+    alive = set[str]()
+    queue = list(definitions)
+    while queue:
+        name = queue.pop()
+        if name not in alive and _Pruning(alive).prune(definitions[name]) != NEVER:
+            alive.add(name)
+            queue += named_by[name]  # this may be the last one that they needed
+    return alive
+
+
+def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
+    """Returns the JSON pointer of the innermost required property without a value; "" if there is
+    none."""
+    pruning = _Pruning(_find_alive(definitions))
+    pointer = ""
+    while isinstance(node, Object):
+        for declared in node.properties:
+            if declared.required and pruning.prune(declared.node) == NEVER:
+                pointer = f"{pointer}/properties/{escape(declared.key)}"
+                node = declared.node
+                break
+        else:  # the condition on its keys excludes all values
+            break
+    return pointer
+
+
+@keep_results("regexes", MIB)
+def _has_no_text(node: String) -> bool:
+    """Returns whether the length limits clearly exclude all texts of the pattern."""
+    shortest, longest, pattern = node.min_length, node.max_length, node.pattern
+    if longest is not None and longest < shortest:
+        return True
+    if pattern is None or (shortest == 0 and longest is None):
+        return False
+    most = "" if longest is None else longest
+    return Texts((pattern, f"(?s:.{{{shortest},{most}}})")).is_empty()
+
+
+class _Pruning:
+    """Removes what has no value.
+
+    Args:
+        alive: the names of the definitions that have a value.
+    """
+
+    def __init__(self, alive: Set[str]):
+        self._alive = alive
+        self._kept: set[str] = set()  # pointers of properties
+        self._removed: dict[str, None] = {}  # the same, in order
+
+    def list_unwritten(self) -> list[str]:
+        """Returns the pointers of properties that were removed wherever they were: alternatives may
+        have the same one."""
+        return [pointer for pointer in self._removed if pointer not in self._kept]
+
+    def prune(self, node: Node) -> Node:
+        """Returns the node without parts that have no value."""
+        spend()
+        match node:
+            case Reference(name):
+                is_empty = name not in self._alive
+            case Constant(values):
+                is_empty = not values
+            case String():
+                is_empty = _has_no_text(node)
+            case Number():
+                is_empty = has_no_number(node)
+            case Union(branches):
+                pruned = [self.prune(branch) for branch in branches]
+                return unite([branch for branch in pruned if branch != NEVER])
+            case Object():
+                return self._prune_object(node)
+            case Array():
+                return self._prune_array(node)
+            case _:
+                return node
+        return NEVER if is_empty else node
+
+    def _prune_object(self, node: Object) -> Node:
+        kept: list[Property] = []
+        barred: list[str] = []
+        for declared in node.properties:
+            inner = self.prune(declared.node)
+            if inner != NEVER:
+                kept.append(replace(declared, node=inner))
+                self._kept.add(declared.pointer)
+            elif declared.required:
+                return NEVER
+            else:
+                barred.append(declared.key)
+                if declared.source is not False:
+                    self._removed[declared.pointer] = None
+        pruned = self._prune_extras(replace(node, properties=tuple(kept)), barred)
+        if node.presence != FREE:
+            members = Unordered(kept, bool(pruned.extras), node.presence)
+            if not members.is_possible:
+                return NEVER
+        return pruned
+
+    def _prune_extras(self, node: Object, barred: list[str]) -> Object:
+        """Returns the object, with the undeclared keys that have values and are not barred."""
+        unbarred = Texts((), match_words(barred))
+        kept: list[Extra] = []
+        for extra in node.extras:
+            inner = self.prune(extra.node)
+            keys = extra.keys.intersect(unbarred)
+            if inner != NEVER and not keys.is_empty():
+                kept.append(replace(extra, node=inner, keys=keys))
+        if kept and kept[-1].keys.is_free:
+            rest = kept.pop()
+            node = replace(node, additional=rest.node, additional_source=rest.source)
+        else:
+            node = replace(node, additional=None, additional_source=False)
+        return replace(node, patterned=tuple(kept))
+
+    def _prune_array(self, node: Array) -> Node:
+        prefix: list[Node] = []
+        items = self._prune_item(node.items)
+        longest = inf if node.max_items is None else node.max_items
+        for index, item in enumerate(node.prefix):
+            inner = self.prune(item)
+            if inner == NEVER:
+                longest = min(index, longest)
+                items = None
+                break
+            prefix.append(inner)
+        if items is None:
+            longest = min(longest, len(prefix))
+        if longest < node.min_items:
+            return NEVER
+        pruned = replace(
+            node,
+            prefix=tuple(prefix),
+            items=items,
+            max_items=None if isinf(longest) else int(longest),
+        )
+        if node.contains is None:
+            return pruned
+        contains = self._prune_contains(node.contains, pruned)
+        counted = replace(pruned, contains=contains)
+        return counted if Counted(counted).is_possible else NEVER
+
+    def _prune_contains(self, contains: Contains, array: Array) -> Contains:
+        """Returns the same for `contains`, with the prefix and items that are left of the array."""
+
+        def prune_items(nodes: Sequence[Node | None]) -> tuple[Node | None, ...]:
+            kept = [self._prune_item(node) for node in nodes[: len(array.prefix)]]
+            after = None if array.items is None else self._prune_item(nodes[-1])
+            return (*kept, after)
+
+        return replace(
+            contains,
+            matching=prune_items(contains.matching),
+            others=prune_items(contains.others),
+        )
+
+    def _prune_item(self, node: Node | None) -> Node | None:
+        """Returns the node of an item; None if it has no value."""
+        if node is None:
+            return None
+        pruned = self.prune(node)
+        return None if pruned == NEVER else pruned

@@ -1,0 +1,173 @@
+"""Nodes with single values: nodes without some values (`not` of an `enum`), and all lists of a few
+constants without repetitions (`uniqueItems`)."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import groupby, pairwise, permutations
+from math import inf, perm
+
+from grammars.regex.automaton import compile_regexes
+from grammars.regex.texts import ANY
+from grammars.schema.lowering.nodes.inhabitation import NEVER
+from grammars.schema.nodes import (
+    AnyValue,
+    Array,
+    Boolean,
+    Constant,
+    Json,
+    Node,
+    Null,
+    Number,
+    Object,
+    String,
+    Union,
+    identify,
+)
+from grammars.schema.numbers import is_number
+
+MAX_LISTS = 400
+"""The limit for lists that are written out."""
+MAX_VALUES = 60
+"""The limit for constants in a list without repetitions: the parameter of a rule has 64 bits."""
+MAX_WORDS = 1_000  # excluded strings that the mask enforces
+_EVERY_TYPE = Union((Object(), Array(), String(), Number(), Boolean(), Null()))
+_MAX_NUMBERS = 8
+_MAX_WORD_LENGTH = 60  # characters; regular expressions for longer words are nested too deeply
+
+
+def list_choices(node: Array) -> Node | None:
+    """Returns all lists of the node without repeated items; None if the mask cannot enforce
+    them."""
+    if node.prefix or node.items is None:
+        return None
+    values = _list_values(node.items)
+    if values is None or len(values) > MAX_VALUES:
+        return None
+    longest = len(values)
+    if node.max_items is not None:
+        longest = min(longest, node.max_items)
+    lengths = range(node.min_items, longest + 1)
+    if sum(perm(len(values), length) for length in lengths) > MAX_LISTS:
+        return replace(node, items=Constant(tuple(values)), max_items=longest, distinct=True)
+    lists: list[Json] = []
+    for length in lengths:
+        lists += map(list, permutations(values, length))
+    if not lists:
+        return NEVER
+    return Constant(tuple(lists))
+
+
+def _list_values(node: Node) -> list[Json] | None:
+    """Returns the scalars that a node allows, each once; None if it allows other values, or too
+    many."""
+    match node:
+        case Constant(constants):
+            distinct: dict[str, Json] = {}
+            for value in constants:
+                if isinstance(value, list | dict):
+                    return None
+                distinct[identify(value)] = value
+            return [*distinct.values()]
+        case Boolean():
+            return [True, False]
+        case Null():
+            return [None]
+        case Union(branches):
+            values: list[Json] = []
+            for branch in branches:
+                part = _list_values(branch)
+                if part is None:
+                    return None
+                values += part
+            return _list_values(Constant(tuple(values)))
+        case _:
+            return None
+
+
+def exclude(node: Node, values: list[Json]) -> Node | None:
+    """Returns the node without these values; None if nodes cannot express it."""
+    match node:
+        case AnyValue():
+            return exclude(_EVERY_TYPE, values)
+        case Union(branches):
+            rests: list[Node] = []
+            for branch in branches:
+                rest = exclude(branch, values)
+                if rest is None:
+                    return None
+                rests.append(rest)
+            return Union(tuple(rests))
+        case Constant(options):
+            excluded = set(map(identify, values))
+            return Constant(tuple(v for v in options if identify(v) not in excluded))
+        case Boolean():
+            return exclude(Constant((True, False)), values)
+        case Null():
+            return NEVER if None in values else node
+        case String():
+            return _exclude_words(node, [v for v in values if isinstance(v, str)])
+        case Number():
+            return _exclude_numbers(node, [v for v in values if is_number(v)])
+        case Array() if list not in map(type, values):
+            return node
+        case Object() if dict not in map(type, values):
+            return node
+        case _:
+            return None
+
+
+def _exclude_words(node: String, words: list[str]) -> Node | None:
+    longest = inf if node.max_length is None else node.max_length
+    words = [word for word in words if node.min_length <= len(word) <= longest]
+    if not words:
+        return node
+    if len(words) > MAX_WORDS:
+        return None
+    if node.pattern is None:
+        if max(map(len, words)) > _MAX_WORD_LENGTH:
+            return None
+        return replace(node, pattern=spell_others(words))
+    automaton = compile_regexes((node.pattern,))
+    if automaton is None or any(map(automaton.accepts, words)):
+        return None
+    return node
+
+
+def spell_others(words: Iterable[str]) -> str:
+    """Returns a regular expression for every text except these words, without a complement:
+    llguidance supports complements of terminals, but not inside a regular expression."""
+    kept = frozenset(words)
+    firsts = sorted({word[0] for word in kept - {""}})
+    options = [] if "" in kept else [""]
+    for first in firsts:
+        rest = spell_others(word[1:] for word in kept if word[:1] == first)
+        options.append(f"{_escape(first)}({rest})")
+    if firsts:
+        others = "".join(map(_escape, firsts))
+        options.append(f"[^{others}]{ANY}")
+    else:
+        options.append(f"(?s:.){ANY}")
+    return "|".join(options)
+
+
+def _escape(character: str) -> str:
+    return rf"\u{{{ord(character):x}}}"
+
+
+def _exclude_numbers(node: Number, numbers: list[float]) -> Node | None:
+    """Returns the intervals between these numbers."""
+    if not numbers:
+        return node
+    # Not in a set: a client could choose integers that all have the same hash.
+    points = [number for number, _ in groupby(sorted(numbers))]
+    if "multipleOf" in node.bounds or len(points) > _MAX_NUMBERS:
+        return None
+    gaps: list[Node] = []
+    for low, high in pairwise([None, *points, None]):
+        bounds = dict(node.bounds)
+        if low is not None:
+            bounds["exclusiveMinimum"] = max(low, bounds.get("exclusiveMinimum", low))
+        if high is not None:
+            bounds["exclusiveMaximum"] = min(high, bounds.get("exclusiveMaximum", high))
+        gaps.append(replace(node, bounds=bounds))
+    return Union(tuple(gaps))

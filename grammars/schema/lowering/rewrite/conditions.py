@@ -1,0 +1,155 @@
+"""Writes keywords that distinguish cases as alternatives: `not`, `if`, schemas that depend on a
+key, and `oneOf`."""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from grammars.limits.steps import spend
+from grammars.schema.lowering.keywords import CASES, as_list, drop_annotations, list_values
+from grammars.schema.lowering.rewrite.merging import is_listing, merge
+from grammars.schema.lowering.rewrite.negation import (
+    MAX_ALTERNATIVES,
+    Resolve,
+    is_expressible,
+    negate,
+)
+from grammars.schema.nodes import Json, identify
+from grammars.schema.subschemas import is_object, omit
+
+
+@dataclass(frozen=True)
+class Split:
+    """A schema as alternatives.
+
+    Args:
+        keywords: the keywords that were replaced.
+        base: the schema without them.
+        parts: the alternatives, each to be combined with the base.
+        exact: the parts are equivalent to the keywords.
+    """
+
+    keywords: tuple[str, ...]
+    base: Mapping[str, Json]
+    parts: list[Json]
+    exact: bool
+
+
+def find_split(
+    flat: Mapping[str, Json], untouched: Container[str], resolve: Resolve
+) -> Split | None:
+    """Replaces the first keyword that can be written as alternatives; None if there is none.
+
+    Args:
+        flat: the schema.
+        untouched: keywords that stay as they are.
+        resolve: follows references.
+    """
+    if "not" in flat and "not" not in untouched and not is_exclusion(flat):
+        parts = negate(flat["not"], resolve)
+        if len(parts) <= MAX_ALTERNATIVES and parts != [{"not": flat["not"]}]:
+            return _split(flat, ("not",), parts)
+    if "if" in flat and "if" not in untouched:
+        cases = tuple(k for k in CASES if k in flat)
+        otherwise = negate(flat["if"], resolve)
+        if len(cases) > 1 and len(otherwise) < MAX_ALTERNATIVES:
+            parts: list[Json] = [{"allOf": [flat["if"], flat.get("then", True)]}]
+            parts += [{"allOf": [option, flat.get("else", True)]} for option in otherwise]
+            return _split(flat, cases, parts)
+    for keyword in ("dependentSchemas", "dependencies"):
+        if keyword in flat and keyword not in untouched:
+            for key, schema in flat[keyword].items():
+                if isinstance(schema, dict | bool):  # `presence` reads lists of keys
+                    return _split_dependency(flat, keyword, key)
+    return None
+
+
+def is_exclusion(flat: Mapping[str, Json]) -> bool:
+    """Returns whether its `not` only has an enum."""
+    excluded = flat["not"]
+    return is_object(excluded) and drop_annotations(excluded).keys() in ({"enum"}, {"const"})
+
+
+def divide(parts: list[Json], overlaps: list[list[int]], resolve: Resolve) -> list[Json] | None:
+    """Writes `oneOf` as alternatives that exclude each other; None if that cannot be expressed.
+
+    Args:
+        parts: the branches.
+        overlaps: for each branch, the indexes of branches that may share a value with it.
+        resolve: follows references.
+    """
+    alternatives: list[Json] = []
+    for part, others in zip(parts, overlaps, strict=True):
+        combined: list[Json] = [part]
+        for other in others:
+            pairs: list[Json] = []
+            for pair in product(combined, negate(parts[other], resolve)):
+                both = {"allOf": [*pair]}
+                if is_contradiction(both):
+                    continue
+                if not is_expressible(pair[1]):
+                    return None
+                pairs.append(both)
+            if len(pairs) > MAX_ALTERNATIVES:
+                return None
+            combined = pairs
+        alternatives += combined
+    if not 0 < len(alternatives) <= MAX_ALTERNATIVES:
+        return None
+    return alternatives
+
+
+def _split(flat: Mapping[str, Json], keywords: tuple[str, ...], parts: list[Json]) -> Split:
+    base = omit(flat, *keywords)
+    kept = [part for part in parts if not is_contradiction({"allOf": [base, part]})]
+    return Split(keywords, base, kept, exact=is_expressible(kept))
+
+
+def _split_dependency(flat: Mapping[str, Json], keyword: str, key: str) -> Split:
+    """Returns two alternatives: without the key, or with it and everything that depends on it."""
+    base = omit(flat, keyword)
+    others = omit(flat[keyword], key)
+    if others:
+        base[keyword] = others
+    absent: Json = {"properties": {key: False}}
+    present: Json = {"type": "object", "required": [key], "allOf": [flat[keyword][key]]}
+    return Split((keyword,), base, [absent, present], exact=True)
+
+
+def is_contradiction(schema: Json, depth: int = 3) -> bool:
+    """Returns whether clearly no value fits. References are not followed."""
+    spend()
+    if isinstance(schema, bool) or depth == 0:
+        return schema is False
+    flat = _merge_parts(schema)
+    if flat is None or flat.get("enum") == []:
+        return True
+    excluded = flat.get("not", False)
+    if excluded in ({}, True):
+        return True
+    if is_listing(excluded) and ("enum" in flat or "const" in flat):
+        return set(map(identify, list_values(flat))) <= set(map(identify, excluded["enum"]))
+    if is_object(excluded) and excluded.keys() == {"type"} and "type" in flat:
+        return set(as_list(flat["type"])) <= set(as_list(excluded["type"]))
+    properties = flat.get("properties")
+    if flat.get("type") != "object" or not is_object(properties):
+        return False
+    for key in flat.get("required", ()):
+        if key in properties and is_contradiction(properties[key], depth - 1):
+            return True
+    return False
+
+
+def _merge_parts(schema: Mapping[str, Json]) -> dict[str, Json] | None:
+    """Merges the schema and its `allOf`; None if a part is false."""
+    flat = omit(schema, "allOf")
+    for part in schema.get("allOf", []):
+        if isinstance(part, bool):
+            if not part:
+                return None
+            continue
+        inner = _merge_parts(part)
+        if inner is None:
+            return None
+        flat, _ = merge(omit(flat, "allOf"), inner)
+    return flat

@@ -1,0 +1,280 @@
+"""Keywords about which keys an object has, as a formula over the keys.
+
+`anyOf`, `oneOf`, `not`, `if` and dependencies are such keywords if their parts only have `required`
+and the like.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from grammars.limits.steps import StepsError, limit_steps, spend
+from grammars.schema.lowering.keywords import ANNOTATIONS, list_values
+from grammars.schema.members import MAX_BITS, MAX_KEYS
+from grammars.schema.nodes import Json
+from grammars.schema.presence import (
+    FALSE,
+    FREE,
+    TRUE,
+    All,
+    Formula,
+    Has,
+    Not,
+    Presence,
+    any_of,
+    find_keys,
+    find_wanted,
+)
+from grammars.schema.subschemas import is_list, is_object
+
+MAX_SPOKEN = 8
+"""A formula over more optional keys is not enforced."""
+MAX_FORMULA = 2_000  # the limit for parts of an enforced formula
+
+_CASES = ("then", "else")
+_FORMULAS = (
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+)
+_COUNTS = ("minProperties", "maxProperties")
+KEYWORDS = frozenset((*_FORMULAS, *_CASES, *_COUNTS))
+"""All keywords that may be about presence."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The keys that a schema requires of objects, as a formula.
+
+    Args:
+        others: the schema allows values other than objects.
+    """
+
+    formula: Formula
+    others: bool = True
+
+
+@dataclass(frozen=True)
+class PresenceKeywords:
+    """The keywords of a schema that are only about presence, and their conjunction.
+
+    Args:
+        keywords: these keywords.
+        presence: the condition on the keys.
+        others: the value may be something other than an object.
+    """
+
+    keywords: frozenset[str] = frozenset()
+    presence: Presence = FREE
+    others: bool = True
+
+    @property
+    def spoken(self) -> tuple[str, ...]:
+        """All keys in the formula."""
+        return find_keys(self.presence.formula)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The keys that count as declared, since the formula requires them."""
+        return find_wanted(self.presence.formula)
+
+
+def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
+    """Returns the presence of keys that a schema without `$ref` and `allOf` requires, as far as a
+    rule of the grammar can enforce it: nothing for objects with too many keys, and no number of
+    keys beside a formula."""
+    if not KEYWORDS & flat.keys():
+        return PresenceKeywords()
+    claims: dict[str, Claim] = {}
+    for keyword in _FORMULAS:
+        claim = _read_keyword(keyword, flat)
+        if claim is not None and _speaks_of_keys(claim.formula):
+            claims[keyword] = claim
+    if "allOf" in flat and "allOf" not in claims:  # its parts must be merged with the branches
+        claims.pop("anyOf", None)
+        claims.pop("oneOf", None)
+    formula = _join([claim.formula for claim in claims.values()])
+    spoken = set(find_keys(formula))
+    required = set(flat.get("required", ()))
+    declared = required.union(flat.get("properties", ()), spoken, list_names(flat) or ())
+    if len(declared) > MAX_KEYS or len(spoken - required) > MAX_SPOKEN:
+        return PresenceKeywords()
+    keywords = set(claims)
+    if "if" in claims:
+        keywords.update(flat.keys() & set(_CASES))
+    presence = Presence(formula)
+    counts = [k for k in _COUNTS if k in flat and (k, flat[k]) != ("minProperties", 0)]
+    if counts and not spoken:
+        least, most = int(flat.get("minProperties", 0)), flat.get("maxProperties")
+        if len(declared) + int(most or least) <= MAX_BITS:
+            keywords.update(counts)
+            presence = Presence(formula, least, None if most is None else int(most))
+    others = all(claim.others for claim in claims.values())
+    return PresenceKeywords(frozenset(keywords), presence, others)
+
+
+def list_names(flat: Mapping[str, Json]) -> list[str] | None:
+    """Returns the keys that `propertyNames` lists; None if it does not."""
+    return _list_texts(flat.get("propertyNames"))
+
+
+def _list_texts(schema: Json) -> list[str] | None:
+    """Returns the texts that a schema lists, also those of its alternatives; None if it lists
+    none."""
+    if not is_object(schema):
+        return None
+    if "enum" in schema or "const" in schema:
+        return [value for value in list_values(schema) if isinstance(value, str)]
+    listed: dict[str, None] = {}
+    for part in schema.get("anyOf", ()):
+        texts = _list_texts(part)
+        if texts is None:
+            return None
+        listed.update(dict.fromkeys(texts))
+    return list(listed) or None
+
+
+def _speaks_of_keys(formula: Formula) -> bool:
+    """Returns whether the formula has keys and is short enough for a rule. `oneOf` repeats each
+    part for every other part, at every level."""
+    try:
+        with limit_steps(MAX_FORMULA):
+            return bool(find_keys(formula))
+    except StepsError:
+        return False
+
+
+def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
+    """Returns the claim of one keyword; None if it is missing, or about more than presence."""
+    if keyword not in flat:
+        return None
+    value: Json = flat[keyword]
+    match keyword:
+        case "required":
+            return Claim(_join([Has(key) for key in value]))
+        case "properties":
+            return _join_claims([_read_member(k, v) for k, v in value.items()])
+        case "allOf":
+            return _join_claims(list(map(_read, value)))
+        case "anyOf":
+            return _read_any_of(value)
+        case "oneOf":
+            return _read_one_of(value)
+        case "not":
+            claim = _read(value)
+            if claim is None:
+                return None
+            return Claim(_deny(claim.formula), not claim.others)
+        case "if":
+            return _read_cases(value, flat.get("then", True), flat.get("else", True))
+        case "dependentRequired" | "dependentSchemas" | "dependencies":
+            return _join_claims([_read_dependency(k, v) for k, v in value.items()])
+        case _:
+            return None
+
+
+def _read(schema: Json) -> Claim | None:
+    """Returns the claim of a schema; None if it is about more than presence."""
+    spend()
+    if schema is True:
+        return Claim(TRUE)
+    if schema is False:
+        return Claim(FALSE, others=False)
+    claims: list[Claim | None] = []
+    for keyword in schema:  # in order, so that the grammar is always the same
+        if keyword in ANNOTATIONS or keyword in _CASES:
+            continue
+        if keyword == "type" and schema["type"] == "object":
+            claims.append(Claim(TRUE, others=False))
+        else:
+            claims.append(_read_keyword(keyword, schema))
+    return _join_claims(claims)
+
+
+def _read_member(key: str, schema: Json) -> Claim | None:
+    """Returns the claim of a property whose schema is false; None for other properties."""
+    if schema is False or schema == {"not": {}}:
+        return Claim(Not(Has(key)))
+    return None
+
+
+def _read_dependency(key: str, value: Json) -> Claim | None:
+    """Returns the claim of a dependency on a key."""
+    if is_list(value):
+        return Claim(_imply(Has(key), _join([Has(needed) for needed in value])))
+    claim = _read(value)
+    if claim is None:
+        return None
+    return Claim(_imply(Has(key), claim.formula))
+
+
+def _read_any_of(parts: list[Json]) -> Claim | None:
+    claims = _read_all(parts)
+    if claims is None:
+        return None
+    formula = any_of([claim.formula for claim in claims])
+    return Claim(formula, any(claim.others for claim in claims))
+
+
+def _read_one_of(parts: list[Json]) -> Claim | None:
+    claims = _read_all(parts)
+    if claims is None:
+        return None
+    spend(len(claims) ** 2)
+    alone: list[Formula] = []
+    for i, claim in enumerate(claims):
+        others = [_deny(other.formula) for j, other in enumerate(claims) if j != i]
+        alone.append(_join([claim.formula, *others]))
+    admitting = [claim for claim in claims if claim.others]
+    return Claim(any_of(alone), len(admitting) == 1)
+
+
+def _read_all(parts: list[Json]) -> list[Claim] | None:
+    """Returns the claims of the schemas; None if one is about more than presence."""
+    return _all_known([_read(part) for part in parts])
+
+
+def _all_known(claims: Sequence[Claim | None]) -> list[Claim] | None:
+    """Returns the claims; None if one is None."""
+    known = [claim for claim in claims if claim is not None]
+    if len(known) < len(claims):
+        return None
+    return known
+
+
+def _read_cases(condition: Json, then: Json, otherwise: Json) -> Claim | None:
+    claims = _read_all([condition, then, otherwise])
+    if claims is None:
+        return None
+    case, yes, no = claims
+    formula = _join([_imply(case.formula, yes.formula), _imply(_deny(case.formula), no.formula)])
+    return Claim(formula, yes.others if case.others else no.others)
+
+
+def _join_claims(claims: Sequence[Claim | None]) -> Claim | None:
+    known = _all_known(claims)
+    if known is None:
+        return None
+    formula = _join([claim.formula for claim in known])
+    return Claim(formula, all(claim.others for claim in known))
+
+
+def _join(parts: Sequence[Formula]) -> Formula:
+    """Returns the conjunction of these formulas."""
+    if len(parts) == 1:
+        return parts[0]
+    return All(tuple(parts))
+
+
+def _deny(part: Formula) -> Formula:
+    if isinstance(part, Not):
+        return part.part
+    return Not(part)
+
+
+def _imply(a: Formula, b: Formula) -> Formula:
+    return Not(All((a, _deny(b))))

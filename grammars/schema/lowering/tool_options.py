@@ -1,0 +1,196 @@
+"""Options of a tool that change its lowered schema.
+
+`strict: false` (`loosen`): the mask enforces the shape and the declared types; the rest is checked.
+
+`require_nonempty`: required strings have at least one character, at any depth. Schemas rarely say
+`minLength: 1`, although an empty string is often a mistake; but `""` can also be meant
+(`edit(new_string="")` deletes text), so this is an option. It changes the lowered schema, so that
+every format enforces it. Optional strings and list items stay as they are, and so do nodes that
+allow only the empty string.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from grammars.schema.lowering.nodes.inhabitation import prune
+from grammars.schema.nodes import (
+    AnyValue,
+    Array,
+    Boolean,
+    Constant,
+    Contains,
+    Finding,
+    Json,
+    Node,
+    Null,
+    Number,
+    Object,
+    Property,
+    Reference,
+    Schema,
+    String,
+    Union,
+    find_references,
+    unite,
+)
+
+SHAPE = frozenset(["type", "properties", "required", "items", "prefixItems", "anyOf", "oneOf"])
+"""Keywords that a loose schema still enforces."""
+
+_SUFFIX = " (not empty)"  # suffix of definitions without empty strings
+
+
+def loosen(schema: Schema) -> Schema:
+    """Returns the schema with only names, required keys and declared types; undeclared keys are
+    allowed."""
+    enforced: list[Finding] = []
+    checked = [*schema.report.checked]
+    for finding in schema.report.enforced:
+        if finding.keyword in SHAPE:
+            enforced.append(finding)
+        else:
+            checked.append(replace(finding, reason="the tool is not strict"))
+    return replace(
+        schema,
+        node=_loosen(schema.node),
+        definitions=_map_values(_loosen, schema.definitions),
+        report=replace(schema.report, enforced=tuple(enforced), checked=tuple(checked)),
+    )
+
+
+def _loosen(node: Node) -> Node:
+    match node:
+        case AnyValue() | Boolean() | Null() | Reference():
+            return node
+        case Constant(values):
+            return unite(_distinct(map(_find_type, values)))
+        case String():
+            return String()
+        case Number(integer):
+            return Number(integer)
+        case Array(prefix, items):
+            rest = AnyValue() if items is None else _loosen(items)
+            return Array(tuple(map(_loosen, prefix)), rest)
+        case Object(properties):
+            return Object(tuple(replace(p, node=_loosen(p.node)) for p in properties))
+        case Union(branches):
+            return Union(tuple(_distinct(map(_loosen, branches))))
+
+
+def _map_values(change: Callable[[Node], Node], nodes: Mapping[str, Node]) -> dict[str, Node]:
+    return dict(zip(nodes, map(change, nodes.values()), strict=True))
+
+
+def _distinct(nodes: Iterable[Node]) -> list[Node]:
+    """Returns each node once. (Nodes with bounds are not hashable.)"""
+    kept: list[Node] = []
+    for node in nodes:
+        if node not in kept:
+            kept.append(node)
+    return kept
+
+
+def _find_type(value: Json) -> Node:
+    """Returns the node for all values with the type of this value."""
+    match value:
+        case bool():
+            return Boolean()
+        case None:
+            return Null()
+        case int():
+            return Number(integer=True)
+        case float():
+            return Number()
+        case str():
+            return String()
+        case list():
+            return Array()
+        case _:
+            return Object()
+
+
+def require_nonempty(schema: Schema) -> Schema:
+    """Returns the schema without empty strings in required members."""
+    definitions = _map_values(_tighten_objects, schema.definitions)
+    for name, node in schema.definitions.items():
+        definitions[name + _SUFFIX] = _tighten(node)
+    pruned = prune(_tighten_objects(schema.node), definitions)
+    definitions = pruned.definitions
+    for name in definitions.keys() - _find_used(pruned.node, definitions):
+        del definitions[name]
+    return replace(schema, node=pruned.node, definitions=definitions)
+
+
+def _tighten_objects(node: Node) -> Node:
+    """Returns the same node, in which required strings of objects are not empty."""
+    match node:
+        case Object(properties, additional, patterned=patterned):
+            return replace(
+                node,
+                properties=tuple(map(_tighten_property, properties)),
+                additional=_tighten_part(additional),
+                patterned=tuple(replace(e, node=_tighten_objects(e.node)) for e in patterned),
+            )
+        case Array(prefix, items, contains=contains):
+            return replace(
+                node,
+                prefix=tuple(map(_tighten_objects, prefix)),
+                items=_tighten_part(items),
+                contains=_tighten_contains(contains),
+            )
+        case Union(branches):
+            return Union(tuple(map(_tighten_objects, branches)))
+        case _:
+            return node
+
+
+def _tighten_part(node: Node | None) -> Node | None:
+    if node is None:
+        return None
+    return _tighten_objects(node)
+
+
+def _tighten_contains(contains: Contains | None) -> Contains | None:
+    if contains is None:
+        return None
+    return replace(
+        contains,
+        matching=tuple(map(_tighten_part, contains.matching)),
+        others=tuple(map(_tighten_part, contains.others)),
+    )
+
+
+def _tighten_property(declared: Property) -> Property:
+    if declared.required:
+        return replace(declared, node=_tighten(declared.node))
+    return replace(declared, node=_tighten_objects(declared.node))
+
+
+def _tighten(node: Node) -> Node:
+    """Returns the node without the empty string, if it allows other values."""
+    match node:
+        case String(shortest, longest):
+            if longest == 0:
+                return node
+            return replace(node, min_length=max(1, shortest))
+        case Constant(values):
+            rest = tuple(value for value in values if value != "")
+            return Constant(rest or values)
+        case Union(branches):
+            return Union(tuple(map(_tighten, branches)))
+        case Reference(name):
+            return Reference(name + _SUFFIX)
+        case _:
+            return _tighten_objects(node)
+
+
+def _find_used(node: Node, definitions: Mapping[str, Node]) -> set[str]:
+    """Returns the definitions that the node can reach."""
+    used = set[str]()
+    queue = [*find_references(node)]
+    while queue:
+        name = queue.pop()
+        if name not in used:
+            used.add(name)
+            queue += find_references(definitions[name])
+    return used

@@ -1,0 +1,268 @@
+"""The grammar of a turn as a value, and the builder that collects its rules."""
+
+import re
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from grammars.errors import SchemaError
+from grammars.limits.steps import spend
+from grammars.regex.writing import escape_regex
+from grammars.turn_grammar.ir.nodes import (
+    EMPTY,
+    Alternatives,
+    Expression,
+    Guarded,
+    Intersection,
+    JsonSchema,
+    Literal,
+    Pattern,
+    Repeat,
+    RuleReference,
+    Sequence,
+    Token,
+    choice,
+    optional,
+    sequence,
+)
+from grammars.turn_grammar.ir.printer import print_rule, quote
+
+_BUILT = 4  # characters of a printed rule per step
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule or terminal.
+
+    Args:
+        body: what it matches; for a terminal, one regular expression.
+        is_terminal: its text is one lexeme.
+        lazy: the lexeme ends at its first match; False: at its longest match.
+        needed: for a rule with a parameter: the bits that must be set before it can end.
+        least: the minimum number of bits that must be set.
+    """
+
+    body: Expression
+    is_terminal: bool = False
+    lazy: bool = False
+    needed: int = 0
+    least: int = 0
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """The grammar of one assistant turn.
+
+    Args:
+        start: the expression of the whole turn.
+        rules: by name.
+        lark: the same grammar as text for llguidance.
+        tokens: the names of special tokens that rules may contain.
+    """
+
+    start: Expression
+    rules: Mapping[str, Rule]
+    lark: str
+    tokens: tuple[str, ...] = ()
+
+
+_RESERVED = Rule(EMPTY)
+
+
+class GrammarBuilder:
+    """Collects the rules of a grammar; equal bodies share one rule.
+
+    Args:
+        ids: the token ids of special tokens, by name.
+    """
+
+    def __init__(self, ids: Mapping[str, int] | None = None):
+        self.ids = ids or {}
+        self._names: dict[tuple[Expression, bool, bool], RuleReference] = {}
+        self._rules: dict[str, Rule] = {}
+        self._printed: dict[str, str] = {}
+        self._families: dict[tuple[tuple[str, Expression], ...], dict[str, str]] = {}
+        self._spell: Callable[[Expression], Expression] | None = None
+
+    def respell(self, spell: Callable[[Expression], Expression]) -> "GrammarBuilder":
+        """Returns a builder for the same grammar that rewrites each expression with `spell`. New
+        rules may only refer to rules that were rewritten in the same way."""
+        other = copy(self)
+        other._spell = spell
+        return other
+
+    def embed(self, schema: JsonSchema, hint: str) -> Expression:
+        """Returns a reference to strings that llguidance enforces with its own JSON Schema support
+        (`%json`).
+
+        Raises:
+            SchemaError: this builder rewrites expressions, but llguidance can only write JSON.
+        """
+        if self._spell is not None:
+            message = "a pattern that cannot become an automaton cannot be enforced in this format"
+            raise SchemaError(message, hint="Use a simpler pattern, or none")
+        return self.define(schema, hint)
+
+    def define(self, body: Expression, hint: str = "r") -> Expression:
+        """Returns a reference to the rule with this body; adds the rule if it does not exist."""
+        return self._find(body, hint)
+
+    def terminal(self, body: Expression, hint: str) -> Expression:
+        """Returns a reference to the terminal with this body: a lexeme that ends at its longest
+        match."""
+        return self._find(body, hint, is_terminal=True)
+
+    def lazy(self, body: Expression, hint: str) -> Expression:
+        """Returns a reference to a terminal with this body that ends at its first match."""
+        return self._find(body, hint, is_terminal=True, lazy=True)
+
+    def _find(
+        self, body: Expression, hint: str, *, is_terminal: bool = False, lazy: bool = False
+    ) -> Expression:
+        if self._spell is not None:
+            body = self._spell(body)
+        name = self._next_name(hint)
+        new = RuleReference(name)
+        # One look-up, not two: hashing a deep body costs more than an unused reference.
+        known = self._names.setdefault((body, is_terminal, lazy), new)
+        if known is new:
+            self._keep(name, Rule(body, is_terminal, lazy))
+        return known
+
+    def reserve(self, hint: str) -> str:
+        """Reserves a name, for a rule that refers to itself; `fill` sets its body."""
+        name = self._next_name(hint)
+        self._rules[name] = _RESERVED
+        return name
+
+    def _next_name(self, hint: str) -> str:
+        return f"{hint}_{len(self._rules)}"
+
+    def fill(self, name: str, body: Expression) -> None:
+        """Sets the body of a reserved name."""
+        self._keep(name, Rule(body if self._spell is None else self._spell(body)))
+
+    def family(
+        self, bodies: Mapping[str, Expression], needed: int = 0, least: int = 0
+    ) -> dict[str, str]:
+        """Adds rules with one parameter that refer to each other; returns their names by hint.
+
+        Only one rule outside the family may refer to it (`enter`): llguidance 1.9.1 fails if a rule
+        with a parameter begins in two places and one contains the other.
+
+        Args:
+            bodies: their bodies, by hint; references between them use the hints as names.
+            needed: the bits that must be set before they can end.
+            least: the minimum number of bits that must be set.
+        """
+        if self._spell is not None:
+            bodies = {hint: self._spell(body) for hint, body in bodies.items()}
+        key = tuple(bodies.items())
+        names = self._families.get(key)
+        if names is None:
+            self._families[key] = names = {hint: self.reserve(hint) for hint in bodies}
+            for hint, body in bodies.items():
+                rule = Rule(_rename(body, names), needed=needed, least=least)
+                self._keep(names[hint], rule, "::_")
+        return names
+
+    def enter(self, *bodies: Expression) -> Expression:
+        """Returns a reference to a rule that begins a family in one of these ways."""
+        return self.define(choice(bodies), "members")
+
+    def capture(self, body: Expression, label: str) -> Expression:
+        """Returns a reference to a rule with this body; the matcher records its text under the
+        label."""
+        name = self.reserve("captured")
+        self._keep(name, Rule(body), f"[capture={quote(label)}]")
+        return RuleReference(name)
+
+    def _keep(self, name: str, rule: Rule, attribute: str = "") -> None:
+        """Adds a rule."""
+        if rule.lazy:
+            attribute = "[lazy]"
+        printed = print_rule(name + attribute, rule.body)
+        spend(1 + len(printed) // _BUILT)
+        self._rules[name] = rule
+        self._printed[name] = printed
+
+    def build(self, start: Expression) -> Grammar:
+        """Returns the whole grammar."""
+        # The rules are in the order of their names, which is the order of creation.
+        rules = "".join([self._printed[name] for name in self._rules])
+        lark = f"%llguidance {{}}\n{print_rule('start', start)}{rules}"
+        return Grammar(start, dict(self._rules), lark=lark, tokens=tuple(self.ids))
+
+    def cut(self, text: str) -> list[str]:
+        """Splits structural text into special tokens and other text; the longest token wins."""
+        return [piece for piece in self._tokens.split(text) if piece]
+
+    @cached_property
+    def _tokens(self) -> re.Pattern[str]:
+        """A pattern for the names of special tokens, the longest first."""
+        names = sorted(filter(None, self.ids), key=len, reverse=True)
+        return re.compile(f"({'|'.join(map(re.escape, names)) or '(?!)'})")
+
+    def fixed(self, text: str) -> Expression:
+        """Returns the expression for structural text: literals and special tokens."""
+        pieces: list[Expression] = []
+        for piece in self.cut(text):
+            if piece in self.ids:
+                pieces.append(Token(piece, self.ids[piece]))
+            else:
+                pieces.append(Literal(piece))
+        return sequence(*pieces)
+
+    def begins_with_token(self, text: str) -> bool:
+        """Returns whether the text begins with a special token."""
+        return self.cut(text)[0] in self.ids
+
+    def end_raw(self, raw: Expression, terminator: str) -> Expression:
+        """Returns an expression for raw text and its terminator.
+
+        If the terminator has a special token, the text ends at the token. Otherwise both are one
+        lazy lexeme, which ends at the first terminator.
+
+        Args:
+            raw: the terminal for the raw text.
+            terminator: the text that ends it.
+        """
+        first, *rest = self.cut(terminator)
+        if rest:
+            line = self.terminal(sequence(raw, Pattern(escape_regex(first))), "RAW")
+            return self.define(sequence(line, self.fixed("".join(rest))), "text")
+        return self.lazy(sequence(raw, Literal(first)), "text")
+
+    def up_to_token(self, raw: Expression, *, empty: bool) -> Expression:
+        """Returns an expression for raw text that a special token ends, so the lexeme need not be
+        lazy.
+
+        Args:
+            raw: the terminal for the raw text.
+            empty: the text may be empty; since there are no empty lexemes, the terminal becomes
+                optional.
+        """
+        some = self.terminal(Intersection((raw, Pattern("(?s:.+)"))), "RAW")
+        return optional(some) if empty else some
+
+
+def _rename(body: Expression, names: Mapping[str, str]) -> Expression:
+    """Returns the body with rule names instead of hints."""
+    match body:
+        case RuleReference(hint, argument):
+            if argument is None or hint not in names:
+                return body
+            return RuleReference(names[hint], argument)
+        case Literal() | Token():
+            return body
+        case Sequence(parts):
+            return Sequence(tuple([_rename(part, names) for part in parts]))
+        case Guarded(inner, condition):
+            return Guarded(_rename(inner, names), condition)
+        case Alternatives(options):
+            return Alternatives(tuple([_rename(option, names) for option in options]))
+        case Repeat(inner):
+            return replace(body, body=_rename(inner, names))
+        case _:
+            return body

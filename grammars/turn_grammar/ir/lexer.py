@@ -1,0 +1,312 @@
+"""Lexemes as machines that read them character by character, like llguidance's lexer."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+from grammars.limits.byte_cache import MIB, keep_results
+from grammars.regex.automaton import Automaton, AutomatonState
+from grammars.regex.characters import Characters
+from grammars.regex.expressions import (
+    CharacterClass,
+    alternate,
+    complement,
+    concatenate,
+    intersect,
+    repeat,
+)
+from grammars.regex.expressions import Expression as Regex
+from grammars.regex.reader import UnreadableError, read
+from grammars.turn_grammar.ir.grammar import Rule
+from grammars.turn_grammar.ir.nodes import (
+    Alternatives,
+    Complement,
+    Expression,
+    Intersection,
+    JsonSchema,
+    Language,
+    Literal,
+    Pattern,
+    Repeat,
+    RuleReference,
+    Sequence,
+    Token,
+)
+
+
+class WordRange(NamedTuple):
+    """The options of a choice whose words begin with the text so far.
+
+    Args:
+        low, high: their numbers, from `low` to before `high`.
+        size: the number of characters read.
+    """
+
+    low: int
+    high: int
+    size: int
+
+
+Position: TypeAlias = int | str | AutomatonState | WordRange
+"""The state of a machine; each kind of machine has its own."""
+
+
+class Machine(Protocol):
+    """Reads one lexeme."""
+
+    @property
+    def lazy(self) -> bool:
+        """True if the lexeme ends at its first match."""
+        ...
+
+    @property
+    def start(self) -> Position:
+        """The state before the lexeme."""
+        ...
+
+    def step(self, at: Position, character: str) -> Position | None:
+        """Returns the state after one more character; None if it does not fit."""
+        ...
+
+    def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
+        """Skips characters after which the lexeme certainly continues.
+
+        Args:
+            at: the state at `offset`.
+            text: the text.
+            offset, stop: the part of the text that may be skipped.
+
+        Returns:
+            the new state and offset.
+        """
+        ...
+
+    def accepts(self, at: Position) -> bool:
+        """Returns whether the lexeme may end there."""
+        ...
+
+    def end(self, at: Position) -> str | None:
+        """Returns the shortest rest of the lexeme; None: not known."""
+        ...
+
+    def measure(self, at: Position) -> int:
+        """Returns a lower bound for the characters of the rest."""
+        ...
+
+
+class _StepwiseMachine:
+    """Reads short lexemes, in which nothing is skipped."""
+
+    lazy = False
+
+    def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
+        return at, offset
+
+    def measure(self, at: Position) -> int:
+        return 0
+
+
+@dataclass(frozen=True)
+class LiteralMachine(_StepwiseMachine):
+    """Reads fixed text; the state is the number of characters read."""
+
+    text: str
+    start = 0
+
+    def step(self, at: Position, character: str) -> Position | None:
+        assert isinstance(at, int)
+        return at + 1 if self.text[at : at + 1] == character else None
+
+    def accepts(self, at: Position) -> bool:
+        return at == len(self.text)
+
+    def end(self, at: Position) -> str | None:
+        assert isinstance(at, int)
+        return self.text[at:]
+
+
+@dataclass(frozen=True)
+class TokenMachine(_StepwiseMachine):
+    """Reads a special token, which contains no characters of a text."""
+
+    token: Token
+    start = 0
+
+    def step(self, at: Position, character: str) -> Position | None:
+        return None
+
+    def accepts(self, at: Position) -> bool:
+        return False
+
+    def end(self, at: Position) -> str | None:
+        return self.token.name
+
+
+class RegexMachine:
+    """Reads text that matches a regular expression."""
+
+    def __init__(self, automaton: Automaton, lazy: bool):
+        self._automaton = automaton
+        self.lazy = lazy
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of its automaton."""
+        return self._automaton.measure()
+
+    @property
+    def start(self) -> Position:
+        return self._automaton.start
+
+    def step(self, at: Position, character: str) -> Position | None:
+        assert isinstance(at, AutomatonState)
+        following = at.next.get(character) or self._automaton.step(at, character)
+        return None if following.is_dead else following
+
+    def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
+        assert isinstance(at, AutomatonState)
+        automaton, lazy = self._automaton, self.lazy
+        while offset < stop:
+            following = at.next.get(text[offset]) or automaton.step(at, text[offset])
+            if following.is_dead or (lazy and following.accepts):
+                break
+            at = following
+            offset += 1
+        return at, offset
+
+    def accepts(self, at: Position) -> bool:
+        assert isinstance(at, AutomatonState)
+        return at.accepts
+
+    def end(self, at: Position) -> str | None:
+        assert isinstance(at, AutomatonState)
+        return self._automaton.end(at)
+
+    def measure(self, at: Position) -> int:
+        assert isinstance(at, AutomatonState)
+        return at.least
+
+
+@dataclass(frozen=True)
+class LanguageMachine(_StepwiseMachine):
+    """Reads text of a `Language`; the state is the text so far."""
+
+    language: Language
+    start = ""
+
+    def step(self, at: Position, character: str) -> Position | None:
+        text = f"{at}{character}"
+        return text if self.language.begins(text) else None
+
+    def accepts(self, at: Position) -> bool:
+        assert isinstance(at, str)
+        return self.language.accepts(at)
+
+    def end(self, at: Position) -> str | None:
+        assert isinstance(at, str)
+        return self.language.extend(at)
+
+
+@dataclass(frozen=True)
+class UnknownMachine(_StepwiseMachine):
+    """Reads a lexeme that cannot be analysed: it accepts any text and has no known end."""
+
+    start = 0
+
+    def step(self, at: Position, character: str) -> Position | None:
+        return 1
+
+    def accepts(self, at: Position) -> bool:
+        return at == 1
+
+    def end(self, at: Position) -> str | None:
+        return None
+
+
+class Lexer:
+    """The machines for the lexemes of one grammar.
+
+    Args:
+        rules: the rules of the grammar.
+    """
+
+    def __init__(self, rules: Mapping[str, Rule]):
+        self._rules = rules
+        self._machines: dict[Expression, Machine] = {}
+
+    def measure(self) -> int:
+        """Returns the bytes of the automata, which grow with the texts that they read."""
+        machines = list(self._machines.values())  # a copy, since another thread may add one
+        return sum(machine.bytes for machine in machines if isinstance(machine, RegexMachine))
+
+    def machine(self, lexeme: Expression) -> Machine:
+        """Returns the machine for this lexeme."""
+        if lexeme not in self._machines:
+            self._machines[lexeme] = self._make(lexeme)
+        return self._machines[lexeme]
+
+    def _make(self, lexeme: Expression) -> Machine:
+        match lexeme:
+            case Literal(text):
+                return LiteralMachine(text)
+            case Token():
+                return TokenMachine(lexeme)
+            case JsonSchema(_, language) if language is not None:
+                return LanguageMachine(language)
+            case RuleReference(name):
+                return self._make_terminal(self._rules[name])
+            case _:
+                return UnknownMachine()
+
+    def _make_terminal(self, rule: Rule) -> Machine:
+        try:
+            return RegexMachine(_compile(read_terminal(rule.body, self._rules)), rule.lazy)
+        except (UnreadableError, RecursionError):
+            return UnknownMachine()
+
+
+def read_terminal(body: Expression, rules: Mapping[str, Rule]) -> Regex:
+    """Converts the body of a terminal to a regular expression.
+
+    Args:
+        body: the body.
+        rules: the terminals that it may refer to.
+
+    Raises:
+        UnreadableError: a pattern has syntax that the parser does not know.
+    """
+
+    def read_all(parts: Iterable[Expression]) -> list[Regex]:
+        return [read_terminal(part, rules) for part in parts]
+
+    match body:
+        case Literal(text):
+            return concatenate(*[CharacterClass(Characters.of(character)) for character in text])
+        case Pattern(regex):
+            return _read_pattern(regex)
+        case Sequence(parts):
+            return concatenate(*read_all(parts))
+        case Alternatives(options):
+            return alternate(read_all(options))
+        case Intersection(parts):
+            return intersect(read_all(parts))
+        case Complement(of):
+            return complement(read_terminal(of, rules))
+        case Repeat(inner, fewest, most):
+            return repeat(read_terminal(inner, rules), fewest, most)
+        case RuleReference(name):
+            return read_terminal(rules[name].body, rules)
+        case _:
+            raise UnreadableError(f"{body} in a terminal")
+
+
+@keep_results("regexes", 8 * MIB)
+def _read_pattern(regex: str) -> Regex:
+    # Requests repeat their expressions, and parsing one costs more than a look-up.
+    return read(regex)
+
+
+# Each automaton keeps thousands of states. Grammars share those of strings and numbers.
+@keep_results("automata", 32 * MIB, Automaton.measure)
+def _compile(regex: Regex) -> Automaton:
+    return Automaton(regex)

@@ -1,0 +1,1 @@
+"""What dialects share: bodies read, replies written; and the routes that belong to no dialect."""

@@ -1,0 +1,191 @@
+"""Request bodies: received on the event loop; read and validated in any thread."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from email.message import Message
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
+
+from grammars.schema.pointers import point_to
+from server.errors import HttpError
+from server.http.disconnects import GONE
+from server.http.json_body import count_values, read_json
+from server.settings import Settings
+from server.turns.fields.common_fields import Fields
+from server.turns.fields.request_lists import WRONG_VALUE
+
+M = TypeVar("M", bound=BaseModel)
+Json = dict[str, Any]
+DEFAULT_TYPES = frozenset(
+    {"text/plain", "application/x-www-form-urlencoded", "application/octet-stream"}
+)
+"""Content types that clients send without choosing one: no header, or that of `curl -d`."""
+MAX_FIELDS = 200
+"""The maximum number of fields of a request, since the reply names those that the server does not
+know."""
+BROWSER_HEADERS = ("origin", "referer", "sec-fetch-site")
+"""Headers of which every request of a web page has at least one."""
+
+
+async def receive_body(request: Request) -> bytes:
+    """Receives the body of a request. It must be JSON; for web pages, the content type must say so,
+    too.
+
+    Another site's web page may send a body without a preflight request, but not with the content
+    type of JSON. So web pages must send this type. Other clients often leave it out, since Ollama
+    and llama-server do not check it.
+
+    Raises:
+        HttpError: it is something else, or the client has disconnected.
+    """
+    header = Message()
+    header["content-type"] = request.headers.get("content-type", "")
+    may_be_unsaid = not any(name in request.headers for name in BROWSER_HEADERS)
+    if not _is_json(header) and not (may_be_unsaid and header.get_content_type() in DEFAULT_TYPES):
+        message = "the body must be JSON: send the header Content-Type: application/json"
+        raise HttpError(415, message, "unsupported_media_type")
+    try:
+        return await request.body()  # starlette caches it for later calls
+    except ClientDisconnect as error:
+        raise HttpError(GONE, "the client has disconnected", "client_closed_request") from error
+
+
+def _is_json(header: Message) -> bool:
+    kind = header.get_content_subtype()
+    return header.get_content_maintype() == "application" and (
+        kind == "json" or kind.endswith("+json")
+    )
+
+
+def read_object(body: bytes, settings: Settings) -> Json:
+    """Reads a body as a JSON object.
+
+    Raises:
+        HttpError: it is not a JSON object, or exceeds a limit.
+    """
+    value = read_json(body, max_values=settings.max_values)
+    if not isinstance(value, dict):
+        raise HttpError(400, "the body must be a JSON object", "invalid_value", where="")
+    _check_arguments(value, settings.max_values)
+    return value
+
+
+def _check_arguments(body: Json, limit: int) -> None:
+    """Refuses calls whose arguments have too many values in all. They are JSON in a text, so they
+    do not count as values of the body, but they are read in the same way."""
+    texts = [*_list_arguments(body)]
+    if sum(len(text) for _, text in texts) <= limit:
+        return
+    count = 0
+    for where, text in texts:
+        count += count_values(text.encode("utf-8", "replace"))
+        if count > limit:
+            message = f"the arguments of calls up to here have more than {limit:,} values"
+            hint = "send fewer, or raise --max-values"
+            raise HttpError(400, f"{message}: {hint}", "too_large", where=f"{where}/arguments")
+
+
+def _list_arguments(body: Json) -> Iterator[tuple[str, str]]:
+    for name in ("messages", "input"):
+        for number, message in enumerate(_as_list(body.get(name))):
+            where = f"/{name}/{number}"
+            calls = message.get("tool_calls") if isinstance(message, dict) else None
+            holders = [(where, message)]
+            for index, call in enumerate(_as_list(calls)):
+                function = call.get("function") if isinstance(call, dict) else None
+                holders.append((f"{where}/tool_calls/{index}/function", function))
+            for place, holder in holders:
+                if isinstance(holder, dict) and isinstance(holder.get("arguments"), str):
+                    yield place, holder["arguments"]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def validate_fields(value: Json, kind: type[M]) -> M:
+    """Validates the fields of a request.
+
+    Raises:
+        HttpError: the request exceeds a limit, or a field is not valid or not supported; says
+            which one.
+    """
+    if len(value) > MAX_FIELDS:
+        message = f"the request has {len(value):,} fields, the limit is {MAX_FIELDS}"
+        raise HttpError(400, message, "too_large", where="")
+    try:
+        fields = kind.model_validate(value)
+    except ValidationError as error:
+        raise describe_mistakes(error.errors(include_url=False), value) from None
+    if isinstance(fields, Fields):
+        fields.check_refused()
+    return fields
+
+
+def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpError:
+    """Describes the first field with a mistake that pydantic found; of the branches of a union,
+    that which got furthest.
+
+    Args:
+        details: `errors()` of a ValidationError, with inputs.
+        body: the validated value.
+    """
+    places = [_find_place(detail, body) for detail in details]
+    furthest = places[0]
+    for place in places:
+        if place[:1] == furthest[:1] and _measure_reach(place) > _measure_reach(furthest):
+            furthest = place
+    reasons: dict[str, None] = {}  # of all branches that got equally far
+    for place, detail in zip(places, details, strict=True):
+        if place == furthest:
+            reasons[detail["msg"]] = None
+    field = ".".join(map(str, furthest)) or "the body"
+    message = f"{field}: {', or: '.join(reasons)}"
+    return HttpError(400, message, "invalid_value", where=point_to(map(str, furthest)))
+
+
+def _measure_reach(place: Sequence[str | int]) -> tuple[int, list[int]]:
+    """Returns how far validation came: the depth, and the indexes in lists."""
+    return len(place), [step for step in place if isinstance(step, int)]
+
+
+def _find_place(detail: Mapping[str, Any], body: Any) -> tuple[str | int, ...]:
+    """Returns the keys and indexes from the body to a mistake."""
+    location = list[str | int](detail["loc"])
+    last = list[str | int]()  # a step that the location does not have, or that leads to nothing
+    # A missing field comes last; if nothing was sent, it is the whole body.
+    if detail["type"] == "missing" and location:
+        last.append(location.pop())
+    elif detail["type"] == WRONG_VALUE:
+        last.append(detail["ctx"]["key"])
+    taken = _align(location, body, detail["input"])
+    if taken is None:
+        taken = [_has(body, step) for step in location[:1]]
+    steps = [step for step, is_taken in zip(location, taken, strict=False) if is_taken]
+    return (*steps, *last)
+
+
+def _align(location: Sequence[str | int], value: Any, failed: Any) -> list[bool] | None:
+    """For each step of a location: whether it is a step into the value. Other steps name branches
+    of unions, and a value may have keys with such names; so the steps must lead to the value that
+    failed.
+
+    None: no steps do, since the validated value is not in the body.
+    """
+    if not location:
+        return [] if value is failed else None
+    step, *rest = location
+    if _has(value, step) and (taken := _align(rest, value[step], failed)) is not None:
+        return [True, *taken]
+    taken = _align(rest, value, failed)
+    return None if taken is None else [False, *taken]
+
+
+def _has(value: Any, step: Any) -> bool:
+    if isinstance(value, Mapping):
+        return step in value
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return isinstance(step, int) and step < len(value)
+    return False

@@ -1,0 +1,182 @@
+"""Files that clients upload and that batches write, in memory and optionally also in a folder. Only
+its owner can use a file."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from server.errors import HttpError
+from server.http.ids import make_id
+
+PREFIX = "file-"
+Json = dict[str, Any]
+
+
+@dataclass
+class StoredFile:
+    """A file; the file of a batch's results grows.
+
+    Args:
+        owner: the hash of the API key of its owner; no other client finds the file.
+        name: the client's name for it, or a name made from the batch's id.
+        purpose: as in OpenAI's API: `batch` for input, `batch_output` for results.
+        lifetime: in seconds; None: until it is deleted.
+    """
+
+    owner: str
+    name: str
+    purpose: str
+    lifetime: int | None = None
+    content: bytearray = field(default_factory=bytearray)
+    id: str = field(default_factory=lambda: make_id(PREFIX))
+    created_at: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def expires_at(self) -> int | None:
+        """When it is deleted, in seconds since 1970; None: never."""
+        return None if self.lifetime is None else self.created_at + self.lifetime
+
+    def describe(self) -> Json:
+        """Returns the file in OpenAI's form."""
+        described: Json = {
+            "id": self.id,
+            "object": "file",
+            "bytes": len(self.content),
+            "created_at": self.created_at,
+            "filename": self.name,
+            "purpose": self.purpose,
+            "status": "processed",
+            "status_details": None,
+        }
+        if self.expires_at is not None:
+            described["expires_at"] = self.expires_at
+        return described
+
+
+class FileFolder(Protocol):
+    """A folder in which files are also saved; see `BatchFolder`."""
+
+    def write_file(self, file: StoredFile) -> None: ...
+
+    def append(self, file: StoredFile, content: bytes) -> None: ...
+
+    def remove_file(self, id: str) -> None: ...
+
+
+class FileStore:
+    """Files by their ids, oldest first. For the event loop only.
+
+    No file is deleted to make room: if there is no room, the new file is refused.
+
+    Args:
+        max_files: the maximum number of files of one owner.
+        max_bytes: the maximum bytes of all files of one owner.
+        clock: returns the seconds since 1970.
+        folder: where they are also saved; None: they are only in memory.
+    """
+
+    def __init__(
+        self,
+        max_files: int,
+        max_bytes: int,
+        clock: Callable[[], float] = time.time,
+        folder: FileFolder | None = None,
+    ):
+        self._folder = folder
+        self._max_files = max_files
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._files: dict[str, StoredFile] = {}
+
+    def add(self, file: StoredFile) -> None:
+        """Adds a file.
+
+        Raises:
+            HttpError: its owner has too many files, or too large ones.
+        """
+        self._check_new(file)
+        if self._folder is not None:
+            self._folder.write_file(file)
+        self._files[file.id] = file
+
+    async def receive(self, file: StoredFile) -> None:
+        """Like `add`, for a file that may be large: it is saved in a thread."""
+        self._check_new(file)
+        if self._folder is not None:
+            await asyncio.to_thread(self._folder.write_file, file)
+            try:
+                self._check_new(file)  # others may have been added by now
+            except HttpError:
+                self._folder.remove_file(file.id)
+                raise
+        self._files[file.id] = file
+
+    def restore(self, file: StoredFile) -> None:
+        """Adds a file that was read from the folder."""
+        self._files[file.id] = file
+
+    def _check_new(self, file: StoredFile) -> None:
+        own = [*self.list_files(file.owner)]
+        if len(own) >= self._max_files:
+            message = f"there are {len(own):,} files already: delete some"
+            raise HttpError(400, message, "too_many_files")
+        self._check_room(file.owner, len(file.content))
+
+    def append(self, file: StoredFile, content: bytes) -> None:
+        """Appends to a file; does nothing if it was deleted.
+
+        Raises:
+            HttpError: its owner has no room left.
+        """
+        if file.id in self._files:
+            self._check_room(file.owner, len(content))
+            if self._folder is not None:
+                self._folder.append(file, content)
+            file.content += content
+
+    def _check_room(self, owner: str, size: int) -> None:
+        used = sum(len(file.content) for file in self.list_files(owner))
+        if used + size > self._max_bytes:
+            message = (
+                f"the files together may have {self._max_bytes:,} bytes, {used:,} are used and "
+                f"{size:,} more are needed: delete files, or start the server with --max-files"
+            )
+            raise HttpError(400, message, "storage_full")
+
+    def get(self, owner: str, id: str) -> StoredFile:
+        """Returns the file with this id.
+
+        Raises:
+            HttpError: the owner has none.
+        """
+        self._drop_expired()
+        file = self._files.get(id)
+        if file is None or file.owner != owner:
+            raise HttpError(404, f"there is no file {id!r}", "not_found")
+        return file
+
+    def delete(self, owner: str, id: str) -> None:
+        """Deletes a file.
+
+        Raises:
+            HttpError: the owner has none of this id.
+        """
+        self._forget(self.get(owner, id))
+
+    def _forget(self, file: StoredFile) -> None:
+        if self._folder is not None:
+            self._folder.remove_file(file.id)
+        del self._files[file.id]
+
+    def list_files(self, owner: str) -> Iterator[StoredFile]:
+        """Yields the owner's files, oldest first."""
+        self._drop_expired()
+        return (file for file in [*self._files.values()] if file.owner == owner)
+
+    def _drop_expired(self) -> None:
+        now = self._clock()
+        for file in [*self._files.values()]:
+            if file.expires_at is not None and file.expires_at <= now:
+                self._forget(file)

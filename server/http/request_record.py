@@ -1,0 +1,120 @@
+"""One record for each reply: the request, its cost and its result.
+
+Log lines, OpenTelemetry spans and the histograms of `/metrics` are made from it.
+"""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from constrained.model.trace.turn_trace import FAILED
+
+CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Durations:
+    """The phases of one reply in order, in seconds.
+
+    Args:
+        compile: making prompt and grammar, including the wait for a thread.
+        queue: until a sequence was free.
+        prefill: until the first token was sampled.
+        generation: until the turn was over.
+    """
+
+    compile: float = 0.0
+    queue: float = 0.0
+    prefill: float = 0.0
+    generation: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """The sum of all phases."""
+        return self.compile + self.queue + self.prefill + self.generation
+
+
+@dataclass(frozen=True)
+class RequestRecord:
+    """One reply.
+
+    Args:
+        model: the client's name of the model.
+        format: the wire format of the calls.
+        finish: why the turn ended; "cancelled" if the client stopped waiting, "error" if it failed.
+        prompt_tokens: tokens of the prompt.
+        cached_tokens: prompt tokens that were read from the cache.
+        completion_tokens: generated tokens.
+        reasoning_tokens: generated tokens that are reasoning.
+        discarded_tokens: generated tokens that were thrown away.
+        drafted_tokens: tokens that were drafted.
+        accepted_tokens: drafted tokens that are part of the turn.
+        forward_passes: decodes of the model.
+        durations: the time that it took.
+        tools: the number of offered tools.
+        calls: name and outcome of each call: "valid", "unfit", "truncated".
+        envelopes: the forms, other than the model's own, in which it began calls.
+        prompt_hash: identifies the beginning that all prompts with these tools and system messages
+            share; "" if nothing is shared.
+        grammar_hash: identifies the grammar; "" if there is none.
+        lost_prefix: the part near the beginning of the request that has changed; "": none.
+        repeated_calls: how many calls the conversation repeats.
+        request_id: the value of the header `x-request-id`.
+        error: the code of the error; "" if there was none.
+    """
+
+    model: str
+    format: str
+    finish: str
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    reasoning_tokens: int
+    discarded_tokens: int
+    drafted_tokens: int
+    accepted_tokens: int
+    forward_passes: int
+    durations: Durations
+    tools: int = 0
+    calls: tuple[tuple[str, str], ...] = ()
+    envelopes: tuple[str, ...] = ()
+    prompt_hash: str = ""
+    grammar_hash: str = ""
+    lost_prefix: str = ""
+    repeated_calls: int = 0
+    request_id: str = ""
+    error: str = ""
+
+    @property
+    def is_finished(self) -> bool:
+        """True if the client got the reply."""
+        return self.finish not in (FAILED, CANCELLED)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """The speed of the generation."""
+        seconds = self.durations.generation
+        return self.completion_tokens / seconds if seconds else 0.0
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The record as flat fields for a structured log; durations are called `compile_seconds`,
+        ..."""
+        shown: dict[str, Any] = {}
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if isinstance(value, Durations):
+                for name, seconds in asdict(value).items():
+                    shown[f"{name}_seconds"] = round(seconds, 6)
+            elif part.name == "calls":
+                shown["calls"] = [{"name": name, "outcome": outcome} for name, outcome in value]
+            else:
+                shown[part.name] = value
+        return shown
+
+    def __str__(self) -> str:
+        end = self.error or self.finish
+        return (
+            f"reply of {self.completion_tokens} tokens ({end}) to {self.prompt_tokens} "
+            f"({self.cached_tokens} cached) in {self.durations.prefill:.2f} + "
+            f"{self.durations.generation:.2f} s, {self.tokens_per_second:.1f} tokens/s"
+        )
