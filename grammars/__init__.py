@@ -3,9 +3,14 @@
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+
+TYPE_CHECKING = False  # type checkers know this name
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+    from types import ModuleType
+else:
+    Loader = object  # importing the class takes 20 ms
 
 PROJECT = "constrained-calls"
 """The name to install it by. `constrained` and `server` know by it that this is the `grammars`
@@ -31,7 +36,7 @@ class _MovedModules(Loader):
     def create_module(self, spec: ModuleSpec) -> None:
         """Leaves it to Python to make the module, which `exec_module` replaces."""
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module: "ModuleType") -> None:
         assert module.__spec__ is not None
         assert module.__spec__.origin is not None
         sys.modules[module.__name__] = import_module(module.__spec__.origin)
