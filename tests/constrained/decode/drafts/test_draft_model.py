@@ -21,18 +21,18 @@ from constrained.decode.schedule.scheduler import Schedule
 from constrained.engine.llamacpp import load as load_engine
 from constrained.engine.model_files import embedded
 from constrained.engine.protocol import Chunk, Sampling
-from constrained.engine.vocabulary.vocabulary import Vocabulary, byte_vocabulary
+from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import ContextError, ModelError, RequestError
 from constrained.loading import load
 from constrained.model.reply import Reply
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
-from tests.constrained.decode.drafts.test_drafts import Wishes
+from tests.constrained.decode.drafts.draft_requests import Wishes
 from tests.replies import uncounted
+from tests.scripted_model import BYTES
 from tests.templates import HERMES as TEMPLATE
 from tests.templates import hermes_call, tool
 
-BYTES = byte_vocabulary()
 GREEDY = Sampling(temperature=0)
 NOTE = tool("note", {"text": {"type": "string"}, "urgent": {"type": "boolean"}})
 SAID = "Zebras quickly jump over lazy foxes"

@@ -30,7 +30,7 @@ from server.turns.compiled_request import CompiledRequest
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 from tests.scripted_model import OPENED, scripted
-from tests.server.dialects.responses.test_responses import ask, events_of, lasting
+from tests.server.dialects.responses.response_client import ask, events_of, lasting
 from tests.server.running_server import Json, running
 from tests.templates import OPEN, WRITE, hermes_call
 
