@@ -76,7 +76,12 @@ class PromptLookup:
             if budget is self._budget:
                 budget.charge(spent, saved)
             else:
-                budget.charge(0.0, 0.0)
+                budget.recover()
+
+    def recover(self) -> None:
+        """Notes a decode without a draft of this kind in all budgets."""
+        for budget in (self._guesses, self._copies, self._spellings):
+            budget.recover()
 
     def propose(
         self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts = ALONE

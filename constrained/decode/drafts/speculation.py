@@ -104,14 +104,16 @@ class Speculation(TurnPart):
         """Charges the last draft to the budget of its kind, after the turn has taken its tokens."""
         verifying = self._costs.find(self._drafted)
         is_of_model = self._ask is not None
-        if self._lookup is not None and is_of_model:
-            self._lookup.charge(0.0, 0.0)
-        elif self._lookup is not None:
-            self._lookup.charge(verifying, self._saved)
-        if self._drafter is not None and is_of_model:
-            self._drafter.budget.charge(verifying + self._count_drafting(), self._saved)
-        elif self._drafter is not None:
-            self._drafter.budget.charge(0.0, 0.0)
+        if self._lookup is not None:
+            if is_of_model:
+                self._lookup.recover()
+            else:
+                self._lookup.charge(verifying, self._saved)
+        if self._drafter is not None:
+            if is_of_model:
+                self._drafter.budget.charge(verifying + self._count_drafting(), self._saved)
+            else:
+                self._drafter.budget.recover()
         self._ask = None
 
     def _count_drafting(self) -> float:
