@@ -105,13 +105,11 @@ class DraftModel:
         self._engine.release(0)
 
     def draft(self, asks: Sequence[DraftAsk]) -> None:
-        """Drafts for several turns: each decode reads the next tokens of all of them.
+        """Drafts for turns of different sequences, and gives each its draft: each decode reads the
+        next tokens of all of them.
 
-        A turn gets no draft if its tokens do not fit into the context, if the draft model lacks
-        one of them, or if a decode cannot take all that are still to be read.
-
-        Args:
-            asks: of different sequences; each gets its draft.
+        A turn gets no draft if its tokens do not fit into the context, if the draft model lacks one
+        of them, or if a decode cannot take all that are still to be read.
 
         Raises:
             ModelError: the engine failed.
@@ -227,11 +225,8 @@ class DraftModel:
         return max(0, unread) * self._costs.token_seconds
 
     def find_token_cost(self, costs: DraftCosts) -> float:
-        """Returns the cost of drafting one token, in decodes of a turn.
-
-        Args:
-            costs: of verifying a draft; its `turn_seconds` are known.
-        """
+        """Returns the cost of drafting one token, in decodes of a turn; 0.0: it is not known
+        yet."""
         seconds = self._costs.find_turn_seconds(costs.turns)
         return seconds / costs.turn_seconds if seconds and costs.turn_seconds else 0.0
 

@@ -55,7 +55,6 @@ class PromptLookup:
         """Adds a token of the turn.
 
         Args:
-            token: its id.
             is_forced: it was not sampled. Repeated text is only looked for in the tokens after it.
         """
         self._text += self._vocabulary.tokens[token]

@@ -101,8 +101,6 @@ def count_reusable(
     """Returns how many of the computed tokens a prompt can reuse; 0 if the scopes differ.
 
     Args:
-        computed: the tokens of a sequence or snapshot.
-        wanted: the tokens of the prompt.
         max_tokens: the maximum of the result.
         block: the result is a multiple of this, unless all computed tokens are reused.
         can_cut: whether the computed tokens can be cut to a length; otherwise only the lengths of
@@ -462,7 +460,6 @@ class Sequences:
         least recently used sequence, depending on which loses less.
 
         Args:
-            tokens: of the prompt.
             idle: the numbers of the sequences to choose from; at least one.
             scope: of the request. Only tokens of this scope are reused, and only requests of this
                 scope will reuse those that the sequence gets.

@@ -342,7 +342,6 @@ class Compiler:
         prompt has the same tokens.
 
         Args:
-            turn: as compiled.
             tokens: the generated token ids, without the end of the turn.
             message: the generated message, in OpenAI form, with arguments as objects.
         """
