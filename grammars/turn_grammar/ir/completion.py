@@ -173,16 +173,8 @@ class Completer:
         return self._spend(text, find, to_try)
 
     def count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None:
-        """Returns how many times a cycle can follow a text before the grammar forbids it.
-
-        Args:
-            text: what the model has written so far.
-            cycle: what it has written repeatedly, and would write next.
-            max_cycles: how many repetitions are tried.
-
-        Returns:
-            None if all of them are possible, or if it is not known.
-        """
+        """Returns how many times a cycle, which the model has written repeatedly, can follow a text
+        before the grammar forbids it. None: `max_cycles` times or more, or not known."""
         to_read = max_cycles * len(cycle)
         return self._spend(text, lambda: self._count_cycles(text, cycle, max_cycles), to_read)
 

@@ -69,12 +69,10 @@ class Machine(Protocol):
         ...
 
     def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
-        """Skips characters after which the lexeme certainly continues.
+        """Skips characters of `text[offset:stop]` after which the lexeme certainly continues.
 
         Args:
             at: the state at `offset`.
-            text: the text.
-            offset, stop: the part of the text that may be skipped.
 
         Returns:
             the new state and offset.
