@@ -60,32 +60,9 @@ class Speculation(TurnPart):
             self._saved += self._costs.token if is_forced else 1.0
 
     def charge(self) -> None:
-<<<<<<< HEAD
         """Charges the last draft to its budget, after the turn has taken its tokens."""
         if self._lookup is not None:
             self._lookup.charge(self._costs.find(self._drafted), self._saved)
-=======
-        """Charges the last draft to the budget of its kind, after the turn has taken its tokens."""
-        verifying = self._costs.find(self._drafted)
-        is_of_model = self._ask is not None
-        if self._lookup is not None:
-            if is_of_model:
-                self._lookup.recover()
-            else:
-                self._lookup.charge(verifying, self._saved)
-        if self._drafter is not None:
-            if is_of_model:
-                self._drafter.budget.charge(verifying + self._count_drafting(), self._saved)
-            else:
-                self._drafter.budget.recover()
-        self._ask = None
-
-    def _count_drafting(self) -> float:
-        """Returns what drafting the last draft has cost, in decodes of the turn."""
-        if self._ask is None or not self._costs.turn_seconds:
-            return 0.0
-        return self._ask.drafting_seconds / self._costs.turn_seconds
->>>>>>> wt-words
 
     def rewind(self, count: int) -> None:
         if self._lookup is not None:
