@@ -43,7 +43,6 @@ from grammars.turn_grammar.ir.shortest import (
     join,
     pick_shorter,
 )
-from grammars.turn_grammar.ir.word_choice import WordChoice, WordChoices, WordRange
 
 MAX_ENDINGS = 1_000
 """How many endings of a rest are kept: one for each parameter of its rule."""
@@ -65,7 +64,7 @@ class Rest:
         endings: the shortest texts of both, as far as known, by the parameter of the rule.
     """
 
-    expression: "Lexeme"
+    expression: Expression
     after: "Rest | None"
     endings: dict[int, Completion | None] = field(default_factory=dict[int, "Completion | None"])
 
@@ -106,7 +105,7 @@ class ItemOrigin:
     is_blank: bool = False
 
 
-Lexeme: TypeAlias = Expression | WordChoice
+Lexeme: TypeAlias = Expression
 """An expression that the scanner reads."""
 
 
@@ -149,14 +148,12 @@ class Chart:
     Args:
         grammar: the grammar.
         lexer: the lexemes of the grammar.
-        choices: its choices that are read by an index.
     """
 
-    def __init__(self, grammar: Grammar, lexer: Lexer, choices: WordChoices):
+    def __init__(self, grammar: Grammar, lexer: Lexer):
         self.text = ""
         self._rules = grammar.rules
         self._lexer = lexer
-        self._choices = choices
         self._names = _express_tokens(grammar)
         self._longest_name = max(map(len, grammar.tokens), default=0)
         self._rests: dict[tuple[int, int], Rest] = {}  # so that equal rests are the same object
@@ -238,32 +235,14 @@ class Chart:
     ) -> Iterator[Completion]:
         for item_set in sets:
             for lexeme, machine, at in item_set.running:
-                for end, item in self._list_ends(
-                    item_set, LexemeRun(lexeme, machine, at), shortest
-                ):
+                end = find_end(machine, at)
+                if end is None:
+                    continue
+                for item in item_set.waiting[lexeme]:
                     spend()
                     after = self._follow(item, shortest, known)
                     if after is not None:
                         yield join(end._replace(costly=item.costly), after)
-
-    def _list_ends(
-        self, item_set: ItemSet, run: LexemeRun, shortest: Shortest
-    ) -> Iterator[tuple[Completion, Item]]:
-        """Yields the shortest rest of a lexeme, with each item that waits for it; for a choice, the
-        shortest ones of its options."""
-        lexeme, machine, at = run
-        if not isinstance(lexeme, WordChoice):
-            end = find_end(machine, at)
-            if end is not None:
-                yield from ((end, item) for item in item_set.waiting[lexeme])
-            return
-        assert isinstance(at, WordRange)
-        for item in item_set.waiting[lexeme]:
-            options = lexeme.list_shortest(at, item.bits, shortest)
-            for word, items in self._expand_options(item_set, [item], options).items():
-                rest = find_end(self._find_machine(word), at.size)
-                assert rest is not None, "it is a literal"
-                yield from ((rest, following) for following in items)
 
     def fork(self) -> "Chart":
         """Returns a chart of the same text, which grows independently.
@@ -317,7 +296,7 @@ class Chart:
         item_set = ItemSet(start)
         self._predict_and_complete(items, item_set)
         for lexeme in item_set.waiting:
-            machine = self._find_machine(lexeme)
+            machine = self._lexer.machine(lexeme)
             item_set.running.append(LexemeRun(lexeme, machine, machine.start))
         if not item_set.running and not item_set.may_end:
             return None
@@ -325,11 +304,6 @@ class Chart:
             self._open.append(item_set)
             return None
         return item_set
-
-    def _find_machine(self, lexeme: Lexeme) -> Machine:
-        if isinstance(lexeme, WordChoice):
-            return lexeme
-        return self._lexer.machine(lexeme)
 
     def _predict_and_complete(self, items: list[Item], item_set: ItemSet) -> None:
         """Expands the items, the last one first, until all that are left wait for lexemes."""
@@ -369,12 +343,9 @@ class Chart:
                 items.append(item.with_rest(after))
             case Literal(""):
                 items.append(item.with_rest(rest.after))
-            case Alternatives(options) as choice:
-                words = self._choices.find(choice)
-                for option in options if words is None else words.parts:
+            case Alternatives(options):
+                for option in options:
                     items.append(item.with_rest(self._link(option, rest.after)))
-            case WordChoice() as words:
-                item_set.waiting.setdefault(words, []).append(item)
             case Guarded(body, condition):
                 if condition.holds(item.bits):
                     items.append(item.with_rest(self._link(body, rest.after)))
@@ -393,7 +364,7 @@ class Chart:
                 following = item.with_rest(rest.after)
                 item_set.waiting.setdefault(lexeme, []).append(following)
                 if not isinstance(lexeme, Token):
-                    machine = self._find_machine(lexeme)
+                    machine = self._lexer.machine(lexeme)
                     if machine.accepts(machine.start):  # llguidance skips an empty lexeme
                         items.append(following)
 
@@ -412,39 +383,6 @@ class Chart:
         begun = Item(body, given, called, item.costly)
         return [begun, following] if called.is_blank else [begun]
 
-    def _expand_options(
-        self, item_set: ItemSet, waiting: list[Item], options: list[Expression]
-    ) -> dict[Lexeme, list[Item]]:
-        """Expands some options of a choice like separate alternatives. Returns the items that wait
-        for their words.
-
-        The item set does not change, except for its origins, which may get callers again that they
-        have already.
-        """
-        items: list[Item] = []
-        for item in reversed(waiting):
-            assert item.rest is not None, "it waits for the choice"
-            after = item.rest.after
-            items += [item.with_rest(self._link(option, after)) for option in options]
-        part = ItemSet(item_set.start, origins=dict(item_set.origins), seen=dict(item_set.seen))
-        self._predict_and_complete(items, part)
-        return part.waiting
-
-    def _separate(self, item_set: ItemSet, choice: WordChoice, at: WordRange) -> list[LexemeRun]:
-        """Splits a choice whose range has become smaller: into options that are read separately
-        from now on, and the rest, which stays together."""
-        options, rest = choice.split(at)
-        runs: list[LexemeRun] = []
-        waiting = dict(item_set.waiting)  # a copy, since forks share it
-        for word, items in self._expand_options(item_set, waiting[choice], options).items():
-            if word not in waiting:
-                runs.append(LexemeRun(word, self._find_machine(word), at.size))
-            waiting[word] = [*waiting.get(word, ()), *items]
-        item_set.waiting = waiting
-        if rest is not None:
-            runs.append(LexemeRun(choice, choice, rest))
-        return runs
-
     def _repeat(self, repeat: Repeat, after: Rest | None) -> Iterator[Rest | None]:
         """Yields the continuations of a repeat: its body once more, or what follows the repeat."""
         body, fewest, most = repeat.body, repeat.fewest, repeat.most
@@ -459,7 +397,7 @@ class Chart:
             again = self._fewer.setdefault(id(repeat), Repeat(body, max(0, fewest - 1), left))
         yield self._link(body, after if again.most == 0 else self._link(again, after))
 
-    def _link(self, expression: Lexeme, after: Rest | None) -> Rest:
+    def _link(self, expression: Expression, after: Rest | None) -> Rest:
         key = id(expression), id(after)
         rest = self._rests.get(key)
         if rest is None:
@@ -486,10 +424,7 @@ class Chart:
             is_over = False
             for lexeme, machine, at in running:
                 after = machine.step(at, text[offset])
-                if isinstance(after, WordRange):
-                    assert isinstance(lexeme, WordChoice)
-                    following += self._separate(item_set, lexeme, after)
-                elif after is not None:
+                if after is not None:
                     following.append(LexemeRun(lexeme, machine, after))
                     if machine.lazy and machine.accepts(after):
                         is_over = True
@@ -538,7 +473,6 @@ def _find_rest(item: Item, shortest: Shortest) -> Completion | None:
     if bits not in rest.endings:
         if len(rest.endings) >= MAX_ENDINGS:
             rest.endings.clear()
-        assert not isinstance(rest.expression, WordChoice), "its options are ended one by one"
         ending = shortest.find(rest.expression, bits)
         after = _find_rest(Item(rest.after, bits, item.origin), shortest)
         if ending is None or after is None:
