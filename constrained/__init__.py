@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from constrained.agent.mcp.results import McpResult
     from constrained.agent.mcp.servers import McpServers, connect_mcp
     from constrained.agent.model import Model
-    from constrained.agent.outcome import CallResult, Outcome, Reason, Run
+    from constrained.agent.outcome import Reason, Run
     from constrained.decode.drafts.draft_options import DraftOptions
     from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
     from constrained.decode.request import Usage
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         load_embeddings,
     )
     from constrained.model.reply import Reply
+    from constrained.prompt.tools.call_result import CallResult, Outcome
     from constrained.prompt.tools.functions import FunctionTool, tool
     from constrained.prompt.tools.reports import ToolReport, report_tools
     from constrained.prompt.tools.search import ToolSearch
@@ -77,7 +78,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "constrained.agent.budget": ("Budget", "Spent"),
     "constrained.agent.journal": ("LATER",),
-    "constrained.agent.outcome": ("CallResult", "Outcome", "Reason", "Run"),
+    "constrained.agent.outcome": ("Reason", "Run"),
     "constrained.decode.drafts.draft_options": ("DraftOptions",),
     "constrained.decode.filters.events": ("Exhausted", "ProgressMade", "StreamEvent"),
     "constrained.decode.request": ("Usage",),
@@ -106,6 +107,7 @@ _NAMES = {
     "constrained.agent.model": ("Model",),
     "constrained.model.reply": ("Reply",),
     "constrained.decode.schedule.streams": ("AsyncStream", "Stream"),
+    "constrained.prompt.tools.call_result": ("CallResult", "Outcome"),
     "constrained.prompt.tools.functions": ("FunctionTool", "tool"),
     "constrained.limits.isolated_call": ("Isolation",),
     "constrained.prompt.tools.reports": ("ToolReport", "report_tools"),

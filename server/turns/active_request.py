@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
-from constrained.agent.outcome import CallResult
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.schedule.streams import AsyncStream
 from constrained.engine.sampling import SEEDS, Sampling
@@ -18,6 +17,7 @@ from constrained.errors import AbandonedError
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.reply import Reply, Usage
 from constrained.model.trace.turn_trace import FAILED, TurnTrace, describe_turn
+from constrained.prompt.tools.call_result import CallResult
 from server.errors import as_http_error
 from server.http.caller import find_key, find_owner, find_request_id, is_background
 from server.http.request_record import RequestRecord

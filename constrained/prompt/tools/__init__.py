@@ -2,7 +2,8 @@
 
 Needs `grammars` and pydantic. Start with `shapes`; `functions`, `signatures` and `docstrings` read
 Python, `offer` drops the tools of a request that cannot be enforced, `execution` runs calls,
-`search` finds tools that the prompt does not have, by the words of `word_index`.
+`call_result` says what a call came to, `search` finds tools that the prompt does not have, by the
+words of `word_index`.
 """
 
 from constrained.prompt.tools.shapes import read_policy, read_tools

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from constrained.agent.outcome import CallResult, Outcome
+from constrained.prompt.tools.call_result import CallResult, Outcome
 from constrained.prompt.tools.execution import format_result
 from server.errors import HttpError
 from server.hosting.mcp.hosted_tools import ListedServer

@@ -12,10 +12,10 @@ from constrained.agent.actions import Concurrent, NextTurn, Note
 from constrained.agent.budget import Budget
 from constrained.agent.journal import CallPlace
 from constrained.agent.loop import AgentLoop, RunLimits
-from constrained.agent.outcome import CallResult
 from constrained.agent.run import RunSettings, drive
 from constrained.errors import ContextError, TokenLimitError
 from constrained.model.reply import Reply, Usage
+from constrained.prompt.tools.call_result import CallResult
 from server.http.caller import as_caller, find_owner
 from server.http.time_left import find_time_left
 from server.settings import Settings

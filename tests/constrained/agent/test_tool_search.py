@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from constrained.agent.outcome import Outcome, Reason
+from constrained.agent.outcome import Reason
 from constrained.agent.run import arun, run
 from constrained.agent.runs.export import export_rows
 from constrained.agent.runs.replay import replay
@@ -16,6 +16,7 @@ from constrained.agent.runs.store import RunStore
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.inspect.replay.check import check_rows
+from constrained.prompt.tools.call_result import Outcome
 from constrained.prompt.tools.search import NOTHING_FOUND, ToolSearch
 from grammars.errors import ToolError
 from tests.scripted_model import scripted
