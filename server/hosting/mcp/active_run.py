@@ -292,14 +292,12 @@ async def _run_off_loop(service: Service, work: Callable[[], T], *, quick: bool)
     return await service.model.aread(as_caller(work), seconds, client=find_owner(), quick=quick)
 
 
-async def start_run(service: Service, request: TurnRequest) -> ActiveRequest | ActiveRun:
-    """Starts a request: the agent loop if this server executes calls of its tools, else one turn.
+async def start_run(service: Service, request: TurnRequest) -> ActiveRun:
+    """Starts the agent loop for a request that has tools of MCP servers.
 
     Raises:
         Error: as in `Model.run`.
     """
-    if not request.tools.runs_here:
-        return await start_request(service, request)
     loop = await _run_off_loop(service, partial(make_loop, request, service.settings), quick=False)
     run = ActiveRun(service, request, loop)
     await run.begin()
