@@ -18,6 +18,7 @@ from benchmarks.shape import (
     find_circles,
     find_class_names,
     import_graph,
+    is_core,
     read_modules,
 )
 
@@ -48,6 +49,7 @@ ONLY_IN = {
     },
     "httpx2": {"constrained.agent.mcp.bounded_http", "constrained.agent.mcp.connection"},
     "mcp": {module.name for module in MODULES if module.name.startswith("constrained.agent.mcp.")},
+    "prometheus_client": {"server.observe.metrics", "server.observe.routes"},
     "ray": {"server.cluster.ray_app", "server.cluster.ray_router", "server.cluster.command"},
     "redis": {"server.hosting.store.redis_store"},
 }
@@ -93,6 +95,12 @@ def test_imports_go_one_way(module: Module) -> None:
         if imported in ONLY_IN and module.name not in ONLY_IN[imported]:
             assert typing_only, f"{imported} is imported"
             assert module.name in FOR_TYPES_ONLY.get(imported, ()), f"{imported} is imported"
+
+
+@pytest.mark.parametrize("module", [*filter(is_core, IMPORTS)])
+def test_the_core_imports_nothing_that_stands_on_it(module: str) -> None:
+    imported = IMPORTS[module] - {"grammars"}  # whose name is checked
+    assert [name for name in sorted(imported) if not is_core(name)] == []
 
 
 @pytest.mark.parametrize("package", [module.name for module in MODULES if module.is_package])

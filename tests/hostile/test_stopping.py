@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from constrained.agent.outcome import Outcome
 from constrained.errors import ModelError
+from constrained.prompt.tools.call_result import Outcome
 from constrained.prompt.tools.functions import FunctionTool
 from server.http.server_end import EXIT_SECONDS
 from tests.hostile.attacked import ROOT

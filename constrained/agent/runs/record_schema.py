@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter
 
 from constrained.agent.budget import Budget
-from constrained.agent.outcome import Outcome
 from constrained.agent.runs.json_form import read_options
 from constrained.decode.request import Usage
 from constrained.engine.files.stored import reading
 from constrained.engine.sampling import Sampling
 from constrained.limits.isolated_call import Isolation
 from constrained.model.reply import Reply
+from constrained.prompt.tools.call_result import Outcome
 from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Schema, Violation
 from grammars.turn import CallConfidence, ToolCall

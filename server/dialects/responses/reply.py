@@ -12,13 +12,13 @@ from constrained.mask.logits import TokenDrawn
 from constrained.model.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
+from server.dialects.common.hosted_tools import ListedServer
 from server.dialects.common.replies import ReplyWriter
 from server.dialects.responses.client_tools import ClientCallItem
 from server.dialects.responses.conversation import PARALLEL
 from server.dialects.responses.mcp_items import ITEM_DONE, McpCallItem, write_list
 from server.dialects.responses.sealed_reasoning import seal
 from server.errors import as_http_error
-from server.hosting.mcp.hosted_tools import ListedServer
 from server.http.ids import make_id
 from server.turns.active_request import CallAnswered, ContextFilled, TurnEvent, TurnStarted
 from server.turns.call_stream import (

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from constrained.agent.budget import Budget, Spent
 from constrained.agent.context import Context
-from constrained.agent.outcome import Outcome, Reason
+from constrained.agent.outcome import Reason
 from constrained.agent.repetition import CallHistory, grows
 from constrained.agent.run import run
 from constrained.decode.request import Usage
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
+from constrained.prompt.tools.call_result import Outcome
 from constrained.prompt.tools.functions import FunctionTool, tool
 from grammars.turn import ToolCall
 from tests.scripted_model import scripted, wishing

@@ -20,9 +20,10 @@ from constrained.agent.mcp.elicitation import Elicitation
 from constrained.agent.mcp.results import McpResult
 from constrained.agent.mcp.server import HttpTransport, ServerAddress, ServerCommand
 from constrained.agent.mcp.servers import McpServers, connect_mcp
-from constrained.agent.outcome import CallResult, Reason, Run
+from constrained.agent.outcome import Reason, Run
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
+from constrained.prompt.tools.call_result import CallResult
 from constrained.prompt.tools.execution import call_function
 from constrained.prompt.tools.functions import find_tool
 from grammars.turn import ToolCall

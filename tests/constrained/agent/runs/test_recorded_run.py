@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from constrained.agent.budget import Budget
 from constrained.agent.journal import LATER, Verdict
 from constrained.agent.model import Model
-from constrained.agent.outcome import Outcome, Reason
+from constrained.agent.outcome import Reason
 from constrained.agent.runs.export import export_rows, export_test
 from constrained.agent.runs.json_form import read_options, write_options
 from constrained.agent.runs.recorded_run import decide, fork, list_waiting
@@ -27,6 +27,7 @@ from constrained.engine.files.stored import DamagedError, limited_queries, readi
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.inspect.replay.check import check_rows
+from constrained.prompt.tools.call_result import Outcome
 from constrained.prompt.tools.functions import FunctionTool
 from grammars.turn import ToolCall
 from tests.command_line import Run

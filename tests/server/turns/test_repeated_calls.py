@@ -3,7 +3,7 @@
 import pytest
 
 from constrained.prompt.messages import normalise
-from server.observe.repeated_calls import find_repeated_calls
+from server.turns.repeated_calls import find_repeated_calls
 from tests.scripted_model import scripted
 from tests.server.running_server import running
 

@@ -9,8 +9,8 @@ import pytest
 
 from constrained.model.reply import Reply, Usage
 from constrained.prompt.job import Job
-from server.hosting.runs import active_run
-from server.hosting.runs.active_run import ActiveRun
+from server.hosting.mcp import active_run
+from server.hosting.mcp.active_run import ActiveRun
 from server.http.server_end import ServerEnd
 from server.turns.active_request import TurnEvent, TurnStarted
 from server.turns.turn_request import GenerationOptions, TurnRequest

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from constrained.engine.files.stored import skipping
-from server.hosting.store.shared_store import BestEffortStore, SharedStore, StoreEntry
+from server.models.shared_store import BestEffortStore, SharedStore, StoreEntry
 
 CALLS, DATES = "call", "date"
 

@@ -12,10 +12,10 @@ from constrained.agent.actions import Concurrent, NextTurn, Note
 from constrained.agent.budget import Budget
 from constrained.agent.journal import CallPlace
 from constrained.agent.loop import AgentLoop, RunLimits
-from constrained.agent.outcome import CallResult
 from constrained.agent.run import RunSettings, drive
 from constrained.errors import ContextError, TokenLimitError
 from constrained.model.reply import Reply, Usage
+from constrained.prompt.tools.call_result import CallResult
 from server.http.caller import as_caller, find_owner
 from server.http.time_left import find_time_left
 from server.settings import Settings
@@ -292,14 +292,12 @@ async def _run_off_loop(service: Service, work: Callable[[], T], *, quick: bool)
     return await service.model.aread(as_caller(work), seconds, client=find_owner(), quick=quick)
 
 
-async def start_run(service: Service, request: TurnRequest) -> ActiveRequest | ActiveRun:
-    """Starts a request: the agent loop if this server executes calls of its tools, else one turn.
+async def start_run(service: Service, request: TurnRequest) -> ActiveRun:
+    """Starts the agent loop for a request that has tools of MCP servers.
 
     Raises:
         Error: as in `Model.run`.
     """
-    if not request.tools.runs_here:
-        return await start_request(service, request)
     loop = await _run_off_loop(service, partial(make_loop, request, service.settings), quick=False)
     run = ActiveRun(service, request, loop)
     await run.begin()

@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained.engine.files.stored import skipping
 from constrained.prompt.turn_cache import PackedTurn
-from server.hosting.store.shared_store import BestEffortStore, SharedStore, StoreEntry
+from server.models.shared_store import BestEffortStore, SharedStore, StoreEntry
 
 _LENGTH = 4
 

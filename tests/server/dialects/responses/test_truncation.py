@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.hosting.runs.truncation import list_droppable
+from server.dialects.responses.truncation import list_droppable
 from tests.scripted_model import scripted
 from tests.server.running_server import Json, needs_own_engine, running
 

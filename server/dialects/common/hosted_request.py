@@ -1,17 +1,16 @@
-"""Connects to the MCP servers that a request uses, for its API key, until its answer is
-complete."""
+"""Requests that may use MCP servers of the operator: connects to these, for the API key of the
+request, until its answer is complete; and starts the request, whose calls this server may execute.
+"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel
 
-from server.dialects.common.reading import read_request, run_off_loop
-from server.dialects.common.serving import find_key_owner
-from server.hosting.mcp.hosted_tools import (
+from server.dialects.common.hosted_tools import (
     NO_HOSTED,
     HostedOffer,
     ListedServer,
@@ -19,12 +18,19 @@ from server.hosting.mcp.hosted_tools import (
     RequestedServer,
     offer_tools,
 )
+from server.dialects.common.reading import read_request, run_off_loop
+from server.dialects.common.replies import RunningRequest
+from server.dialects.common.serving import find_key_owner
 from server.http.disconnects import do_together, wait_for_client
 from server.http.leases import hold
+from server.turns.active_request import start_request
 from server.turns.service import Service
+from server.turns.turn_request import TurnRequest
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
+StartRun: TypeAlias = Callable[[Service, TurnRequest], Awaitable[RunningRequest]]
+"""Starts a request whose calls this server executes."""
 
 
 @dataclass(frozen=True)
@@ -116,3 +122,18 @@ async def read_hosted_request(
     made = partial(read, body, service, offer)
     value = await run_off_loop(request, service, made, quick=False)
     return HostedRequest(service, body, offer=offer, value=value)
+
+
+async def start_hosted(
+    request: Request, service: Service, turn_request: TurnRequest
+) -> RunningRequest:
+    """Starts a request: a run of several turns if this server executes calls of its tools, else one
+    turn.
+
+    Raises:
+        Error: as in `Model.run`.
+    """
+    if not turn_request.tools.runs_here:
+        return await start_request(service, turn_request)
+    start_run: StartRun = request.app.state.start_run
+    return await start_run(service, turn_request)

@@ -16,7 +16,7 @@ from constrained.decode.metrics import Metrics
 from constrained.engine.host import measure_heap
 from constrained.model.reply import Usage
 from grammars.limits.byte_cache import measure_shared
-from server.http.request_record import Durations, RequestRecord
+from server.turns.request_record import Durations, RequestRecord
 
 MAX_TOOLS = 200
 """Tools that are counted by name: each name is a time series for good, and clients choose them."""

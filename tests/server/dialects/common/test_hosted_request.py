@@ -8,8 +8,8 @@ import pytest
 from fastapi import Request
 
 from constrained.errors import BusyError
+from server.dialects.common.hosted_request import borrow_servers
 from server.hosting.mcp.mcp_pool import McpPool
-from server.hosting.runs.hosted_request import borrow_servers
 from server.http.leases import Leases
 from server.http.server_end import ServerEnd
 from server.settings import Settings
