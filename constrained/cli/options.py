@@ -19,7 +19,6 @@ from constrained.cli.configuration import (
 )
 from constrained.cli.terminal.input import read_json, read_text
 from constrained.cli.terminal.output import show_progress
-from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.engine.options import CACHE_RAM, CacheType, EngineOptions, LoadOptions, SplitMode
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
@@ -107,20 +106,11 @@ FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "mlock": ("LLAMA_ARG_MLOCK", read_flag, None),
     "no_mmap": ("LLAMA_ARG_NO_MMAP", read_flag, None),
     "cache_ram": ("LLAMA_ARG_CACHE_RAM", int, CACHE_RAM),
-    "model_draft": ("LLAMA_ARG_SPEC_DRAFT_MODEL", str, None),
-    "draft_max": ("LLAMA_ARG_SPEC_DRAFT_N_MAX", int, None),
-    "draft_p_min": ("LLAMA_ARG_SPEC_DRAFT_P_MIN", float, None),
-    "gpu_layers_draft": ("LLAMA_ARG_N_GPU_LAYERS_DRAFT", read_layers, None),
 }
 # Option of the engine -> the library's name, for the same or for the opposite value.
 NAMES = {"ctx_size": "context_length", "parallel": "sequences", "flash_attn": "flash_attention"}
 SAME = ("threads", "threads_batch", "batch_size", "ubatch_size", "cache_type_k", "cache_type_v")
 SAME += ("gpu_layers", "split_mode", "main_gpu", "tensor_split", "mlock")
-OF_DRAFTS = {
-    "draft_max": "most",
-    "draft_p_min": "least_probability",
-    "gpu_layers_draft": "gpu_layers",
-}
 DENIED = {"no_kv_offload": "kv_offload", "no_mmap": "mmap"}
 
 
@@ -303,21 +293,8 @@ def add_engine_options(
     add("--cache-dir", metavar="DIR", help="keep cached prompts in this folder, for the next run")
     help = "the same request and seed give the same reply, whatever was cached; slower"
     add("--deterministic", action="store_true", help=help)
-    help = "no speculative decoding of text that repeats the prompt; the reply is the same"
+    help = "no speculative decoding of text that repeats the prompt"
     add("--no-draft", action="store_true", help=help)
-    _add_draft_model(add)
-
-
-def _add_draft_model(add: Callable[..., Any]) -> None:
-    help = "GGUF file of a small draft model with the same vocabulary (speculative decoding)"
-    add("-md", "--model-draft", "--spec-draft-model", metavar="FILE", help=help)
-    help = f"maximum tokens of a draft; default: {DraftOptions.most}"
-    add("--draft-max", "--spec-draft-n-max", type=int, metavar="N", help=help)
-    help = f"least probability of a drafted token; default: {DraftOptions.least_probability}"
-    add("--draft-p-min", "--spec-draft-p-min", type=float, metavar="P", help=help)
-    help = "layers of the draft model on the GPU; default: all"
-    names = ("-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft", "--spec-draft-ngl")
-    add(*names, metavar="N", help=help)
 
 
 def _add_devices(add: Callable[..., Any]) -> None:
@@ -444,23 +421,6 @@ def read_engine_options(options: argparse.Namespace) -> LoadOptions:
         if getattr(options, option):
             given[name] = False
     return LoadOptions(**_drop_unset(given))
-
-
-def read_drafts(options: argparse.Namespace) -> DraftOptions | None:
-    """Returns the draft model of the completed options; None: they name none.
-
-    Raises:
-        RequestError: a value is invalid, or there is an option for a draft model but no draft
-            model.
-    """
-    given = {name: getattr(options, option) for option, name in OF_DRAFTS.items()}
-    given = _drop_unset(given)
-    if options.model_draft is None:
-        if given:
-            hint = "Name it with -md, or leave out the options for drafts"
-            raise RequestError("there is no draft model", hint=hint)
-        return None
-    return DraftOptions(options.model_draft, **given)
 
 
 def _drop_unset(given: dict[str, Any]) -> dict[str, Any]:

@@ -46,11 +46,6 @@ class PromptLookup:
         self._spellings = DraftBudget()
         self._budget = self._guesses  # that of the last draft
 
-    @property
-    def tokens(self) -> Sequence[int]:
-        """The tokens of prompt and turn."""
-        return self._tokens
-
     def note(self, token: int, *, is_forced: bool) -> None:
         """Adds a token of the turn.
 
@@ -76,11 +71,6 @@ class PromptLookup:
                 budget.charge(spent, saved)
             else:
                 budget.recover()
-
-    def recover(self) -> None:
-        """Notes a decode without a draft of this kind in all budgets."""
-        for budget in (self._guesses, self._copies, self._spellings):
-            budget.recover()
 
     def propose(
         self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts = ALONE
