@@ -72,11 +72,6 @@ class PromptLookup:
             else:
                 budget.recover()
 
-    def recover(self) -> None:
-        """Notes a decode without a draft of this kind in all budgets."""
-        for budget in (self._guesses, self._copies, self._spellings):
-            budget.recover()
-
     def propose(
         self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts = ALONE
     ) -> list[int]:
