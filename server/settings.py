@@ -5,13 +5,18 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from constrained.engine.options import MAX_WAITING
+from constrained.engine.options import MAX_WAITING, document_options, option
 from constrained.errors import RequestError
 from constrained.prompt.job import MAX_REPEATED, Envelopes
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
+SERVER, INSIDE, ACCESS = "server", "look inside", "operate: access"
+PROMPTS, TIMES, STORAGE = "operate: prompts", "operate: times", "operate: files and stores"
+EXECUTED = "operate: calls that the server executes"
+"""Titles of groups of options in the help."""
+T = TypeVar("T")
 MIN_RATE = 1_000
 """Bytes per second that a client has to send of a body and to receive of a reply, after the time in
 which it may pause (`Settings.idle_seconds`)."""
@@ -39,109 +44,251 @@ class ReasoningField(StrEnum):
                 return (self.value,)
 
 
+def limit(default: T, form: str, help: str, note: str = "", **details: Any) -> T:
+    """Declares an option that is a limit of requests, of 1 or more."""
+    details = {"group": "operate: limits", "least": 1, **details}
+    return option(default, form, help, note, **details)
+
+
+def read_unbounded(given: int) -> int | None:
+    """Reads a maximum; None for -1, which means no limit."""
+    return None if given == -1 else given
+
+
+def _read_date(given: str) -> datetime:
+    try:
+        return datetime.fromisoformat(given)
+    except ValueError as error:
+        hint = "Write it as YYYY-MM-DD"
+        raise RequestError(f"--date is {given!r}", where="/date", hint=hint) from error
+
+
+@document_options
 @dataclass(frozen=True)
 class Settings:
     """Settings of the server.
+
+    Args:
+        {options}
+        template_kwargs: default variables of the chat template.
 
     Raises:
         RequestError: a limit is below 1.
     """
 
-    api_keys: tuple[str, ...] = ()
-    """Requests need one of these keys; none: anyone may send requests."""
-    reasoning_field: ReasoningField = ReasoningField.REASONING_CONTENT
-    max_body: int = 4 * MIB
-    """Bytes of a request body; enough for a prompt of a million tokens. While it is parsed, nothing
-    else runs."""
-    max_values: int = 200_000
-    """JSON values and names in a request, at all depths: each takes a hundred bytes of memory."""
-    max_tools: int = 1000
-    """In one request."""
-    max_template_kwargs: int = MIB // 4
-    """Bytes of the variables that a request gives to the chat template."""
-    max_schema: int = MIB
-    """Bytes of the schema of one tool, or of an answer."""
-    max_tokens: int | None = None
-    """Default maximum of tokens in a reply; None: as many as the context has room for."""
-    stop: tuple[str, ...] = ()
-    """Texts that end the content of every reply."""
+    api_keys: tuple[str, ...] = option(
+        (),
+        "--api-key KEY $LLAMA_API_KEY",
+        "require this API key (repeatable)",
+        "None: anyone may send requests.",
+        group=SERVER,
+    )
+    cors_origins: tuple[str, ...] = option(
+        (),
+        "--cors-origin ORIGIN",
+        "allow web pages of this origin (CORS; repeatable); *: any",
+        group=SERVER,
+    )
+    allowed_hosts: tuple[str, ...] | None = option(
+        None,
+        "--allowed-hosts HOST[,HOST]",
+        "Host names that are accepted, or *; default: on localhost its own, else any",
+        "Without a port. So no web page reaches the server by another name (DNS rebinding).",
+        group=ACCESS,
+    )
+    share_cache: bool = option(
+        False,
+        "--share-cache",
+        "share caches between API keys; response times then reveal what others asked",
+        "Token counts do, too. A `cache_salt` still separates them.",
+        group=ACCESS,
+    )
+    reasoning_field: ReasoningField = option(
+        ReasoningField.REASONING_CONTENT,
+        "--reasoning-field",
+        "field for reasoning in Chat Completions",
+        group=PROMPTS,
+    )
+    reasoning: bool | None = option(
+        None, "", "whether models reason by default; None: as their templates do"
+    )
+    reasoning_budget: int | None = option(
+        None, "", "default maximum of reasoning tokens; None: no limit"
+    )
+    max_tokens: int | None = option(
+        None, "", "default maximum of tokens in a reply; None: as many as the context has room for"
+    )
+    stop: tuple[str, ...] = option((), "", "texts that end the content of every reply")
     template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Default variables of the chat template."""
-    reasoning: bool | None = None
-    """Whether models reason by default; None: as their templates do."""
-    reasoning_budget: int | None = None
-    """Default maximum of reasoning tokens; None: no limit."""
-    lenient_tools: bool = False
-    """`strict: false` of a tool turns its schema off; otherwise the schema is enforced anyway."""
-    envelopes: Envelopes = Envelopes.KEPT
-    """What becomes of a call that the model begins in another form than its own."""
-    max_waiting: int = MAX_WAITING
-    """Requests that wait to be read before their model is known."""
-    max_choices: int = 16
-    """Replies to one request (`n`)."""
-    max_repetition: int | None = MAX_REPEATED
-    """Default maximum of tokens with which one value may repeat itself; None: no limit."""
-    max_repetition_limit: int | None = None
-    """The largest `max_repetition` of a request; None: requests may also turn it off."""
-    max_tool_steps: int = 16
-    """Turns of one reply in which the server executes calls; the last of them is an answer."""
-    max_tool_seconds: float = 600.0
-    """Seconds of one reply in which the server executes calls; then the model has to answer."""
-    max_tool_output: int = 256 << 10
-    """Characters that the model reads of a result, for calls that the server executes."""
-    max_stored: int = 1000
-    """Responses that are kept for `previous_response_id`."""
-    max_stored_bytes: int = 256 * MIB
-    """Bytes of their JSON, with their conversations; a single larger response is not kept."""
-    max_file: int = 64 * MIB
-    """Bytes of an uploaded file, such as the requests of a batch."""
-    max_line: int = 4 * MIB
-    """Bytes of one line of a batch; enough for a prompt of a million tokens."""
-    max_echoed: int = MIB // 16
-    """Bytes of fields that a response or a batch only repeats: `metadata`, and each of `user`,
-    `safety_identifier`, `prompt_cache_key` and the like. OpenAI's metadata have 16 members of 64
-    and 512 characters."""
-    max_files: int = 1000
-    """Files of one API key, including those that batches write."""
-    max_files_bytes: int = 256 * MIB
-    """Bytes of all files of one API key; they are in memory."""
-    batch_dir: Path | None = None
-    """The folder in which files and batches are also saved, for the next start of the server; None:
-    they are lost when the server stops."""
-    max_batches: int = 100
-    """Batches of one API key; if there are more, the oldest finished ones are deleted."""
-    idle_seconds: float = 60.0
-    """A client is disconnected if it reads nothing of its stream for this time, or sends nothing in
-    the middle of a request."""
-    drain_seconds: float = 30.0
-    """Time for running requests to end when the server stops."""
-    allowed_hosts: tuple[str, ...] | None = None
-    """The host names that requests may use (the header Host, without a port), so that no web page
-    reaches the server by another name (DNS rebinding); None: any."""
-    ping_seconds: float = 15.0
-    """A stream without events for this time sends a ping."""
-    timeout: float | None = None
-    """Seconds for a request; None: no limit."""
-    cors_origins: tuple[str, ...] = ()
-    """Web pages of these origins may send requests; none: no page may."""
-    keep_volatile: bool = False
-    """Do not move text that agents change in every request (`server.turns.stable_prompts`)."""
-    date: datetime | None = None
-    """The current date for templates; None: the day on which a conversation began."""
-    share_cache: bool = False
-    """Caches are shared between API keys. Clients can then find out from times and token counts
-    what others have sent. A `cache_salt` still separates them."""
-    show_grammar: bool = False
-    """Replies contain the grammar that constrained them."""
-    log_prompts: bool = False
-    """The log contains prompts and replies."""
-    trace: Path | None = None
-    """The file to which the trace of each reply is appended; None: only requested traces are
-    made."""
-    max_trace_bytes: int = 64 * MIB
-    """Bytes of the file of traces; when it is full, it replaces the previous one (FILE.1)."""
-    otel: bool = False
-    """A span of OpenTelemetry is exported for each reply."""
+    lenient_tools: bool = option(
+        False,
+        "--lenient-tools",
+        "do not enforce schemas of tools with strict: false",
+        group=PROMPTS,
+    )
+    envelopes: Envelopes = option(
+        Envelopes.KEPT,
+        "--envelopes",
+        "calls in another form than the model's own, where calls are optional: kept as they are "
+        "(the default), written again in its own (native), or text (off)",
+        group=PROMPTS,
+    )
+    keep_volatile: bool = option(
+        False,
+        "--keep-volatile",
+        "keep text that agents change in every request; prompts are then computed again",
+        "See `server.turns.stable_prompts`.",
+        group=PROMPTS,
+    )
+    date: datetime | None = option(
+        None,
+        "--date DATE",
+        "date in prompts, YYYY-MM-DD; default: the day the conversation began",
+        group=PROMPTS,
+        make=_read_date,
+    )
+    timeout: float | None = option(
+        None, "--timeout SECONDS", "limit for a request; default: none", group=TIMES
+    )
+    drain_seconds: float = option(
+        30.0,
+        "--drain SECONDS",
+        "time for running requests to end when the server stops",
+        group=TIMES,
+        least=0,
+    )
+    idle_seconds: float = option(
+        60.0,
+        "--idle-timeout SECONDS",
+        "disconnect clients that neither read nor send for this time",
+        group=TIMES,
+        least=1,
+    )
+    ping_seconds: float = option(15.0, "", "a stream without events for this time sends a ping")
+    max_waiting: int = limit(
+        MAX_WAITING,
+        "--max-waiting N",
+        "maximum number of waiting requests; further ones get status 503",
+    )
+    max_body: int = limit(
+        4 * MIB,
+        "--max-body MIB",
+        "maximum size of a request",
+        "Enough for a prompt of a million tokens. While it is parsed, nothing else runs.",
+        unit=MIB,
+    )
+    max_values: int = limit(
+        200_000,
+        "--max-values N",
+        "maximum JSON values and names of members in a request",
+        "At all depths; each takes a hundred bytes of memory.",
+    )
+    max_tools: int = limit(1000, "--max-tools N", "maximum tools in a request")
+    max_choices: int = limit(16, "--max-choices N", "maximum replies to one request (n)")
+    max_repetition: int | None = limit(
+        MAX_REPEATED,
+        "--max-repetition N",
+        "default limit of tokens of a value that repeats itself; -1: none",
+        least=None,
+        make=read_unbounded,
+    )
+    max_repetition_limit: int | None = limit(
+        None,
+        "--max-repetition-limit N",
+        "largest max_repetition that a request may set; default: -1, no limit",
+        least=None,
+        make=read_unbounded,
+    )
+    max_schema: int = limit(
+        MIB,
+        "--max-schema KIB",
+        "maximum size of the schema of one tool, or of an answer, as JSON",
+        unit=KIB,
+    )
+    max_template_kwargs: int = limit(
+        MIB // 4,
+        "--max-template-kwargs KIB",
+        "maximum size of chat_template_kwargs, as JSON",
+        unit=KIB,
+    )
+    max_echoed: int = limit(
+        MIB // 16,
+        "--max-echoed KIB",
+        "maximum size of metadata, and of each field that is only returned, as JSON",
+        "OpenAI's metadata have 16 members of 64 and 512 characters.",
+        unit=KIB,
+    )
+    max_line: int = limit(
+        4 * MIB, "--max-line KIB", "maximum size of one line of a batch, as JSON", unit=KIB
+    )
+    max_tool_steps: int = limit(
+        16, "--tool-steps N", "maximum number of turns in one reply", group=EXECUTED
+    )
+    max_tool_seconds: float = limit(
+        600.0,
+        "--tool-seconds SECONDS",
+        "time after which the model has to answer",
+        group=EXECUTED,
+    )
+    max_tool_output: int = limit(
+        256 << 10,
+        "--tool-output N",
+        "maximum length of a result, in 1,024 characters; the rest is cut",
+        group=EXECUTED,
+        unit=1024,
+    )
+    max_stored: int = option(1000, "", "responses that are kept for `previous_response_id`")
+    max_stored_bytes: int = option(
+        256 * MIB,
+        "",
+        "bytes of their JSON, with their conversations; a single larger response is not kept",
+    )
+    max_file: int = limit(
+        64 * MIB, "--max-file MIB", "maximum size of an uploaded file", group=STORAGE, unit=MIB
+    )
+    max_files_bytes: int = limit(
+        256 * MIB,
+        "--max-files MIB",
+        "maximum size of all files of one API key, in memory",
+        group=STORAGE,
+        unit=MIB,
+    )
+    max_files: int = option(1000, "", "files of one API key, including those that batches write")
+    max_batches: int = option(
+        100, "", "batches of one API key; if there are more, the oldest finished ones are deleted"
+    )
+    batch_dir: Path | None = option(
+        None,
+        "--batch-dir FOLDER",
+        "folder for files and batches, which then survive a restart; default: only in memory",
+        group=STORAGE,
+    )
+    show_grammar: bool = option(
+        False, "--show-grammar", "put the grammar into replies", group=INSIDE
+    )
+    log_prompts: bool = option(
+        False, "--log-prompts", "write prompts and replies to the log", group=INSIDE
+    )
+    trace: Path | None = option(
+        None,
+        "--trace FILE",
+        "append a trace of each reply to FILE: what decided each token (constrained trace)",
+        "None: only requested traces are made.",
+        group=INSIDE,
+    )
+    max_trace_bytes: int = limit(
+        64 * MIB,
+        "--trace-size MIB",
+        "size at which that file is renamed to FILE.1 and a new one begins",
+        group=INSIDE,
+        unit=MIB,
+    )
+    otel: bool = option(
+        False,
+        "--otel",
+        "export a span for each reply by OTLP (OTEL_EXPORTER_OTLP_ENDPOINT; extra otel)",
+        group=INSIDE,
+    )
 
     def __post_init__(self) -> None:
         for declared in fields(self):

@@ -15,7 +15,7 @@ import shtab
 import constrained
 from constrained.cli.commands import COMMANDS, Command
 from constrained.cli.configuration import add_options, describe, list_commands, parse
-from constrained.cli.options import complete
+from constrained.cli.declared import DETAILS, complete, rank_group
 from constrained.cli.terminal.exit_codes import ExitCode, find_code
 from constrained.cli.terminal.log_lines import show_warnings
 from constrained.cli.terminal.output import print_error, print_json, print_table, set_colour
@@ -50,6 +50,42 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(_reword(message), hint=f"{self.prog} --help")
+
+    def print_help(self, file: Any = None) -> None:
+        """Prints the help for every day; --help-all prints the rest, too."""
+        daily = [group for group in self._action_groups if not rank_group(group.title)]
+        self._print_message(self._format(daily), file)
+
+    def format_help(self) -> str:
+        """Returns the whole help."""
+        return self._format(self._action_groups)
+
+    def _format(self, groups: Sequence[argparse._ArgumentGroup]) -> str:
+        usage = self.usage
+        if self.has_details():
+            names = [str(action.metavar or action.dest) for action in self._get_positional_actions()]
+            usage = " ".join(["%(prog)s [OPTIONS]", *names])
+        formatter = self._get_formatter()
+        formatter.add_usage(usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for group in sorted(groups, key=lambda group: rank_group(group.title)):
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            formatter.add_arguments(group._group_actions)
+            formatter.end_section()
+        return formatter.format_help()
+
+    def has_details(self) -> bool:
+        """Returns whether there are options that only the whole help shows."""
+        return any(rank_group(group.title) for group in self._action_groups)
+
+
+class PrintWholeHelp(argparse.Action):
+    """Prints the help with all options, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(parser.format_help(), end="")
+        parser.exit()
 
 
 def _reword(message: str) -> str:
@@ -206,6 +242,9 @@ def make_parser(commands: Sequence[AnyCommand]) -> argparse.ArgumentParser:
     add_options(parser)
     for each in (parser, *(command.parser for command in list_commands(parser))):
         _complete_paths(each)
+        if isinstance(each, CommandParser) and each.has_details():
+            help = f"show all options: also {' and '.join(DETAILS)}"
+            each.add_argument("--help-all", action=PrintWholeHelp, nargs=0, help=help)
     return parser
 
 

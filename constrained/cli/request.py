@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from constrained.cli import options as shared
+from constrained.cli.declared import complete
 from constrained.cli.terminal.input import read_json, read_text
 from constrained.cli.terminal.output import (
     Report,
@@ -146,7 +147,7 @@ def read_request(options: argparse.Namespace) -> "Job":
     read_confidence_policy(options)
     if options.max_tokens is not None and options.max_tokens < 1:
         raise RequestError(f"-n is {options.max_tokens}: a reply needs max_tokens of 1 or more")
-    shared.complete(options)
+    complete(options)
     read_options(shared.read_engine_options(options))
     job = Job(
         messages=(),

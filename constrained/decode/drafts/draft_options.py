@@ -3,31 +3,44 @@
 import os
 from dataclasses import dataclass
 
+from constrained.engine.options import document_options, option, read_layers
 from constrained.errors import RequestError
 
 MAX_DRAFT_TOKENS = 12  # an engine has room for the logits of this many
 SURE = 0.75  # the first default of llama-server, whose default is 0 now
 
 
+@document_options
 @dataclass(frozen=True)
 class DraftOptions:
     """The options of a draft model. The names in parentheses are llama-server's.
 
     Args:
         path: a GGUF file with the same vocabulary, or the name of a model in a package.
-        most: the maximum number of tokens of a draft (--draft-max).
-        least_probability: a draft ends before a token with a lower probability, among the tokens
-            that the grammar allows (--draft-p-min).
-        gpu_layers: the number of layers of the draft model on the GPU; -1: all (-ngld).
+        {options}
 
     Raises:
         RequestError: a value is not valid.
     """
 
     path: str | os.PathLike[str]
-    most: int = MAX_DRAFT_TOKENS
-    least_probability: float = SURE
-    gpu_layers: int = -1
+    most: int = option(
+        MAX_DRAFT_TOKENS,
+        "--draft-max --spec-draft-n-max N $LLAMA_ARG_SPEC_DRAFT_N_MAX",
+        "maximum tokens of a draft",
+    )
+    least_probability: float = option(
+        SURE,
+        "--draft-p-min --spec-draft-p-min P $LLAMA_ARG_SPEC_DRAFT_P_MIN",
+        "least probability of a drafted token, among those that the grammar allows",
+    )
+    gpu_layers: int = option(
+        -1,
+        "-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl N "
+        "$LLAMA_ARG_N_GPU_LAYERS_DRAFT",
+        "layers of the draft model on the GPU; default, and -1: all",
+        read=read_layers,
+    )
 
     def __post_init__(self) -> None:
         if self.most < 1:

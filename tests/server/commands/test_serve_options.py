@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from constrained.cli import options as shared
-from constrained.cli.options import complete
+from constrained.cli.declared import complete
 from constrained.errors import RequestError
 from constrained.prompt.job import Job
 from server.commands.serve_options import read_settings
