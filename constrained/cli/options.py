@@ -4,13 +4,13 @@ import argparse
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from constrained.cli.declared import add_fields, add_option, read_fields
 from constrained.cli.terminal.input import read_json, read_text
 from constrained.cli.terminal.output import show_progress
 from constrained.decode.drafts.draft_options import DraftOptions
-from constrained.engine.options import CACHE_RAM, EngineOptions, LoadOptions
+from constrained.engine.options import CACHE_RAM, EngineOptions, LoadOptions, Written
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.prompt.job import Recall
@@ -93,9 +93,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add("--chat-template-file FILE $LLAMA_ARG_CHAT_TEMPLATE_FILE", help)
     help = "variables for the chat template"
     add("--chat-template-kwargs JSON", help, group=PROMPTS, default="{}")
-    choices = {"choices": tuple(THINKING)}
     help = "whether the model reasons before it answers"
-    add("--reasoning", help, default="auto", further=choices)
+    add("--reasoning", help, kind=Literal["on", "off", "auto"], default="auto")
 
 
 def add_tool_format(parser: argparse.ArgumentParser) -> None:
@@ -157,8 +156,6 @@ def add_engine_options(
     add = partial(add_option, parser, group=DRAFTS)
     help = "no speculative decoding of text that repeats the prompt; the reply is the same"
     add("--no-draft", help, kind=bool)
-    help = "GGUF file of a small draft model with the same vocabulary (speculative decoding)"
-    add("-md --model-draft --spec-draft-model FILE $LLAMA_ARG_SPEC_DRAFT_MODEL", help)
     add_fields(parser, DraftOptions, DRAFTS, keep_unset=True)
 
 
@@ -176,9 +173,9 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
         max_tokens: the default maximum of a reply; None: as many as fit into the context.
     """
     help = f"maximum tokens of a reply; -1: until the context is full; default: {max_tokens or -1}"
-    further = {"type": read_max_tokens}
+    written = Written(further={"type": read_max_tokens})
     form = "-n --max-tokens --predict --n-predict N"
-    add_option(parser, form, help, group=SAMPLING, default=max_tokens, further=further)
+    add_option(parser, form, help, group=SAMPLING, default=max_tokens, written=written)
     help = "end the reply before this text (repeatable)"
     add_option(parser, "--stop TEXT", help, group=SAMPLING, kind=tuple[str, ...])
     add_fields(parser, Sampling, SAMPLING, keep_unset=True)
@@ -207,12 +204,10 @@ def read_drafts(options: argparse.Namespace) -> DraftOptions | None:
             model.
     """
     given = read_fields(DraftOptions, options)
-    if options.model_draft is None:
-        if given:
-            hint = "Name it with -md, or leave out the options for drafts"
-            raise RequestError("there is no draft model", hint=hint)
-        return None
-    return DraftOptions(options.model_draft, **given)
+    if given and "path" not in given:
+        hint = "Name it with -md, or leave out the options for drafts"
+        raise RequestError("there is no draft model", hint=hint)
+    return DraftOptions(**given) if given else None
 
 
 def find_model(options: argparse.Namespace) -> str | None:

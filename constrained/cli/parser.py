@@ -63,7 +63,9 @@ class CommandParser(argparse.ArgumentParser):
     def _format(self, groups: Sequence[argparse._ArgumentGroup]) -> str:
         usage = self.usage
         if self.has_details():
-            names = [str(action.metavar or action.dest) for action in self._get_positional_actions()]
+            names = [
+                str(action.metavar or action.dest) for action in self._get_positional_actions()
+            ]
             usage = " ".join(["%(prog)s [OPTIONS]", *names])
         formatter = self._get_formatter()
         formatter.add_usage(usage, self._actions, self._mutually_exclusive_groups)

@@ -1,12 +1,15 @@
-"""How an option is declared: once, for the library, the command line, configuration files and the
-environment; and the options of a model, in llama.cpp's terms, checked before any file is read."""
+"""The options of a model, in llama.cpp's terms; checked before any file is read.
+
+An option is declared once, as a field of a dataclass: its name, type and default, and what the
+docstring says of it. The command line, configuration files and the environment read that
+(`constrained.cli.declared`).
+"""
 
 import math
-import textwrap
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from types import NoneType, UnionType
-from typing import Any, Literal, TypedDict, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, Union, get_args, get_origin
 
 from constrained.errors import RequestError, describe_unknown
 
@@ -21,118 +24,79 @@ UINT32, INT32 = 2**32 - 1, 2**31 - 1
 SWITCH = {"on": True, "off": False, "auto": None}
 # Both mean all layers: llama.cpp as a library does not fit their number to the GPU's memory.
 LAYERS = {"auto": -1, "all": -1}
-PLACE = "        {options}\n"
-"""The line of a docstring that becomes the list of the declared options."""
-T = TypeVar("T")
 
 
-def read_switch(text: str) -> bool | None:
-    """Reads on, off or auto; raises KeyError for other words."""
-    return SWITCH[text]
-
-
-def read_layers(text: str) -> int:
-    """Reads a number, auto or all; raises ValueError for other words."""
+def _read_layers(text: str) -> int:
     return LAYERS[text] if text in LAYERS else int(text)
 
 
-def read_parts(text: str) -> tuple[float, ...]:
-    """Reads numbers with commas or slashes between them; raises ValueError otherwise."""
+def _read_parts(text: str) -> tuple[float, ...]:
     return tuple(map(float, text.replace("/", ",").split(",")))
 
 
 @dataclass(frozen=True)
-class Option:
-    """What users see of an option, wherever they give it.
+class Within:
+    """The smallest and the largest value of a number."""
+
+    least: int
+    most: int = INT32
+
+
+@dataclass(frozen=True, eq=False)  # the metadata of `Annotated` needs a hash
+class Written:
+    """How users write a value, where its type does not say it.
 
     Args:
-        form: how it is written, as in `-c --ctx-size TOKENS $LLAMA_ARG_CTX_SIZE`: its names, what
-            the help calls its value, its environment variable. A configuration file has its long
-            names. Empty: only the library has this option.
-        help: what it does, in one line. The default is added if the line does not have it.
-        note: what only readers of the library need, in sentences.
-        group: the title in the help; empty: that of its dataclass.
-        default: the value if nothing sets it.
-        kind: the type of the value; for a field, its annotation.
-        read: makes the value of a text; None: what the kind says.
-        make: makes the value of a field of the value that the command line has; None: what the
-            kind says.
-        unit: the command line counts in so many.
-        limits: the smallest and the largest value of the field.
-        least: the smallest number that the command line takes.
-        turns_off: the option makes the field False.
-        keep_unset: without a value it stays None in the namespace, and the library or the model
-            chooses.
+        read: makes the value of a text; raises ValueError or KeyError.
+        words: what the text has to be, for errors.
+        make: makes the value of a field of the one that the command line has.
         further: arguments for argparse.
     """
 
-    form: str
-    help: str
-    note: str = ""
-    group: str = ""
-    default: Any = None
-    kind: Any = str
     read: Callable[[str], Any] | None = None
+    words: str = ""
     make: Callable[[Any], Any] | None = None
-    unit: int = 1
-    limits: tuple[int, int] | None = None
-    least: int | None = None
-    turns_off: bool = False
-    keep_unset: bool = False
     further: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    @property
-    def names(self) -> list[str]:
-        """Its names on the command line."""
-        return [word for word in self.form.split() if word.startswith("-")]
 
-    @property
-    def key(self) -> str:
-        """Its name in the namespace of argparse."""
-        long = next(name for name in self.names if name.startswith("--"))
-        return long[2:].replace("-", "_")
-
-    @property
-    def variable(self) -> str | None:
-        """Its environment variable."""
-        return next((word[1:] for word in self.form.split() if word.startswith("$")), None)
-
-    @property
-    def metavar(self) -> str | None:
-        """What the help calls its value."""
-        return next((word for word in self.form.split() if word[0] not in "-$"), None)
+PLAIN = Written()
+"""As its type says."""
+Threads: TypeAlias = Annotated[int, Within(0, MAX_THREADS)]
+BatchSize: TypeAlias = Annotated[int, Within(1)]
+Layers: TypeAlias = Annotated[int, Within(-1), Written(_read_layers, "a number, auto or all")]
+Switch: TypeAlias = Annotated[
+    bool,
+    Written(
+        SWITCH.__getitem__,
+        "on, off or auto",
+        further={"nargs": "?", "const": "on", "choices": tuple(SWITCH)},
+    ),
+]
+Parts: TypeAlias = Annotated[
+    tuple[float, ...], Written(_read_parts, "numbers with commas between them")
+]
 
 
-def option(default: T, form: str, help: str, note: str = "", **details: Any) -> T:
-    """Declares a field of a dataclass as an option; the arguments are those of `Option`."""
-    declared = Option(form, help, note, default=default, **details)
-    return field(default=default, metadata={"option": declared})
+UnlessMinusOne: TypeAlias = Annotated[
+    int | None, Written(make=lambda number: None if number == -1 else number)
+]
+"""A number for which the command line may have -1: none."""
 
 
-def list_options(kind: type[Any]) -> Iterator[tuple[str, Option]]:
-    """Yields the name and the declaration of each option of a dataclass."""
-    for each in fields(kind):
-        if "option" in each.metadata:
-            hint: Any = each.type
-            if isinstance(hint, UnionType):
-                hint = next(part for part in get_args(hint) if part is not NoneType)
-            yield each.name, replace(each.metadata["option"], kind=hint)
-
-
-def document_options(kind: type[T]) -> type[T]:
-    """Puts what the declarations of a dataclass say into its docstring."""
-    lines: list[str] = []
-    for name, declared in list_options(kind):
-        text = f"{name}: {'False: ' if declared.turns_off else ''}{declared.help}. {declared.note}"
-        if declared.form:
-            text = f"{text.rstrip()} (--{declared.key.replace('_', '-')})"
-        lines += textwrap.wrap(text, 100, initial_indent=8 * " ", subsequent_indent=12 * " ")
-    kind.__doc__ = (kind.__doc__ or "").replace(PLACE, "\n".join([*lines, ""]))
-    return kind
+def read_hint(hint: Any) -> tuple[Any, Within | None, Written]:
+    """Returns what the annotation of a field says: its type without None, its limits, and how its
+    value is written."""
+    limits, written = None, PLAIN
+    while get_origin(hint) in (Annotated, Union, UnionType):
+        if get_origin(hint) is Annotated:
+            limits = next((one for one in hint.__metadata__ if isinstance(one, Within)), limits)
+            written = next((one for one in hint.__metadata__ if isinstance(one, Written)), written)
+        hint = next(part for part in get_args(hint) if part is not NoneType)
+    return hint, limits, written
 
 
 class LoadOptions(TypedDict, total=False):
-    """Options of `load`, for type checkers, which cannot read the fields of `EngineOptions`."""
+    """Options of `load`, for type checkers: they cannot read the fields of `EngineOptions`."""
 
     context_length: int | None
     sequences: int
@@ -152,137 +116,79 @@ class LoadOptions(TypedDict, total=False):
     mlock: bool
 
 
-@document_options
 @dataclass(frozen=True)
 class EngineOptions:
     """How a model is loaded and run; the options of llama-server by their long names.
 
     Args:
-        {options}
+        context_length: context length of a sequence, in tokens; default: what the model was trained
+            on, but at most 65,536 and half of the free memory; 0: what the model was trained on
+            (-c --ctx-size TOKENS $LLAMA_ARG_CTX_SIZE; engine). The default is at least 4,096;
+            `model.notices` has a note if it is less than the model was trained on.
+        sequences: sequences: requests decoded together, each with its own context if memory allows
+            (-np --parallel N $LLAMA_ARG_N_PARALLEL; engine). At most 256.
+        threads: CPU threads; default: one per physical core, as for 0 (-t --threads N
+            $LLAMA_ARG_THREADS; engine).
+        threads_batch: CPU threads for prompts; default: same as -t (-tb --threads-batch N).
+        batch_size: batch size: maximum tokens in one decode (-b --batch-size N $LLAMA_ARG_BATCH).
+            Other requests wait for a long prompt no longer than that.
+        ubatch_size: physical batch size: tokens computed at once (-ub --ubatch-size N
+            $LLAMA_ARG_UBATCH). More is faster on a GPU, but takes memory.
+        flash_attention: flash attention; default: auto (-fa --flash-attn $LLAMA_ARG_FLASH_ATTN).
+            None is auto: on a GPU, llama.cpp decides; on the CPU it is off, where it is slower,
+            unless the context is too long for the memory.
+        cache_type_k: type of the keys in the KV cache: f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl,
+            q5_0, q5_1 (-ctk --cache-type-k TYPE $LLAMA_ARG_CACHE_TYPE_K).
+        cache_type_v: type of the values in the KV cache; quantised ones need flash attention (-ctv
+            --cache-type-v TYPE $LLAMA_ARG_CACHE_TYPE_V).
+        gpu_layers: layers on the GPU, if there is one; default: all (-ngl --gpu-layers
+            --n-gpu-layers N $LLAMA_ARG_N_GPU_LAYERS; engine). -1: all.
+        split_mode: how several GPUs share the model (-sm --split-mode $LLAMA_ARG_SPLIT_MODE).
+        main_gpu: GPU for tensors that are not split (-mg --main-gpu N $LLAMA_ARG_MAIN_GPU): all of
+            them if the model is not split, small ones if it is split by row.
+        tensor_split: proportions of several GPUs, such as 3,1; default: according to their memory
+            (-ts --tensor-split N0,N1 $LLAMA_ARG_TENSOR_SPLIT).
+        kv_offload: keep the KV cache on the GPU (-nkvo --no-kv-offload
+            $LLAMA_ARG_NO_KV_OFFLOAD).
+        mmap: map the file into memory instead of reading it (--no-mmap $LLAMA_ARG_NO_MMAP).
+        mlock: lock the model in memory, so that it is never swapped out (--mlock
+            $LLAMA_ARG_MLOCK).
 
     Raises:
         RequestError: a value is not valid, or two options contradict each other; `where` names the
             option.
     """
 
-    context_length: int | None = option(
-        None,
-        "-c --ctx-size TOKENS $LLAMA_ARG_CTX_SIZE",
-        "context length of a sequence, in tokens; default: what the model was trained on, but at "
-        "most 65,536 and half of the free memory; 0: what the model was trained on",
-        "The default is at least 4,096; `model.notices` has a note if the model could have more.",
-        group="engine",
-        limits=(0, UINT32),
-    )
-    sequences: int = option(
-        1,
-        "-np --parallel N $LLAMA_ARG_N_PARALLEL",
-        "sequences: requests decoded together, each with its own context if memory allows",
-        "At most 256. All share one context if llama.cpp cannot allocate as much memory.",
-        group="engine",
-        limits=(1, UINT32),
-    )
-    threads: int | None = option(
-        None,
-        "-t --threads N $LLAMA_ARG_THREADS",
-        "CPU threads; default, and 0: one per physical core",
-        group="engine",
-        limits=(0, MAX_THREADS),
-    )
-    threads_batch: int | None = option(
-        None,
-        "-tb --threads-batch N",
-        "CPU threads for prompts; default, and 0: same as -t",
-        limits=(0, MAX_THREADS),
-    )
-    batch_size: int = option(
-        512,
-        "-b --batch-size N $LLAMA_ARG_BATCH",
-        "batch size: maximum tokens in one decode",
-        "Other requests wait for a long prompt no longer than that.",
-        limits=(1, INT32),
-    )
-    ubatch_size: int = option(
-        512,
-        "-ub --ubatch-size N $LLAMA_ARG_UBATCH",
-        "physical batch size: tokens computed at once",
-        "More is faster on a GPU, but takes memory.",
-        limits=(1, INT32),
-    )
-    flash_attention: bool | None = option(
-        None,
-        "-fa --flash-attn $LLAMA_ARG_FLASH_ATTN",
-        "flash attention; default: auto",
-        "None is auto: on a GPU, llama.cpp decides; on the CPU it is off, where it is slower, "
-        "unless the context is too long for the memory.",
-        read=read_switch,
-        further={"nargs": "?", "const": "on", "choices": tuple(SWITCH)},
-    )
-    cache_type_k: CacheType = option(
-        "f16",
-        "-ctk --cache-type-k TYPE $LLAMA_ARG_CACHE_TYPE_K",
-        f"type of the keys in the KV cache: {', '.join(get_args(CacheType))}",
-    )
-    cache_type_v: CacheType = option(
-        "f16",
-        "-ctv --cache-type-v TYPE $LLAMA_ARG_CACHE_TYPE_V",
-        "type of the values in the KV cache; quantised ones need flash attention",
-    )
-    gpu_layers: int = option(
-        -1,
-        "-ngl --gpu-layers --n-gpu-layers N $LLAMA_ARG_N_GPU_LAYERS",
-        "layers on the GPU, if there is one; default, and -1: all",
-        group="engine",
-        read=read_layers,
-        limits=(-1, INT32),
-    )
-    split_mode: SplitMode = option(
-        "layer",
-        "-sm --split-mode $LLAMA_ARG_SPLIT_MODE",
-        "how several GPUs share the model",
-    )
-    main_gpu: int = option(
-        0,
-        "-mg --main-gpu N $LLAMA_ARG_MAIN_GPU",
-        "GPU for tensors that are not split",
-        "These are all tensors if the model is not split, and small ones if it is split by row.",
-        limits=(0, INT32),
-    )
-    tensor_split: tuple[float, ...] = option(
-        (),
-        "-ts --tensor-split N0,N1 $LLAMA_ARG_TENSOR_SPLIT",
-        "proportions of several GPUs, such as 3,1; default: according to their memory",
-        read=read_parts,
-    )
-    kv_offload: bool = option(
-        True,
-        "-nkvo --no-kv-offload $LLAMA_ARG_NO_KV_OFFLOAD",
-        "keep the KV cache in main memory",
-        turns_off=True,
-    )
-    mmap: bool = option(
-        True,
-        "--no-mmap $LLAMA_ARG_NO_MMAP",
-        "read the file instead of mapping it",
-        turns_off=True,
-    )
-    mlock: bool = option(
-        False, "--mlock $LLAMA_ARG_MLOCK", "lock the model in memory, so that none is swapped out"
-    )
+    context_length: Annotated[int, Within(0, UINT32)] | None = None
+    sequences: Annotated[int, Within(1, UINT32)] = 1
+    threads: Threads | None = None
+    threads_batch: Threads | None = None
+    batch_size: BatchSize = 512
+    ubatch_size: BatchSize = 512
+    flash_attention: Switch | None = None
+    cache_type_k: CacheType = "f16"
+    cache_type_v: CacheType = "f16"
+    gpu_layers: Layers = -1
+    split_mode: SplitMode = "layer"
+    main_gpu: Annotated[int, Within(0)] = 0
+    tensor_split: Parts = ()
+    kv_offload: bool = True
+    mmap: bool = True
+    mlock: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensor_split", _as_tuple(self.tensor_split))
-        for name, declared in list_options(EngineOptions):
-            value, kind = getattr(self, name), declared.kind
-            if value is None and declared.default is None:
+        for each in fields(self):
+            name, value = each.name, getattr(self, each.name)
+            kind, limits, _ = read_hint(each.type)
+            if value is None and each.default is None:
                 continue
-            if declared.limits is not None:
-                least, most = declared.limits
-                fits = type(value) is int and least <= value <= most
-                self._require(name, fits, f"{least} to {most}")
+            if limits is not None:
+                fits = type(value) is int and limits.least <= value <= limits.most
+                self._require(name, fits, f"{limits.least} to {limits.most}")
             elif get_origin(kind) is Literal:
                 self._require(name, value in get_args(kind), " or ".join(get_args(kind)))
-            elif kind is bool and declared.default is not None:
+            elif kind is bool and each.default is not None:
                 self._require(name, isinstance(value, bool), "True or False")
         fits = self.flash_attention is None or isinstance(self.flash_attention, bool)
         self._require("flash_attention", fits, "True, False or None")

@@ -8,7 +8,7 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
-from constrained.engine.options import document_options, option
+from constrained.engine.options import UnlessMinusOne
 from constrained.errors import RequestError
 
 SEEDS = 2**32 - 1  # seeds are below this number, which means a random seed in llama.cpp
@@ -16,19 +16,32 @@ SEEDS = 2**32 - 1  # seeds are below this number, which means a random seed in l
 MAX_BIAS = 1e6
 MAX_PENALTY = 1e3
 MAX_TEMPERATURE = 1e3
-PENALTIES = "operate: penalties"
 # Logits divided by less could overflow, too; below this, the most likely token is sampled anyway.
 MIN_TEMPERATURE = 1e-6
 Biases: TypeAlias = tuple[tuple[int, float], ...]
 
 
-@document_options
 @dataclass(frozen=True)
 class Sampling:
     """How tokens are sampled. Samplers and defaults are those of llama-server.
 
     Args:
-        {options}
+        temperature: temperature, up to 1,000; 0: always the most likely token (--temp --temperature
+            T).
+        top_k: keep only this many of the most likely tokens; 0: all (--top-k N).
+        top_p: keep only the most likely tokens whose probabilities add up to this; 1: all (--top-p
+            P).
+        min_p: keep only tokens at least this likely, relative to the most likely one; 0: all
+            (--min-p P).
+        seed: seed, which makes sampling repeatable; default, and -1: random (--seed N).
+        repeat_penalty: penalty for repeated tokens; 1: none (--repeat-penalty X; operate:
+            penalties). It divides their logits, or multiplies them if they are negative.
+        frequency_penalty: subtracted from the logit of a token for each time that it appeared
+            (--frequency-penalty X; operate: penalties).
+        presence_penalty: subtracted once from the logit of a token that appeared
+            (--presence-penalty X; operate: penalties).
+        penalty_last_n: number of last tokens that are penalised, prompt included; 0: none; -1: all
+            (--repeat-last-n N; operate: penalties).
         logit_bias: added to the logits of tokens, by token id. -inf: never sample this token,
             unless the grammar allows no other. A bias cannot override the mask.
 
@@ -36,51 +49,15 @@ class Sampling:
         RequestError: a value is out of range; `where` names the field.
     """
 
-    temperature: float = option(
-        0.8, "--temp --temperature T", "from 0 to 1,000; 0: always the most likely token"
-    )
-    top_k: int = option(40, "--top-k N", "keep only this many of the most likely tokens; 0: all")
-    top_p: float = option(
-        0.95,
-        "--top-p P",
-        "keep only the most likely tokens whose probabilities add up to this; 1: all",
-    )
-    min_p: float = option(
-        0.05,
-        "--min-p P",
-        "keep only tokens at least this likely, relative to the most likely one; 0: all",
-    )
-    seed: int | None = option(
-        None,
-        "--seed N",
-        "makes sampling repeatable; default, and -1: random",
-        make=lambda seed: None if seed == -1 else seed,
-    )
-    repeat_penalty: float = option(
-        1.0,
-        "--repeat-penalty X",
-        "penalty for repeated tokens; 1: none",
-        "It divides their logits, or multiplies them if they are negative.",
-        group=PENALTIES,
-    )
-    frequency_penalty: float = option(
-        0.0,
-        "--frequency-penalty X",
-        "subtracted from the logit of a token for each time that it appeared",
-        group=PENALTIES,
-    )
-    presence_penalty: float = option(
-        0.0,
-        "--presence-penalty X",
-        "subtracted once from the logit of a token that appeared",
-        group=PENALTIES,
-    )
-    penalty_last_n: int = option(
-        64,
-        "--repeat-last-n N",
-        "number of last tokens that are penalised, prompt included; 0: none; -1: all",
-        group=PENALTIES,
-    )
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    seed: UnlessMinusOne = None
+    repeat_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    penalty_last_n: int = 64
     logit_bias: Mapping[int, float] | Biases = ()
 
     def __post_init__(self) -> None:

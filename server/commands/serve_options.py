@@ -2,7 +2,7 @@
 
 import argparse
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from constrained.cli import options as shared
 from constrained.cli.commands.mcp import connection as mcp_options
@@ -13,7 +13,7 @@ from constrained.errors import RequestError
 from server.commands.embedding_options import add_embedding_options
 from server.commands.logs import FORMATTERS
 from server.hosting.mcp.forced_approval import ForcedApproval
-from server.settings import EXECUTED, INSIDE, PROMPTS, SERVER, STORAGE, ReasoningField, Settings
+from server.settings import ReasoningField, Settings
 
 LOCAL_HOST = "127.0.0.1"
 PORT = 8080
@@ -52,7 +52,7 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
     shared.add_engine_options(parser, sequences=SEQUENCES)
     shared.add_sampling_options(parser, max_tokens=None)
     mcp_options.add_options(parser, approve=False)
-    add_fields(parser, Settings, SERVER)
+    add_fields(parser, Settings, "operate: limits")
     _add_log(parser)
     _add_models(parser)
     add_embedding_options(parser)
@@ -62,7 +62,7 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_address(parser: argparse.ArgumentParser) -> None:
     """Declares the address of the server, and what its model is called."""
-    add = partial(add_option, parser, group=SERVER)
+    add = partial(add_option, parser, group="server")
     add("--host HOST $LLAMA_ARG_HOST", "address", default=LOCAL_HOST)
     add("--port PORT $LLAMA_ARG_PORT", "port; 0: any free one", kind=int, default=PORT)
     help = "names of the model in the API (comma-separated); replies use the first"
@@ -73,11 +73,11 @@ def _add_address(parser: argparse.ArgumentParser) -> None:
 
 def _add_log(parser: argparse.ArgumentParser) -> None:
     """Declares the options for the log."""
-    add = partial(add_option, parser, group=INSIDE)
-    choices = {"choices": ("debug", "info", "warning", "error")}
-    add("--log-level", "what the log has", default="info", further=choices)
+    add = partial(add_option, parser, group="look inside")
+    kind = Literal["debug", "info", "warning", "error"]
+    add("--log-level", "what the log has", kind=kind, default="info")
     help = "form of the log: lines of text, or of JSON with the figures of each reply"
-    add("--log-format", help, default="text", further={"choices": tuple(FORMATTERS)})
+    add("--log-format", help, kind=Literal[*FORMATTERS], default="text")
     add("-v --verbose", "same as --log-level debug", kind=bool)
 
 
@@ -101,21 +101,21 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
     """Declares what is no setting of the application."""
     add = partial(add_option, parser)
     help = "the same in llama-server's terms: none is inline, deepseek is reasoning_content"
-    choices = {"choices": tuple(REASONING_FORMATS)}
-    add("--reasoning-format", help, group=PROMPTS, further=choices)
+    add("--reasoning-format", help, group="operate: prompts", kind=Literal[*REASONING_FORMATS])
     help = "maximum memory of all other caches together; default: see docs/server.md; 0: none"
     add("--cache-memory MIB", help, group="operate: limits", kind=int, least=0)
     help = (
         "share responses, ids of calls and generated turns with other servers, and keep them "
         "after a restart: sqlite:FILE, or redis://HOST:PORT (extra redis)"
     )
-    add("--store ADDRESS", help, group=STORAGE)
+    add("--store ADDRESS", help, group="operate: files and stores")
     help = (
         "MCP tools that requests may not use, since nobody approves their calls: none, those that "
         "may change something (writes), all"
     )
     kind = ForcedApproval
-    add("--mcp-approval", help, group=EXECUTED, kind=kind, default=kind.NONE)
+    group = "operate: calls that the server executes"
+    add("--mcp-approval", help, group=group, kind=kind, default=kind.NONE)
 
 
 def _add_without_effect(parser: argparse.ArgumentParser) -> None:

@@ -65,7 +65,7 @@ SETTINGS = {
 }
 """Options that are settings of the server: the command line, the setting, its value."""
 OF_THE_PROCESS = frozenset(
-    "host port log_level log_format verbose ignored max_waiting api_key_file run json alias "
+    "declared run json host port log_level log_format verbose ignored api_key_file alias "
     "models_dir models_preset models_max models_memory sleep_idle_seconds cache_memory "
     "store embedding_model embedding_context pooling mcp mcp_config mcp_timeout "
     "mcp_approval".split()
@@ -195,3 +195,12 @@ def test_the_environment_stands_in_for_options(
     complete(asked)
     assert getattr(given, option) == value != getattr(plain, option)
     assert getattr(asked, option) in (7, "7")
+
+
+def test_no_variable_is_forgotten() -> None:
+    of_model = argparse.ArgumentParser()
+    shared.add_model_options(of_model)
+    shared.add_reasoning_budget(of_model)
+    shared.add_engine_options(of_model)
+    own = read().declared.keys() - of_model.parse_args([]).declared.keys()
+    assert own == {option for option, *_ in VARIABLES.values()} | {"api_key"}
