@@ -5,9 +5,15 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
-from constrained.engine.options import MAX_WAITING, UnlessMinusOne, Within, Written
+from constrained.engine.options import (
+    MAX_WAITING,
+    UnlessMinusOne,
+    Within,
+    Written,
+    show_plain_types,
+)
 from constrained.errors import RequestError
 from constrained.prompt.job import MAX_REPEATED, Envelopes
 
@@ -49,8 +55,8 @@ def _read_date(given: str) -> datetime:
 
 UNSET = Written(further={"default": None})
 """Another option may say the same: without one, the default of the field holds."""
-Count: TypeAlias = Annotated[int, Within(1)]
-Seconds: TypeAlias = Annotated[float, Within(1)]
+Count = Annotated[int, Within(1)]
+Seconds = Annotated[float, Within(1)]
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class Settings:
         api_keys: require this API key (repeatable) (--api-key KEY $LLAMA_API_KEY; server). None:
             anyone may send requests.
         cors_origins: allow web pages of this origin (CORS; repeatable); *: any (--cors-origin
-            ORIGIN; server).
+            ORIGIN; operate: access).
         allowed_hosts: Host names that are accepted, or *; default: on localhost its own, else any
             (--allowed-hosts HOST[,HOST]; operate: access). Without ports. So no web page reaches
             the server by another name (DNS rebinding).
@@ -196,3 +202,6 @@ class Settings:
         """The default `max_repetition`, within the limit."""
         bounds = [self.max_repetition, self.max_repetition_limit]
         return min((bound for bound in bounds if bound is not None), default=None)
+
+
+show_plain_types(Settings)

@@ -36,7 +36,7 @@ FORM = re.compile(r"(.+) \((-[^)]*)\)")
 
 
 @dataclass(frozen=True)
-class Option:
+class DeclaredOption:
     """What users see of an option, wherever they give it.
 
     Args:
@@ -96,7 +96,7 @@ class Option:
 
 
 @cache
-def list_options(kind: type[Any]) -> Mapping[str, Option]:
+def list_options(kind: type[Any]) -> Mapping[str, DeclaredOption]:
     """Returns the options of a dataclass, by the names of their fields.
 
     Raises:
@@ -105,7 +105,7 @@ def list_options(kind: type[Any]) -> Mapping[str, Option]:
     if kind.__doc__ is None:
         raise RequestError("options are read from docstrings", hint="Run Python without -OO")
     texts = dict(ENTRY.findall(inspect.getdoc(kind) or ""))
-    options: dict[str, Option] = {}
+    options: dict[str, DeclaredOption] = {}
     for each in fields(kind):
         found = FORM.match(" ".join(texts.get(each.name, "").split()))
         if found is not None:
@@ -113,7 +113,7 @@ def list_options(kind: type[Any]) -> Mapping[str, Option]:
             hint, limits, written = read_hint(each.type)
             default = None if each.default in (MISSING, ()) else each.default
             least = None if limits is None else limits.least
-            option = Option(form, found[1], group, hint, default, written, least)
+            option = DeclaredOption(form, found[1], group, hint, default, written, least)
             if default is not None and option.unit > 1:
                 option = replace(option, default=default // option.unit)
             options[each.name] = option
@@ -140,8 +140,8 @@ def find_group(parser: argparse.ArgumentParser, title: str) -> argparse._Actions
 
 
 def add_option(parser: argparse.ArgumentParser, form: str, help: str, **details: Any) -> None:
-    """Declares an option that is no field of a dataclass; the arguments are those of `Option`."""
-    _add(parser, Option(form, help, **details))
+    """Declares an option that is no field of a dataclass; the arguments are those of `DeclaredOption`."""
+    _add(parser, DeclaredOption(form, help, **details))
 
 
 def add_fields(
@@ -158,7 +158,7 @@ def add_fields(
         parser: of the command.
         kind: the dataclass.
         group: the title in the help for options that declare none.
-        keep_unset: as in `Option`; the dataclass also checks numbers.
+        keep_unset: as in `DeclaredOption`; the dataclass also checks numbers.
         defaults: of fields for which the command has another one.
     """
     for name, option in list_options(kind).items():
@@ -169,7 +169,7 @@ def add_fields(
         _add(parser, changed)
 
 
-def _add(parser: argparse.ArgumentParser, option: Option) -> None:
+def _add(parser: argparse.ArgumentParser, option: DeclaredOption) -> None:
     default = bool(option.default) if option.kind is bool else option.default
     if option.is_completed or option.keep_unset:
         default = None
@@ -183,7 +183,7 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
         parser.set_defaults(declared={**known, action.dest: option})
 
 
-def _write_help(option: Option) -> str:
+def _write_help(option: DeclaredOption) -> str:
     help, shown = option.help, option.default
     if option.kind is bool and shown:
         help = f"do not {help}"
@@ -194,7 +194,7 @@ def _write_help(option: Option) -> str:
     return f"{help} ({option.variable})" if option.variable else help
 
 
-def _describe_kind(option: Option) -> dict[str, Any]:
+def _describe_kind(option: DeclaredOption) -> dict[str, Any]:
     """Returns the arguments of argparse for the type of an option."""
     kind = option.kind
     if option.written.read is not None:
@@ -222,7 +222,7 @@ def read_fields(kind: type[Any], options: argparse.Namespace) -> dict[str, Any]:
     return values
 
 
-def _make(option: Option, value: Any) -> Any:
+def _make(option: DeclaredOption, value: Any) -> Any:
     kind = option.kind
     if option.written.make is not None:
         return option.written.make(value)
@@ -242,7 +242,7 @@ def complete(options: argparse.Namespace) -> None:
         RequestError: a variable or an option cannot be read.
     """
     parsed: Parsed = getattr(options, "parsed", Parsed(ParsedCommand()))
-    declared: Mapping[str, Option] = getattr(options, "declared", {})
+    declared: Mapping[str, DeclaredOption] = getattr(options, "declared", {})
     named = {name for name in MODEL if getattr(options, name, None)} - parsed.of_file
     # If the command line names a model, variables do not name another one; if variables name one,
     # the file does not.
@@ -271,7 +271,7 @@ def complete(options: argparse.Namespace) -> None:
     parsed.of_file.clear()  # a second call changes nothing
 
 
-def _read(option: Option, name: str, text: str) -> Any:
+def _read(option: DeclaredOption, name: str, text: str) -> Any:
     """Reads the value of an option or a variable.
 
     Raises:

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from copy import copy
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points, version
@@ -52,34 +53,10 @@ class CommandParser(argparse.ArgumentParser):
         raise UsageError(_reword(message), hint=f"{self.prog} --help")
 
     def print_help(self, file: Any = None) -> None:
-        """Prints the help for every day; --help-all prints the rest, too."""
-        daily = [group for group in self._action_groups if not rank_group(group.title)]
-        self._print_message(self._format(daily), file)
-
-    def format_help(self) -> str:
-        """Returns the whole help."""
-        return self._format(self._action_groups)
-
-    def _format(self, groups: Sequence[argparse._ArgumentGroup]) -> str:
-        usage = self.usage
-        if self.has_details():
-            names = [
-                str(action.metavar or action.dest) for action in self._get_positional_actions()
-            ]
-            usage = " ".join(["%(prog)s [OPTIONS]", *names])
-        formatter = self._get_formatter()
-        formatter.add_usage(usage, self._actions, self._mutually_exclusive_groups)
-        formatter.add_text(self.description)
-        for group in sorted(groups, key=lambda group: rank_group(group.title)):
-            formatter.start_section(group.title)
-            formatter.add_text(group.description)
-            formatter.add_arguments(group._group_actions)
-            formatter.end_section()
-        return formatter.format_help()
-
-    def has_details(self) -> bool:
-        """Returns whether there are options that only the whole help shows."""
-        return any(rank_group(group.title) for group in self._action_groups)
+        """Prints the help for every day; --help-all prints the whole."""
+        short = copy(self)
+        short._action_groups = [one for one in self._action_groups if not rank_group(one.title)]
+        self._print_message(short.format_help(), file or sys.stdout)
 
 
 class PrintWholeHelp(argparse.Action):
@@ -244,10 +221,19 @@ def make_parser(commands: Sequence[AnyCommand]) -> argparse.ArgumentParser:
     add_options(parser)
     for each in (parser, *(command.parser for command in list_commands(parser))):
         _complete_paths(each)
-        if isinstance(each, CommandParser) and each.has_details():
-            help = f"show all options: also {' and '.join(DETAILS)}"
-            each.add_argument("--help-all", action=PrintWholeHelp, nargs=0, help=help)
+        _divide_help(each)
     return parser
+
+
+def _divide_help(parser: argparse.ArgumentParser) -> None:
+    """Adds --help-all to a command with options that are not for every day."""
+    if not any(rank_group(group.title) for group in parser._action_groups):
+        return
+    parser._action_groups.sort(key=lambda group: rank_group(group.title))
+    names = [str(action.metavar or action.dest) for action in parser._get_positional_actions()]
+    parser.usage = " ".join(["%(prog)s [OPTIONS]", *names])
+    help = f"show all options, also those to {' and to '.join(DETAILS)}"
+    parser.add_argument("--help-all", action=PrintWholeHelp, nargs=0, help=help)
 
 
 def _complete_paths(parser: argparse.ArgumentParser) -> None:

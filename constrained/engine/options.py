@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
 
 from constrained.errors import RequestError, describe_unknown
 
@@ -61,10 +61,10 @@ class Written:
 
 PLAIN = Written()
 """As its type says."""
-Threads: TypeAlias = Annotated[int, Within(0, MAX_THREADS)]
-BatchSize: TypeAlias = Annotated[int, Within(1)]
-Layers: TypeAlias = Annotated[int, Within(-1), Written(_read_layers, "a number, auto or all")]
-Switch: TypeAlias = Annotated[
+Threads = Annotated[int, Within(0, MAX_THREADS)]
+BatchSize = Annotated[int, Within(1)]
+Layers = Annotated[int, Within(-1), Written(_read_layers, "a number, auto or all")]
+Switch = Annotated[
     bool,
     Written(
         SWITCH.__getitem__,
@@ -72,15 +72,18 @@ Switch: TypeAlias = Annotated[
         further={"nargs": "?", "const": "on", "choices": tuple(SWITCH)},
     ),
 ]
-Parts: TypeAlias = Annotated[
-    tuple[float, ...], Written(_read_parts, "numbers with commas between them")
-]
+Parts = Annotated[tuple[float, ...], Written(_read_parts, "numbers with commas between them")]
 
 
-UnlessMinusOne: TypeAlias = Annotated[
+UnlessMinusOne = Annotated[
     int | None, Written(make=lambda number: None if number == -1 else number)
 ]
 """A number for which the command line may have -1: none."""
+
+
+def show_plain_types(kind: type[Any]) -> None:
+    """Leaves what only `read_hint` reads out of the signature that `help` shows."""
+    kind.__init__.__annotations__ = get_type_hints(kind)
 
 
 def read_hint(hint: Any) -> tuple[Any, Within | None, Written]:
@@ -210,6 +213,9 @@ class EngineOptions:
         if not fits:
             message = f"{name} is {getattr(self, name)!r}, must be {range_}"
             raise RequestError(message, where=f"/{name}")
+
+
+show_plain_types(EngineOptions)
 
 
 def read_options(given: Mapping[str, Any]) -> EngineOptions:

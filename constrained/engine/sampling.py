@@ -8,7 +8,7 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
-from constrained.engine.options import UnlessMinusOne
+from constrained.engine.options import UnlessMinusOne, show_plain_types
 from constrained.errors import RequestError
 
 SEEDS = 2**32 - 1  # seeds are below this number, which means a random seed in llama.cpp
@@ -136,6 +136,9 @@ class Sampling:
     def some_seed(self) -> int:
         """Returns the seed, or a random one if there is none."""
         return secrets.randbelow(SEEDS) if self.seed is None else self.seed
+
+
+show_plain_types(Sampling)
 
 
 def _is_whole(value: Any) -> bool:

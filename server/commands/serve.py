@@ -32,8 +32,6 @@ def complete_options(options: argparse.Namespace) -> Settings:
     """
     check_timeout(options.timeout)
     complete(options)
-    if options.cache_memory is not None and options.cache_memory < 0:
-        raise RequestError(f"cache_memory is {options.cache_memory}, must be 0 or more")
     settings = read_settings(options)
     shared.read_sampling(options, Sampling())
     shared.choose_sequences(options, SEQUENCES)

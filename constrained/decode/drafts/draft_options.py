@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from constrained.engine.options import Layers
+from constrained.engine.options import Layers, show_plain_types
 from constrained.errors import RequestError
 
 MAX_DRAFT_TOKENS = 12  # an engine has room for the logits of this many
@@ -41,3 +41,6 @@ class DraftOptions:
             raise RequestError(f"draft-p-min is {self.least_probability}, must be 0 to 1")
         if self.gpu_layers < -1:
             raise RequestError(f"gpu-layers-draft is {self.gpu_layers}, must be -1 or more")
+
+
+show_plain_types(DraftOptions)
