@@ -42,7 +42,7 @@ test-browser: $(VENV)/.ready-browser
 	$(BIN)/python -m pytest -m browser tests/browser
 
 test-xgrammar: .venv-xgrammar/.ready
-	.venv-xgrammar/bin/python -m pytest -m xgrammar tests/grammars/turn_grammar/emit
+	.venv-xgrammar/bin/python -m pytest -m xgrammar tests/grammars/emit
 
 test-cluster: $(VENV)/.ready-ray
 	$(BIN)/python -m pytest -m cluster tests/cluster

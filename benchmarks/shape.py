@@ -19,6 +19,17 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("grammars", "constrained", "server")
 """The product: packages at the top level, of which each may import only those before it."""
 
+CORE = {
+    "grammars": (
+        *("errors", "limits", "regex", "schema", "spelling"),
+        *("turn", "turn_grammar", "wire", "parse", "infer"),
+    ),
+    "constrained": ("errors", "limits", "engine", "mask", "prompt", "decode", "model"),
+    "server": ("errors", "settings", "http", "turns", "models", "dialects"),
+}
+"""The rooms of each package that import nothing which stands on them: what makes a tool call
+reliable, and a thin server. The others stand on it."""
+
 MAX_PARAMETERS = 5
 MAX_POSITIONAL = 3
 
@@ -226,6 +237,7 @@ def describe(modules: Sequence[Module]) -> Iterator[str]:
     """Yields the lines of a report on the modules of a checkout."""
     yield from _write_table(count_packages(modules))
 
+    yield from _describe_rooms(modules)
     folders: dict[str, list[Module]] = defaultdict(list)
     for module in modules:
         folders[module.path.parent.as_posix()].append(module)
@@ -238,6 +250,30 @@ def describe(modules: Sequence[Module]) -> Iterator[str]:
     yield f"\nmodules with a single importer: {len(single_importers)}"
     for name, importer in single_importers.items():
         yield f"  {name} <- {importer}"
+
+
+def is_core(module: Module) -> bool:
+    """Returns whether a module belongs to the core."""
+    package, *rooms = module.name.split(".")
+    return bool(rooms) and rooms[0] in CORE[package]
+
+
+def _describe_rooms(modules: Sequence[Module]) -> Iterator[str]:
+    """Yields a line for each room (a folder or module directly in a package): its lines, and which
+    rooms of its package it imports."""
+    graph = import_graph(modules)
+    core = sum(len(module.lines) for module in modules if is_core(module))
+    yield f"\nlines of the core: {core:,}; its rooms have a star"
+    for package in PACKAGES:
+        arrows = find_arrows(package, graph)
+        count = sum(map(len, arrows.values()))
+        yield f"\n{package}: {len(arrows)} rooms, {count} arrows"
+        for room, imported in sorted(arrows.items()):
+            inside = [m for m in modules if f"{m.name}.".startswith(f"{room}.")]
+            lines = sum(len(module.lines) for module in inside)
+            names = " ".join(sorted(name.rpartition(".")[2] for name in imported))
+            mark = "*" if is_core(inside[0]) else " "
+            yield f"{mark} {room.rpartition('.')[2]:16}{lines:8,}  -> {names}"
 
 
 def measure_surroundings(root: Path) -> Iterator[str]:

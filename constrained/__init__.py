@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from constrained.agent.mcp.servers import McpServers, connect_mcp
     from constrained.agent.model import Model
     from constrained.agent.outcome import CallResult, Outcome, Reason, Run
+    from constrained.agent.search.tool_search import ToolSearch
     from constrained.decode.drafts.draft_options import DraftOptions
     from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
     from constrained.decode.request import Usage
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from constrained.model.reply import Reply
     from constrained.prompt.tools.functions import FunctionTool, tool
     from constrained.prompt.tools.reports import ToolReport, report_tools
-    from constrained.prompt.tools.search import ToolSearch
     from grammars.errors import Error, SchemaError, ToolError
     from grammars.turn import (
         ArgumentEnd,
@@ -109,7 +109,7 @@ _NAMES = {
     "constrained.prompt.tools.functions": ("FunctionTool", "tool"),
     "constrained.limits.isolated_call": ("Isolation",),
     "constrained.prompt.tools.reports": ("ToolReport", "report_tools"),
-    "constrained.prompt.tools.search": ("ToolSearch",),
+    "constrained.agent.search.tool_search": ("ToolSearch",),
     "grammars.errors": ("Error", "SchemaError", "ToolError"),
     "grammars.turn": (
         "ArgumentEnd",

@@ -4,10 +4,10 @@ python -m examples.without_a_model
 """
 
 from constrained.prompt.tools import read_tools
-from grammars.lark import build_grammar
 from grammars.parse import Parser, collect
 from grammars.parse.render import render
 from grammars.turn import Policy, ToolCall, Turn
+from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.formats import FORMATS
 
 TOOLS = read_tools(

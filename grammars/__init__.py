@@ -54,9 +54,9 @@ def keep_old_paths(moved: Mapping[str, str]) -> None:
 
 keep_old_paths(
     {
-        "grammars.emit": "grammars.turn_grammar.emit",
         "grammars.format_text": "grammars.wire.format_text",
         "grammars.formats": "grammars.wire.formats",
+        "grammars.lark": "grammars.turn_grammar.turn",
         "grammars.lowering": "grammars.schema.lowering",
         "grammars.render": "grammars.parse.render",
         "grammars.steps": "grammars.limits.steps",

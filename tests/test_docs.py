@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import benchmarks
+from benchmarks.shape import CORE
 from server.commands import serve
 from server.settings import Settings
 from tests.snippets import FENCE, read_pages
@@ -15,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = ["CONTRIBUTING.md", "docs/architecture.md"]
 TOP = "grammars|constrained|server|tests|docs|examples|benchmarks"
 PATH = re.compile(rf"(?<![\w/.-])(?:{TOP})/[\w./-]*[\w/]|\b[A-Z]+\.md\b")
+MAX_ROOMS = 12  # names that a stranger sees when looking into a package
 COMMAND = re.compile(r"python -m ([\w.]+)")
 LINK = re.compile(r"\]\(([^)#:]+)\)")
 TARGET = re.compile(r"(?:^|`)make ([\w-]+)", re.MULTILINE)
@@ -65,12 +67,17 @@ def test_links_and_commands_of_the_security_pages(document: str) -> None:
 
 
 @pytest.mark.parametrize("package", ["grammars", "constrained", "server"])
-def test_every_folder_and_top_module_is_described(package: str) -> None:
+def test_every_room_is_described_and_the_core_is_marked(package: str) -> None:
     text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    table = text.partition(f"\n| `{package}/` |")[2].partition("\n\n")[0]
+    described: dict[str, bool] = {}
+    for names in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE):
+        for name, star in re.findall(r"`([a-z_]+)(?:\.py)?`( \*)?", names):
+            described[name] = bool(star)
     folders = {init.parent for init in (ROOT / package).glob("*/__init__.py")}
-    modules = set((ROOT / package).glob("[!_]*.py"))
-    names = sorted(path.relative_to(ROOT).as_posix() for path in folders | modules)
-    assert [name for name in names if f"`{name}`" not in text] == []
+    rooms = {path.stem for path in folders | set((ROOT / package).glob("[!_]*.py"))}
+    assert described == {room: room in CORE[package] for room in rooms}
+    assert len(rooms) <= MAX_ROOMS
 
 
 def test_each_row_of_where_to_change_what_names_paths_that_exist() -> None:

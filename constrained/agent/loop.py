@@ -13,6 +13,7 @@ from constrained.agent.context import Context
 from constrained.agent.outcome import CallResult, Outcome, Reason, Run, refuse
 from constrained.agent.repetition import CallHistory, identify_call
 from constrained.agent.run_tools import RunTools, RunToolset
+from constrained.agent.search.tool_search import ToolSearch
 from constrained.errors import RequestError
 from constrained.limits.deadline import Clock
 from constrained.limits.isolated_call import Isolation
@@ -21,7 +22,6 @@ from constrained.model.reply import Reply
 from constrained.prompt.assistant_prefill import read_message
 from constrained.prompt.messages import normalise
 from constrained.prompt.tools.functions import FunctionTool, find_tool
-from constrained.prompt.tools.search import ToolSearch
 from constrained.prompt.tools.shapes import read_policy
 from grammars.turn import Choice, ToolCall
 

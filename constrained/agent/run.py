@@ -10,6 +10,7 @@ from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, V
 from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
 from constrained.agent.outcome import CallResult, Run, decline, lose
 from constrained.agent.run_tools import RunTools
+from constrained.agent.search.tool_search import ToolSearch, read_search
 from constrained.errors import RequestError
 from constrained.model.confidence_policy import (
     ConfidencePolicy,
@@ -18,7 +19,6 @@ from constrained.model.confidence_policy import (
     take_back,
 )
 from constrained.model.reply import Reply
-from constrained.prompt.tools.search import ToolSearch, read_search
 from grammars.turn import ToolCall
 
 OnInterrupted: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]

@@ -7,10 +7,10 @@ from typing import Any, Literal, TypedDict
 from constrained.agent.actions import Approve
 from constrained.agent.budget import Budget
 from constrained.agent.run import OnInterrupted
+from constrained.agent.search.tool_search import ToolSearch
 from constrained.limits.isolated_call import Isolation
 from constrained.model.call_options import Options
 from constrained.model.confidence_policy import Unsure
-from constrained.prompt.tools.search import ToolSearch
 
 UnsureName = Literal["approve", "ask", "decline"]
 """What users may write in place of `Unsure`."""

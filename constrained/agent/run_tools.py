@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from constrained.agent.search.tool_search import ToolSearch
 from constrained.limits.isolated_call import Isolation, check_isolated
 from constrained.prompt.tools.functions import FunctionTool, as_tool, find_tool, read_isolation
 from constrained.prompt.tools.offer import read_offer
-from constrained.prompt.tools.search import ToolSearch
 from grammars.turn import ToolCall
 
 RunTools: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]

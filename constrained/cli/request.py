@@ -26,11 +26,11 @@ from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 if TYPE_CHECKING:
     from constrained.agent.mcp.servers import McpServers
     from constrained.agent.model import Model
+    from constrained.agent.search.tool_search import ToolSearch
     from constrained.model.call_options import CompiledTurnOptions
     from constrained.model.compile.compiled_turn import CompiledTurn
     from constrained.model.confidence_policy import ConfidencePolicy
     from constrained.prompt.job import Job
-    from constrained.prompt.tools.search import ToolSearch
     from grammars.wire.format import Format
 
 
@@ -107,7 +107,7 @@ def read_search(
     """
     if not options.search_tools:
         return None
-    from constrained.prompt.tools.search import ToolSearch
+    from constrained.agent.search.tool_search import ToolSearch
 
     tools = list_tools(job, servers)
     if not tools:

@@ -149,11 +149,11 @@ def test_documented_paths():
     from constrained.prompt.job import Job
     from constrained.prompt.tools import read_tools
     from grammars.infer import infer
-    from grammars.lark import build_grammar
     from grammars.parse import Parser, collect
     from grammars.parse.render import render
     from grammars.suite import Reading, assert_parser, find_failures
     from grammars.turn import ArgumentsDelta, ContentDelta, Policy, Tool, ToolCall, Turn
+    from grammars.turn_grammar.turn import build_grammar
     from grammars.wire.format_text import dump_format, load_format
     from grammars.wire.formats import FORMATS, HERMES
 

@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 from constrained.agent.run_tools import RunTools, list_tools
 from constrained.agent.runs.json_form import write_tools
 from constrained.agent.runs.store import EventKind, RecordedEvent, RecordedRun
+from constrained.agent.search.tool_search import SEARCH_TOOLS, ToolSearch, read_search
 from constrained.errors import CallError, RequestError
 from constrained.prompt.tools.functions import FunctionTool, as_tool
-from constrained.prompt.tools.search import SEARCH_TOOLS, ToolSearch, read_search
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from constrained.agent.mcp.servers import McpServers
     from constrained.agent.model import Model
     from constrained.agent.outcome import CallResult
+    from constrained.agent.search.tool_search import ToolSearch
     from constrained.cli.commands.mcp.execution import CallExecutor
     from constrained.model.call_options import CompiledTurnOptions
     from constrained.model.reply import Reply
     from constrained.prompt.job import Job
-    from constrained.prompt.tools.search import ToolSearch
 
 
 def add(parser: argparse.ArgumentParser) -> None:

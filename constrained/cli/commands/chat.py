@@ -23,11 +23,11 @@ from grammars.turn import ToolCall
 if TYPE_CHECKING:
     from constrained.agent.mcp.servers import McpServers
     from constrained.agent.model import Model
+    from constrained.agent.search.tool_search import ToolSearch
     from constrained.cli.commands.mcp.execution import CallExecutor
     from constrained.model.call_options import CompiledTurnOptions, TurnOptions
     from constrained.prompt.job import Job
     from constrained.prompt.tools.functions import FunctionTool
-    from constrained.prompt.tools.search import ToolSearch
 
 HELP = """\
 /clear  forget the conversation, except the system message

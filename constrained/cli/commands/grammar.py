@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declares the options of the command."""
-    from grammars.turn_grammar.emit.emitter import LANGUAGES
+    from grammars.emit.emitter import LANGUAGES
 
     parser.set_defaults(run=_run)
     parser.add_argument("--format", metavar="NAME", help="wire format to use without a model")
@@ -46,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from constrained.prompt.tools.offer import read_offer
     from constrained.prompt.tools.shapes import as_openai, read_policy
-    from grammars.turn_grammar.emit.emitter import emit
+    from grammars.emit.emitter import emit
     from grammars.turn_grammar.turn import build_turn
 
     raw = shared.read_tool_file(options)

@@ -9,8 +9,8 @@ from constrained.errors import TemplateError
 from constrained.inspect.cache_check.experiments import SentConversation
 from constrained.inspect.doctor.checks.cache import list_cases
 from constrained.inspect.doctor.subject import Subject
-from constrained.prompt.template.clauses import Clause, find_clause
-from constrained.prompt.template.tracing import Trace, TracedTemplate
+from constrained.inspect.template_trace.clauses import Clause, find_clause
+from constrained.inspect.template_trace.tracing import Trace, TracedTemplate
 from grammars.errors import Error
 from grammars.wire.format import count_common
 

@@ -17,7 +17,7 @@ from constrained.inspect.cache_check.experiments import (
     make_sample,
 )
 from constrained.inspect.cache_check.meters import Measure, Meter, find_meter, guess_tokens
-from constrained.prompt.template.clauses import Clause
+from constrained.inspect.template_trace.clauses import Clause
 
 NO_CACHE = (
     "vLLM: --enable-prefix-caching, and --enable-prompt-tokens-details to see it; llama-server: "

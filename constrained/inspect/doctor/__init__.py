@@ -2,5 +2,5 @@
 
 Needs `prompt`, `format_selection`, `template` and `engine`. Start with `examine`, which lists the
 `checks`; `subject` is their input, `verdicts` their result. `stability` goes through conversations;
-`constrained/prompt/template/clauses` finds the clause that causes a difference.
+`constrained/inspect/template_trace/clauses` finds the clause that causes a difference.
 """

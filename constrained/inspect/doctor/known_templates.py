@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.inspect.doctor.verdicts import Level, Verdict
-from constrained.prompt.template.clauses import shorten
+from constrained.inspect.template_trace.clauses import shorten
 
 TABLE = Path(__file__).with_name("known_templates.json")
 _PART = re.compile(r"(\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\})", re.DOTALL)

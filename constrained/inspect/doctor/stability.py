@@ -15,18 +15,18 @@ from typing import Any
 from constrained.engine.vocabulary.vocabulary import Vocabulary, byte_vocabulary
 from constrained.errors import TemplateError
 from constrained.inspect.doctor.conversations import SHAPES, TOOLS, Message, Shape
-from constrained.prompt.format_selection.selection import SelectedFormat
-from constrained.prompt.job import Job, Recall
-from constrained.prompt.prompts import Prompts
-from constrained.prompt.template.chat_template import ChatTemplate
-from constrained.prompt.template.clauses import (
+from constrained.inspect.template_trace.clauses import (
     Clause,
     find_choice,
     find_clause,
     find_text,
     name_place,
 )
-from constrained.prompt.template.tracing import Trace, TracedTemplate
+from constrained.inspect.template_trace.tracing import Trace, TracedTemplate
+from constrained.prompt.format_selection.selection import SelectedFormat
+from constrained.prompt.job import Job, Recall
+from constrained.prompt.prompts import Prompts
+from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.tools.shapes import read_tools
 from constrained.prompt.turn_cache import digest
 from grammars.errors import RenderError, ToolError

@@ -18,7 +18,7 @@ DETECTION_SECONDS = 10.0
 """For all renderings that find out how a template writes calls: 0.4 s for those of 150 models."""
 REQUEST_SECONDS = 15.0  # for the prompt of a request, with the search for what can be reused
 _HINT = "The template is broken or hostile, or the conversation is too long for it: use another one"
-_PROCESSES = KeptProcesses("constrained.prompt.template.rendering_process")
+PROCESSES = KeptProcesses("constrained.prompt.template.rendering_process")
 
 
 class TemplateLimitError(TemplateError):
@@ -87,22 +87,22 @@ class Renderer:
 
     Args:
         source: the Jinja text.
-        is_traced: record how it was rendered, see `traced_code`.
+        processes: that render it.
 
     Attributes:
-        record: of the last rendering, if it is traced.
+        record: what the process recorded of the last rendering; usually nothing.
 
     Raises:
         TemplateLimitError: it is too long.
     """
 
-    def __init__(self, source: str, *, is_traced: bool = False):
+    def __init__(self, source: str, processes: KeptProcesses = PROCESSES):
         if len(source) > MAX_SOURCE:
             message = f"the template has {len(source):,} characters, the limit is {MAX_SOURCE:,}"
             raise TemplateLimitError(message)
         self._source = source
         self._name = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-        self._is_traced = is_traced
+        self._processes = processes
         self.record: Mapping[str, Any] = {}
 
     def find_variables(self) -> frozenset[str]:
@@ -134,28 +134,28 @@ class Renderer:
         question = {
             "name": self._name,
             "source": None,
-            "is_traced": self._is_traced,
             "variables": variables,
             "now": None if now is None else now.isoformat(),
         }
-        answer = _ask(question) or _ask({**question, "source": self._source})
+        answer = self._exchange(question) or self._exchange({**question, "source": self._source})
         if "failure" in answer:
             raise RenderingError(TemplateFailure(*answer["failure"]))
         return answer
 
-
-def _ask(question: dict[str, Any]) -> dict[str, Any]:
-    allowance = _current.get() or _Allowance(SECONDS, None)
-    if allowance.failure is not None:
-        raise TemplateLimitError(allowance.failure.message)
-    begun = time.monotonic()
-    try:
-        return _PROCESSES.ask_even_here(question, min(SECONDS, max(0.0, allowance.left)))
-    except ProcessLimitError as e:
-        is_all = allowance.left < SECONDS
-        reason = f"more than {allowance.seconds:g} seconds in all" if is_all and e.is_late else e
-        error = TemplateLimitError(f"the template takes {reason}")
-        allowance.fail(error)
-        raise error from e
-    finally:
-        allowance.spend(time.monotonic() - begun)
+    def _exchange(self, question: dict[str, Any]) -> dict[str, Any]:
+        allowance = _current.get() or _Allowance(SECONDS, None)
+        if allowance.failure is not None:
+            raise TemplateLimitError(allowance.failure.message)
+        begun = time.monotonic()
+        try:
+            return self._processes.ask_even_here(question, min(SECONDS, max(0.0, allowance.left)))
+        except ProcessLimitError as e:
+            is_all = allowance.left < SECONDS
+            reason = (
+                f"more than {allowance.seconds:g} seconds in all" if is_all and e.is_late else e
+            )
+            error = TemplateLimitError(f"the template takes {reason}")
+            allowance.fail(error)
+            raise error from e
+        finally:
+            allowance.spend(time.monotonic() - begun)

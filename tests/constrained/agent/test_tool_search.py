@@ -13,10 +13,10 @@ from constrained.agent.run import arun, run
 from constrained.agent.runs.export import export_rows
 from constrained.agent.runs.replay import replay
 from constrained.agent.runs.store import RunStore
+from constrained.agent.search.tool_search import NOTHING_FOUND, ToolSearch
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.inspect.replay.check import check_rows
-from constrained.prompt.tools.search import NOTHING_FOUND, ToolSearch
 from grammars.errors import ToolError
 from tests.scripted_model import scripted
 from tests.templates import HERMES, PING, QWEN3_CODER, hermes_call

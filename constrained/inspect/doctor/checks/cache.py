@@ -13,11 +13,11 @@ from constrained.inspect.doctor.stability import Break, Contract, Walk, Walker
 from constrained.inspect.doctor.subject import Subject
 from constrained.inspect.doctor.switches import Switches
 from constrained.inspect.doctor.verdicts import Level, Verdict
+from constrained.inspect.template_trace.clauses import Clause, find_clause
+from constrained.inspect.template_trace.tracing import TracedTemplate
 from constrained.prompt.job import Recall
 from constrained.prompt.template.chat_template import ChatTemplate
-from constrained.prompt.template.clauses import Clause, find_clause
 from constrained.prompt.template.environment import freeze
-from constrained.prompt.template.tracing import TracedTemplate
 from grammars.errors import Error
 from grammars.wire.format import count_common
 

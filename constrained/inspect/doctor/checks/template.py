@@ -12,6 +12,7 @@ from constrained.inspect.doctor.known_templates import compare_known
 from constrained.inspect.doctor.subject import QUESTION, Subject
 from constrained.inspect.doctor.triggers import Trigger, find_triggers
 from constrained.inspect.doctor.verdicts import Level, Verdict
+from constrained.inspect.template_trace.clauses import shorten
 from constrained.prompt.template.arrival_probes import (
     CALL,
     CONVERSATIONS,
@@ -28,7 +29,6 @@ from constrained.prompt.template.arrival_probes import (
     say,
 )
 from constrained.prompt.template.chat_template import ChatTemplate
-from constrained.prompt.template.clauses import shorten
 from constrained.prompt.template.conversation_forms import ConversationForm
 from constrained.prompt.template.rendering import TemplateLimitError
 

@@ -7,7 +7,7 @@ from constrained.inspect.doctor.conversations import SHAPES
 from constrained.inspect.doctor.stability import Contract, Walker
 from constrained.inspect.doctor.subject import Subject
 from constrained.inspect.doctor.verdicts import Level, Verdict
-from constrained.prompt.template.clauses import Cause
+from constrained.inspect.template_trace.clauses import Cause
 from tests.real_templates import read_template
 from tests.unstable_templates import (
     DATE_TAG,

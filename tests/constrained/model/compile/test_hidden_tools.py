@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from constrained.agent.search.tool_search import ToolSearch
 from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.compile.compiler import Compiler
 from constrained.prompt.format_selection.generic import CHATML
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
-from constrained.prompt.tools.search import ToolSearch
 from constrained.prompt.tools.shapes import read_tools
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.parse.render import render

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from constrained.agent.search.signature_text import DEEPEST, describe_parameters
 from constrained.prompt.tools.functions import FunctionTool
-from constrained.prompt.tools.signature_text import DEEPEST, describe_parameters
 
 
 def describe(schema: Any, **more: Any) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.grammars.turn_grammar.emit.emitted_texts import EngineVocabulary, make_vocabulary
-from tests.grammars.turn_grammar.emit.gbnf_engine import GbnfEngine
+from tests.grammars.emit.emitted_texts import EngineVocabulary, make_vocabulary
+from tests.grammars.emit.gbnf_engine import GbnfEngine
 
 
 @pytest.fixture(scope="session", params=[False, True], ids=["spelled", "marked"])

@@ -3,6 +3,13 @@ an automaton for intersections, complements, and lazy matches."""
 
 from collections.abc import Sequence
 
+from grammars.emit.context_free import (
+    CharacterSet,
+    Nonterminal,
+    Production,
+    ProductionBuilder,
+    Symbol,
+)
 from grammars.errors import CannotEmitError
 from grammars.regex.characters import EVERY, Characters
 from grammars.regex.deterministic import (
@@ -29,13 +36,6 @@ from grammars.regex.expressions import (
     concatenate,
     intersect,
     is_nullable,
-)
-from grammars.turn_grammar.emit.context_free import (
-    CharacterSet,
-    Nonterminal,
-    Production,
-    ProductionBuilder,
-    Symbol,
 )
 from grammars.turn_grammar.ir.nodes import Literal
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constrained.inspect.template_trace.tracing import Trace, TracedTemplate
 from constrained.prompt.template.chat_template import ChatTemplate
-from constrained.prompt.template.tracing import Trace, TracedTemplate
 from tests.real_templates import read_template
 from tests.templates import HERMES, PAINT, QWEN3_CODER
 from tests.unstable_templates import LAST_QUERY

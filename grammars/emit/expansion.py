@@ -8,17 +8,17 @@ the longest lexeme. A lazy lexeme still ends at its first match.
 import re
 from collections.abc import Sequence as Sequences
 
-from grammars.errors import CannotEmitError
-from grammars.regex.deterministic import TooManyStatesError
-from grammars.regex.expressions import Expression as Regex
-from grammars.regex.reader import UnreadableError
-from grammars.turn_grammar.emit.context_free import (
+from grammars.emit.context_free import (
     ContextFreeGrammar,
     Nonterminal,
     Production,
     ProductionBuilder,
 )
-from grammars.turn_grammar.emit.regular import MAX_STATES, RegularProductions, join
+from grammars.emit.regular import MAX_STATES, RegularProductions, join
+from grammars.errors import CannotEmitError
+from grammars.regex.deterministic import TooManyStatesError
+from grammars.regex.expressions import Expression as Regex
+from grammars.regex.reader import UnreadableError
 from grammars.turn_grammar.ir.grammar import Grammar
 from grammars.turn_grammar.ir.lexer import read_terminal
 from grammars.turn_grammar.ir.nodes import (

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from grammars.errors import CannotEmitError
-from grammars.regex.characters import Characters
-from grammars.turn_grammar.emit.context_free import (
+from grammars.emit.context_free import (
     CharacterSet,
     ContextFreeGrammar,
     Nonterminal,
     Production,
     Symbol,
 )
+from grammars.errors import CannotEmitError
+from grammars.regex.characters import Characters
 from grammars.turn_grammar.ir.nodes import Literal, Token
 
 _LETTERS = {"\n": r"\n", "\t": r"\t", "\r": r"\r", '"': r"\"", "\\": r"\\"}

@@ -9,12 +9,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from constrained.agent.search.signature_text import describe_tool
+from constrained.agent.search.word_index import WordIndex
 from constrained.errors import RequestError
 from constrained.prompt.messages import join_text_parts, normalise
 from constrained.prompt.tools.functions import FunctionTool, as_tool
 from constrained.prompt.tools.shapes import Entry, drop_copies, read_entries
-from constrained.prompt.tools.signature_text import describe_tool
-from constrained.prompt.tools.word_index import WordIndex
 from grammars.errors import SchemaError, ToolError
 from grammars.spelling.names import check_names
 

@@ -9,10 +9,10 @@ Limits of its reader decide how the rules are written:
 - U+0000 ends a text for it. So no set has that character.
 """
 
+from grammars.emit.context_free import ContextFreeGrammar, find_left_recursion
+from grammars.emit.rules_text import Notation, write_rules
 from grammars.errors import CannotEmitError
 from grammars.regex.characters import Characters
-from grammars.turn_grammar.emit.context_free import ContextFreeGrammar, find_left_recursion
-from grammars.turn_grammar.emit.rules_text import Notation, write_rules
 from grammars.turn_grammar.ir.nodes import Token
 
 

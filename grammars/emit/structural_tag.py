@@ -10,8 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from grammars.regex.characters import EVERY
-from grammars.turn_grammar.emit.context_free import (
+from grammars.emit.context_free import (
     ContextFreeGrammar,
     Nonterminal,
     Production,
@@ -19,7 +18,8 @@ from grammars.turn_grammar.emit.context_free import (
     find_reached,
     list_names,
 )
-from grammars.turn_grammar.emit.rules_text import Notation, write_rules
+from grammars.emit.rules_text import Notation, write_rules
+from grammars.regex.characters import EVERY
 from grammars.turn_grammar.ir.nodes import Literal, Token
 
 MAX_REPEATED = 2

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
+from grammars.emit.expansion import expand
+from grammars.emit.gbnf import write_gbnf
+from grammars.emit.structural_tag import write_structural_tag
 from grammars.errors import CannotEmitError
-from grammars.turn_grammar.emit.expansion import expand
-from grammars.turn_grammar.emit.gbnf import write_gbnf
-from grammars.turn_grammar.emit.structural_tag import write_structural_tag
 from grammars.turn_grammar.ir.grammar import Grammar
 
 

@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.prompt.template.chat_template import ChatTemplate
-from constrained.prompt.template.rendering import Renderer
-from constrained.prompt.template.traced_code import (
+from constrained.inspect.template_trace.traced_code import (
     Assigned,
     Chosen,
     Event,
@@ -21,6 +19,11 @@ from constrained.prompt.template.traced_code import (
     WrittenPiece,
     list_sites,
 )
+from constrained.limits.kept_process import KeptProcesses
+from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.template.rendering import Renderer
+
+_PROCESSES = KeptProcesses("constrained.inspect.template_trace.tracing_process")
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class TracedTemplate:
     """
 
     def __init__(self, template: ChatTemplate):
-        self._renderer = Renderer(template.source, is_traced=True)
+        self._renderer = Renderer(template.source, _PROCESSES)
         self._template = template.rendered_by(self._renderer)
         self._sites = list_sites(template.source)
 

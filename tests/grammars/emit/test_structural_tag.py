@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from grammars.emit.emitter import emit
 from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, KeyOrder, Policy, Think, Tool
-from grammars.turn_grammar.emit.emitter import emit
 from grammars.turn_grammar.ir.grammar import Grammar, Rule
 from grammars.turn_grammar.ir.nodes import (
     Alternatives,
@@ -24,8 +24,8 @@ from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format
 from grammars.wire.formats import FORMATS
 from grammars.wire.formats.hermes import HERMES
-from tests.grammars.turn_grammar.emit.emitted_cases import EmittedCase, read_small_sets
-from tests.grammars.turn_grammar.emit.emitted_texts import EngineVocabulary
+from tests.grammars.emit.emitted_cases import EmittedCase, read_small_sets
+from tests.grammars.emit.emitted_texts import EngineVocabulary
 
 CALL = Policy(Choice.REQUIRED, think=Think.FORBIDDEN)
 
@@ -85,7 +85,7 @@ def test_tokens_in_what_refers_to_itself_are_in_the_grammar() -> None:
 @pytest.mark.xgrammar
 @pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 def test_xgrammar_takes_the_same_texts(format: Format, engine_vocabulary: EngineVocabulary) -> None:
-    from tests.grammars.turn_grammar.emit.xgrammar_engine import XGrammarEngine
+    from tests.grammars.emit.xgrammar_engine import XGrammarEngine
 
     draw = random.Random(format.name)
     policy = Policy(draw.choice(list(Choice)), key_order=draw.choice(list(KeyOrder)))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.prompt.tools.word_index import MAX_CHARACTERS, WordIndex, split_words
+from constrained.agent.search.word_index import MAX_CHARACTERS, WordIndex, split_words
 
 
 @pytest.mark.parametrize(

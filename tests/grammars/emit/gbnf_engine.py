@@ -9,7 +9,7 @@ from typing import Any
 
 import llama_cpp
 
-from tests.grammars.turn_grammar.emit.engine_reading import EngineReading
+from tests.grammars.emit.engine_reading import EngineReading
 
 
 class GbnfEngine:

@@ -8,20 +8,20 @@ from functools import lru_cache
 
 from benchmarks.inputs.tool_sets import SAMPLE, read_rows
 from constrained.prompt.tools.shapes import read_tools
+from grammars.emit.emitter import emit
 from grammars.errors import CannotEmitError
 from grammars.turn import Policy, State, Tool
-from grammars.turn_grammar.emit.emitter import emit
 from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format
 from tests.agreement.matching import Masked
-from tests.grammars.turn_grammar.emit.emitted_texts import (
+from tests.grammars.emit.emitted_texts import (
     Agreement,
     EngineVocabulary,
     compare,
     judge,
 )
-from tests.grammars.turn_grammar.emit.engine_reading import EngineReading
+from tests.grammars.emit.engine_reading import EngineReading
 
 Open = Callable[[str], AbstractContextManager[EngineReading]]
 

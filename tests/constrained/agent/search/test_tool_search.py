@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from constrained.agent.search.tool_search import NOTHING_FOUND, ToolSearch
 from constrained.errors import RequestError, TemplateError
-from constrained.prompt.tools.search import NOTHING_FOUND, ToolSearch
 from grammars.errors import ToolError
 from tests.templates import PING, tool
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from grammars.emit.emitter import emit
+from grammars.emit.expansion import expand
+from grammars.emit.gbnf import write_gbnf
 from grammars.errors import CannotEmitError, SchemaError
 from grammars.parse.parser import parse
 from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, KeyOrder, Policy, Think, Tool
-from grammars.turn_grammar.emit.emitter import emit
-from grammars.turn_grammar.emit.expansion import expand
-from grammars.turn_grammar.emit.gbnf import write_gbnf
 from grammars.turn_grammar.ir.grammar import Grammar, GrammarBuilder, Rule
 from grammars.turn_grammar.ir.nodes import (
     Alternatives,
@@ -35,9 +35,9 @@ from grammars.wire.formats.hermes import HERMES
 from grammars.wire.formats.qwen3_coder import QWEN3_CODER
 from grammars.wire.formats.seed_oss import SEED_OSS
 from tests.agreement.chosen_formats import IS_THOROUGH, SCALE
-from tests.grammars.turn_grammar.emit.emitted_cases import EmittedCase, read_small_sets
-from tests.grammars.turn_grammar.emit.emitted_texts import EngineVocabulary
-from tests.grammars.turn_grammar.emit.gbnf_engine import GbnfEngine
+from tests.grammars.emit.emitted_cases import EmittedCase, read_small_sets
+from tests.grammars.emit.emitted_texts import EngineVocabulary
+from tests.grammars.emit.gbnf_engine import GbnfEngine
 from tests.turn_strategies import cases, seeds
 
 SUPPRESSED = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from jinja2 import nodes
 
-from constrained.prompt.template.tracing import Event, Site, Trace, WrittenPiece
+from constrained.inspect.template_trace.tracing import Event, Site, Trace, WrittenPiece
 
 _DEEPEST = 12  # variables that depend on each other
 _AHEAD = ("loop.last", "loop.nextitem", "loop.revindex", "loop.revindex0", "loop.length")

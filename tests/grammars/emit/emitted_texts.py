@@ -12,7 +12,7 @@ from constrained.mask.matcher import Matcher
 from examples.random_model import load_small, with_markers, write_model
 from grammars.wire.formats import FORMATS
 from tests.agreement.matching import CLOSERS, Masked
-from tests.grammars.turn_grammar.emit.engine_reading import EngineReading
+from tests.grammars.emit.engine_reading import EngineReading
 from tests.turn_strategies import mutate
 
 ATOMS = (

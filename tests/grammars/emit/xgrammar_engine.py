@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import xgrammar  # pyright: ignore[reportMissingImports]
 
 from constrained.engine.vocabulary.vocabulary import Vocabulary
-from tests.grammars.turn_grammar.emit.engine_reading import EngineReading
+from tests.grammars.emit.engine_reading import EngineReading
 
 
 class XGrammarEngine:

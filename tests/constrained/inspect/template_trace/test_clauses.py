@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from constrained.inspect.template_trace.clauses import Cause, Clause, find_clause, shorten
+from constrained.inspect.template_trace.tracing import TracedTemplate
 from constrained.prompt.template.chat_template import ChatTemplate
-from constrained.prompt.template.clauses import Cause, Clause, find_clause, shorten
-from constrained.prompt.template.tracing import TracedTemplate
 from grammars.wire.format import count_common
 
 USER, ANSWER = {"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}

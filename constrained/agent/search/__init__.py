@@ -1,0 +1,1 @@
+"""Tools that the model finds by a search. Start with `tool_search`."""
