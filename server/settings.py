@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from constrained.engine.options import (
     MAX_WAITING,
     UnlessMinusOne,
+    ValueForm,
     Within,
-    Written,
     show_plain_types,
 )
 from constrained.errors import RequestError
@@ -53,7 +53,7 @@ def _read_date(given: str) -> datetime:
         raise RequestError(f"--date is {given!r}", where="/date", hint=hint) from error
 
 
-UNSET = Written(further={"default": None})
+UNSET = ValueForm(further={"default": None})
 """Another option may say the same: without one, the default of the field holds."""
 Count = Annotated[int, Within(1)]
 Seconds = Annotated[float, Within(1)]
@@ -147,7 +147,7 @@ class Settings:
 
     api_keys: tuple[str, ...] = ()
     cors_origins: tuple[str, ...] = ()
-    allowed_hosts: Annotated[tuple[str, ...], Written(further={"action": "store"})] | None = None
+    allowed_hosts: Annotated[tuple[str, ...], ValueForm(further={"action": "store"})] | None = None
     share_cache: bool = False
     reasoning_field: Annotated[ReasoningField, UNSET] = ReasoningField.REASONING_CONTENT
     reasoning: bool | None = None
@@ -158,7 +158,7 @@ class Settings:
     lenient_tools: bool = False
     envelopes: Envelopes = Envelopes.KEPT
     keep_volatile: bool = False
-    date: Annotated[datetime, Written(make=_read_date)] | None = None
+    date: Annotated[datetime, ValueForm(make=_read_date)] | None = None
     timeout: float | None = None
     drain_seconds: Annotated[float, Within(0)] = 30.0
     idle_seconds: Seconds = 60.0

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from constrained.cli.configuration import MODEL, AtLeast, Parsed, ParsedCommand, find_rivals
-from constrained.engine.options import PLAIN, Written, read_hint
+from constrained.engine.options import PLAIN, ValueForm, read_hint
 from constrained.errors import RequestError
 
 DETAILS = ("look inside", "operate")
@@ -36,7 +36,7 @@ FORM = re.compile(r"(.+) \((-[^)]*)\)")
 
 
 @dataclass(frozen=True)
-class DeclaredOption:
+class Option:
     """What users see of an option, wherever they give it.
 
     Args:
@@ -45,7 +45,7 @@ class DeclaredOption:
         group: the title of its group in the help.
         kind: the type of its value.
         default: the value if nothing sets it, as the command line would have it.
-        written: how its value is written.
+        value_form: how users write its value.
         least: the smallest number that the command line takes.
         keep_unset: without a value it stays None in the namespace, since the library or the model
             chooses.
@@ -56,7 +56,7 @@ class DeclaredOption:
     group: str = "options"
     kind: Any = str
     default: Any = None
-    written: Written = PLAIN
+    value_form: ValueForm = PLAIN
     least: int | None = None
     keep_unset: bool = False
 
@@ -87,7 +87,7 @@ class DeclaredOption:
     @property
     def is_completed(self) -> bool:
         """True if its value may come from the environment, or is read when the command runs."""
-        return bool(self.variable) or self.written.read is not None
+        return bool(self.variable) or self.value_form.read is not None
 
     @property
     def unit(self) -> int:
@@ -96,7 +96,7 @@ class DeclaredOption:
 
 
 @cache
-def list_options(kind: type[Any]) -> Mapping[str, DeclaredOption]:
+def list_options(kind: type[Any]) -> Mapping[str, Option]:
     """Returns the options of a dataclass, by the names of their fields.
 
     Raises:
@@ -105,15 +105,15 @@ def list_options(kind: type[Any]) -> Mapping[str, DeclaredOption]:
     if kind.__doc__ is None:
         raise RequestError("options are read from docstrings", hint="Run Python without -OO")
     texts = dict(ENTRY.findall(inspect.getdoc(kind) or ""))
-    options: dict[str, DeclaredOption] = {}
+    options: dict[str, Option] = {}
     for each in fields(kind):
         found = FORM.match(" ".join(texts.get(each.name, "").split()))
         if found is not None:
             form, _, group = found[2].partition("; ")
-            hint, limits, written = read_hint(each.type)
+            hint, limits, value_form = read_hint(each.type)
             default = None if each.default in (MISSING, ()) else each.default
             least = None if limits is None else limits.least
-            option = DeclaredOption(form, found[1], group, hint, default, written, least)
+            option = Option(form, found[1], group, hint, default, value_form, least)
             if default is not None and option.unit > 1:
                 option = replace(option, default=default // option.unit)
             options[each.name] = option
@@ -140,8 +140,8 @@ def find_group(parser: argparse.ArgumentParser, title: str) -> argparse._Actions
 
 
 def add_option(parser: argparse.ArgumentParser, form: str, help: str, **details: Any) -> None:
-    """Declares an option that is no field of a dataclass; the arguments are those of `DeclaredOption`."""
-    _add(parser, DeclaredOption(form, help, **details))
+    """Declares an option that is no field of a dataclass; the arguments are those of `Option`."""
+    _add(parser, Option(form, help, **details))
 
 
 def add_fields(
@@ -158,7 +158,7 @@ def add_fields(
         parser: of the command.
         kind: the dataclass.
         group: the title in the help for options that declare none.
-        keep_unset: as in `DeclaredOption`; the dataclass also checks numbers.
+        keep_unset: as in `Option`; the dataclass also checks numbers.
         defaults: of fields for which the command has another one.
     """
     for name, option in list_options(kind).items():
@@ -169,21 +169,21 @@ def add_fields(
         _add(parser, changed)
 
 
-def _add(parser: argparse.ArgumentParser, option: DeclaredOption) -> None:
+def _add(parser: argparse.ArgumentParser, option: Option) -> None:
     default = bool(option.default) if option.kind is bool else option.default
     if option.is_completed or option.keep_unset:
         default = None
     given = {"default": default, "help": _write_help(option), **_describe_kind(option)}
     if option.metavar is not None:
         given["metavar"] = option.metavar
-    given |= option.written.further
+    given |= option.value_form.further
     action = find_group(parser, option.group).add_argument(*option.names, **given)
     if option.is_completed:
         known = parser.get_default("declared") or {}
         parser.set_defaults(declared={**known, action.dest: option})
 
 
-def _write_help(option: DeclaredOption) -> str:
+def _write_help(option: Option) -> str:
     help, shown = option.help, option.default
     if option.kind is bool and shown:
         help = f"do not {help}"
@@ -194,10 +194,10 @@ def _write_help(option: DeclaredOption) -> str:
     return f"{help} ({option.variable})" if option.variable else help
 
 
-def _describe_kind(option: DeclaredOption) -> dict[str, Any]:
+def _describe_kind(option: Option) -> dict[str, Any]:
     """Returns the arguments of argparse for the type of an option."""
     kind = option.kind
-    if option.written.read is not None:
+    if option.value_form.read is not None:
         return {}
     if kind is bool:
         return {"action": "store_true"}
@@ -222,10 +222,10 @@ def read_fields(kind: type[Any], options: argparse.Namespace) -> dict[str, Any]:
     return values
 
 
-def _make(option: DeclaredOption, value: Any) -> Any:
+def _make(option: Option, value: Any) -> Any:
     kind = option.kind
-    if option.written.make is not None:
-        return option.written.make(value)
+    if option.value_form.make is not None:
+        return option.value_form.make(value)
     if kind is bool and option.default is True:  # the option turns it off
         return not value
     if get_origin(kind) is tuple:
@@ -242,7 +242,7 @@ def complete(options: argparse.Namespace) -> None:
         RequestError: a variable or an option cannot be read.
     """
     parsed: Parsed = getattr(options, "parsed", Parsed(ParsedCommand()))
-    declared: Mapping[str, DeclaredOption] = getattr(options, "declared", {})
+    declared: Mapping[str, Option] = getattr(options, "declared", {})
     named = {name for name in MODEL if getattr(options, name, None)} - parsed.of_file
     # If the command line names a model, variables do not name another one; if variables name one,
     # the file does not.
@@ -271,13 +271,13 @@ def complete(options: argparse.Namespace) -> None:
     parsed.of_file.clear()  # a second call changes nothing
 
 
-def _read(option: DeclaredOption, name: str, text: str) -> Any:
+def _read(option: Option, name: str, text: str) -> Any:
     """Reads the value of an option or a variable.
 
     Raises:
         RequestError: it cannot be read.
     """
-    kind, read = option.kind, option.written.read
+    kind, read = option.kind, option.value_form.read
     if read is None and get_origin(kind) is tuple:
         return [text]  # as if it was given once
     if read is None:
@@ -285,4 +285,6 @@ def _read(option: DeclaredOption, name: str, text: str) -> Any:
     try:
         return read(text)
     except (ValueError, KeyError) as e:
-        raise RequestError(f"{name} is {text!r}, not {option.written.words or 'a number'}") from e
+        raise RequestError(
+            f"{name} is {text!r}, not {option.value_form.words or 'a number'}"
+        ) from e

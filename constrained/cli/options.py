@@ -10,7 +10,7 @@ from constrained.cli.declared import add_fields, add_option, read_fields
 from constrained.cli.terminal.input import read_json, read_text
 from constrained.cli.terminal.output import show_progress
 from constrained.decode.drafts.draft_options import DraftOptions
-from constrained.engine.options import CACHE_RAM, EngineOptions, LoadOptions, Written
+from constrained.engine.options import CACHE_RAM, EngineOptions, LoadOptions, ValueForm
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.prompt.job import Recall
@@ -173,9 +173,9 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
         max_tokens: the default maximum of a reply; None: as many as fit into the context.
     """
     help = f"maximum tokens of a reply; -1: until the context is full; default: {max_tokens or -1}"
-    written = Written(further={"type": read_max_tokens})
+    value_form = ValueForm(further={"type": read_max_tokens})
     form = "-n --max-tokens --predict --n-predict N"
-    add_option(parser, form, help, group=SAMPLING, default=max_tokens, written=written)
+    add_option(parser, form, help, group=SAMPLING, default=max_tokens, value_form=value_form)
     help = "end the reply before this text (repeatable)"
     add_option(parser, "--stop TEXT", help, group=SAMPLING, kind=tuple[str, ...])
     add_fields(parser, Sampling, SAMPLING, keep_unset=True)

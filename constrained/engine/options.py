@@ -43,7 +43,7 @@ class Within:
 
 
 @dataclass(frozen=True, eq=False)  # the metadata of `Annotated` needs a hash
-class Written:
+class ValueForm:
     """How users write a value, where its type does not say it.
 
     Args:
@@ -59,24 +59,22 @@ class Written:
     further: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-PLAIN = Written()
+PLAIN = ValueForm()
 """As its type says."""
 Threads = Annotated[int, Within(0, MAX_THREADS)]
 BatchSize = Annotated[int, Within(1)]
-Layers = Annotated[int, Within(-1), Written(_read_layers, "a number, auto or all")]
+Layers = Annotated[int, Within(-1), ValueForm(_read_layers, "a number, auto or all")]
 Switch = Annotated[
     bool,
-    Written(
+    ValueForm(
         SWITCH.__getitem__,
         "on, off or auto",
         further={"nargs": "?", "const": "on", "choices": tuple(SWITCH)},
     ),
 ]
-Parts = Annotated[tuple[float, ...], Written(_read_parts, "numbers with commas between them")]
-
-
+Parts = Annotated[tuple[float, ...], ValueForm(_read_parts, "numbers with commas between them")]
 UnlessMinusOne = Annotated[
-    int | None, Written(make=lambda number: None if number == -1 else number)
+    int | None, ValueForm(make=lambda number: None if number == -1 else number)
 ]
 """A number for which the command line may have -1: none."""
 
@@ -86,16 +84,17 @@ def show_plain_types(kind: type[Any]) -> None:
     kind.__init__.__annotations__ = get_type_hints(kind)
 
 
-def read_hint(hint: Any) -> tuple[Any, Within | None, Written]:
-    """Returns what the annotation of a field says: its type without None, its limits, and how its
-    value is written."""
-    limits, written = None, PLAIN
+def read_hint(hint: Any) -> tuple[Any, Within | None, ValueForm]:
+    """Returns what the annotation of a field says: its type without None, its limits, and how
+    users write its value."""
+    limits, value_form = None, PLAIN
     while get_origin(hint) in (Annotated, Union, UnionType):
         if get_origin(hint) is Annotated:
-            limits = next((one for one in hint.__metadata__ if isinstance(one, Within)), limits)
-            written = next((one for one in hint.__metadata__ if isinstance(one, Written)), written)
+            found = hint.__metadata__
+            limits = next((one for one in found if isinstance(one, Within)), limits)
+            value_form = next((one for one in found if isinstance(one, ValueForm)), value_form)
         hint = next(part for part in get_args(hint) if part is not NoneType)
-    return hint, limits, written
+    return hint, limits, value_form
 
 
 class LoadOptions(TypedDict, total=False):
@@ -153,7 +152,7 @@ class EngineOptions:
             (-ts --tensor-split N0,N1 $LLAMA_ARG_TENSOR_SPLIT).
         kv_offload: keep the KV cache on the GPU (-nkvo --no-kv-offload
             $LLAMA_ARG_NO_KV_OFFLOAD).
-        mmap: map the file into memory instead of reading it (--no-mmap $LLAMA_ARG_NO_MMAP).
+        mmap: map the file into memory (--no-mmap $LLAMA_ARG_NO_MMAP); else it is read.
         mlock: lock the model in memory, so that it is never swapped out (--mlock
             $LLAMA_ARG_MLOCK).
 
