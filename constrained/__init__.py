@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from constrained.agent.model import Model
     from constrained.agent.outcome import CallResult, Outcome, Reason, Run
     from constrained.agent.search.tool_search import ToolSearch
-    from constrained.decode.drafts.draft_options import DraftOptions
     from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
     from constrained.decode.request import Usage
     from constrained.decode.schedule.streams import AsyncStream, Stream
@@ -78,7 +77,6 @@ _NAMES = {
     "constrained.agent.budget": ("Budget", "Spent"),
     "constrained.agent.journal": ("LATER",),
     "constrained.agent.outcome": ("CallResult", "Outcome", "Reason", "Run"),
-    "constrained.decode.drafts.draft_options": ("DraftOptions",),
     "constrained.decode.filters.events": ("Exhausted", "ProgressMade", "StreamEvent"),
     "constrained.decode.request": ("Usage",),
     "constrained.model.embedding.embedding_model": (
@@ -145,7 +143,6 @@ __all__ = [
     "ContentDelta",
     "ContextError",
     "DeadlineError",
-    "DraftOptions",
     "Elicitation",
     "EmbeddingModel",
     "Embeddings",

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from constrained.cli.declared import add_fields, add_option, read_fields
 from constrained.cli.terminal.input import read_json, read_text
 from constrained.cli.terminal.output import show_progress
-from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.engine.options import CACHE_RAM, EngineOptions, LoadOptions, ValueForm
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
@@ -20,8 +19,7 @@ from grammars.turn import KeyOrder, Think
 CHOICES = ("auto", "none", "required")
 THINKING = {"on": Think.REQUIRED, "off": Think.FORBIDDEN, "auto": Think.OPTIONAL}
 MODEL, SAMPLING = "model", "sampling (defaults apply if the model recommends nothing)"
-DOWNLOADS, DRAFTS, ENGINE = "operate: downloads", "operate: drafts", "operate: engine"
-PROMPTS = "operate: prompts"
+DOWNLOADS, ENGINE, PROMPTS = "operate: downloads", "operate: engine", "operate: prompts"
 """Titles of groups in the help; see `constrained.cli.declared.DETAILS`."""
 
 
@@ -153,10 +151,8 @@ def add_engine_options(
     add("--cache-dir DIR", "keep cached prompts in this folder, for the next run")
     help = "the same request and seed give the same reply, whatever was cached; slower"
     add("--deterministic", help, kind=bool)
-    add = partial(add_option, parser, group=DRAFTS)
-    help = "no speculative decoding of text that repeats the prompt; the reply is the same"
+    help = "no speculative decoding of text that repeats the prompt"
     add("--no-draft", help, kind=bool)
-    add_fields(parser, DraftOptions, DRAFTS, keep_unset=True)
 
 
 def read_max_tokens(text: str) -> int | None:
@@ -194,20 +190,6 @@ def choose_sequences(options: argparse.Namespace, sequences: int) -> None:
 def read_engine_options(options: argparse.Namespace) -> LoadOptions:
     """Returns the completed options of the engine, by the library's names."""
     return LoadOptions(**read_fields(EngineOptions, options))
-
-
-def read_drafts(options: argparse.Namespace) -> DraftOptions | None:
-    """Returns the draft model of the completed options; None: they name none.
-
-    Raises:
-        RequestError: a value is invalid, or there is an option for a draft model but no draft
-            model.
-    """
-    given = read_fields(DraftOptions, options)
-    if given and "path" not in given:
-        hint = "Name it with -md, or leave out the options for drafts"
-        raise RequestError("there is no draft model", hint=hint)
-    return DraftOptions(**given) if given else None
 
 
 def find_model(options: argparse.Namespace) -> str | None:

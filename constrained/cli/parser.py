@@ -25,7 +25,7 @@ from constrained.errors.own_packages import PROJECT, check_package
 from grammars.errors import Error
 
 INTERRUPTED = "constrained: interrupted"
-GROUP = "constrained.cli.commands"  # entry points of packages that have commands, too
+GROUP = "constrained.commands"  # entry points of packages that have commands, too
 ENGINES = ("llama-cpp-python", "llguidance")
 KINDS = {"int": "a whole number", "float": "a number", "read_max_tokens": "a whole number"}
 """argparse's names of types, and what users call them."""

@@ -215,7 +215,6 @@ def load_model(options: argparse.Namespace) -> "Model":
             cache_ram=options.cache_ram,
             cache_dir=options.cache_dir,
             draft=not options.no_draft,
-            draft_model=shared.read_drafts(options),
             max_waiting=getattr(options, "max_waiting", MAX_WAITING),
             tokenizer=options.tokenizer,
             # The variable may be meant for another command.

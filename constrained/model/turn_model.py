@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Self, TypeVar, Unpack
 
-from constrained.decode.drafts.draft_model import DraftModel
 from constrained.decode.kv.snapshots import NO_CACHE, Cache
 from constrained.decode.metrics import Metrics
 from constrained.decode.request import DecodeOptions, FailedTurn, Finish, Generation, Request
@@ -57,7 +56,7 @@ class TurnModel(LoadedOnce):
     decoded. Servers and benchmarks use the steps; `LoadedModel` puts them together. All methods are
     safe to use from several threads.
 
-    Its arguments are described in `LoadedModel`.
+    Its arguments are described in `constrained.Model`.
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class TurnModel(LoadedOnce):
         clock: Clock = time.monotonic,
         cache: Cache = NO_CACHE,
         draft: bool = True,
-        draft_model: DraftModel | None = None,
         max_waiting: int = MAX_WAITING,
     ):
         self.engine = engine
@@ -100,7 +98,6 @@ class TurnModel(LoadedOnce):
             deterministic=deterministic,
             clock=clock,
             cache=cache,
-            draft_model=draft_model,
             max_waiting=max_waiting,
         )
 

@@ -201,8 +201,6 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
     path = path or str(embedded.PATH)
     if not is_address(path):
         find_file(path)  # a missing package shows before the first request
-    if (drafts := shared.read_drafts(options)) is not None:
-        find_file(drafts.path)
     first = ModelSource(
         named.name,
         load,

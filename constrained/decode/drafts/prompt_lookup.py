@@ -46,11 +46,6 @@ class PromptLookup:
         self._spellings = DraftBudget()
         self._budget = self._guesses  # that of the last draft
 
-    @property
-    def tokens(self) -> Sequence[int]:
-        """The tokens of prompt and turn."""
-        return self._tokens
-
     def note(self, token: int, *, is_forced: bool) -> None:
         """Adds a token of the turn.
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from constrained.cli.declared import add_fields, complete, list_options, read_fields
-from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.engine.options import EngineOptions, UnlessMinusOne, Within
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
@@ -81,7 +80,7 @@ def test_without_docstrings_there_is_an_error(monkeypatch: pytest.MonkeyPatch):
         list_options(Bare)
 
 
-@pytest.mark.parametrize("kind", [EngineOptions, Sampling, DraftOptions])
+@pytest.mark.parametrize("kind", [EngineOptions, Sampling])
 def test_every_field_is_declared(kind: type[Any]):
     names = [field.name for field in fields(kind) if field.name != "logit_bias"]
     assert [*list_options(kind)] == names

@@ -333,7 +333,7 @@ def test_help_is_in_two_levels(run: Run):
     for daily in ("--help-all", "--model", "--tools", "--temp"):
         assert daily in short
         assert daily in whole
-    for detail in (*titles, "--batch-size", "--draft-max"):
+    for detail in (*titles, "--batch-size", "--no-draft"):
         assert detail not in short
         assert detail in whole
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from constrained.cli.commands import call, chat
-from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.prompt.job import Job, Recall
 from grammars.turn import ChoiceAnswer, GrammarAnswer, JsonAnswer, KeyOrder, RegexAnswer, Think
@@ -34,18 +33,6 @@ LOADED: dict[str, tuple[str, str, Any]] = {
     "cache_ram": ("-cram 5", "cache_ram", 5),
     "cache_dir": ("--cache-dir there", "cache_dir", "there"),
     "no_draft": ("--no-draft", "draft", False),
-    "model_draft": ("-md d.gguf", "draft_model", DraftOptions("d.gguf")),
-    "draft_max": ("-md d.gguf --draft-max 5", "draft_model", DraftOptions("d.gguf", most=5)),
-    "draft_p_min": (
-        "-md d.gguf --draft-p-min 0.5",
-        "draft_model",
-        DraftOptions("d.gguf", least_probability=0.5),
-    ),
-    "gpu_layers_draft": (
-        "-md d.gguf -ngld 7",
-        "draft_model",
-        DraftOptions("d.gguf", gpu_layers=7),
-    ),
     "ctx_size": ("-c 512", "context_length", 512),
     "parallel": ("-np 3", "sequences", 3),
     "threads": ("-t 3", "threads", 3),
