@@ -121,10 +121,6 @@ VARIABLES = {
     "MLOCK": "1",
     "NO_MMAP": "1",
     "CACHE_RAM": "5",
-    "SPEC_DRAFT_MODEL": "d.gguf",
-    "SPEC_DRAFT_N_MAX": "5",
-    "SPEC_DRAFT_P_MIN": "0.5",
-    "N_GPU_LAYERS_DRAFT": "7",
 }
 """Variable: what it is set to, to have the effect of its option's row."""
 OF_MCP = {"mcp", "mcp_config", "mcp_timeout", "yes"}
@@ -246,8 +242,6 @@ def test_each_variable_stands_in_for_its_option(
     plain = ask(run, monkeypatch, "call", [])
     if variable in ("HF_FILE", "OFFLINE"):
         monkeypatch.setenv("LLAMA_ARG_HF_REPO", "a/b")
-    if variable in ("SPEC_DRAFT_N_MAX", "SPEC_DRAFT_P_MIN", "N_GPU_LAYERS_DRAFT"):
-        monkeypatch.setenv("LLAMA_ARG_SPEC_DRAFT_MODEL", "d.gguf")
     monkeypatch.setenv(f"LLAMA_ARG_{variable}", files.get(given, given))
     found = ask(run, monkeypatch, "call", [])[name]
     assert found == value
