@@ -102,8 +102,6 @@ def list_options(kind: type[Any]) -> Mapping[str, Option]:
     Raises:
         RequestError: Python runs without docstrings.
     """
-    if kind.__doc__ is None:
-        raise RequestError("options are read from docstrings", hint="Run Python without -OO")
     texts = dict(ENTRY.findall(inspect.getdoc(kind) or ""))
     options: dict[str, Option] = {}
     for each in fields(kind):
@@ -117,6 +115,8 @@ def list_options(kind: type[Any]) -> Mapping[str, Option]:
             if default is not None and option.unit > 1:
                 option = replace(option, default=default // option.unit)
             options[each.name] = option
+    if not options:
+        raise RequestError("options are read from docstrings", hint="Run Python without -OO")
     return options
 
 

@@ -70,12 +70,11 @@ def test_a_variable_stands_in_for_an_option(monkeypatch: pytest.MonkeyPatch):
         read()
 
 
-def test_without_docstrings_there_is_an_error(monkeypatch: pytest.MonkeyPatch):
+def test_without_docstrings_there_is_an_error():
     @dataclass
     class Bare:
         degrees: int = 180
 
-    Bare.__doc__ = None
     with pytest.raises(RequestError, match="Run Python without -OO"):
         list_options(Bare)
 
