@@ -365,8 +365,6 @@ def find_option(command: ParsedCommand, key: str, *, place: str, of: str = "") -
     """Returns the option with this long name, without its dashes.
 
     Args:
-        command: that has it.
-        key: the name.
         place: the file and its table, for errors.
         of: the owner of the options in errors, such as " for a model".
 

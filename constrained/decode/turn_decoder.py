@@ -119,12 +119,8 @@ class TurnDecoder(TurnWriter):
         return [part for part in parts if part is not None]
 
     def next_chunk(self, max_tokens: int, draft: Sequence[int] = ()) -> Chunk:
-        """Returns the next tokens for the model.
-
-        Args:
-            max_tokens: the maximum number of tokens of the chunk.
-            draft: as much of it as fits follows these tokens.
-        """
+        """Returns the next tokens for the model, `max_tokens` at most, followed by as much of the
+        draft as fits."""
         room = max(0, max_tokens - self.input.pending)
         return self.input.next_chunk(max_tokens, draft[:room])
 

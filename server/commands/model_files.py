@@ -110,7 +110,6 @@ def name_first(options: argparse.Namespace, path: str | None) -> OfferedModel:
     """Returns the model of -m or -hf, or the demo model, with the names of --alias.
 
     Args:
-        options: the completed options.
         path: the path of its file, or the address of an engine; None: the demo model.
     """
     known = Path(path).stem if path else DEMO

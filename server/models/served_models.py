@@ -344,11 +344,8 @@ class ServedModels:
             model.set_timer(loop.call_later(seconds, self._unload_idle, model))
 
     def start(self, stop: Callable[[Exception], None] | None = None) -> None:
-        """Begins to load the models that the server starts with.
-
-        Args:
-            stop: called with the error if one of them cannot be loaded.
-        """
+        """Begins to load the models that the server starts with; calls `stop` with the error if one
+        of them cannot be loaded."""
         for model in self._models:
             if model.source.preloaded:
                 self._keep(asyncio.create_task(self._start(model, stop)))

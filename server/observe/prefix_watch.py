@@ -31,7 +31,6 @@ class PrefixWatch:
 
         Args:
             messages: in OpenAI's form.
-            tools: the offered tools.
             salt: the salt of the caches; only requests with the same salt are compared.
 
         Returns:

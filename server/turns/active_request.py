@@ -111,11 +111,8 @@ class ActiveRequest:
             self._events = _merge(followed)
 
     async def wait(self, seconds: float) -> Sequence[TurnEvent]:
-        """Waits for the first events. If the request is refused at once, the response then has the
-        status of the error, and is not a stream with status 200.
-
-        Args:
-            seconds: how long to wait at most.
+        """Waits for the first events, so many seconds at most. If the request is refused at once,
+        the response then has the status of the error, and is not a stream with status 200.
 
         Returns:
             The first events, which `follow` yields again; none: none have come in this time.

@@ -155,10 +155,9 @@ def _lower_body(kind: str) -> Schema:
 
 
 def read_request(text: Any, where: str) -> dict[str, Any]:
-    """Returns the request of a run in its record.
+    """Returns the request of a run in its record, which is JSON text.
 
     Args:
-        text: JSON.
         where: the place of the row, for messages.
 
     Raises:
@@ -171,11 +170,10 @@ def read_request(text: Any, where: str) -> dict[str, Any]:
 
 
 def read_body(kind: str, text: Any, where: str) -> dict[str, Any]:
-    """Reads and checks the body of an event.
+    """Reads and checks the body of an event, which is JSON text.
 
     Args:
         kind: a key of `SCHEMAS`.
-        text: JSON.
         where: the place of the row, for messages.
 
     Raises:

@@ -28,8 +28,12 @@ class DraftBudget:
         is_worth_it = tokens > 0 and costs.pays(tokens)
         return tokens if is_worth_it else 0
 
+    def recover(self) -> None:
+        """Notes a decode without a draft of this kind: drafts may lose a little more."""
+        self.charge(spent=0.0, saved=0.0)
+
     def charge(self, spent: float, saved: float) -> None:
-        """Charges a decode.
+        """Charges a decode with a draft of this kind.
 
         Args:
             spent: what verifying the draft has cost, in decodes of a turn.

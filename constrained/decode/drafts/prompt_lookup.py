@@ -50,7 +50,6 @@ class PromptLookup:
         """Adds a token of the turn.
 
         Args:
-            token: its id.
             is_forced: it was not sampled. Repeated text is only looked for in the tokens after it.
         """
         self._text += self._vocabulary.tokens[token]
@@ -71,7 +70,12 @@ class PromptLookup:
             if budget is self._budget:
                 budget.charge(spent, saved)
             else:
-                budget.charge(0.0, 0.0)
+                budget.recover()
+
+    def recover(self) -> None:
+        """Notes a decode without a draft of this kind in all budgets."""
+        for budget in (self._guesses, self._copies, self._spellings):
+            budget.recover()
 
     def propose(
         self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts = ALONE

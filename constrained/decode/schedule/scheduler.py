@@ -358,11 +358,8 @@ class Schedule:
 
     def _work_during_decode(self, asked: Set[int]) -> None:
         """Works during a decode, without touching the engine: delivers results and text of the
-        tokens before it, then computes the masks for the tokens after it.
-
-        Args:
-            asked: the sequences that get logits from the decode.
-        """
+        tokens before it, then computes the masks for the tokens after it, of the sequences that get
+        logits (`asked`)."""
         self._deliver()
         for number in asked - self._errors.keys():
             self._work_for(number, self._running[number].turn.prepare)

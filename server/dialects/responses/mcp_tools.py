@@ -34,7 +34,6 @@ def read_requested_servers(
     """Reads which tools of MCP servers a request asks for.
 
     Args:
-        tools: of the request.
         pool: the servers that the operator has configured; None: there are none.
 
     Raises:

@@ -13,7 +13,7 @@ from server.dialects.common.replies import answer
 from server.dialects.common.serving import find_key_owner
 from server.dialects.responses.items import pack_checked, read_input
 from server.dialects.responses.mcp_tools import has_servers, list_servers, read_requested_servers
-from server.dialects.responses.reply import ResponseWriter
+from server.dialects.responses.reply import ResponsesWriter
 from server.dialects.responses.request import ResponsesRequest, locating_errors
 from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
@@ -84,7 +84,7 @@ async def create_response(request: Request) -> Response:
             repeated=frozenset(read_request.described),
             request=read_request.packed,
         )
-    writer = ResponseWriter(
+    writer = ResponsesWriter(
         active.compiled,
         read_request.described,
         keep=keep,

@@ -19,8 +19,6 @@ def explain_failure(name: str, error: Exception, *, is_opening: bool) -> StoreEr
     or in the log. Clients do not, because it may name files and machines.
 
     Args:
-        name: of the store.
-        error: what has happened.
         is_opening: the store is being opened, before any client is there.
     """
     if is_opening:

@@ -11,7 +11,7 @@ from constrained.engine.model_files import embedded
 from constrained.errors import RequestError
 from server.commands.model_files import find_offers, read_presets
 from server.models.source import ModelSource
-from tests.server.commands.test_serve import read
+from tests.server.commands.serve_arguments import read
 from tests.server.running_server import running
 
 PRESETS = """\

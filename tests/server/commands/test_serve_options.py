@@ -21,7 +21,7 @@ from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 from tests.scripted_model import OPENED, scripted
-from tests.server.commands.test_serve import read
+from tests.server.commands.serve_arguments import read
 from tests.server.running_server import running
 
 HELLO = [{"role": "user", "content": "Hello"}]

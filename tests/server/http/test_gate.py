@@ -22,7 +22,7 @@ from server.http.metrics import Counters
 from server.http.unknown_paths import explain_unknown_path
 from server.settings import Settings
 from tests.scripted_model import scripted
-from tests.server.dialects.chat.test_chat import CHAT, HELLO, ask
+from tests.server.dialects.chat.chat_client import CHAT, HELLO, ask
 from tests.server.running_server import Json, running, wait_until
 from tests.templates import PING
 

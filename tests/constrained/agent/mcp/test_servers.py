@@ -26,6 +26,7 @@ from constrained.errors import RequestError
 from constrained.prompt.tools.execution import call_function
 from constrained.prompt.tools.functions import find_tool
 from grammars.turn import ToolCall
+from tests.constrained.agent.mcp.raw_command import raw
 from tests.scripted_model import scripted
 from tests.templates import hermes_call
 
@@ -35,12 +36,6 @@ SDK = ServerCommand(
     sys.executable, ("-m", "tests.constrained.agent.mcp.sdk_server"), cwd=str(ROOT), name="sdk"
 )
 WAIT = 20  # seconds, for what comes at once
-
-
-def raw(called: str = "raw", **options: Any) -> ServerCommand:
-    """A server of the handwritten kind, and what it calls itself; it starts at once."""
-    path = str(Path(__file__).parent / "raw_server.py")
-    return ServerCommand(sys.executable, (path, called), **options)
 
 
 @pytest.fixture(scope="module")

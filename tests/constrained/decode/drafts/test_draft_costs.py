@@ -14,8 +14,9 @@ from constrained.engine.protocol import Chunk, DecodeSize
 from constrained.engine.scripted import ScriptedEngine
 from constrained.engine.vocabulary.vocabulary import build_tokenizer
 from constrained.mask.matcher import Matcher
-from tests.constrained.decode.drafts.test_drafts import BYTES, GREEDY, ask
+from tests.constrained.decode.drafts.draft_requests import GREEDY, ask
 from tests.generation import generate
+from tests.scripted_model import BYTES
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.floats(0, 1)), max_size=200))

@@ -13,7 +13,7 @@ from server.hosting.runs.hosted_request import borrow_servers
 from server.http.leases import Leases
 from server.http.server_end import ServerEnd
 from server.settings import Settings
-from tests.constrained.agent.mcp.test_servers import raw
+from tests.constrained.agent.mcp.raw_command import raw
 
 SCOPE: Any = {"type": "http"}
 NOBODY: Any = None

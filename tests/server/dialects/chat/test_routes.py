@@ -13,23 +13,15 @@ from constrained.prompt.template.chat_template import ChatTemplate
 from server.dialects.chat.reply import fold
 from server.dialects.chat.request import ChatRequest
 from server.settings import ReasoningField, Settings
-from tests.constrained.prompt.format_selection.test_kwargs_selection import SOURCE
+from tests.constrained.prompt.format_selection.kwargs_template import SOURCE
 from tests.scripted_model import BYTES, OPENED, scripted
+from tests.server.dialects.chat.chat_client import CHAT, HELLO, SHORT, ask
 from tests.server.running_server import Json, needs_own_engine, running, stream
 from tests.templates import HERMES, OPEN, PAINT, PING, WRITE, hermes_call
 
-CHAT = "/v1/chat/completions"
-HELLO = [{"role": "user", "content": "Hello"}]
 BEGUN = {"role": "assistant", "content": "Hello there"}
 PING_CALL = {"id": "a", "type": "function", "function": {"name": "ping", "arguments": "{}"}}
-SHORT: Json = {"messages": HELLO, "max_tokens": 150}  # a script that the mask forbids has no end
 VARYING = ("id", "created", "timings")
-
-
-def ask(client: httpx.Client, **body: Any) -> Json:
-    response = client.post(CHAT, json={**SHORT, **body})
-    assert response.status_code == 200, response.text
-    return response.json()
 
 
 def refuse(client: httpx.Client, **body: Any) -> Json:

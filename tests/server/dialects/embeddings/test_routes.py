@@ -31,8 +31,8 @@ from server.models.served_models import ServedModels
 from server.settings import Settings
 from tests.embedding_file import LENGTH, WIDTH, write_embedding_model
 from tests.scripted_model import OPENED, scripted
-from tests.server.commands.test_serve import read
-from tests.server.hosting.batches.test_batches import (
+from tests.server.commands.serve_arguments import read
+from tests.server.hosting.batches.batch_client import (
     begin,
     connect,
     finish,
