@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained.cli.options import complete
+from constrained.cli.declared import complete
 from constrained.engine.model_facts import read_facts
 from constrained.engine.model_files import embedded
 from constrained.errors import RequestError

@@ -17,7 +17,8 @@ import gguf
 import pytest
 from huggingface_hub import constants
 
-from constrained.cli.options import choose_sequences, complete, read_engine_options
+from constrained.cli.declared import complete
+from constrained.cli.options import choose_sequences, read_engine_options
 from constrained.cli.terminal.exit_codes import ExitCode
 from constrained.engine.model_files import embedded
 from constrained.errors import Error, RequestError
