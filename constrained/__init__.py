@@ -23,13 +23,13 @@ TYPE_CHECKING = False  # type checkers know this name
 
 if TYPE_CHECKING:
     from constrained.agent.budget import Budget, Spent
+    from constrained.agent.finished_run import Reason, Run
     from constrained.agent.journal import LATER
     from constrained.agent.mcp.connection import McpError
     from constrained.agent.mcp.elicitation import Elicitation
     from constrained.agent.mcp.results import McpResult
     from constrained.agent.mcp.servers import McpServers, connect_mcp
     from constrained.agent.model import Model
-    from constrained.agent.outcome import Reason, Run
     from constrained.agent.search.tool_search import ToolSearch
     from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
     from constrained.decode.request import Usage
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "constrained.agent.budget": ("Budget", "Spent"),
     "constrained.agent.journal": ("LATER",),
-    "constrained.agent.outcome": ("Reason", "Run"),
+    "constrained.agent.finished_run": ("Reason", "Run"),
     "constrained.decode.filters.events": ("Exhausted", "ProgressMade", "StreamEvent"),
     "constrained.decode.request": ("Usage",),
     "constrained.model.embedding.embedding_model": (

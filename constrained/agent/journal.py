@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
-from constrained.agent.outcome import Run
+from constrained.agent.finished_run import Run
 from constrained.model.reply import Reply
 from constrained.prompt.tools.call_result import CallResult
 from grammars.turn import ToolCall

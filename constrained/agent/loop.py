@@ -10,7 +10,7 @@ from typing import Any
 
 from constrained.agent.budget import NO_BUDGET, NOTHING, Budget, Spent, check_cost
 from constrained.agent.context import Context
-from constrained.agent.outcome import Reason, Run
+from constrained.agent.finished_run import Reason, Run
 from constrained.agent.repetition import CallHistory, identify_call
 from constrained.agent.run_tools import RunTools, RunToolset
 from constrained.agent.search.tool_search import ToolSearch

@@ -4,7 +4,7 @@ from os import PathLike
 from typing import Unpack
 
 from constrained.agent import run as agent
-from constrained.agent.outcome import Run
+from constrained.agent.finished_run import Run
 from constrained.agent.run_options import ResumeOptions, RunOptions
 from constrained.agent.run_tools import RunTools
 from constrained.agent.runs.recorded_run import ModelIdentity, begin, go_on

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from constrained.agent.finished_run import Reason
 from constrained.agent.journal import LATER, Approval, CallPlace
-from constrained.agent.outcome import Reason
 from constrained.agent.run_tools import RunTools
 from constrained.agent.runs.json_form import (
     read_call,

@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from constrained.agent.finished_run import Run
 from constrained.agent.journal import Approval, CallPlace, Verdict
-from constrained.agent.outcome import Run
 from constrained.agent.repetition import identify_call
 from constrained.agent.runs.json_form import (
     read_reply,

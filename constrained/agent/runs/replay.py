@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from constrained.agent.actions import Approve, NextTurn, Note, complete, gather_in_turn
+from constrained.agent.finished_run import Run
 from constrained.agent.journal import Verdict
 from constrained.agent.loop import AgentLoop, RunLimits
-from constrained.agent.outcome import Run
 from constrained.agent.run import drive, split_options
 from constrained.agent.run_tools import RunTools
 from constrained.agent.runs.json_form import read_options, read_reply, read_result

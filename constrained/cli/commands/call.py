@@ -144,8 +144,8 @@ class AnsweredCall:
     ) -> "Reply":
         """Executes searches and calls of servers, until the model answers, or calls a tool that the
         user executes; returns the last turn."""
+        from constrained.agent.finished_run import Reason
         from constrained.agent.loop import AgentLoop, RunLimits
-        from constrained.agent.outcome import Reason
 
         loop = AgentLoop(
             job.messages,

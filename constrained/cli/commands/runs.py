@@ -314,7 +314,7 @@ def _fork(options: argparse.Namespace) -> int:
 
 
 def _approve(options: argparse.Namespace) -> int:
-    from constrained.agent.outcome import Reason
+    from constrained.agent.finished_run import Reason
     from constrained.agent.runs.recorded_run import decide
 
     verdict: bool | str = True

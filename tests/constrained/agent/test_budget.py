@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from constrained.agent.budget import Budget, Spent
 from constrained.agent.context import Context
-from constrained.agent.outcome import Reason
+from constrained.agent.finished_run import Reason
 from constrained.agent.repetition import CallHistory, grows
 from constrained.agent.run import run
 from constrained.decode.request import Usage

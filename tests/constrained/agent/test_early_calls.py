@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from constrained.agent.outcome import Reason, Run
+from constrained.agent.finished_run import Reason, Run
 from constrained.agent.run import arun, run
 from constrained.engine.protocol import Sampling
 from constrained.errors import GrammarError

@@ -14,9 +14,9 @@ import pytest
 from pydantic import BaseModel
 
 from constrained.agent.actions import Blocking, complete
+from constrained.agent.finished_run import Reason, Run
 from constrained.agent.loop import AgentLoop, RunLimits
 from constrained.agent.model import Model
-from constrained.agent.outcome import Reason, Run
 from constrained.agent.run import RunSettings, arun, drive, run
 from constrained.engine.protocol import Sampling
 from constrained.errors import CallError, RequestError

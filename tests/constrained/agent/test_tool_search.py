@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from constrained.agent.outcome import Reason
+from constrained.agent.finished_run import Reason
 from constrained.agent.run import arun, run
 from constrained.agent.runs.export import export_rows
 from constrained.agent.runs.replay import replay

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
+from constrained.agent.finished_run import Reason, Run
 from constrained.agent.mcp.connection import McpError
 from constrained.agent.mcp.elicitation import Elicitation
 from constrained.agent.mcp.results import McpResult
 from constrained.agent.mcp.server import HttpTransport, ServerAddress, ServerCommand
 from constrained.agent.mcp.servers import McpServers, connect_mcp
-from constrained.agent.outcome import Reason, Run
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.prompt.tools.call_result import CallResult

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from constrained.agent.budget import Budget
+from constrained.agent.finished_run import Reason
 from constrained.agent.journal import LATER, Verdict
 from constrained.agent.model import Model
-from constrained.agent.outcome import Reason
 from constrained.agent.runs.export import export_rows, export_test
 from constrained.agent.runs.json_form import read_options, write_options
 from constrained.agent.runs.recorded_run import decide, fork, list_waiting

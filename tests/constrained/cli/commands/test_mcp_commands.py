@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from constrained.agent.finished_run import Reason
 from constrained.agent.mcp.server import ServerCommand
 from constrained.agent.mcp.servers import connect_mcp
-from constrained.agent.outcome import Reason
 from constrained.engine.protocol import Sampling
 from tests.command_line import Run, write
 from tests.scripted_model import scripted
