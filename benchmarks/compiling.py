@@ -105,7 +105,7 @@ def time_masks(place: Stage, row: dict[str, Any]) -> list[float]:
 
 def _step(matcher: Matcher, token: int) -> float:
     matcher.commit(token)
-    return _clock(matcher.prepare)[0]
+    return _clock(matcher.compute_mask)[0]
 
 
 def main() -> None:

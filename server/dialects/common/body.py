@@ -147,7 +147,8 @@ def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpEr
     reasons: dict[str, None] = {}  # of all branches that got equally far
     for place, detail in zip(places, details, strict=True):
         if place == furthest:
-            reasons[_REASONS.get(detail["type"], detail["msg"])] = None
+            reason: str = _REASONS.get(detail["type"]) or detail["msg"]
+            reasons[reason] = None
     field = ".".join(map(str, furthest)) or "the body"
     message = f"{field}: {', or: '.join(reasons)}"
     return HttpError(400, message, "invalid_value", where=point_to(map(str, furthest)))
