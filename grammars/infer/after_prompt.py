@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from grammars.errors import DetectError, Error, RenderError
-from grammars.infer.probes import KEYS, NAMES, PARAMETERS, TEXT, Evidence, ProbedTemplate
+from grammars.infer.detection import Evidence
+from grammars.infer.probes import KEYS, NAMES, PARAMETERS, TEXT, ProbedTemplate
 from grammars.infer.reasoning import find_prompt, find_state
 from grammars.parse.parser import parse
 from grammars.parse.render import render

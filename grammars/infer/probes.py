@@ -15,6 +15,7 @@ NAMES = ("probe_alpha", "probe_beta", "probe_gamma")
 KEYS = ("first_key", "second_key", "third_key")  # in the order of `dictsort`
 VALUES = ("one-value", "two-value", "three-value")
 USER, AGAIN, TEXT = "PROBE-USER", "PROBE-AGAIN", "PROBE-TEXT"
+QUESTION: dict[str, Json] = {"role": "user", "content": USER}
 RICH: dict[str, Json] = {
     "second_key": {"b": [1, 'ü"/', True, False, None], "A": {"deep": []}},
     "first_key": 1.5,
@@ -36,21 +37,6 @@ class Render(Protocol):
         add_generation_prompt: bool = True,
         **kwargs: Any,
     ) -> str: ...
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A rendered text, and what was inferred from it.
-
-    Args:
-        probe: what is special about the conversation.
-        text: the assistant's turn, as the template writes it.
-        conclusion: the inferred fact.
-    """
-
-    probe: str
-    text: str
-    conclusion: str
 
 
 def plain_id(name: str, index: int) -> str:
@@ -119,23 +105,28 @@ class ProbedTemplate:
             calls.append(ToolCall(NAMES[i], dict(given), id=self.scheme(NAMES[i], i)))
         return tuple(calls)
 
+    def render(
+        self, *messages: Any, with_tools: bool = True, opening: bool = False, **kwargs: Any
+    ) -> str:
+        """Returns the prompt of a question and these messages; "" if the template refuses them."""
+        tools = _TOOLS if with_tools else None
+        try:
+            return self.render_chat(
+                [QUESTION, *messages], tools, add_generation_prompt=opening, **kwargs
+            )
+        except Error:
+            return ""
+
     def ask(self, *messages: Any, opening: bool = False) -> str | None:
         """Returns the text after the user's text; None if the template refuses the conversation."""
-        conversation = [{"role": "user", "content": USER}, *messages]
-        try:
-            text = self.render_chat(conversation, _TOOLS, add_generation_prompt=opening)
-        except Error:
-            return None
+        text = self.render(*messages, opening=opening)
         head, found, after = text.rpartition(USER)
-        return after if found else head
+        return (after if found else head) if text else None
 
     def instruct(self) -> str:
         """Returns the prompt for a question with tools, which may describe calls; "" if the
         template refuses it."""
-        try:
-            return self.render_chat([{"role": "user", "content": USER}], _TOOLS)
-        except Error:
-            return ""
+        return self.render(opening=True)
 
     def follow(self) -> str:
         """Returns the text between content and the next message's text; "" if it is not known."""
@@ -145,10 +136,7 @@ class ProbedTemplate:
 
     def introduce(self) -> str:
         """Returns the text in front of the first message's text, where there is no tool."""
-        try:
-            return self.render_chat([{"role": "user", "content": USER}]).partition(USER)[0]
-        except Error:
-            return ""
+        return self.render(with_tools=False, opening=True).partition(USER)[0]
 
     @cached_property
     def header(self) -> str:

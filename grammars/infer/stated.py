@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
-from grammars.errors import DetectError
 from grammars.infer.after_prompt import try_after_prompt
+from grammars.infer.detection import Refusal, attempt
 from grammars.infer.inference import name_format
-from grammars.infer.probes import ProbedTemplate, Render
-from grammars.infer.reasoning import find_reasoning
-from grammars.infer.shown import PROBED_TOOL, ShownFormat, adapt, render_tools
+from grammars.infer.probes import NAMES, ProbedTemplate
+from grammars.infer.shown import ShownFormat, adapt, render_tools
 from grammars.infer.text import TAG, find_tags, make_nodes
 from grammars.wire.format import (
     Fixed,
@@ -84,28 +83,25 @@ _PYTHON_LIST = re.compile(
 list of functions is none of calls."""
 
 
-def find_stated(render_chat: Render) -> ShownFormat:
+def find_stated(chat: ProbedTemplate) -> ShownFormat | Refusal:
     """Returns the format of the example call that a prompt with tools shows, or of the sentence
-    that describes calls.
-
-    Raises:
-        DetectError: there is neither, there are several that differ, or turns of the format
-            cannot be read back after the generation prompt.
-    """
-    shown, plain = render_tools(render_chat)
+    that describes calls; a refusal if there is neither, there are several that differ, or turns of
+    the format cannot be read back after the generation prompt."""
+    shown, plain = render_tools(chat)
     found = {format: text for format, text in _read_examples(shown) if text not in plain}
     if not found:  # an example is more exact than a sentence
         found = {format: text for format, text in _read_statements(shown) if text not in plain}
     if not found:
-        raise DetectError("the prompt shows no example of a call")
+        return Refusal("the prompt shows no example of a call")
     if len(found) > 1:
-        raise DetectError("the prompt shows calls in more than one form")
+        return Refusal("the prompt shows calls in more than one form")
     ((format, example),) = found.items()
-    adapted = adapt(name_format(format, measured=False), render_chat)
-    chat = ProbedTemplate(render_chat, find_reasoning(render_chat))
-    for _ in try_after_prompt(chat, adapted):
-        pass  # it raises where a turn cannot be read back
-    return ShownFormat(adapted, " ".join(example.split())[:MAX_SHOWN_LENGTH], is_example=True)
+    adapted = adapt(name_format(format, measured=False), chat)
+    tried = attempt(lambda: tuple(try_after_prompt(chat, adapted)))
+    if isinstance(tried, Refusal):
+        return tried
+    sign = " ".join(example.split())[:MAX_SHOWN_LENGTH]
+    return ShownFormat(adapted, f"its prompt shows calls in the form {sign!r}")
 
 
 def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
@@ -113,7 +109,7 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
     call of a list tells how the others are written."""
     listed = range(0)
     for call in chain.from_iterable(pattern.finditer(prompt) for pattern in _CALLS):
-        if PROBED_TOOL in call.group():  # the description of a tool has a name and parameters, too
+        if _names_tool(call.group()):  # the description of a tool has a name and parameters, too
             continue
         if call.start() in listed:
             continue
@@ -143,8 +139,12 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
         else:
             yield Format("stated", (written,), single=True), example
     for written in _PYTHON_LIST.finditer(prompt):
-        if PROBED_TOOL not in written.group():
+        if not _names_tool(written.group()):
             yield _read_python(written, prompt), written.group()
+
+
+def _names_tool(text: str) -> bool:
+    return any(name in text for name in NAMES)
 
 
 def _is_called_json(prompt: str, end: int) -> bool:

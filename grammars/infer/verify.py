@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError, RenderError, ToolError
-from grammars.infer.probes import KEYS, Evidence, ProbedTemplate, show_message
+from grammars.infer.detection import Evidence
+from grammars.infer.probes import KEYS, ProbedTemplate, show_message
 from grammars.infer.text import find_tag, merge_literals, tokenise
 from grammars.parse.render import render
 from grammars.schema.nodes import Json

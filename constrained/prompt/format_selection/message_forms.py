@@ -19,9 +19,9 @@ from jinja2 import nodes
 from constrained.errors import TemplateError
 from constrained.prompt.messages import normalise
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.errors import DetectError
-from grammars.infer.detect import Detection, detect
-from grammars.infer.probes import Evidence
+from grammars.infer.detect import detect
+from grammars.infer.detection import Detection, Evidence, Refusal
+from grammars.infer.reasoning import probe
 
 MAX_WORDS = 40
 """The maximum number of fields, or roles, for which forms are tried."""
@@ -158,22 +158,18 @@ class MessageFormTemplate(ChatTemplate):
         return super().render(written, tools, add_generation_prompt=add_generation_prompt, **kwargs)
 
 
-def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection]:
-    """Finds the form in which a template expects calls, and the wire format that it then teaches.
-
-    Raises:
-        DetectError: the template writes calls of no form, or its calls cannot be parsed.
-    """
-    refusal: DetectError | None = None
+def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection] | Refusal:
+    """Finds the form in which a template expects calls, and the wire format that it then teaches; a
+    refusal if it writes calls of no form, or its calls cannot be parsed."""
+    refusal: Refusal | None = None
     for message_form in _list_written(template):
-        try:
-            found = detect(MessageFormTemplate(template, message_form).render)
-        except DetectError as e:
-            refusal = refusal or DetectError(f"{message_form.describe()}, but {e.message}")
+        found = detect(probe(MessageFormTemplate(template, message_form).render))
+        if isinstance(found, Refusal):
+            refusal = refusal or Refusal(f"{message_form.describe()}, but {found.message}")
             continue
         evidence = Evidence("calls in messages of another form", "", message_form.describe())
         return message_form, replace(found, evidence=(evidence, *found.evidence))
-    raise refusal or DetectError("no field or role that the template reads holds a call")
+    return refusal or Refusal("no field or role that the template reads holds a call")
 
 
 def _list_written(template: ChatTemplate) -> Iterator[MessageForm]:

@@ -10,15 +10,16 @@ from typing import Any, TypeAlias
 from constrained.errors import TemplateError
 from constrained.prompt.format_selection.message_forms import MessageForm, find_message_form
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.errors import DetectError
-from grammars.infer.detect import Detection, detect
+from grammars.infer.detect import detect
+from grammars.infer.detection import Detection, Refusal
 from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate
-from grammars.infer.reasoning import find_prompt, find_reasoning
+from grammars.infer.reasoning import find_prompt, probe
+from grammars.infer.shown import ShownFormat
+from grammars.infer.stated import find_stated
 from grammars.infer.turn import find_frame
 from grammars.limits.byte_cache import MIB, ByteCache, share_cache
 from grammars.schema.nodes import Json
 from grammars.turn import Turn
-from grammars.wire.format import Reasoning
 
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 TEMPLATES = 16 * MIB
@@ -59,38 +60,27 @@ class TemplateFacts:
         return self._template.measure()
 
     @cached_property
-    def detection(self) -> Detection | DetectError:
-        """The wire format, or why none is known."""
-        try:
-            return detect(self._template.render)
-        except DetectError as e:
-            # The error is kept for long, so without its traceback, which holds frames.
-            return DetectError(e.message, where=e.where, hint=e.hint)
+    def chat(self) -> ProbedTemplate:
+        """The template for probes, with its reasoning block."""
+        return probe(self._template.render)
 
     @cached_property
-    def _message_form(self) -> tuple[MessageForm, Detection] | str:
+    def detection(self) -> Detection | Refusal:
+        """The wire format, or why none is known."""
+        return detect(self.chat)
+
+    @cached_property
+    def message_form(self) -> tuple[MessageForm, Detection] | Refusal:
         """The form in which it expects calls and their format, or why there is none."""
         if not self.only_shows_tools:
-            return "calls in OpenAI's form are in its prompt"
-        try:
-            return find_message_form(self._template)
-        except DetectError as e:
-            return e.message
-
-    def read_message_form(self) -> tuple[MessageForm, Detection]:
-        """Returns the form in which the template expects calls, and the format that it writes them
-        in.
-
-        Raises:
-            DetectError: there is none.
-        """
-        if isinstance(self._message_form, str):
-            raise DetectError(self._message_form)
-        return self._message_form
+            return Refusal("calls in OpenAI's form are in its prompt")
+        return find_message_form(self._template)
 
     @cached_property
-    def reasoning_block(self) -> Reasoning | None:
-        return find_reasoning(self._template.render)
+    def stated(self) -> ShownFormat | Refusal:
+        """The format that its prompt states by an example or in a sentence, or why there is
+        none."""
+        return find_stated(self.chat)
 
     @cached_property
     def frame(self) -> tuple[str, str]:
@@ -99,12 +89,12 @@ class TemplateFacts:
         def render_plain(messages: Messages, _: object = None, /, **kwargs: Any) -> str:
             return self._template.render(messages, None, **kwargs)
 
-        return find_frame(ProbedTemplate(render_plain, self.reasoning_block))
+        return find_frame(ProbedTemplate(render_plain, self.chat.reasoning))
 
     @cached_property
     def style(self) -> TurnStyle:
         """How it writes turns."""
-        chat = ProbedTemplate(self._template.render, None)
+        chat = self.chat
         calls = chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[0], KEYS[1]: VALUES[1]})
         turns = (
             Turn(TEXT),
@@ -198,23 +188,3 @@ def find_facts(template: ChatTemplate) -> TemplateFacts:
         facts = TemplateFacts(template)
         _FACTS.keep(key, facts)
     return facts
-
-
-def detect_format(template: ChatTemplate) -> Detection:
-    """Returns the wire format that a template teaches.
-
-    Raises:
-        TemplateError: the template fails on a plain message.
-        DetectError: it writes calls in a format that is not known.
-    """
-    found = find_facts(template).detection
-    if isinstance(found, Detection):
-        return found
-    # Detection cannot distinguish a template without tools from one that always fails. This can.
-    template.render([{"role": "user", "content": "Hello"}])
-    raise DetectError(found.message, where=found.where, hint=found.hint)
-
-
-def find_block(template: ChatTemplate) -> Reasoning | None:
-    """Returns the reasoning block that a template writes or prefills; None: it has none."""
-    return find_facts(template).reasoning_block

@@ -8,7 +8,7 @@ from constrained.prompt.format_selection.selection import detect_shown, select_f
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.rendering import TemplateLimitError
 from grammars.errors import DetectError
-from grammars.infer.detect import Origin
+from grammars.infer.detection import Origin
 from grammars.infer.stated import find_stated
 from grammars.parse.parser import parse
 from grammars.parse.render import render

@@ -22,7 +22,7 @@ from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.tools.shapes import read_tools
 from grammars.errors import FormatError
-from grammars.infer.detect import Origin
+from grammars.infer.detection import Origin
 from grammars.parse.parser import parse
 from grammars.turn import Choice, Policy, State
 from grammars.wire.format import Content, Format, find_format

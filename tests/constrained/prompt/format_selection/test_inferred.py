@@ -11,7 +11,7 @@ from constrained.prompt.format_selection.selection import select_format
 from constrained.prompt.format_selection.template_facts import detect_format, find_block
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import DetectError
-from grammars.infer.detect import Origin
+from grammars.infer.detection import Origin
 from grammars.wire.formats import GENERIC, QWEN3_CODER
 from tests.real_templates import real_templates
 from tests.templates import HERMES, PING

@@ -12,7 +12,7 @@ from constrained.prompt.format_selection.selection import (
     select_format,
 )
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.infer.detect import Origin
+from grammars.infer.detection import Origin
 from tests.templates import tool
 
 _PLAIN = "<|{{ m.role }}|>\n{{ m.content }}<|end|>"

@@ -15,7 +15,7 @@ from constrained.prompt.template.chat_template import ChatTemplate
 from examples.random_model import MARKERS as SMALL_MARKERS
 from examples.random_model import load_small, with_markers, write_model
 from grammars.errors import DetectError
-from grammars.infer.detect import Origin
+from grammars.infer.detection import Origin
 from grammars.infer.shown import find_shown
 from grammars.parse.parser import parse
 from grammars.wire.format import Marker
