@@ -624,11 +624,9 @@ def find_counting(chat: ProbedTemplate, format: Format) -> Format:
 def _show_turns(chat: ProbedTemplate, first: ToolCall, second: ToolCall) -> str | None:
     """Renders two turns of one call each, with a question between them or without. None if the
     template refuses both."""
-    result = {"role": "tool", "tool_call_id": first.id, "name": first.name, "content": "1"}
-    again = {"role": "user", "content": AGAIN}
-    one, two = show_message(Turn(calls=(first,))), show_message(Turn(calls=(second,)))
-    text = chat.ask(one, result, two)
-    return chat.ask(one, result, again, two) if text is None else text
+    again, two = {"role": "user", "content": AGAIN}, show_message(Turn(calls=(second,)))
+    text = chat.ask_after_result(first, two)
+    return chat.ask_after_result(first, again, two) if text is None else text
 
 
 def _write_second(call: ToolCall, format: Format) -> str:

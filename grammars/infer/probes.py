@@ -181,6 +181,12 @@ class ProbedTemplate:
         it."""
         return self.ask(show_message(turn))
 
+    def ask_after_result(self, call: ToolCall, *messages: Any, opening: bool = False) -> str | None:
+        """As `ask`, for messages after a call and its result."""
+        result = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": "1"}
+        called = show_message(Turn(calls=(call,)))
+        return self.ask(called, result, *messages, opening=opening)
+
     def body(self, turn: Turn) -> str | None:
         """Returns the turn as the template writes it, after the header; None if the template
         refuses it."""

@@ -155,10 +155,9 @@ def find_other_call(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]:
     """Yields a call after a result, as evidence, if the template writes it in another way than the
     format. DeepSeek R1's template leaves out what opens the calls of a turn there."""
     first, second = chat.calls({KEYS[0]: "x"}, {KEYS[0]: "y"})
-    result = {"role": "tool", "tool_call_id": first.id, "name": first.name, "content": "1"}
-    one, two = Turn(calls=(first,)), Turn(calls=(second,))
-    text = chat.ask(show_message(one), result, show_message(two))
-    prompt = chat.ask(show_message(one), result)
+    two = Turn(calls=(second,))
+    text = chat.ask_after_result(first, show_message(two))
+    prompt = chat.ask_after_result(first)
     if text is None or prompt is None:
         return
     try:

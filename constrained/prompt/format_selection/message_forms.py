@@ -143,19 +143,9 @@ class MessageFormTemplate(ChatTemplate):
         """As in `ChatTemplate`; its calls may have any arguments."""
         return True
 
-    def render(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        /,
-        *,
-        add_generation_prompt: bool = True,
-        **kwargs: Any,
-    ) -> str:
-        """As in `ChatTemplate.render`."""
-        with self.failures():
-            written = list(self.message_form.write(normalise(messages)))
-        return super().render(written, tools, add_generation_prompt=add_generation_prompt, **kwargs)
+    def rewrite(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Returns the conversation in that form."""
+        return list(self.message_form.write(normalise(messages)))
 
 
 def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection] | Refusal:

@@ -3,29 +3,27 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from constrained.errors import TemplateError
 from constrained.prompt.format_selection.message_forms import MessageForm, find_message_form
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.infer.detect import detect
 from grammars.infer.detection import Detection, Refusal
-from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate
+from grammars.infer.probes import KEYS, NAMES, TEXT, VALUES, ProbedTemplate, plain_id, show_message
 from grammars.infer.reasoning import find_prompt, probe
 from grammars.infer.shown import ShownFormat
 from grammars.infer.stated import find_stated
 from grammars.infer.turn import find_frame
 from grammars.limits.byte_cache import MIB, ByteCache, share_cache
-from grammars.schema.nodes import Json
-from grammars.turn import Turn
+from grammars.turn import ToolCall, Turn
 
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 TEMPLATES = 16 * MIB
 THOUGHT = "PROBE-THOUGHT"
 _PROBE = "probe_of_a_tool"
-_HELLO: dict[str, Any] = {"role": "user", "content": "Hello"}
+_CALL = show_message(Turn(calls=(ToolCall(_PROBE, {}, id=plain_id(_PROBE, 0)),)))
 _TAGS_AROUND = re.compile(rf"<([A-Za-z][\w-]*)>\s*{_PROBE}\s*</\1>")
 
 
@@ -89,7 +87,7 @@ class TemplateFacts:
         def render_plain(messages: Messages, _: object = None, /, **kwargs: Any) -> str:
             return self._template.render(messages, None, **kwargs)
 
-        return find_frame(ProbedTemplate(render_plain, self.chat.reasoning))
+        return find_frame(replace(self.chat, render_chat=render_plain))
 
     @cached_property
     def style(self) -> TurnStyle:
@@ -111,25 +109,28 @@ class TemplateFacts:
         """True if the prompt has the text of an answer unchanged. Some templates escape it, or
         write it as a JSON string."""
         text = 'It is "so":\n<b>'
-        prompt = self._render(_answer(text), add_generation_prompt=False)
+        prompt = self.chat.render(show_message(Turn(text)), with_tools=False)
         return not prompt or text in prompt
 
     @cached_property
     def only_shows_tools(self) -> bool:
         """True if the prompt names the tools, but has nothing of the calls in the history, not even
         their names."""
-        prompt = self._render(_call(_PROBE, content=None), add_generation_prompt=False)
-        return self.describes_tools and _PROBE not in prompt
+        message = {**_CALL, "content": None}
+        return self.describes_tools and _PROBE not in self.chat.render(message, with_tools=False)
 
     @cached_property
     def writes_call_ids(self) -> bool:
         """True if the prompt has the ids that calls have in messages."""
-        return _PROBE in self._render(_call("get_probe", id=_PROBE), add_generation_prompt=False)
+        message = show_message(Turn(calls=(ToolCall("get_probe", {}, id=_PROBE),)))
+        return _PROBE in self.chat.render(message, with_tools=False)
 
     @cached_property
     def writes_results(self) -> bool:
         """True if the prompt has results of tools, even after a message with its calls as text."""
-        return _PROBE in self._render(_answer("A call"), {"role": "tool", "content": _PROBE})
+        answer = show_message(Turn("A call"))
+        result = {"role": "tool", "content": _PROBE}
+        return _PROBE in self.chat.render(answer, result, with_tools=False, opening=True)
 
     @cached_property
     def result_tags(self) -> tuple[str, ...]:
@@ -138,36 +139,17 @@ class TemplateFacts:
 
         A model that may not write the last character of `<result>` writes another one there.
         """
-        result = {"tool_call_id": "abcdefgh1", "name": "get_probe", "content": _PROBE}
-        prompt = self._render(_call("get_probe"), {"role": "tool", **result})
+        call = show_message(Turn(calls=(ToolCall("get_probe", {}, id=plain_id("", 0)),)))
+        result = {"tool_call_id": plain_id("", 0), "name": "get_probe", "content": _PROBE}
+        result["role"] = "tool"
+        prompt = self.chat.render(call, result, with_tools=False, opening=True)
         found = _TAGS_AROUND.search(prompt)
         return () if found is None else (f"<{found[1]}", f"</{found[1]}")
 
     @cached_property
     def describes_tools(self) -> bool:
         """True if the prompt names the tools."""
-        parameters: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
-        function: Json = {"name": _PROBE, "description": "A probe", "parameters": parameters}
-        return _PROBE in self._template.render(
-            [_HELLO], [{"type": "function", "function": function}]
-        )
-
-    def _render(self, *messages: dict[str, Any], add_generation_prompt: bool = True) -> str:
-        """Returns the prompt of a question and these messages; "": the template refuses them."""
-        conversation = [_HELLO, *messages]
-        try:
-            return self._template.render(conversation, add_generation_prompt=add_generation_prompt)
-        except TemplateError:
-            return ""
-
-
-def _answer(text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": text}
-
-
-def _call(name: str, *, id: str = "abcdefgh1", content: str | None = "") -> dict[str, Any]:
-    call = {"id": id, "type": "function", "function": {"name": name, "arguments": {}}}
-    return {"role": "assistant", "content": content, "tool_calls": [call]}
+        return NAMES[0] in self.chat.instruct()
 
 
 _FACTS: "ByteCache[TemplateFacts]" = share_cache("templates", TEMPLATES, TemplateFacts.measure)
