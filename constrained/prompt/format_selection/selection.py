@@ -113,7 +113,7 @@ def select_format(
     teacher, format = selected.template, selected.format
     if format.reasoning is not None:
         block = find_prompted(facts.style.prompt, facts.style.turns, format.reasoning)
-        format = replace(format, reasoning=block)
+        format = format if block is format.reasoning else replace(format, reasoning=block)
     tool_tags = teacher.tool_tags if isinstance(teacher, GenericTemplate) else ()
     result_tags = RESULT_STEMS if _writes_results(teacher) else facts.result_tags
     return replace(
