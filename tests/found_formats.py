@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from grammars.errors import DetectError
-from grammars.infer import inference, registered, stated
+from grammars.infer import inference, registered, shown
 from grammars.infer.detect import detect as find
 from grammars.infer.detection import Detection, Refusal
 from grammars.infer.probes import Render
@@ -32,7 +32,7 @@ def infer(render: Render) -> Detection:
 
 
 def find_stated(render: Render) -> ShownFormat:
-    return read(stated.find_stated(probe(render)))
+    return read(shown.find_stated(probe(render)))
 
 
 def find_registered(render: Render, formats: Sequence[Format] = NATIVE) -> Format:

@@ -16,11 +16,9 @@ from grammars.infer.calls import (
     CallPair,
     CallSample,
     Cut,
-    append_counter,
     build_call,
     cut_call,
     find_counting,
-    prepend_counter,
 )
 from grammars.infer.detection import Detection, Evidence, Origin, Refusal, attempt
 from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate, distinct_id, plain_id
@@ -254,10 +252,7 @@ class _TemplateReader:
         if first_cut is None or second_cut is None:
             return _ProbedCalls(one, only, two, pair=None)
         pair = CallPair(two, first_cut, second_cut)
-        if (counted := pair.find_counter()) and one[: only.start].endswith(counted):
-            pair, only = pair.with_counter(counted), prepend_counter(only, counted)
-        if (counted := pair.find_closing_counter(one[only.end :])) and only.is_whole:
-            pair, only = pair.with_closing_counter(counted), append_counter(only, counted)
+        pair, only = pair.find_counters(one, only)
         return _ProbedCalls(one, only, two, pair=pair)
 
     def _find_layout(self, calls: _ProbedCalls) -> CallLayout:

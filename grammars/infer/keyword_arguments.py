@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from grammars.errors import DetectError
-from grammars.infer.arguments import ARRAY, OBJECT, WriteCall, are_sorted
+from grammars.infer.arguments import ARRAY, OBJECT, WriteCall, WrittenOut, are_sorted
 from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.styles import find_style
 from grammars.infer.text import common_prefix, common_suffix
@@ -32,16 +32,7 @@ class UnknownValuesError(DetectError):
     """The arguments may be a list whose values are spelled in an unknown way, or something else."""
 
 
-@dataclass(frozen=True)
-class KeywordCall:
-    """The arguments, the fixed text in front of them, and the rest of the call."""
-
-    before: str
-    hole: KeywordArguments
-    rest: str
-
-
-def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
+def infer_keyword_arguments(write_call: WriteCall) -> WrittenOut[KeywordArguments] | None:
     """Infers the texts around keyword arguments. None if it is no such list.
 
     Args:
@@ -95,7 +86,7 @@ def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
         empty=empty[len(opener) : len(empty) - len(after)],
         sorted_keys=are_sorted(write_call),
     )
-    return KeywordCall(opener, hole, after)
+    return WrittenOut(opener, hole, after)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from grammars.errors import DetectError, Error
+from grammars.errors import DetectError, Error, RenderError, ToolError
 from grammars.infer.text import common_prefix, common_suffix, match_opener, skip_words
+from grammars.parse.render import render
 from grammars.schema.nodes import Json
-from grammars.turn import ToolCall, Turn
-from grammars.wire.format import Reasoning, count_common
+from grammars.turn import State, ToolCall, Turn
+from grammars.wire.format import Format, Reasoning, count_common
 
 NAMES = ("probe_alpha", "probe_beta", "probe_gamma")
 KEYS = ("first_key", "second_key", "third_key")  # in the order of `dictsort`
@@ -240,6 +241,19 @@ class ProbedTemplate:
             else:
                 body = body.removeprefix(block.closer.text)
         return body.lstrip()
+
+
+def write(turn: Turn, format: Format, calls: int | None = None) -> str:
+    """Returns the text of a turn after so many calls; "" if the format cannot write it."""
+    try:
+        return render(turn, format, state=State(calls=calls)).strip()
+    except (RenderError, ToolError):
+        return ""
+
+
+def squeeze(text: str) -> str:
+    """Returns a text without its white space, in which templates and models differ."""
+    return "".join(text.split())
 
 
 def show_message(turn: Turn) -> dict[str, Json]:

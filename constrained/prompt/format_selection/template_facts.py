@@ -13,8 +13,7 @@ from grammars.infer.detect import detect
 from grammars.infer.detection import Detection, Refusal
 from grammars.infer.probes import KEYS, NAMES, TEXT, VALUES, ProbedTemplate, plain_id, show_message
 from grammars.infer.reasoning import find_prompt, probe
-from grammars.infer.shown import ShownFormat
-from grammars.infer.stated import find_stated
+from grammars.infer.shown import ShownFormat, find_stated
 from grammars.infer.turn import find_frame
 from grammars.limits.byte_cache import MIB, ByteCache, share_cache
 from grammars.turn import ToolCall, Turn
