@@ -44,6 +44,7 @@ from grammars.infer.verify import (
     compare_reasoning,
     find_slip,
     find_unread_thought,
+    in_usual_style,
     verify,
 )
 from grammars.spelling.keyword_arguments import spell_fixed
@@ -56,13 +57,11 @@ from grammars.wire.format import (
     Format,
     JsonArguments,
     JsonCall,
-    JsonStyle,
     KeywordArguments,
     Literal,
     Marker,
     Node,
     Several,
-    TaggedArguments,
 )
 from grammars.wire.formats import NATIVE
 
@@ -461,15 +460,9 @@ def name_format(format: Format, *, measured: bool) -> Format:
 
 def _normalise(format: Format) -> Format:
     """Returns the format without the differences within a family of templates."""
-    nodes: list[Node] = []
-    for node in format.call:
-        if isinstance(node, JsonCall | JsonArguments | TaggedArguments):
-            node = replace(node, style=JsonStyle())
-        nodes.append(node)
     return replace(
-        format,
+        in_usual_style(format),
         name="",
-        call=tuple(nodes),
         reasoning=None,
         content_places=(ContentPlace.BEFORE,),
         before="",

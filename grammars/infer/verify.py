@@ -326,7 +326,7 @@ def find_meant(slipped: Format, prompt: str) -> Format | None:
         slipped: what the template writes.
         prompt: the prompt with tools.
     """
-    text = _CUT_TAG.sub(r"\g<0>>", _write_call(_plain(slipped)))
+    text = _CUT_TAG.sub(r"\g<0>>", _write_call(in_usual_style(slipped)))
     written = tokenise(squeeze(text))
     nearest: list[Format] = []
     fewest = _MAX_SLIPS
@@ -334,7 +334,7 @@ def find_meant(slipped: Format, prompt: str) -> Format | None:
         tags = [marker for marker in known.markers if marker not in _list_reasoning_tags(known)]
         if not tags or not all(tag in prompt for tag in tags):
             continue
-        meant = tokenise(squeeze(_write_call(_plain(known))))
+        meant = tokenise(squeeze(_write_call(in_usual_style(known))))
         distance = _count_edits(written, meant, fewest)
         if distance < fewest:
             fewest, nearest = distance, []
@@ -356,7 +356,7 @@ def _list_reasoning_tags(format: Format) -> tuple[str, ...]:
     return () if block is None else block.markers
 
 
-def _plain(format: Format) -> Format:
+def in_usual_style(format: Format) -> Format:
     """Returns the format with JSON in the usual style."""
     nodes: list[Node] = []
     for node in format.call:
