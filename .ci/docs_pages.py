@@ -120,7 +120,7 @@ def describe_commands() -> str:
     parser = make_parser([*COMMANDS, SERVE, CLUSTER, BATCH])
     [subparsers] = (action for action in parser._actions if isinstance(action.choices, dict))
     assert isinstance(subparsers.choices, dict)
-    lines = ["# Command line reference", "", "What `constrained COMMAND --help` prints.", ""]
+    lines = ["# Command line reference", "", "What `constrained COMMAND --help-all` prints.", ""]
     for name, one in sorted(subparsers.choices.items()):
         lines += [f"## {name}", "", "```text", one.format_help().rstrip(), "```", ""]
     return "\n".join(lines)

@@ -252,9 +252,9 @@ def describe(modules: Sequence[Module]) -> Iterator[str]:
         yield f"  {name} <- {importer}"
 
 
-def is_core(module: Module) -> bool:
-    """Returns whether a module belongs to the core."""
-    package, *rooms = module.name.split(".")
+def is_core(name: str) -> bool:
+    """Returns whether a module belongs to the core; a package at the top level does not."""
+    package, *rooms = name.split(".")
     return bool(rooms) and rooms[0] in CORE[package]
 
 
@@ -262,7 +262,7 @@ def _describe_rooms(modules: Sequence[Module]) -> Iterator[str]:
     """Yields a line for each room (a folder or module directly in a package): its lines, and which
     rooms of its package it imports."""
     graph = import_graph(modules)
-    core = sum(len(module.lines) for module in modules if is_core(module))
+    core = sum(len(module.lines) for module in modules if is_core(module.name))
     yield f"\nlines of the core: {core:,}; its rooms have a star"
     for package in PACKAGES:
         arrows = find_arrows(package, graph)
@@ -272,7 +272,7 @@ def _describe_rooms(modules: Sequence[Module]) -> Iterator[str]:
             inside = [m for m in modules if f"{m.name}.".startswith(f"{room}.")]
             lines = sum(len(module.lines) for module in inside)
             names = " ".join(sorted(name.rpartition(".")[2] for name in imported))
-            mark = "*" if is_core(inside[0]) else " "
+            mark = "*" if is_core(inside[0].name) else " "
             yield f"{mark} {room.rpartition('.')[2]:16}{lines:8,}  -> {names}"
 
 

@@ -23,15 +23,14 @@ TYPE_CHECKING = False  # type checkers know this name
 
 if TYPE_CHECKING:
     from constrained.agent.budget import Budget, Spent
+    from constrained.agent.finished_run import Reason, Run
     from constrained.agent.journal import LATER
     from constrained.agent.mcp.connection import McpError
     from constrained.agent.mcp.elicitation import Elicitation
     from constrained.agent.mcp.results import McpResult
     from constrained.agent.mcp.servers import McpServers, connect_mcp
     from constrained.agent.model import Model
-    from constrained.agent.outcome import CallResult, Outcome, Reason, Run
     from constrained.agent.search.tool_search import ToolSearch
-    from constrained.decode.drafts.draft_options import DraftOptions
     from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
     from constrained.decode.request import Usage
     from constrained.decode.schedule.streams import AsyncStream, Stream
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
         load_embeddings,
     )
     from constrained.model.reply import Reply
+    from constrained.prompt.tools.call_result import CallResult, Outcome
     from constrained.prompt.tools.functions import FunctionTool, tool
     from constrained.prompt.tools.reports import ToolReport, report_tools
     from grammars.errors import Error, SchemaError, ToolError
@@ -77,8 +77,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "constrained.agent.budget": ("Budget", "Spent"),
     "constrained.agent.journal": ("LATER",),
-    "constrained.agent.outcome": ("CallResult", "Outcome", "Reason", "Run"),
-    "constrained.decode.drafts.draft_options": ("DraftOptions",),
+    "constrained.agent.finished_run": ("Reason", "Run"),
     "constrained.decode.filters.events": ("Exhausted", "ProgressMade", "StreamEvent"),
     "constrained.decode.request": ("Usage",),
     "constrained.model.embedding.embedding_model": (
@@ -106,6 +105,7 @@ _NAMES = {
     "constrained.agent.model": ("Model",),
     "constrained.model.reply": ("Reply",),
     "constrained.decode.schedule.streams": ("AsyncStream", "Stream"),
+    "constrained.prompt.tools.call_result": ("CallResult", "Outcome"),
     "constrained.prompt.tools.functions": ("FunctionTool", "tool"),
     "constrained.limits.isolated_call": ("Isolation",),
     "constrained.prompt.tools.reports": ("ToolReport", "report_tools"),
@@ -145,7 +145,6 @@ __all__ = [
     "ContentDelta",
     "ContextError",
     "DeadlineError",
-    "DraftOptions",
     "Elicitation",
     "EmbeddingModel",
     "Embeddings",

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from constrained.agent.model import Model
-from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.decode.kv.snapshots import Cache
 from constrained.engine.model_files import embedded
-from constrained.engine.model_files.packaged import find_file
 from constrained.engine.model_files.sources import find_source
 from constrained.engine.options import CACHE_RAM, MAX_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError
@@ -20,10 +18,6 @@ from constrained.limits.isolated_call import refuse_at_import
 from constrained.model.construction import make_model, read_format
 from constrained.remote.address import is_address
 from grammars.wire.format import Format
-
-if TYPE_CHECKING:
-    from constrained.decode.drafts.draft_model import DraftModel
-    from constrained.engine.llamacpp import LlamaEngine
 
 
 def load(
@@ -35,7 +29,6 @@ def load(
     cache_ram: int = CACHE_RAM,
     cache_dir: str | os.PathLike[str] | None = None,
     draft: bool = True,
-    draft_model: str | os.PathLike[str] | DraftOptions | None = None,
     max_waiting: int = MAX_WAITING,
     tokenizer: str | os.PathLike[str] | None = None,
     api_key: str | None = None,
@@ -63,11 +56,8 @@ def load(
             0: none, -1: no limit.
         cache_dir: a folder for the same (at most 8 GiB), which the next process can use. Everyone
             who can read the folder can read the prompts. None: no folder.
-        draft: speculative decoding where a turn repeats a text of the prompt (prompt lookup). The
-            reply is the same.
-        draft_model: a GGUF file of a small model of the same vocabulary. It drafts the texts that
-            repeat nothing, and the model verifies several tokens at once; the reply is the same.
-            See `DraftOptions`.
+        draft: speculative decoding where a turn repeats a text of the prompt (prompt lookup).
+            Decoding several tokens rounds differently: of equally likely tokens, another may win.
         max_waiting: maximum number of waiting requests; further ones fail with a `BusyError`.
         tokenizer: for the address of an engine: a GGUF file of the model that it runs, with or
             without weights. A llama-server on this machine names its own.
@@ -95,7 +85,6 @@ def load(
     refuse_at_import()
     given = source or os.environ.get("LLAMA_ARG_MODEL")
     if is_address(given):
-        _refuse_draft_model(draft_model)
         from constrained.remote.loading import load_remote
 
         return load_remote(
@@ -115,13 +104,13 @@ def load(
     step = read_options(options).batch_size  # checks the options before a download
     cache = _read_cache(cache_ram, cache_dir)
     format = read_format(tool_format)
-    drafts = _read_drafts(draft_model, draft=draft, deterministic=deterministic)
     source = given or embedded.PATH
     path = find_source(source, token=token, offline=offline, progress=progress)
-    engine, drafting = _load_engines(path, drafts, options, progress=progress)
+    from constrained.engine.llamacpp import load as load_engine
+
+    engine = load_engine(path, progress=progress, **options)
     build = partial(
         Model,
-        draft_model=drafting,
         deterministic=deterministic,
         step=step,
         cache=cache,
@@ -146,14 +135,6 @@ def _set_up_demo(model: Model) -> None:
     """Makes the demo model greedy by default, with a notice that it is only a demo."""
     model.notices = (embedded.NOTICE, *model.notices)
     model.sampling = replace(model.sampling, temperature=0)
-
-
-def _refuse_draft_model(draft_model: object) -> None:
-    """Raises RequestError if a draft model is given for a remote engine."""
-    if draft_model is not None:
-        message = "an engine elsewhere cannot have a draft model here"
-        hint = "Give that engine the draft model, and leave it out here"
-        raise RequestError(message, where="/draft_model", hint=hint)
 
 
 def _refuse_remote_options(*given: object) -> None:
@@ -198,63 +179,6 @@ def from_llama(
         format=format,
         build=Model,
     )
-
-
-def _read_drafts(
-    given: str | os.PathLike[str] | DraftOptions | None, *, draft: bool, deterministic: bool
-) -> DraftOptions | None:
-    """Reads the options of a draft model; None: there is none."""
-    if given is None:
-        return None
-    if deterministic or not draft:
-        message = "a draft model is given, but drafts are off"
-        hint = "Leave out deterministic=True and draft=False (--deterministic, --no-draft)"
-        raise RequestError(message, where="/draft_model", hint=hint)
-    if isinstance(given, DraftOptions):
-        return given
-    return DraftOptions(given)
-
-
-def _load_engines(
-    path: Path,
-    drafts: DraftOptions | None,
-    options: LoadOptions,
-    *,
-    progress: Callable[[float], None] | None,
-) -> "tuple[LlamaEngine, DraftModel | None]":
-    """Loads the engine of the model, and the draft model if there is one."""
-    from constrained.engine.llamacpp import load as load_engine
-
-    engine = load_engine(path, progress=progress, **options)
-    try:
-        return engine, _load_draft_model(engine, drafts, options)
-    except BaseException:
-        engine.close()
-        raise
-
-
-def _load_draft_model(
-    engine: "LlamaEngine", drafts: DraftOptions | None, options: LoadOptions
-) -> "DraftModel | None":
-    """Loads the draft model, with as many sequences as the engine, of the same length."""
-    if drafts is None:
-        return None
-    from constrained.decode.drafts.draft_model import DraftModel
-    from constrained.engine.llamacpp import load as load_engine
-
-    of_draft = LoadOptions(**options)
-    of_draft["context_length"] = engine.context_length
-    of_draft["sequences"] = engine.max_sequences
-    of_draft["gpu_layers"] = drafts.gpu_layers
-    of_draft["tensor_split"] = ()
-    small = load_engine(find_file(drafts.path), **of_draft)
-    try:
-        made = DraftModel(small, engine.vocabulary, drafts)
-    except BaseException:
-        small.close()
-        raise
-    engine.memory_bytes += small.memory_bytes  # both models are closed together
-    return made
 
 
 def _read_cache(ram: int, folder: str | os.PathLike[str] | None) -> Cache:

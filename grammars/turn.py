@@ -36,14 +36,8 @@ class Tool:
 
 
 def decode_arguments(arguments: object) -> object:
-    """Returns the arguments of a call as a value.
-
-    Args:
-        arguments: a value, or its JSON text, as OpenAI's API has it.
-
-    Returns:
-        The value. Text that is not JSON, or nests too deeply to be read, stays text.
-    """
+    """Returns the arguments of a call as a value. They may be JSON text, as in OpenAI's API; text
+    that is not JSON, or nests too deeply to be read, stays text."""
     if not isinstance(arguments, str):
         return arguments
     try:

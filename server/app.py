@@ -24,6 +24,7 @@ from grammars.errors import Error
 from server.dialects.chat import routes as chat
 from server.dialects.common import model_routes, status
 from server.dialects.common.body import describe_mistakes
+from server.dialects.common.hosted_tools import McpServerPool
 from server.dialects.completions import routes as completions
 from server.dialects.embeddings import routes as embeddings
 from server.dialects.llamacpp import routes as llamacpp
@@ -37,22 +38,25 @@ from server.dialects.responses.shared_responses import SharedResponses
 from server.errors import HttpError, as_http_error, log_error
 from server.hosting.batches import routes as batches
 from server.hosting.batches.batch_runner import BatchRunner
-from server.hosting.mcp.hosted_tools import McpServerPool
-from server.hosting.store.shared_store import SharedStore
+from server.hosting.mcp.active_run import start_run
 from server.http.dialect import Dialect, find_dialect
 from server.http.disconnects import make_gone
-from server.http.gate import OPEN, Cors, Gate
+from server.http.gate import OPEN, Cors, Gate, NoteRequest
 from server.http.leases import Leases
-from server.http.metrics import Counters
 from server.http.openapi import complete_document
 from server.http.unknown_paths import explain_unknown_path
 from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelBounds, ServedModels
+from server.models.shared_store import SharedStore
 from server.models.source import ModelSource
+from server.observe import routes as metrics
+from server.observe.metrics import Counters
+from server.observe.prefix_watch import PrefixWatch
 from server.observe.telemetry import Telemetry, find_tracer
 from server.observe.trace_file import TraceFile
 from server.playground import routes as playground
 from server.settings import Settings
+from server.turns.observers import Observers
 
 CODES = {
     404: "not_found",
@@ -79,7 +83,13 @@ ROUTERS = (
     ollama_embeddings.router,
 )
 """The routes of the APIs."""
-OWN_ROUTERS = (batches.router, model_routes.router, status.router, playground.router)
+OWN_ROUTERS = (
+    batches.router,
+    model_routes.router,
+    status.router,
+    metrics.router,
+    playground.router,
+)
 """The other routes, which lines of a batch cannot use."""
 ALL_ROUTERS = (*ROUTERS, *OWN_ROUTERS)
 
@@ -121,16 +131,11 @@ def make_app(
         _check_names(sources, embedding.name)
     telemetry = Telemetry(find_tracer()) if settings.otel else None
     traces = _open_traces(settings)
-    models = ServedModels(
-        sources,
-        settings,
-        bounds,
-        counters=counters,
-        telemetry=telemetry,
-        traces=traces,
-        address=address,
-        store=store,
-    )
+
+    def observe() -> Observers:
+        return Observers(PrefixWatch(), counters, records=telemetry, traces=traces)
+
+    models = ServedModels(sources, settings, bounds, observe=observe, address=address, store=store)
     lifespan = _Lifespan(
         models=models, embedding=embedding, mcp=mcp, traces=traces, store=store, stop=stop
     )
@@ -147,13 +152,14 @@ def make_app(
     app.state.counters = counters
     app.state.embeddings = embedding
     app.state.mcp = mcp
+    app.state.start_run = start_run
     app.state.store = store
     if store is not None:
         app.state.responses = SharedResponses(store, settings.max_stored_bytes)
     app.state.batches = BatchRunner(make_routes(app.state), models, settings)
     _add_routes(app)
     complete_document(app, settings, OPEN)
-    _add_middleware(app, settings, counters)
+    _add_middleware(app, settings, counters.note_request)
     return app
 
 
@@ -173,10 +179,10 @@ def _open_traces(settings: Settings) -> TraceFile | None:
     return TraceFile(settings.trace, settings.max_trace_bytes)
 
 
-def _add_middleware(app: FastAPI, settings: Settings, counters: Counters) -> None:
+def _add_middleware(app: FastAPI, settings: Settings, note_request: NoteRequest) -> None:
     """Adds the middleware, the innermost first."""
     app.add_middleware(Leases)
-    app.add_middleware(Gate, dialects=DIALECTS, settings=settings, counters=counters)
+    app.add_middleware(Gate, dialects=DIALECTS, settings=settings, note_request=note_request)
     if settings.cors_origins:
         app.add_middleware(
             Cors,

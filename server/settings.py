@@ -5,9 +5,15 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from constrained.engine.options import MAX_WAITING
+from constrained.engine.options import (
+    MAX_WAITING,
+    UnlessMinusOne,
+    ValueForm,
+    Within,
+    show_plain_types,
+)
 from constrained.errors import RequestError
 from constrained.prompt.job import MAX_REPEATED, Envelopes
 
@@ -39,109 +45,150 @@ class ReasoningField(StrEnum):
                 return (self.value,)
 
 
+def _read_date(given: str) -> datetime:
+    try:
+        return datetime.fromisoformat(given)
+    except ValueError as error:
+        hint = "Write it as YYYY-MM-DD"
+        raise RequestError(f"--date is {given!r}", where="/date", hint=hint) from error
+
+
+UNSET = ValueForm(further={"default": None})
+"""Another option may say the same: without one, the default of the field holds."""
+Count = Annotated[int, Within(1)]
+Seconds = Annotated[float, Within(1)]
+
+
 @dataclass(frozen=True)
 class Settings:
     """Settings of the server.
+
+    Args:
+        api_keys: require this API key (repeatable) (--api-key KEY $LLAMA_API_KEY; server). None:
+            anyone may send requests.
+        cors_origins: allow web pages of this origin (CORS; repeatable); *: any (--cors-origin
+            ORIGIN; operate: access).
+        allowed_hosts: Host names that are accepted, or *; default: on localhost its own, else any
+            (--allowed-hosts HOST[,HOST]; operate: access). Without ports. So no web page reaches
+            the server by another name (DNS rebinding).
+        share_cache: share caches between API keys; response times then reveal what others asked
+            (--share-cache; operate: access). Token counts do, too. A `cache_salt` still separates
+            them.
+        reasoning_field: field for reasoning in Chat Completions; default: reasoning_content
+            (--reasoning-field; operate: prompts).
+        reasoning: whether models reason by default; None: as their templates do.
+        reasoning_budget: default maximum of reasoning tokens; None: no limit.
+        max_tokens: default maximum of tokens in a reply; None: as many as the context has room for.
+        stop: texts that end the content of every reply.
+        template_kwargs: default variables of the chat template.
+        lenient_tools: do not enforce schemas of tools with strict: false (--lenient-tools; operate:
+            prompts).
+        envelopes: calls in another form than the model's own, where calls are optional: kept as
+            they are (the default), written again in its own (native), or text (off) (--envelopes;
+            operate: prompts).
+        keep_volatile: keep text that agents change in every request; prompts are then computed
+            again (--keep-volatile; operate: prompts). See `server.turns.stable_prompts`.
+        date: date in prompts, YYYY-MM-DD; default: the day the conversation began (--date DATE;
+            operate: prompts).
+        timeout: limit for a request; default: none (--timeout SECONDS; operate: times).
+        drain_seconds: time for running requests to end when the server stops (--drain SECONDS;
+            operate: times).
+        idle_seconds: disconnect clients that neither read nor send for this time (--idle-timeout
+            SECONDS; operate: times).
+        ping_seconds: a stream without events for this time sends a ping.
+        max_waiting: maximum number of waiting requests; further ones get status 503 (--max-waiting
+            N).
+        max_body: maximum size of a request (--max-body MIB). Enough for a prompt of a million
+            tokens. While it is parsed, nothing else runs.
+        max_values: maximum JSON values and names of members in a request (--max-values N). At all
+            depths: each takes a hundred bytes of memory.
+        max_tools: maximum tools in a request (--max-tools N).
+        max_choices: maximum replies to one request (n) (--max-choices N).
+        max_repetition: maximum tokens of a value that repeats itself; -1: no limit
+            (--max-repetition N).
+        max_repetition_limit: largest max_repetition that a request may set; default: -1, no limit
+            (--max-repetition-limit N).
+        max_schema: maximum size of the schema of one tool, or of an answer, as JSON (--max-schema
+            KIB).
+        max_template_kwargs: maximum size of chat_template_kwargs, as JSON (--max-template-kwargs
+            KIB).
+        max_echoed: maximum size of metadata, and of each field that is only returned, as JSON
+            (--max-echoed KIB). OpenAI's metadata have 16 members of 64 and 512 characters.
+        max_line: maximum size of one line of a batch, as JSON (--max-line KIB).
+        max_tool_steps: maximum number of turns in one reply (--tool-steps N; operate: calls that
+            the server executes).
+        max_tool_seconds: time after which the model has to answer (--tool-seconds SECONDS; operate:
+            calls that the server executes).
+        max_tool_output: maximum length of a result, in 1,024 characters; the rest is cut
+            (--tool-output K; operate: calls that the server executes).
+        max_stored: responses that are kept for `previous_response_id`.
+        max_stored_bytes: bytes of their JSON, with their conversations; a single larger response is
+            not kept.
+        max_file: maximum size of an uploaded file (--max-file MIB; operate: files and stores).
+        max_files_bytes: maximum size of all files of one API key, in memory (--max-files MIB;
+            operate: files and stores).
+        max_files: files of one API key, including those that batches write.
+        max_batches: batches of one API key; if there are more, the oldest finished ones are
+            deleted.
+        batch_dir: folder for files and batches, which then survive a restart; default: only in
+            memory (--batch-dir FOLDER; operate: files and stores).
+        show_grammar: put the grammar into replies (--show-grammar; look inside).
+        log_prompts: write prompts and replies to the log (--log-prompts; look inside).
+        trace: append a trace of each reply to FILE: what decided each token (constrained trace)
+            (--trace FILE; look inside). None: only requested traces are made.
+        max_trace_bytes: size at which that file is renamed to FILE.1 and a new one begins
+            (--trace-size MIB; look inside).
+        otel: export a span for each reply by OTLP (OTEL_EXPORTER_OTLP_ENDPOINT; extra otel)
+            (--otel; look inside).
 
     Raises:
         RequestError: a limit is below 1.
     """
 
     api_keys: tuple[str, ...] = ()
-    """Requests need one of these keys; none: anyone may send requests."""
-    reasoning_field: ReasoningField = ReasoningField.REASONING_CONTENT
-    max_body: int = 4 * MIB
-    """Bytes of a request body; enough for a prompt of a million tokens. While it is parsed, nothing
-    else runs."""
-    max_values: int = 200_000
-    """JSON values and names in a request, at all depths: each takes a hundred bytes of memory."""
-    max_tools: int = 1000
-    """In one request."""
-    max_template_kwargs: int = MIB // 4
-    """Bytes of the variables that a request gives to the chat template."""
-    max_schema: int = MIB
-    """Bytes of the schema of one tool, or of an answer."""
-    max_tokens: int | None = None
-    """Default maximum of tokens in a reply; None: as many as the context has room for."""
-    stop: tuple[str, ...] = ()
-    """Texts that end the content of every reply."""
-    template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Default variables of the chat template."""
-    reasoning: bool | None = None
-    """Whether models reason by default; None: as their templates do."""
-    reasoning_budget: int | None = None
-    """Default maximum of reasoning tokens; None: no limit."""
-    lenient_tools: bool = False
-    """`strict: false` of a tool turns its schema off; otherwise the schema is enforced anyway."""
-    envelopes: Envelopes = Envelopes.KEPT
-    """What becomes of a call that the model begins in another form than its own."""
-    max_waiting: int = MAX_WAITING
-    """Requests that wait to be read before their model is known."""
-    max_choices: int = 16
-    """Replies to one request (`n`)."""
-    max_repetition: int | None = MAX_REPEATED
-    """Default maximum of tokens with which one value may repeat itself; None: no limit."""
-    max_repetition_limit: int | None = None
-    """The largest `max_repetition` of a request; None: requests may also turn it off."""
-    max_tool_steps: int = 16
-    """Turns of one reply in which the server executes calls; the last of them is an answer."""
-    max_tool_seconds: float = 600.0
-    """Seconds of one reply in which the server executes calls; then the model has to answer."""
-    max_tool_output: int = 256 << 10
-    """Characters that the model reads of a result, for calls that the server executes."""
-    max_stored: int = 1000
-    """Responses that are kept for `previous_response_id`."""
-    max_stored_bytes: int = 256 * MIB
-    """Bytes of their JSON, with their conversations; a single larger response is not kept."""
-    max_file: int = 64 * MIB
-    """Bytes of an uploaded file, such as the requests of a batch."""
-    max_line: int = 4 * MIB
-    """Bytes of one line of a batch; enough for a prompt of a million tokens."""
-    max_echoed: int = MIB // 16
-    """Bytes of fields that a response or a batch only repeats: `metadata`, and each of `user`,
-    `safety_identifier`, `prompt_cache_key` and the like. OpenAI's metadata have 16 members of 64
-    and 512 characters."""
-    max_files: int = 1000
-    """Files of one API key, including those that batches write."""
-    max_files_bytes: int = 256 * MIB
-    """Bytes of all files of one API key; they are in memory."""
-    batch_dir: Path | None = None
-    """The folder in which files and batches are also saved, for the next start of the server; None:
-    they are lost when the server stops."""
-    max_batches: int = 100
-    """Batches of one API key; if there are more, the oldest finished ones are deleted."""
-    idle_seconds: float = 60.0
-    """A client is disconnected if it reads nothing of its stream for this time, or sends nothing in
-    the middle of a request."""
-    drain_seconds: float = 30.0
-    """Time for running requests to end when the server stops."""
-    allowed_hosts: tuple[str, ...] | None = None
-    """The host names that requests may use (the header Host, without a port), so that no web page
-    reaches the server by another name (DNS rebinding); None: any."""
-    ping_seconds: float = 15.0
-    """A stream without events for this time sends a ping."""
-    timeout: float | None = None
-    """Seconds for a request; None: no limit."""
     cors_origins: tuple[str, ...] = ()
-    """Web pages of these origins may send requests; none: no page may."""
-    keep_volatile: bool = False
-    """Do not move text that agents change in every request (`server.turns.stable_prompts`)."""
-    date: datetime | None = None
-    """The current date for templates; None: the day on which a conversation began."""
+    allowed_hosts: Annotated[tuple[str, ...], ValueForm(further={"action": "store"})] | None = None
     share_cache: bool = False
-    """Caches are shared between API keys. Clients can then find out from times and token counts
-    what others have sent. A `cache_salt` still separates them."""
+    reasoning_field: Annotated[ReasoningField, UNSET] = ReasoningField.REASONING_CONTENT
+    reasoning: bool | None = None
+    reasoning_budget: int | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    lenient_tools: bool = False
+    envelopes: Envelopes = Envelopes.KEPT
+    keep_volatile: bool = False
+    date: Annotated[datetime, ValueForm(make=_read_date)] | None = None
+    timeout: float | None = None
+    drain_seconds: Annotated[float, Within(0)] = 30.0
+    idle_seconds: Seconds = 60.0
+    ping_seconds: float = 15.0
+    max_waiting: Count = MAX_WAITING
+    max_body: Count = 4 * MIB
+    max_values: Count = 200_000
+    max_tools: Count = 1000
+    max_choices: Count = 16
+    max_repetition: UnlessMinusOne = MAX_REPEATED
+    max_repetition_limit: UnlessMinusOne = None
+    max_schema: Count = MIB
+    max_template_kwargs: Count = MIB // 4
+    max_echoed: Count = MIB // 16
+    max_line: Count = 4 * MIB
+    max_tool_steps: Count = 16
+    max_tool_seconds: Seconds = 600.0
+    max_tool_output: Count = 256 << 10
+    max_stored: int = 1000
+    max_stored_bytes: int = 256 * MIB
+    max_file: Count = 64 * MIB
+    max_files_bytes: Count = 256 * MIB
+    max_files: int = 1000
+    max_batches: int = 100
+    batch_dir: Path | None = None
     show_grammar: bool = False
-    """Replies contain the grammar that constrained them."""
     log_prompts: bool = False
-    """The log contains prompts and replies."""
     trace: Path | None = None
-    """The file to which the trace of each reply is appended; None: only requested traces are
-    made."""
-    max_trace_bytes: int = 64 * MIB
-    """Bytes of the file of traces; when it is full, it replaces the previous one (FILE.1)."""
+    max_trace_bytes: Count = 64 * MIB
     otel: bool = False
-    """A span of OpenTelemetry is exported for each reply."""
 
     def __post_init__(self) -> None:
         for declared in fields(self):
@@ -155,3 +202,6 @@ class Settings:
         """The default `max_repetition`, within the limit."""
         bounds = [self.max_repetition, self.max_repetition_limit]
         return min((bound for bound in bounds if bound is not None), default=None)
+
+
+show_plain_types(Settings)

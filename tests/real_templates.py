@@ -39,3 +39,13 @@ def real_templates() -> dict[str, ChatTemplate]:
         )
         for path in paths
     }
+
+
+# What these do not write, whoever renders them.
+NO_TOOLS = {"google-gemma-2-2b-it", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct"}
+NO_CALLS = NO_TOOLS | {
+    "HuggingFaceTB-SmolLM3-3B",
+    "LFM2-8B-A1B",
+    "LFM2.5-Instruct",
+    "ibm-granite-granite-3.3-2B-Instruct",
+}

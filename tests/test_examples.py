@@ -1,30 +1,15 @@
 """The examples run, and say what they should."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from examples import first_call, own_parser, without_a_model
 from grammars.wire.formats import FORMATS
+from tests.example_runs import ROOT, RUNS, run
 
-ROOT = Path(__file__).parent.parent
 LEAST_RIGHT = 6  # of the everyday questions; the model has nothing of them but the tools
-
-
-def run(*arguments: str) -> str:
-    # One thread: several that wait for each other on a busy machine are many times slower.
-    environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}
-    command = [sys.executable, "-m", *arguments]
-    result = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
 
 
 def test_the_first_call_is_the_right_one_and_its_result_is_told() -> None:
@@ -43,17 +28,6 @@ def test_everyday_questions_are_answered_mostly_right() -> None:
     right, count = map(int, printed.splitlines()[-1].split(" are ")[0].split(" of "))
     assert count == 10
     assert right >= LEAST_RIGHT, printed
-
-
-RUNS = {
-    "functions": r"^(get_weather|add)\(\{.*\}\) -> (done|failed|repeated|cut): ",
-    "streaming": r"^so far     \{'\w+': ",
-    "structured": r"^Invoice \{'number': '[A-Z]{2}-\d{4}', 'total': .*\}\nregex  \d{4}-\d\d-\d\d\n",
-    "long_run": r"^ended: waiting, (.*\n)+set_light\(\{.*\}\) -> done: the light in the ",
-    "mcp_tools": r"^get_weather: only reads\nset_light: may .*\n(\w+\(\{.*\}\) -> .*\n)+ended: ",
-    "concurrent": r"^Tokyo\? \[('(Paris|Rome|Tokyo): 09:30'|'.*ran out.*')?\] \(\w+\)$",
-    "own_llama": r"^text .*\n(set_light \{'(room|on)': .*, '(room|on)': .*\}\n)?text ",
-}
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -18,12 +18,14 @@ from benchmarks.shape import (
     find_circles,
     find_class_names,
     import_graph,
+    is_core,
     read_modules,
 )
 
 ROOT = Path(__file__).parents[1]
 MODULES = read_modules(ROOT)
 IMPORTS = import_graph(MODULES)
+TESTS = read_modules(ROOT, ["tests", "benchmarks"])
 MAX_LINES = 700
 MAX_MODULES = 15
 
@@ -47,6 +49,7 @@ ONLY_IN = {
     },
     "httpx2": {"constrained.agent.mcp.bounded_http", "constrained.agent.mcp.connection"},
     "mcp": {module.name for module in MODULES if module.name.startswith("constrained.agent.mcp.")},
+    "prometheus_client": {"server.observe.metrics", "server.observe.routes"},
     "ray": {"server.cluster.ray_app", "server.cluster.ray_router", "server.cluster.command"},
     "redis": {"server.hosting.store.redis_store"},
 }
@@ -94,6 +97,12 @@ def test_imports_go_one_way(module: Module) -> None:
             assert module.name in FOR_TYPES_ONLY.get(imported, ()), f"{imported} is imported"
 
 
+@pytest.mark.parametrize("module", [*filter(is_core, IMPORTS)])
+def test_the_core_imports_nothing_that_stands_on_it(module: str) -> None:
+    imported = IMPORTS[module] - {"grammars"}  # whose name is checked
+    assert [name for name in sorted(imported) if not is_core(name)] == []
+
+
 @pytest.mark.parametrize("package", [module.name for module in MODULES if module.is_package])
 def test_arrows_run_one_way(package: str) -> None:
     """The modules and packages in a package do not import each other in a circle."""
@@ -117,6 +126,36 @@ def test_a_class_name_means_one_thing() -> None:
     counts = Counter(name for name, _ in places)
     repeated = {name for name, count in counts.items() if count > 1}
     assert repeated == SHARED_CLASS_NAMES
+
+
+def find_test_modules(module: Module) -> list[str]:
+    """The modules of tests that a module imports, or imports from."""
+    names: list[str] = []
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return [name for name in names if any(part.startswith("test_") for part in name.split("."))]
+
+
+@pytest.mark.parametrize("module", TESTS, ids=lambda module: module.path.as_posix())
+def test_tests_share_helpers_by_modules_of_helpers(module: Module) -> None:
+    """A module of tests that is imported by another is collected, and changed, for two reasons."""
+    assert find_test_modules(module) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from tests.server.test_app import ask",
+        "from tests.server import test_app",
+        "import tests.server.test_app",
+    ],
+)
+def test_an_import_of_tests_is_found(source: str) -> None:
+    module = Module("tests.test_other", Path("tests/test_other.py"), source, ast.parse(source))
+    assert find_test_modules(module)
 
 
 def find_installed(requirements: Sequence[str]) -> set[str]:

@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from constrained.agent.journal import Verdict
-from constrained.agent.outcome import CallResult, Outcome, fail
 from constrained.agent.thread_call import ThreadCall
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.schedule.streams import AsyncStream, Stream
 from constrained.errors import RequestError
 from constrained.limits.isolated_call import IsolatedImportError
 from constrained.model.reply import Reply
+from constrained.prompt.tools.call_result import CallResult, Outcome, fail
 from constrained.prompt.tools.execution import (
     acall_function,
     call_function,

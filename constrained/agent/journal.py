@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
-from constrained.agent.outcome import CallResult, Run
+from constrained.agent.finished_run import Run
 from constrained.model.reply import Reply
+from constrained.prompt.tools.call_result import CallResult
 from grammars.turn import ToolCall
 
 

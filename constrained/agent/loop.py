@@ -10,7 +10,7 @@ from typing import Any
 
 from constrained.agent.budget import NO_BUDGET, NOTHING, Budget, Spent, check_cost
 from constrained.agent.context import Context
-from constrained.agent.outcome import CallResult, Outcome, Reason, Run, refuse
+from constrained.agent.finished_run import Reason, Run
 from constrained.agent.repetition import CallHistory, identify_call
 from constrained.agent.run_tools import RunTools, RunToolset
 from constrained.agent.search.tool_search import ToolSearch
@@ -21,6 +21,7 @@ from constrained.model.confidence_policy import explain_unsure_calls
 from constrained.model.reply import Reply
 from constrained.prompt.assistant_prefill import read_message
 from constrained.prompt.messages import normalise
+from constrained.prompt.tools.call_result import CallResult, Outcome, refuse
 from constrained.prompt.tools.functions import FunctionTool, find_tool
 from constrained.prompt.tools.shapes import read_policy
 from grammars.turn import Choice, ToolCall

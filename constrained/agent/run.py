@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 
 from constrained.agent.actions import Actions, Approve, Blocking, ChatModel, Concurrent, complete
 from constrained.agent.early_calls import EarlyCalls
+from constrained.agent.finished_run import Run
 from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, Verdict
 from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
-from constrained.agent.outcome import CallResult, Run, decline, lose
 from constrained.agent.run_tools import RunTools
 from constrained.agent.search.tool_search import ToolSearch, read_search
 from constrained.errors import RequestError
@@ -19,6 +19,7 @@ from constrained.model.confidence_policy import (
     take_back,
 )
 from constrained.model.reply import Reply
+from constrained.prompt.tools.call_result import CallResult, decline, lose
 from grammars.turn import ToolCall
 
 OnInterrupted: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]

@@ -90,21 +90,15 @@ class RunToolset:
             self._read()
 
     def find_hidden(self, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Returns the hidden tools of the next turn, including those that the search has found.
-
-        Args:
-            messages: the whole conversation.
-        """
+        """Returns the hidden tools of the next turn of a conversation, including those that the
+        search has found."""
         if self._search is not None:
             self._found = _isolate_all(self._search.list_found(messages), self._isolate)
         return [*self._hidden, *self._found]
 
     def remember(self, tools: Sequence[Any]) -> None:
-        """Adds tools of a recorded turn that are not given any more, to read its calls with them.
-
-        Args:
-            tools: those that the turn was recorded with.
-        """
+        """Adds tools that a turn was recorded with and that are not given any more, to read its
+        calls."""
         names = {tool.name for tool in self.available if isinstance(tool, FunctionTool)}
         for tool in tools:
             if isinstance(tool, FunctionTool) and tool.name not in names:

@@ -31,7 +31,7 @@ MODEL = frozenset({"model", "hf_repo", "hf_file"})
 RISKY = frozenset("host allowed_hosts cors_origin log_prompts share_cache trace".split())
 """Options that open a server to others, or that send or save conversations. A file in the current
 folder, which may come from someone else, cannot set them."""
-NOT_IN_FILES = ("help", "config", "show_config", "json")
+NOT_IN_FILES = ("help", "help_all", "config", "show_config", "json")
 
 
 def find_rivals(names: Collection[str]) -> set[str]:
@@ -365,8 +365,6 @@ def find_option(command: ParsedCommand, key: str, *, place: str, of: str = "") -
     """Returns the option with this long name, without its dashes.
 
     Args:
-        command: that has it.
-        key: the name.
         place: the file and its table, for errors.
         of: the owner of the options in errors, such as " for a model".
 

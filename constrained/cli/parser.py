@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from copy import copy
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points, version
@@ -15,7 +16,7 @@ import shtab
 import constrained
 from constrained.cli.commands import COMMANDS, Command
 from constrained.cli.configuration import add_options, describe, list_commands, parse
-from constrained.cli.options import complete
+from constrained.cli.declared import DETAILS, complete, rank_group
 from constrained.cli.terminal.exit_codes import ExitCode, find_code
 from constrained.cli.terminal.log_lines import show_warnings
 from constrained.cli.terminal.output import print_error, print_json, print_table, set_colour
@@ -24,7 +25,7 @@ from constrained.errors.own_packages import PROJECT, check_package
 from grammars.errors import Error
 
 INTERRUPTED = "constrained: interrupted"
-GROUP = "constrained.cli.commands"  # entry points of packages that have commands, too
+GROUP = "constrained.commands"  # entry points of packages that have commands, too
 ENGINES = ("llama-cpp-python", "llguidance")
 KINDS = {"int": "a whole number", "float": "a number", "read_max_tokens": "a whole number"}
 """argparse's names of types, and what users call them."""
@@ -50,6 +51,20 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(_reword(message), hint=f"{self.prog} --help")
+
+    def print_help(self, file: Any = None) -> None:
+        """Prints the help for every day; --help-all prints the whole."""
+        short = copy(self)
+        short._action_groups = [one for one in self._action_groups if not rank_group(one.title)]
+        self._print_message(short.format_help(), file or sys.stdout)
+
+
+class PrintWholeHelp(argparse.Action):
+    """Prints the help with all options, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(parser.format_help(), end="")
+        parser.exit()
 
 
 def _reword(message: str) -> str:
@@ -206,7 +221,19 @@ def make_parser(commands: Sequence[AnyCommand]) -> argparse.ArgumentParser:
     add_options(parser)
     for each in (parser, *(command.parser for command in list_commands(parser))):
         _complete_paths(each)
+        _divide_help(each)
     return parser
+
+
+def _divide_help(parser: argparse.ArgumentParser) -> None:
+    """Adds --help-all to a command with options that are not for every day."""
+    if not any(rank_group(group.title) for group in parser._action_groups):
+        return
+    parser._action_groups.sort(key=lambda group: rank_group(group.title))
+    names = [str(action.metavar or action.dest) for action in parser._get_positional_actions()]
+    parser.usage = " ".join(["%(prog)s [OPTIONS]", *names])
+    help = f"show all options, also those to {' and to '.join(DETAILS)}"
+    parser.add_argument("--help-all", action=PrintWholeHelp, nargs=0, help=help)
 
 
 def _complete_paths(parser: argparse.ArgumentParser) -> None:

@@ -3,9 +3,11 @@
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.cli import options as shared
+from constrained.cli.declared import add_option, complete
 from constrained.cli.terminal.input import read_json, read_text
 from constrained.cli.terminal.output import (
     Report,
@@ -41,19 +43,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shared.add_reasoning_options(parser)
     shared.add_engine_options(parser)
     shared.add_sampling_options(parser)
-    parser.add_argument(
-        "--max-calls", type=int, metavar="N", help="maximum number of calls in a turn"
-    )
-    help = f"maximum tokens of a value that repeats itself; -1: no limit; default: {MAX_REPEATED:,}"
-    parser.add_argument("--max-repetition", type=int, metavar="N", default=MAX_REPEATED, help=help)
+    add = partial(add_option, parser, group="operate: calls")
+    add("--max-calls N", "maximum number of calls in a turn", kind=int)
+    help = "maximum tokens of a value that repeats itself; -1: no limit"
+    add("--max-repetition N", help, kind=int, default=MAX_REPEATED)
     help = "calls in another form than the model's own: kept, written again in it, or text"
-    parser.add_argument("--envelopes", choices=tuple(Envelopes), default=Envelopes.KEPT, help=help)
+    add("--envelopes", help, kind=Envelopes, default=Envelopes.KEPT)
     help = "replace calls of which the model is less sure than P (0 to 1); needs --unsure"
-    parser.add_argument("--min-confidence", type=float, metavar="P", help=help)
+    add("--min-confidence P", help, kind=float)
     help = "what replaces such a call: a question to the user (ask), or an answer (decline)"
-    parser.add_argument("--unsure", choices=("ask", "decline"), help=help)
+    add("--unsure", help, kind=Literal["ask", "decline"])
     help = "let the model search the tools, instead of having all of them in the prompt"
-    parser.add_argument("--search-tools", action="store_true", help=help)
+    add("--search-tools", help, kind=bool)
 
 
 def read_confidence_policy(options: argparse.Namespace) -> "ConfidencePolicy":
@@ -146,7 +147,7 @@ def read_request(options: argparse.Namespace) -> "Job":
     read_confidence_policy(options)
     if options.max_tokens is not None and options.max_tokens < 1:
         raise RequestError(f"-n is {options.max_tokens}: a reply needs max_tokens of 1 or more")
-    shared.complete(options)
+    complete(options)
     read_options(shared.read_engine_options(options))
     job = Job(
         messages=(),
@@ -214,7 +215,6 @@ def load_model(options: argparse.Namespace) -> "Model":
             cache_ram=options.cache_ram,
             cache_dir=options.cache_dir,
             draft=not options.no_draft,
-            draft_model=shared.read_drafts(options),
             max_waiting=getattr(options, "max_waiting", MAX_WAITING),
             tokenizer=options.tokenizer,
             # The variable may be meant for another command.

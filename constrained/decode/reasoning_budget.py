@@ -100,8 +100,6 @@ def make_budget(
 
     Args:
         tokens: the maximum number of reasoning tokens, 0 or more; None: half of those of the turn.
-        block: the reasoning block of the format.
-        vocabulary: of the model.
         markers: the token ids of markers that are one token, by their text.
         sentence: is written before the closing marker when the budget is spent.
     """

@@ -69,12 +69,8 @@ class SequenceInput:
         return len(self._sequences.tokens(self.number))
 
     def next_chunk(self, max_tokens: int, draft: Sequence[int]) -> Chunk:
-        """Returns the next tokens for the model.
-
-        Args:
-            max_tokens: the maximum number of tokens of the chunk.
-            draft: is added if all pending tokens fit; the caller makes sure that it fits, too.
-        """
+        """Returns the next tokens for the model, `max_tokens` at most. The draft is added if all
+        pending tokens fit; the caller makes sure that it fits, too."""
         if max_tokens < len(self._pending):
             return Chunk(self.number, self._pending[:max_tokens], self.position, wanted=0)
         tokens = [*self._pending, *draft]

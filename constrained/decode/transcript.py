@@ -240,7 +240,6 @@ class Transcript:
         """Goes on in the envelope of a call; returns the events that may be sent.
 
         Args:
-            found: the call.
             start: the number of tokens before the grammar of the envelope.
             drops_rest: see `Parser.go_on`.
         """

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from constrained.decode.drafts.decode_costs import DraftCosts
-from constrained.decode.drafts.draft_model import DraftAsk, DraftModel, ModelDrafter
-from constrained.decode.drafts.speculation import NO_DRAFT, Draft, Speculation
+from constrained.decode.drafts.speculation import Speculation
 from constrained.decode.kv.sequences import PrefixMatch, Sequences
 from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
@@ -59,7 +58,6 @@ class TurnDecoder(TurnWriter):
         sequences: of the engine.
         match: the sequence, and how many tokens of the prompt it already has.
         request: the request for this turn.
-        draft_model: drafts for all turns; None: there is none.
         clock: in seconds; for the timings of the turn.
 
     Raises:
@@ -72,7 +70,6 @@ class TurnDecoder(TurnWriter):
         match: PrefixMatch,
         request: Request,
         *,
-        draft_model: DraftModel | None,
         clock: Clock,
     ):
         engine = sequences.engine
@@ -98,15 +95,7 @@ class TurnDecoder(TurnWriter):
             self._openings = CallOpenings(request.turn.openings, state.vocabulary)
         self._speculation = None
         if request.options.draft and request.options.logprobs is None:
-            drafter = None
-            if draft_model is not None:
-                drafter = ModelDrafter(
-                    draft_model,
-                    match.sequence,
-                    self._ends,
-                    prompt_length=len(state.input.prompt),
-                )
-            self._speculation = Speculation(state.input.prompt, state.vocabulary, drafter)
+            self._speculation = Speculation(state.input.prompt, state.vocabulary)
         self._parts = TurnParts(self._list_parts())
         options = request.options
         self._is_observed = options.logprobs is not None or options.trace is not None
@@ -130,12 +119,8 @@ class TurnDecoder(TurnWriter):
         return [part for part in parts if part is not None]
 
     def next_chunk(self, max_tokens: int, draft: Sequence[int] = ()) -> Chunk:
-        """Returns the next tokens for the model.
-
-        Args:
-            max_tokens: the maximum number of tokens of the chunk.
-            draft: as much of it as fits follows these tokens.
-        """
+        """Returns the next tokens for the model, `max_tokens` at most, followed by as much of the
+        draft as fits."""
         room = max(0, max_tokens - self.input.pending)
         return self.input.next_chunk(max_tokens, draft[:room])
 
@@ -144,9 +129,9 @@ class TurnDecoder(TurnWriter):
         """True if the turn may have drafts at all."""
         return self._speculation is not None
 
-    def propose_draft(self, max_tokens: int, costs: DraftCosts) -> Draft:
-        """Returns tokens that are likely to come next, or what to ask the draft model for; neither
-        if a draft does not pay, or the model cannot forget drafted tokens.
+    def propose_draft(self, max_tokens: int, costs: DraftCosts) -> Sequence[int]:
+        """Returns tokens that are likely to come next; none if a draft does not pay, or the model
+        cannot forget drafted tokens.
 
         Args:
             max_tokens: the maximum number of tokens of the draft.
@@ -156,19 +141,10 @@ class TurnDecoder(TurnWriter):
         # One more token is sampled after the draft.
         max_tokens = min(max_tokens, state.limit - state.count - 1)
         if self._speculation is None or max_tokens < 1:
-            return NO_DRAFT
+            return ()
         if state.transcript.is_healing or not self.input.can_draft:
-            return NO_DRAFT
+            return ()
         return self._speculation.propose(state.matcher, max_tokens, costs)
-
-    def take_answer(self, ask: DraftAsk) -> Sequence[int]:
-        """Returns the draft that the draft model has made for this turn."""
-        return () if self._speculation is None else self._speculation.take_answer(ask)
-
-    def leave_draft_model(self) -> None:
-        """Goes on without the draft model, which has failed."""
-        if self._speculation is not None:
-            self._speculation.leave_model()
 
     def note_decoded(self, chunk: Chunk) -> None:
         """Notes that the model has decoded a chunk of this turn."""

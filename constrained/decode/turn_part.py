@@ -140,7 +140,6 @@ class TurnPart:
         """Notes a token of the turn, whose text may not be written yet.
 
         Args:
-            token: the one that was taken.
             is_forced: it was not sampled.
             is_computed: it was drafted, so the KV cache already has it.
         """

@@ -22,6 +22,10 @@ from grammars.turn import ToolCall
 class TurnWriter:
     """One turn that is being generated, wherever its tokens come from.
 
+    Methods that take or write tokens return whether the turn goes on behind them. Methods that are
+    named after what they do if something calls for it, such as `_end_at_stop_text`, return whether
+    they did.
+
     Args:
         state: of the turn, still without tokens.
     """
@@ -136,11 +140,7 @@ class TurnWriter:
         return True
 
     def _settle_for_parts(self, coming: int) -> bool:
-        """Calls `_settle` if a part needs the text; see `TurnPart.needs_text`.
-
-        Returns:
-            As `_settle` does; True if no part needs the text.
-        """
+        """Calls `_settle` if a part needs the text; see `TurnPart.needs_text`."""
         if not self._state.has_unwritten:
             return True
         for needs_text in self._parts.needs_text:
@@ -160,7 +160,7 @@ class TurnWriter:
             if not self._has_verdict:
                 return True
             self._has_verdict = False
-            if self._act_on_verdict():
+            if not self._act_on_verdict():
                 self._state.drop_unwritten()
                 return False
 
@@ -177,18 +177,22 @@ class TurnWriter:
                 self._has_verdict = True
 
     def _act_on_verdict(self) -> bool:
-        """Acts on what the text says; returns True if the turn ended or went back."""
+        """Acts on what the text says.
+
+        Returns:
+            False if the turn ended or went back.
+        """
         if self._end_at_stop_text() or self._end_at_call_limit():
-            return True
+            return False
         if self._deliver_foreign_call():
-            return True
+            return False
         if self._go_back_for_fault() or self._leave_barred_call():
-            return True
+            return False
         if self._state.transcript.is_over:
             if self._state.finish is None:  # else the tokens have run out
                 self._stop()
-            return True
-        return self._end_endless_content()
+            return False
+        return not self._end_endless_content()
 
     def _end_endless_content(self) -> bool:
         """Ends the turn if its content repeats itself; returns True if so."""

@@ -135,7 +135,6 @@ def make_failure(what: str, memory: str | None = None) -> ModelError:
     specific.
 
     Args:
-        what: what failed.
         memory: the hint if memory was short.
     """
     first = errors[0] if errors else ""

@@ -128,9 +128,7 @@ def spares_flash_attention(
     more tokens, after thousands, they take a fifth more.
 
     Args:
-        options: of the model.
         needs: of the context without flash attention.
-        size: of the context.
         is_offloaded: a GPU computes some of the layers.
     """
     types = {options.cache_type_k, options.cache_type_v}
@@ -204,11 +202,7 @@ def context_params(options: EngineOptions) -> Any:
 
 
 def offloads(gpu_layers: int) -> bool:
-    """Returns whether a GPU computes some of the layers.
-
-    Args:
-        gpu_layers: the number of layers to put on the GPU; -1: all.
-    """
+    """Returns whether a GPU computes some of the layers, if so many are put on it (-1: all)."""
     return gpu_layers != 0 and llama_cpp.llama_supports_gpu_offload()
 
 

@@ -53,8 +53,6 @@ def write_state(
     """Restores the state of a sequence.
 
     Args:
-        context: of llama.cpp.
-        sequence: the number of the sequence.
         length: the number of tokens of the state.
         state: what `read_state` returned, with the same flags.
         flags: WHOLE or PART; with PART, the sequence is cut to `length` tokens.

@@ -8,6 +8,7 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
+from constrained.engine.options import UnlessMinusOne, show_plain_types
 from constrained.errors import RequestError
 
 SEEDS = 2**32 - 1  # seeds are below this number, which means a random seed in llama.cpp
@@ -25,18 +26,22 @@ class Sampling:
     """How tokens are sampled. Samplers and defaults are those of llama-server.
 
     Args:
-        temperature: from 0 to 1,000; 0: always the most likely token.
-        top_k: keep only this many of the most likely tokens; 0: all.
-        top_p: keep only the most likely tokens whose probabilities add up to this; 1: all.
-        min_p: keep only tokens whose probability is at least this part of that of the most likely
-            one; 0: all.
-        seed: makes sampling repeatable; None: a random seed.
-        repeat_penalty: divides the logits of tokens that appeared before, or multiplies them if
-            they are negative; 1: none.
-        frequency_penalty: subtracted from the logit of a token for each time that it appeared.
-        presence_penalty: subtracted once from the logit of a token that appeared.
-        penalty_last_n: the penalties consider this many of the last tokens, prompt included; 0:
-            none, -1: the whole context.
+        temperature: temperature, up to 1,000; 0: always the most likely token (--temp --temperature
+            T).
+        top_k: keep only this many of the most likely tokens; 0: all (--top-k N).
+        top_p: keep only the most likely tokens whose probabilities add up to this; 1: all (--top-p
+            P).
+        min_p: keep only tokens at least this likely, relative to the most likely one; 0: all
+            (--min-p P).
+        seed: seed, which makes sampling repeatable; default, and -1: random (--seed N).
+        repeat_penalty: penalty for repeated tokens; 1: none (--repeat-penalty X; operate:
+            penalties). It divides their logits, or multiplies them if they are negative.
+        frequency_penalty: subtracted from the logit of a token for each time that it appeared
+            (--frequency-penalty X; operate: penalties).
+        presence_penalty: subtracted once from the logit of a token that appeared
+            (--presence-penalty X; operate: penalties).
+        penalty_last_n: number of last tokens that are penalised, prompt included; 0: none; -1: all
+            (--repeat-last-n N; operate: penalties).
         logit_bias: added to the logits of tokens, by token id. -inf: never sample this token,
             unless the grammar allows no other. A bias cannot override the mask.
 
@@ -48,7 +53,7 @@ class Sampling:
     top_k: int = 40
     top_p: float = 0.95
     min_p: float = 0.05
-    seed: int | None = None
+    seed: UnlessMinusOne = None
     repeat_penalty: float = 1.0
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
@@ -131,6 +136,9 @@ class Sampling:
     def some_seed(self) -> int:
         """Returns the seed, or a random one if there is none."""
         return secrets.randbelow(SEEDS) if self.seed is None else self.seed
+
+
+show_plain_types(Sampling)
 
 
 def _is_whole(value: Any) -> bool:

@@ -99,12 +99,8 @@ class ContextError(Error):
 
 
 def check_count(count: int, context_length: int | None) -> None:
-    """Raises ContextError if a prompt of `count` tokens leaves no room for a reply.
-
-    Args:
-        count: the number of tokens of the prompt.
-        context_length: in tokens; None: there is no limit.
-    """
+    """Raises ContextError if a prompt of `count` tokens leaves no room for a reply; without a
+    context length (None), there is no limit."""
     if context_length is not None and count >= context_length:
         raise make_overflow(context_length, f"your messages resulted in {count} tokens", count)
 
@@ -123,9 +119,7 @@ def make_overflow(
     Args:
         context_length: in tokens.
         problem: what is too long, and how long it is.
-        tokens: see `ContextError`.
-        hint: what to do.
-        where: see `ContextError`.
+        tokens, where: see `ContextError`.
     """
     message = f"This model's maximum context length is {context_length} tokens. However, {problem}"
     return ContextError(message, hint=hint, tokens=tokens, room=context_length, where=where)
@@ -155,8 +149,6 @@ def describe_unknown(name: str, known: Iterable[str], *, of: str = "") -> str:
     """Returns the message about an option that does not exist, with the known ones.
 
     Args:
-        name: what was given.
-        known: the names of the options.
         of: the owner of the options, such as " of a tool".
     """
     names = list(known)

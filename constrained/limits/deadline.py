@@ -69,13 +69,8 @@ class Deadline:
         return self._fail("it was being compiled", "simplify its tools and schemas")
 
     def fail_running(self, read: int, size: int, generated: int) -> DeadlineError:
-        """Makes the error of a running request.
-
-        Args:
-            read: how many tokens of its prompt are processed.
-            size: the number of tokens of its prompt.
-            generated: how many tokens were generated.
-        """
+        """Makes the error of a running request: `read` of the `size` tokens of its prompt are
+        processed, and `generated` tokens were generated."""
         if read < size:
             state = f"{read} of the {size} tokens of its prompt were read"
             return self._fail(state, "shorten the prompt")

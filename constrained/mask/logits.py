@@ -108,8 +108,6 @@ def describe_token(token: int, text: bytes, scores: TokenScores | None, count: i
     """Returns the event for a token, with its log probability and the most likely alternatives.
 
     Args:
-        token: its id.
-        text: the bytes of the token.
         scores: the log probabilities at its position; None: the model was not evaluated there.
         count: the number of most likely tokens to include.
     """
@@ -125,7 +123,6 @@ def find_unavoidable(logits: np.ndarray, banned: Sequence[int]) -> int | None:
 
     Args:
         logits: after the mask; forbidden tokens have -inf.
-        banned: ids of banned tokens.
     """
     if not banned:
         return None

@@ -27,8 +27,6 @@ def try_grammar(lark: str, vocabulary: Vocabulary, markers: Collection[int]) -> 
     """Compiles a grammar in another process.
 
     Args:
-        lark: in llguidance's Lark dialect.
-        vocabulary: of the model.
         markers: the ids of markers that are one token, see `build_tokenizer`.
 
     Raises:

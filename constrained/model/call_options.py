@@ -165,7 +165,11 @@ class Options(TurnOptions, total=False):
 
 
 def explain_options(method: Method) -> Method:
-    """Adds the options that a method takes to its docstring, so that `help` lists them."""
+    """Adds the options that a method takes to its docstring.
+
+    `help` and the Python reference of the documentation list them only if they are in there: of
+    `**options: Unpack[Options]` they show no more than the name of the type.
+    """
     [kind] = get_args(method.__annotations__["options"])  # of Unpack[...]
     listed = [_list_attributes(kind)]
     if kind is not Options:

@@ -122,13 +122,8 @@ def check_confidence(least: Any) -> float | None:
 
 
 def take_back(unsure: Sequence[ToolCall], reply: Reply, instead: Reply) -> Reply:
-    """Returns the reply that replaces one with unsure calls; its usage counts the tokens of both.
-
-    Args:
-        unsure: the calls that the model was not sure of.
-        reply: the reply with these calls.
-        instead: the reply that replaces it.
-    """
+    """Returns the reply that replaces one with unsure calls; its usage counts the tokens of
+    both."""
     usage = instead.usage.add_discarded(reply.usage)
     return replace(instead, unsure_calls=tuple(unsure), usage=usage)
 

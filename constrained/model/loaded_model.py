@@ -41,29 +41,7 @@ class LoadedModel(TurnModel):
     `acall`, `agenerate` and `astream` are the same for asyncio. All are safe to use from several
     threads. A model is a context manager: leaving it closes the model.
 
-    Args:
-        engine: runs the model, here or elsewhere.
-        template: the chat template.
-        tool_template: the chat template for requests with tools, if the file has one.
-        sampling: how tokens are sampled if a request does not say.
-        notices: notes for the user about this model.
-        tool_format: wire format of calls, in place of the one of the chat template.
-        deterministic: give the same reply to the same request and seed, independently of other
-            requests and of caches; slower.
-        step: maximum number of tokens in one forward pass.
-        clock: measures timeouts, in seconds.
-        cache: where prompts and replies are kept that no longer fit into the KV cache.
-        draft: speculative decoding where a turn repeats a text of the prompt.
-        draft_model: a small model that drafts other texts; it is closed with this one.
-        max_waiting: maximum number of waiting requests; further ones fail with a `BusyError`.
-
-    Attributes:
-        notices: notes for the user, such as options without effect.
-        sampling: how tokens are sampled if a request does not say.
-
-    Raises:
-        TemplateError: the chat template is not valid.
-        RequestError: the model cannot use this wire format, or the cache folder cannot be used.
+    Its arguments are those of the public class, `constrained.Model`.
     """
 
     def __repr__(self) -> str:

@@ -319,7 +319,6 @@ def derive_id(prompt: Sequence[int], number: int, again: int = 0) -> str:
     gets the same ids, and two turns of a conversation get different ones.
 
     Args:
-        prompt: token ids.
         number: of the call in its turn, from 0.
         again: the number of earlier tries, whose ids are used already.
     """

@@ -1,6 +1,5 @@
 """Runs the turns of a model: with the schedule of a local engine, or as the engine itself does."""
 
-from constrained.decode.drafts.draft_model import DraftModel
 from constrained.decode.kv.snapshots import Cache
 from constrained.decode.schedule.runner import Runner, TurnEngine, TurnRunner
 from constrained.decode.schedule.scheduler import Schedule
@@ -15,14 +14,13 @@ def make_runner(
     deterministic: bool,
     clock: Clock,
     cache: Cache,
-    draft_model: DraftModel | None,
     max_waiting: int,
 ) -> TurnRunner:
     """Returns the runner of an engine.
 
     Args:
         engine: of single decodes, or of whole turns.
-        step, deterministic, cache, draft_model: see `Schedule`; for an engine of single decodes.
+        step, deterministic, cache: see `Schedule`; for an engine of single decodes.
         clock: for deadlines and timings.
         max_waiting: requests that may wait.
 
@@ -37,6 +35,5 @@ def make_runner(
         deterministic=deterministic,
         clock=clock,
         cache=cache,
-        draft_model=draft_model,
     )
     return Runner(schedule, "decode", max_waiting=max_waiting)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Self, TypeVar, Unpack
 
-from constrained.decode.drafts.draft_model import DraftModel
 from constrained.decode.kv.snapshots import NO_CACHE, Cache
 from constrained.decode.metrics import Metrics
 from constrained.decode.request import DecodeOptions, FailedTurn, Finish, Generation, Request
@@ -57,7 +56,7 @@ class TurnModel(LoadedOnce):
     decoded. Servers and benchmarks use the steps; `LoadedModel` puts them together. All methods are
     safe to use from several threads.
 
-    Its arguments are described in `LoadedModel`.
+    Its arguments are described in `constrained.Model`.
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class TurnModel(LoadedOnce):
         clock: Clock = time.monotonic,
         cache: Cache = NO_CACHE,
         draft: bool = True,
-        draft_model: DraftModel | None = None,
         max_waiting: int = MAX_WAITING,
     ):
         self.engine = engine
@@ -100,7 +98,6 @@ class TurnModel(LoadedOnce):
             deterministic=deterministic,
             clock=clock,
             cache=cache,
-            draft_model=draft_model,
             max_waiting=max_waiting,
         )
 
@@ -110,7 +107,6 @@ class TurnModel(LoadedOnce):
         """Compiles a request into a prompt and a grammar, without generating anything.
 
         Args:
-            job: the request.
             timeout: seconds until it fails, time in the queue included; None: no limit.
             client: identifies the client; waiting clients take turns.
 
@@ -136,7 +132,6 @@ class TurnModel(LoadedOnce):
         """Like `compile`, for asyncio.
 
         Args:
-            job: the request.
             timeout: see `compile`.
             client: see `compile`.
             is_known: the answer of `Compiler.knows`, if you have it: True if the grammar is in the
@@ -161,13 +156,8 @@ class TurnModel(LoadedOnce):
         Args:
             prompt: the text, or its token ids.
             answer: the form of the generated text; None: any text.
-            timeout: see `compile`.
-            client: see `compile`.
-            cache_salt: see `Options`.
-            cache_prompt: see `Options`.
-
-        Returns:
-            The compiled turn.
+            timeout, client: see `compile`.
+            cache_salt, cache_prompt: see `Options`.
 
         Raises:
             Error: as for `compile`.
@@ -201,16 +191,12 @@ class TurnModel(LoadedOnce):
         client: Hashable = None,
         quick: bool = True,
     ) -> T:
-        """Runs a function in one of the threads that compile, in the order of the queue.
+        """Runs a function that reads a request, in one of the threads that compile and in the order
+        of the queue. Returns what the function returns.
 
         Args:
-            read: the function, which reads a request.
-            timeout: see `compile`.
-            client: see `compile`.
+            timeout, client: see `compile`.
             quick: False if the request has a schema or grammar to compile.
-
-        Returns:
-            What the function returns.
         """
         return await arun(self._queue(read, timeout, client, is_known=quick))
 
@@ -221,16 +207,14 @@ class TurnModel(LoadedOnce):
         force: bool = True,
         **options: Unpack[CompiledTurnOptions],
     ) -> list[Reply]:
-        """Generates several compiled turns together, as one batch.
+        """Generates several compiled turns together, as one batch; returns the replies in their
+        order.
 
         Args:
             turns: the results of `compile`.
             force: append tokens that the grammar forces (fast-forward tokens) without evaluating
                 the model for them.
             options: the options of `CompiledTurnOptions`, and of decoding.
-
-        Returns:
-            The replies, in the order of the turns.
 
         Raises:
             Error: as for `call`.
@@ -404,11 +388,8 @@ class TurnModel(LoadedOnce):
         return replace(self._runner.metrics, caches=self.compiler.measure_caches())
 
     def drain(self, seconds: float) -> None:
-        """Prepares to stop: refuses new requests, and gives running ones time to finish.
-
-        Args:
-            seconds: requests that take longer fail with a `ModelError`, as do new ones.
-        """
+        """Prepares to stop: refuses new requests, and gives running ones so many seconds to finish;
+        those that take longer fail with a `ModelError`, as do new ones."""
         self._end = Deadline(self._clock() + seconds, seconds)
         self._runner.drain(self._end)
 

@@ -130,11 +130,8 @@ class TokenizedPrompt:
         return found
 
     def count_closed(self, closed: str) -> int:
-        """Counts the tokens before the generation prompt; 0: not known.
-
-        Args:
-            closed: the text without the generation prompt.
-        """
+        """Counts the tokens before the generation prompt, from the text without it; 0: not
+        known."""
         generation_prompt = self.text[count_common(closed, self.text) :]
         return self._count_from_end(generation_prompt) or 0
 

@@ -34,7 +34,6 @@ def emit(grammar: Grammar, language: str) -> str:
     fails.
 
     Args:
-        grammar: of a turn, from `build_turn`.
         language: one of `LANGUAGES`: `lark` (llguidance), `gbnf` (llama.cpp), `structural-tag`
             (XGrammar).
 

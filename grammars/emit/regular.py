@@ -62,7 +62,6 @@ class RegularProductions:
         """Returns the productions of a lexeme, which is never empty; () if nothing matches.
 
         Args:
-            regex: the expression of the lexeme.
             lazy: it ends at the first match.
 
         Raises:

@@ -57,9 +57,7 @@ def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str
     """Raises an error for a turn that is fine in the history, but not after the generation prompt.
 
     Args:
-        chat: the template.
         opened: the conversation with the generation prompt.
-        turn: the turn.
         text: the turn as the model generates it.
     """
     history = chat.answer(turn) or ""

@@ -288,12 +288,11 @@ def _explain_no_call(text: str) -> str:
 
 
 def _refuse_content_opener(opener: str, head: str, first: str) -> None:
-    """Raises an error if the first call begins with the text that opens content.
+    """Raises an error if the first call, with the text in front of it, begins with the text that
+    opens content.
 
     Args:
-        opener: the text that opens content.
-        head: the text that opens every turn, which may be a part of it.
-        first: the first call, with the text in front of it.
+        head: the text that opens every turn, which may be a part of the opener.
     """
     if opener.removeprefix(head) and first.startswith(opener):
         raise DetectError(f"calls start like content, with {opener!r}")
@@ -303,8 +302,6 @@ def _finish_format(chat: ProbedTemplate, written: Format, *, measured: bool) -> 
     """Returns the format under the name of an equal known one, or with the way to count calls.
 
     Args:
-        chat: the template.
-        written: the inferred format.
         measured: see `name_format`.
 
     Raises:

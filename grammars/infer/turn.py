@@ -231,7 +231,6 @@ def find_end(chat: ProbedTemplate, tail: str, *, closer: str = "") -> str:
     a conversation.)
 
     Args:
-        chat: the template.
         tail: the text after content.
         closer: the part of it that closes the content.
     """

@@ -16,6 +16,11 @@ def pack_json(value: Any) -> bytes | None:
         return None
 
 
+def unpack_json(packed: bytes) -> Any:
+    """Returns the data that `pack_json` has packed."""
+    return marshal.loads(packed)
+
+
 def hash_json(value: Any) -> bytes | None:
     """Like `pack_json`, hashed: for keys that are not read again."""
     packed = pack_json(value)

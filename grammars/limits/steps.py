@@ -99,11 +99,8 @@ def limit_steps(max_steps: int) -> Generator[Account]:
 
 @contextmanager
 def stop_when(check: Callable[[], None]) -> Generator[None]:
-    """Work that is stopped from outside.
-
-    Args:
-        check: called regularly by the working thread; an error that it raises ends the work.
-    """
+    """Work that is stopped from outside: its thread calls `check` regularly, and an error that this
+    raises ends the work."""
     with _open(Account(None, check, _account.get())):
         yield
 

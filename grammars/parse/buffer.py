@@ -174,7 +174,6 @@ def make_scanner(style: JsonStyle, levels: int = 0) -> Scanner:
     """Makes a scanner that finds the end of an object or array in this style.
 
     Args:
-        style: how the format writes values.
         levels: how many levels of nesting report their signs, if strings have escapes.
     """
     if style.escapes:

@@ -117,10 +117,9 @@ class CallReader:
         self._sink = sink
 
     def read(self, nodes: Sequence[CallNode], name: str = "") -> Steps[ToolCall]:
-        """Reads these nodes as a call.
+        """Reads these nodes, which are the rest of a call.
 
         Args:
-            nodes: the nodes of the call that are not read yet.
             name: the name of the tool, if the text before has it.
 
         Raises:

@@ -52,11 +52,11 @@ class _Range:
 
 
 def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
-    """Returns a regex for the numbers within bounds; None: there are none.
+    """Returns a regex for the numbers within bounds, or for the integers, as digits; None: there
+    are none.
 
     Args:
         bounds: any of `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`.
-        integer: only integers, as digits.
     """
     return _express(tuple(bounds.items()), integer)
 

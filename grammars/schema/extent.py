@@ -145,12 +145,8 @@ def _measure_constant(value: Json) -> int:
 
 
 def measure_least(node: Node, definitions: Mapping[str, Node]) -> int:
-    """Returns a lower bound for the characters of any value, in any spelling.
-
-    Args:
-        node: the schema.
-        definitions: its definitions; each of them has a value.
-    """
+    """Returns a lower bound for the characters of any value, in any spelling. Each of the
+    definitions must have a value."""
     return _Sizes(definitions).measure(node)
 
 

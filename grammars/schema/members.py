@@ -219,7 +219,6 @@ def arrange(
         properties: the declared members that can be written, in schema order.
         presence: the condition on the keys; enforced only for members in any order.
         extra: undeclared members are allowed.
-        order: the order of declared keys.
         mixed: in schema order, undeclared members may come between the declared ones.
     """
     has_one_order = len(properties) + extra <= 1

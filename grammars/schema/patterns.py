@@ -41,11 +41,8 @@ Formats = dict[str, Callable[[str], bool]]
 
 
 def replace_large(document: Json) -> tuple[Json, Formats]:
-    """Replaces the large patterns of a document with formats. Patterns without an automaton stay.
-
-    Returns:
-        the document, and the formats by name.
-    """
+    """Replaces the large patterns of a document with formats; returns the document, and the formats
+    by name. Patterns without an automaton stay."""
     formats: Formats = {}
     if '"pattern"' in json.dumps(document):
         document = _replace(document, formats, set())

@@ -44,10 +44,10 @@ def is_list(value: Json) -> TypeGuard[list[Json]]:
 
 
 def find_origin(pointer: str, origins: Mapping[str, str]) -> str:
-    """Returns a JSON pointer with the pointer of a definition in place of that of its copy.
+    """Returns a JSON pointer, which may lead into the copy of a definition, with the pointer of the
+    definition in place of that of the copy.
 
     Args:
-        pointer: the pointer; it may lead into a copy.
         origins: the pointers of definitions, by those of their copies (`/$defs/NAME`).
     """
     copy = "/".join(pointer.split("/", 3)[:3])

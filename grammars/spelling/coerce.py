@@ -66,7 +66,6 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
 
     Args:
         raw: the text between the tags.
-        schema: the schema that the value must fit.
         style: how the format writes values other than strings, beside JSON.
 
     Raises:

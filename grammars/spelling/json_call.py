@@ -38,13 +38,7 @@ def begin_call(format: Format) -> str:
 
 def cut_opening(node: JsonCall, name: str, id: str | None) -> list[Piece]:
     """Returns the text of a JSON call before its arguments, in the pieces of which a JSON value
-    consists.
-
-    Args:
-        node: how the format writes the call.
-        name: the name of the tool.
-        id: the id of the call; None: any id.
-    """
+    consists. Without an id (None), any id may stand there."""
     style, breaks = node.style, find_breaks(node.style, node.style.level)
     pieces: list[Piece] = ["{" + breaks.open]
     if node.id is not None and node.id_first:

@@ -12,7 +12,6 @@ def check_names(names: Sequence[str], places: Sequence[str] | None = None) -> No
     """Refuses two tools of one name.
 
     Args:
-        names: of all tools.
         places: the JSON pointers of the tools; None: the tools are a list at `/tools`.
 
     Raises:

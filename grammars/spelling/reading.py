@@ -19,10 +19,10 @@ _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 def _compile_escapes(letters: str) -> re.Pattern[str]:
-    return re.compile(
-        rf"\\(?:(?P<letter>[{letters}])|x(?P<x>[0-9a-fA-F]{{2}})|u(?P<u>[0-9a-fA-F]{{4}})"
-        r"|U(?P<U>[0-9a-fA-F]{8}))|(?P<bad>[\\\x00-\x1f])"
-    )
+    """Returns a pattern for an escape sequence, or a character that may not stand in a string."""
+    digit = "[0-9a-fA-F]"
+    codes = rf"x(?P<x>{digit}{{2}})|u(?P<u>{digit}{{4}})|U(?P<U>{digit}{{8}})"
+    return re.compile(rf"\\(?:(?P<letter>[{letters}])|{codes})|(?P<bad>[\\\x00-\x1f])")
 
 
 _ESCAPE = _compile_escapes(r"\\'\"bfnrt")
@@ -69,16 +69,22 @@ def translate(text: str, style: JsonStyle) -> str:
 
 @lru_cache(maxsize=16)
 def _compile(style: JsonStyle) -> re.Pattern[str]:
-    """Returns a pattern for one piece of a text."""
+    """Returns a pattern for one piece of a text; the name of its group is the kind of the piece."""
     quotes = list(map(re.escape, style.quotes))
-    raw = [rf"{quote}.*?{quote}" for quote in quotes]
-    escaped = [rf"{quote}(?:[^{quote}\\]|\\.)*{quote}" for quote in quotes]
-    strings = escaped if style.escapes else raw
-    key = rf"|(?P<key>(?!\s)(?:(?!{quotes[0]})[^:,{{}}\[\]])+(?<!\s))(?=\s*:)"
-    return re.compile(
-        rf"(?s:(?P<string>{'|'.join(strings)}){key if style.bare_keys else ''}"
-        r"|(?P<number>-?[0-9][-+.0-9eE]*)|(?P<word>[A-Za-z]+)|(?P<sign>[ \t\r\n,:{}\[\]]))"
-    )
+    if style.escapes:
+        strings = [rf"{quote}(?:[^{quote}\\]|\\.)*{quote}" for quote in quotes]
+    else:
+        strings = [rf"{quote}.*?{quote}" for quote in quotes]
+    kinds = {"string": "|".join(strings)}
+    if style.bare_keys:
+        # A key begins and ends without white space, and a colon follows it.
+        character = rf"(?!{quotes[0]})[^:,{{}}\[\]]"
+        kinds["key"] = rf"(?!\s)(?:{character})+(?<!\s)(?=\s*:)"
+    kinds["number"] = r"-?[0-9][-+.0-9eE]*"
+    kinds["word"] = r"[A-Za-z]+"
+    kinds["sign"] = r"[ \t\r\n,:{}\[\]]"
+    groups = [f"(?P<{kind}>{pattern})" for kind, pattern in kinds.items()]
+    return re.compile("|".join(groups), re.DOTALL)
 
 
 @lru_cache(maxsize=16)

@@ -43,7 +43,6 @@ def draw_cases(format: Format, *, examples: int = 100, seed: int = 0) -> list[Pa
     of them as it was meant. The same seed gives the same turns with the same version of Hypothesis.
 
     Args:
-        format: the wire format.
         examples: the number of turns for each of the two checks; equal ones are left out.
         seed: of the random turns.
 

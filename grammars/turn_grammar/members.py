@@ -51,12 +51,7 @@ class MemberRules:
     builder: GrammarBuilder
 
     def write(self, node: Object, members: Members) -> MembersBody:
-        """Writes the members of an object.
-
-        Args:
-            node: the object.
-            members: the order of its members.
-        """
+        """Writes the members of an object, in the order that `members` says."""
         if isinstance(members, Unordered):
             return self._write_unordered(members)
         if members.mixed:
@@ -152,10 +147,7 @@ def write_items(
     be none.
 
     Args:
-        items: the list.
         values: rules for the items, by the `id` of their nodes.
-        comma: the separator between items.
-        builder: the grammar that is being built.
     """
     if isinstance(items, Distinct):
         return _write_distinct(items, values, comma=comma, builder=builder)

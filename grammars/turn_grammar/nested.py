@@ -101,7 +101,6 @@ class NestedRules:
         """Returns a value and its closing tag.
 
         Args:
-            node: the value.
             tag: the name of the tag; None: any name.
             beside_text: in another object that may stand here, the same member may be text.
         """

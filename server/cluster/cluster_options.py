@@ -4,9 +4,11 @@ import argparse
 import copy
 import shlex
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 
 from constrained.cli import options as shared
+from constrained.cli.declared import add_option
 from constrained.engine.model_files.sources import HUB
 from constrained.engine.options import read_options
 from constrained.errors import RequestError
@@ -15,6 +17,7 @@ from server.commands.model_files import OfferedModel, find_offers, name_first
 from server.commands.serve import complete_options
 from server.commands.serve_options import SEQUENCES, add_serve_options
 
+CLUSTER = "cluster"  # the title of its options in the help
 ALONE = ("batch_dir", "mcp", "mcp_config", "models_max", "models_memory", "sleep_idle_seconds")
 """Options of `serve` that a cluster does not have: its models are loaded all the time."""
 
@@ -61,28 +64,29 @@ class ClusterOptions:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `serve` and of a cluster."""
     add_serve_options(parser)
-    group = parser.add_argument_group("cluster")
-    _add_replica_options(group)
-    help = "processes that accept requests and build prompts and grammars; default: 1"
-    group.add_argument("--fronts", type=int, default=1, metavar="N", help=help)
-    help = "processors of each front; default: 0.5"
-    group.add_argument("--front-cpus", type=float, default=0.5, metavar="N", help=help)
-    help = "memory in each front for knowing which replica has which prefix; default: 256"
-    group.add_argument("--index", type=int, default=256, metavar="MIB", help=help)
+    _add_replica_options(parser)
+    add = partial(add_option, parser, group=CLUSTER)
+    help = "processes that accept requests and build prompts and grammars"
+    add("--fronts N", help, kind=int, default=1)
+    add("--front-cpus N", "processors of each front", kind=float, default=0.5)
+    help = "memory in each front for knowing which replica has which prefix"
+    add("--index MIB", help, kind=int, default=256)
     help = "address of a Ray cluster; default: that of RAY_ADDRESS, else one on this machine alone"
-    group.add_argument("--ray-address", metavar="ADDRESS", help=help)
+    add("--ray-address ADDRESS", help)
 
 
-def _add_replica_options(group: argparse._ActionsContainer) -> None:
+def _add_replica_options(parser: argparse.ArgumentParser) -> None:
     """Those that a preset may have for its model."""
-    help = "minimum replicas for each model, each with an engine; default: 2"
-    group.add_argument("--replicas", type=int, default=2, metavar="N", help=help)
+    add = partial(add_option, parser, group=CLUSTER)
+    add("--replicas N", "minimum replicas for each model, each with an engine", kind=int, default=2)
     help = "maximum replicas, started while others are busy; default: same as --replicas"
-    group.add_argument("--max-replicas", type=int, metavar="N", help=help)
-    help = "processors of each replica; default: its threads (-t), or 1"
-    group.add_argument("--replica-cpus", type=float, metavar="N", help=help)
-    help = "GPUs of each replica; default: 0"
-    group.add_argument("--replica-gpus", type=float, default=0.0, metavar="N", help=help)
+    add("--max-replicas N", help, kind=int)
+    add(
+        "--replica-cpus N",
+        "processors of each replica; default: its threads (-t), or 1",
+        kind=float,
+    )
+    add("--replica-gpus N", "GPUs of each replica", kind=float, default=0.0)
 
 
 def read_words(command: str) -> ClusterOptions:
@@ -198,7 +202,7 @@ def _read_model(offer: OfferedModel) -> ClusterModel:
 def _without_process(options: argparse.Namespace) -> argparse.Namespace:
     """Returns the options without what stays in this process: they are sent to others."""
     sent = copy.copy(options)
-    for name in ("run", "parsed"):
+    for name in ("run", "parsed", "declared"):
         if hasattr(sent, name):
             delattr(sent, name)
     return sent

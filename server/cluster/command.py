@@ -6,12 +6,11 @@ import logging
 import signal
 import threading
 
-from constrained.cli.options import LOCAL_HOST, PORT
 from constrained.errors import RequestError
 from constrained.errors.own_packages import install_command
 from server.cluster.cluster_options import add_options, read_cluster
 from server.commands.serve import start_log
-from server.commands.serve_options import LOCAL
+from server.commands.serve_options import LOCAL, LOCAL_HOST, PORT
 
 LOG = logging.getLogger("constrained.server")
 

@@ -43,8 +43,6 @@ def thin_out(chain: Sequence[int], stride: int, *, known: int = 0) -> list[int]:
     with less precision.
 
     Args:
-        chain: see `chain_prefixes`.
-        stride: one of this many hashes is kept.
         known: the number of hashes at the beginning that are known already; only the last of them
             is kept.
     """

@@ -46,7 +46,6 @@ class PrefixIndex:
         """A replica has computed a prompt.
 
         Args:
-            replica: its number.
             chain: the hash chain of the prompt.
             known: how many of its blocks it is known to have already.
         """
@@ -71,12 +70,8 @@ class PrefixIndex:
         self._bytes += _measure(holders)
 
     def find(self, chain: Sequence[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yields the replicas that have a prefix of a prompt, the longest prefix first.
-
-        Returns:
-            how many blocks of the prompt, from the first, are known, and the replicas that have
-            them, the latest one last.
-        """
+        """Yields the prefixes of a prompt that replicas have, the longest first: how many blocks of
+        the prompt, and the replicas that have them, the latest one last."""
         for blocks in range(len(chain), 0, -1):
             holders = self._holders.get(chain[blocks - 1])
             if holders is not None:

@@ -198,11 +198,8 @@ def _load_front(model: ClusterModel, fleet: RayFleet, facts: ReplicaFacts) -> Fr
 
 
 def build(arguments: dict[str, str]) -> serve.Application:
-    """Returns the application, for `import_path` of a `serve.yaml`.
-
-    Args:
-        arguments: `command`: the words after `constrained cluster`, as in a shell.
-    """
+    """Returns the application, for `import_path` of a `serve.yaml`; its argument `command` has the
+    words after `constrained cluster`, as in a shell."""
     return make_application(read_words(arguments.get("command", "")))
 
 

@@ -31,7 +31,6 @@ class PrefixRequestRouter(RequestRouter):
         Args:
             index_mib: the MiB for the index of known prefixes.
             slots: the slots of a replica without a report.
-            kwargs: not used.
         """
         self._lock = threading.Lock()  # fronts report progress from another thread
         self._router = PrefixRouter(PrefixIndex(index_mib * MIB))

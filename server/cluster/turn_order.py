@@ -20,10 +20,7 @@ class RouteWatch(Protocol):
 
     def finish(self, chain: tuple[int, ...]) -> None:
         """Notes that the replica has finished the request or is lost; a second call does nothing.
-
-        Args:
-            chain: the hash chain of everything that it has computed.
-        """
+        The hash chain is that of everything that it has computed."""
         ...
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from constrained.cli import options as shared
 from constrained.cli import request
+from constrained.cli.declared import complete
 from constrained.cli.terminal.input import read_lines
 from constrained.cli.terminal.output import print_error, print_notes
 from constrained.engine.options import read_options
@@ -48,7 +49,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     shared.add_tool_format(parser)
     shared.add_engine_options(parser, sequences=SEQUENCES)
     shared.add_sampling_options(parser)
-    add_embedding_options(parser.add_argument_group("embeddings").add_argument)
+    add_embedding_options(parser)
     parser.set_defaults(unset={name: parser.get_default(name) for name in OF_A_LINE})
 
 
@@ -90,7 +91,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.resume and options.output is None:
         raise RequestError("--resume continues a file: name it with -o", where="/resume")
     shared.read_sampling(options, Sampling())
-    shared.complete(options)
+    complete(options)
     shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
 
@@ -204,7 +205,9 @@ def _carry_out(
     from server.app import make_routes
     from server.hosting.batches.batch_input import EMBEDDINGS
     from server.models.served_models import ServedModels
+    from server.observe.prefix_watch import PrefixWatch
     from server.settings import Settings
+    from server.turns.observers import Observers
     from server.turns.service import Service
 
     settings = Settings(timeout=options.timeout)
@@ -220,7 +223,8 @@ def _carry_out(
             print_notes(model.notices)
             model.sampling = shared.read_sampling(options, model.sampling)
             path = shared.find_model(options)
-            service = Service(model, settings, name=Path(path).stem if path else "demo")
+            name = Path(path).stem if path else "demo"
+            service = Service(model, settings, observers=Observers(PrefixWatch()), name=name)
             models, places = ServedModels.of(service), model.engine.max_sequences
         stack.callback(models.readers.close)
         state = State({"models": models, "settings": settings, "embeddings": embedding})

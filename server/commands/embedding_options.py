@@ -1,11 +1,11 @@
 """The options of `constrained serve` for the model that makes embeddings."""
 
 import argparse
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from constrained.cli import options as shared
+from constrained.cli.declared import add_option
 from constrained.errors import RequestError
 from server.settings import Settings
 
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from server.models.embedding_service import EmbeddingService
 
 
-def add_embedding_options(add: Callable[..., Any]) -> None:
+def add_embedding_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options of the model for embeddings."""
+    add = partial(add_option, parser, group="operate: embeddings")
     help = "model that turns texts into vectors: a GGUF file, or hf:user/repo:quant"
-    add("--embedding-model", metavar="FILE", help=help)
+    add("--embedding-model FILE", help)
     help = "how the vectors of tokens become one of the text; default: as its file says"
-    add("--pooling", choices=("mean", "cls", "last"), help=help)
+    add("--pooling", help, kind=Literal["mean", "cls", "last"])
     help = "maximum tokens of a text; default: what the model was trained on, at most 2,048"
-    add("--embedding-context", type=int, metavar="N", help=help)
+    add("--embedding-context N", help, kind=int)
 
 
 def find_embedding_service(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from constrained.cli import options as shared
 from constrained.cli import request
 from constrained.cli.configuration import ParsedCommand, find_option
+from constrained.cli.declared import complete
 from constrained.cli.terminal.input import read_text
 from constrained.engine.model_files.local_models import find_models, measure_files, name_model
 from constrained.engine.sampling import Sampling
@@ -109,7 +110,6 @@ def name_first(options: argparse.Namespace, path: str | None) -> OfferedModel:
     """Returns the model of -m or -hf, or the demo model, with the names of --alias.
 
     Args:
-        options: the completed options.
         path: the path of its file, or the address of an engine; None: the demo model.
     """
     known = Path(path).stem if path else DEMO
@@ -190,7 +190,7 @@ def _read_preset(
         read = parser.parse_args(words, namespace=copy.copy(base))
     except argparse.ArgumentError as error:
         raise RequestError(f"{place}: {error}") from error
-    shared.complete(read)
+    complete(read)
     if not read.model and not read.hf_repo:
         raise RequestError(f"{place}: there is no model", hint="Add a line model = FILE.gguf")
     # The file of presets may come from someone else, and a remote engine would get the

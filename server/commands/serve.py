@@ -5,6 +5,7 @@ import logging
 
 from constrained.cli import options as shared
 from constrained.cli.configuration import Parsed
+from constrained.cli.declared import complete
 from constrained.engine.options import read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
@@ -30,9 +31,7 @@ def complete_options(options: argparse.Namespace) -> Settings:
         RequestError: one of them cannot be.
     """
     check_timeout(options.timeout)
-    shared.complete(options)
-    if options.cache_memory is not None and options.cache_memory < 0:
-        raise RequestError(f"cache_memory is {options.cache_memory}, must be 0 or more")
+    complete(options)
     settings = read_settings(options)
     shared.read_sampling(options, Sampling())
     shared.choose_sequences(options, SEQUENCES)

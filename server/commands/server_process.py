@@ -45,8 +45,8 @@ from server.models.source import ModelSource
 from server.settings import Settings
 
 if TYPE_CHECKING:
-    from server.hosting.mcp.hosted_tools import McpServerPool
-    from server.hosting.store.shared_store import SharedStore
+    from server.dialects.common.hosted_tools import McpServerPool
+    from server.models.shared_store import SharedStore
 
 MAX_NAMED = 5  # models of the cache
 SWITCH_SECONDS = 0.0005
@@ -201,8 +201,6 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
     path = path or str(embedded.PATH)
     if not is_address(path):
         find_file(path)  # a missing package shows before the first request
-    if (drafts := shared.read_drafts(options)) is not None:
-        find_file(drafts.path)
     first = ModelSource(
         named.name,
         load,

@@ -6,7 +6,8 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers
@@ -18,7 +19,6 @@ from server.errors import UNSUPPORTED_ENCODING, HttpError, as_http_error, log_er
 from server.http.caller import set_caller
 from server.http.dialect import Dialect, find_dialect
 from server.http.ids import make_id
-from server.http.metrics import Counters
 from server.settings import MIN_RATE, Settings
 
 OPEN = frozenset({"/health", "/v1/health", "/", "/playground", "/playground/trace"})
@@ -32,6 +32,8 @@ GIVEN_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 _ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]*)(?P<path>/.*)?", re.IGNORECASE | re.DOTALL)
 """The target of a request that is a whole URL, without its query."""
 _SLASHES = re.compile("/{2,}")
+NoteRequest: TypeAlias = Callable[[str, int], None]
+"""Is told of each reply: the path of its route, and its status."""
 KEY_HINT = (
     "send it as `Authorization: Bearer KEY`, or in the header `x-api-key` or `api-key`; the key is "
     "one of --api-key"
@@ -80,15 +82,19 @@ class Gate:
         app: the application that the gate protects.
         dialects: determine the form of errors.
         settings: keys and limits.
-        counters: count requests.
+        note_request: counts requests.
     """
 
     def __init__(
-        self, app: ASGIApp, dialects: Sequence[Dialect], settings: Settings, counters: Counters
+        self,
+        app: ASGIApp,
+        dialects: Sequence[Dialect],
+        settings: Settings,
+        note_request: NoteRequest,
     ):
         self._app = app
         self._dialects = dialects
-        self._counters = counters
+        self._note_request = note_request
         self._keys = [key.encode() for key in settings.api_keys]
         self._max_body = settings.max_body
         self._max_file = settings.max_file
@@ -110,7 +116,11 @@ class Gate:
         headers = {name.lower(): value for name, value in scope["headers"]}
         request_id = _read_request_id(headers)
         send = _CountedReply(
-            send, scope, dialect=self._find_dialect(scope), id=request_id, counters=self._counters
+            send,
+            scope,
+            dialect=self._find_dialect(scope),
+            id=request_id,
+            note_request=self._note_request,
         )
         scope_headers = scope["headers"]
         if scope["method"] == "OPTIONS" and b"access-control-request-method" not in headers:
@@ -266,16 +276,18 @@ class _CountedReply:
         scope: the scope of the request.
         dialect: the dialect of the request.
         id: the id of the request.
-        counters: count the reply.
+        note_request: counts the reply.
 
     Attributes:
         has_started: the status has been sent.
     """
 
-    def __init__(self, send: Send, scope: Scope, *, dialect: Dialect, id: str, counters: Counters):
+    def __init__(
+        self, send: Send, scope: Scope, *, dialect: Dialect, id: str, note_request: NoteRequest
+    ):
         self._send = send
         self._scope = scope
-        self._counters = counters
+        self._note_request = note_request
         names = [b"x-request-id"]
         if dialect.has_request_ids:
             names.append(b"request-id")
@@ -288,7 +300,7 @@ class _CountedReply:
             # FastAPI sets the route. Without a route, any path is possible, and each would get a
             # counter of its own.
             path = getattr(self._scope.get("route"), "path", "other")
-            self._counters.note_request(path, message["status"])
+            self._note_request(path, message["status"])
             message["headers"] = [*message.get("headers", ()), *self._ids]
         await self._send(message)
 

@@ -55,6 +55,5 @@ def hold(scope: MutableMapping[str, Any], release: Callable[[], None]) -> None:
 
     Args:
         scope: the ASGI scope of the request.
-        release: releases what it holds.
     """
     scope[_HELD].add(release)

@@ -197,12 +197,8 @@ class ImpatientProtocol(_Base):
 
 
 def make_protocol(idle_seconds: float, max_connections: int) -> type[asyncio.Protocol]:
-    """Returns the protocol class for the connections of one server, for uvicorn.
-
-    Args:
-        idle_seconds: see `ImpatientProtocol`.
-        max_connections: see `ImpatientProtocol`.
-    """
+    """Returns the protocol class for the connections of one server, for uvicorn;
+    `ImpatientProtocol` explains the limits."""
     limits = {"idle_seconds": idle_seconds, "max_connections": max_connections, "waiting": {}}
     return type("LimitedProtocol", (ImpatientProtocol,), limits)
 

@@ -50,9 +50,6 @@ def start_time(seconds: float | None) -> TimeLeft:
 
 
 def find_time_left(seconds: float | None) -> TimeLeft:
-    """Returns the remaining time of the current request; starts it if it has not started.
-
-    Args:
-        seconds: of the whole request; None: any number.
-    """
+    """Returns the remaining time of the current request; if it has not started, it starts now, with
+    so many seconds (None: any number)."""
     return _time_left.get(None) or start_time(seconds)

@@ -190,10 +190,7 @@ class ReadTexts:
 
     async def write(self, write: Callable[[np.ndarray], str]) -> AsyncIterator[list[str]]:
         """Yields the vectors in the order of the texts, some at a time, as they are computed.
-
-        Args:
-            write: writes one, in the thread of the model.
-        """
+        `write` writes one, in the thread of the model."""
         for batch in self.model.split(self.tokens):
             yield await self.queue.do(partial(self._compute, batch, write))
 

@@ -19,17 +19,14 @@ from constrained.engine.model_facts import NO_FACTS, read_facts
 from constrained.errors import ModelError
 from constrained.model.loaded_model import LoadedModel
 from server.errors import RETRY_AFTER, HttpError
-from server.hosting.store.shared_marks import StoredDates, StoredIds
-from server.hosting.store.shared_store import SharedStore
-from server.hosting.store.shared_turns import SharedTurns
 from server.http.ids import CallIds
-from server.http.metrics import Counters
 from server.http.server_end import ServerEnd
+from server.models.shared_marks import StoredDates, StoredIds
+from server.models.shared_store import SharedStore
+from server.models.shared_turns import SharedTurns
 from server.models.source import ModelSource
-from server.observe.prefix_watch import PrefixWatch
-from server.observe.telemetry import Telemetry
-from server.observe.trace_file import TraceFile
 from server.settings import Settings
+from server.turns.observers import Observers
 from server.turns.service import Service
 from server.turns.stable_prompts import ConversationDates
 
@@ -81,10 +78,8 @@ class ServedModel:
         self,
         source: ModelSource,
         settings: Settings,
-        counters: Counters,
         *,
-        telemetry: Telemetry | None,
-        traces: TraceFile | None,
+        observers: Observers,
         store: SharedStore | None,
         end: ServerEnd,
     ):
@@ -106,10 +101,7 @@ class ServedModel:
             settings=settings,
             call_ids=CallIds(shared=ids),
             dates=ConversationDates(settings.date, shared=dates),
-            prefixes=PrefixWatch(),
-            counters=counters,
-            telemetry=telemetry,
-            traces=traces,
+            observers=observers,
             name=source.name,
             end=end,
         )
@@ -173,9 +165,7 @@ class ServedModels:
         sources: the models; the first of them that is preloaded answers requests that name none.
         settings: how the server behaves.
         bounds: limits of what is loaded at a time.
-        counters: the counters of `/metrics`.
-        telemetry: takes a span for each reply; None: there are no spans.
-        traces: takes a trace of each reply; None: there are no traces.
+        observe: makes those who watch the requests of a model; called once for each.
         address: where the server listens, for the log.
         store: what several servers share; None: nothing.
 
@@ -190,26 +180,16 @@ class ServedModels:
         settings: Settings | None = None,
         bounds: ModelBounds | None = None,
         *,
-        counters: Counters | None = None,
-        telemetry: Telemetry | None = None,
-        traces: TraceFile | None = None,
+        observe: Callable[[], Observers] = Observers,
         address: str = "",
         store: SharedStore | None = None,
     ):
-        settings, counters = settings or Settings(), counters or Counters()
+        settings = settings or Settings()
         self.end = ServerEnd()
         self._is_stopped = False  # because a model that it starts with cannot be loaded
         self._models: list[ServedModel] = []
         for source in sources:
-            model = ServedModel(
-                source,
-                settings,
-                counters,
-                telemetry=telemetry,
-                traces=traces,
-                store=store,
-                end=self.end,
-            )
+            model = ServedModel(source, settings, observers=observe(), store=store, end=self.end)
             self._models.append(model)
         self.readers = Workers("read", settings.max_waiting)
         self._bounds = bounds or ModelBounds()
@@ -344,11 +324,8 @@ class ServedModels:
             model.set_timer(loop.call_later(seconds, self._unload_idle, model))
 
     def start(self, stop: Callable[[Exception], None] | None = None) -> None:
-        """Begins to load the models that the server starts with.
-
-        Args:
-            stop: called with the error if one of them cannot be loaded.
-        """
+        """Begins to load the models that the server starts with; calls `stop` with the error if one
+        of them cannot be loaded."""
         for model in self._models:
             if model.source.preloaded:
                 self._keep(asyncio.create_task(self._start(model, stop)))

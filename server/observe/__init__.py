@@ -1,6 +1,6 @@
-"""What an operator sees of requests: a record of each reply, spans, traces, why a prompt was
-computed again, and repeated calls.
+"""What an operator sees of requests: metrics, spans, traces, and why a prompt was computed again.
 
-Needs `constrained`. Start with `request_record`, the source of log lines, spans and metrics; then
-`prefix_watch`, which notices that a prompt is computed again, and `lost_prefix`, which says why.
+Implements the protocols of `server.turns.observers`; start there. `metrics` has the figures of
+`/metrics`, `telemetry` the spans; `prefix_watch` notices that a prompt is computed again, and
+`lost_prefix` says why.
 """

@@ -5,66 +5,12 @@ come first, so changing a word in them makes the server compute the whole conver
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
 from server.observe.prompt_parts import PromptParts, count_same
 from server.observe.related_request import RelatedRequest, Relation, find_dropped
+from server.turns.observers import ChangedPart, LostPrefix
 
 AROUND = 40  # characters that are shown of each text
-
-
-class ChangedPart(StrEnum):
-    """A part of a request that has changed."""
-
-    SYSTEM = "system"
-    TOOL_ADDED = "tool_added"
-    TOOL_REMOVED = "tool_removed"
-    TOOL_EDITED = "tool_edited"
-    TOOLS_REORDERED = "tools_reordered"
-    MESSAGE = "message"
-    MESSAGES_DROPPED = "messages_dropped"
-
-
-@dataclass(frozen=True)
-class LostPrefix:
-    """The first part of a request that differs from an earlier request of its conversation.
-
-    Args:
-        part: the kind of part.
-        name: the part, as in "tool 2 (get_weather)".
-        offset: the first character that differs, in the text or JSON of the part.
-        before: the text there in the earlier request.
-        after: the text there in the later request.
-    """
-
-    part: ChangedPart
-    name: str
-    offset: int = 0
-    before: str = ""
-    after: str = ""
-
-    def __str__(self) -> str:
-        return self.describe()
-
-    def describe(self, *, shows_text: bool = True) -> str:
-        """Describes the change in words.
-
-        Args:
-            shows_text: include the characters that have changed, which are part of the prompt.
-        """
-        match self.part:
-            case ChangedPart.TOOL_ADDED:
-                return f"{self.name} is new"
-            case ChangedPart.TOOL_REMOVED | ChangedPart.MESSAGES_DROPPED:
-                return f"{self.name} is gone"
-            case ChangedPart.TOOLS_REORDERED:
-                return f"the order of the tools has changed, from {self.name} on"
-            case _ if not shows_text:
-                return f"{self.name} has changed at character {self.offset}"
-            case _:
-                change = f"{self.before!r} is {self.after!r} now"
-                return f"{self.name} has changed at character {self.offset}: {change}"
 
 
 def find_lost_prefix(related: RelatedRequest, later: PromptParts) -> LostPrefix | None:

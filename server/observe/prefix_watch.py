@@ -14,7 +14,7 @@ MAX_CHARACTERS = 4_000_000  # of all remembered requests
 
 
 class PrefixWatch:
-    """The last requests of a model. Thread-safe."""
+    """A `PromptObserver` of the last requests of a model. Thread-safe."""
 
     def __init__(self, max_requests: int = MAX_KEPT, characters: int = MAX_CHARACTERS):
         self._max_requests = max_requests
@@ -27,16 +27,7 @@ class PrefixWatch:
     def note(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], salt: str | None
     ) -> LostPrefix | None:
-        """Remembers a request.
-
-        Args:
-            messages: in OpenAI's form.
-            tools: the offered tools.
-            salt: the salt of the caches; only requests with the same salt are compared.
-
-        Returns:
-            what has changed since the request that it could have continued; None: nothing.
-        """
+        """Remembers a request, and compares it with earlier ones; see `PromptObserver`."""
         parts = read_parts(messages, tools)
         with self._lock:
             others = [

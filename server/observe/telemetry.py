@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from constrained.errors import RequestError
-from server.http.request_record import RequestRecord
+from server.turns.request_record import RequestRecord
 
 PROVIDER = "constrained"
 NANOSECONDS = 10**9

@@ -9,61 +9,19 @@ import os
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 
 from constrained.engine.files.private_files import OTHERS, PRIVATE_FILE
 from constrained.errors import RequestError
 from constrained.model.trace.turn_trace import TurnTrace
 from grammars.schema.nodes import Json
+from server.turns.observers import TracedRequest
 
 LOG = logging.getLogger("constrained.server")
 MAX_WAITING = 64  # traces in the queue
-KEY_DIGITS = 12
 # Do not follow symbolic links, and do not wait for the reader of a pipe.
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-@dataclass(frozen=True)
-class TracedRequest:
-    """What a trace says about its request.
-
-    Args:
-        id: the value of `x-request-id`.
-        model: the client's name of the model.
-        choice: the number of the reply, if the request has several.
-        key: identifies the API key, see `name_key`; "" if there are no keys.
-        error: the error of the turn; "" if there was none.
-    """
-
-    id: str
-    model: str
-    choice: int = 0
-    key: str = ""
-    error: str = ""
-
-    def to_json(self, time: datetime) -> dict[str, Json]:
-        """Returns the field `request` of a line."""
-        shown: dict[str, Json] = {
-            "id": self.id,
-            "time": time.isoformat(timespec="milliseconds"),
-            "model": self.model,
-            "choice": self.choice,
-        }
-        for name in ("key", "error"):
-            if value := getattr(self, name):
-                shown[name] = value
-        return shown
-
-
-def name_key(key: object) -> str:
-    """Identifies an API key without revealing it: the beginning of its SHA-256."""
-    if key is None:
-        return ""
-    data = key if isinstance(key, bytes) else str(key).encode()
-    return sha256(data).hexdigest()[:KEY_DIGITS]
 
 
 class TraceFile:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
-from constrained.agent.outcome import CallResult
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.schedule.streams import AsyncStream
 from constrained.engine.sampling import SEEDS, Sampling
@@ -18,13 +17,14 @@ from constrained.errors import AbandonedError
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.reply import Reply, Usage
 from constrained.model.trace.turn_trace import FAILED, TurnTrace, describe_turn
+from constrained.prompt.tools.call_result import CallResult
 from server.errors import as_http_error
 from server.http.caller import find_key, find_owner, find_request_id, is_background
-from server.http.request_record import RequestRecord
 from server.http.time_left import find_time_left
-from server.observe.trace_file import TracedRequest, name_key
 from server.turns.compiled_request import CompiledRequest, compile_instead, compile_request
+from server.turns.observers import TracedRequest, name_key
 from server.turns.reply_record import make_record
+from server.turns.request_record import RequestRecord
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
@@ -58,7 +58,7 @@ class ContextFilled:
 
 
 TurnEvent: TypeAlias = StreamEvent | TurnStarted | CallAnswered | ContextFilled | Reply
-"""An event of a turn, or of a run of several turns (`server.hosting.runs`). The reply comes last.
+"""An event of a turn, or of a run of several turns (`server.hosting.mcp`). The reply comes last.
 The reply of a run is that of its last turn, with the usage of all turns."""
 TurnEvents: TypeAlias = tuple[int, Sequence[TurnEvent]]
 """The number of a choice, from 0, and events of its turn."""
@@ -99,7 +99,7 @@ class ActiveRequest:
         self._key_name = name_key(find_key())
         self._launched_at = time.monotonic()
         self._turns = turns
-        self._counters = compiled.service.counters
+        self._observers = compiled.service.observers
         self._finished: set[int] = set()
         self._first: asyncio.Future[TurnEvents] | None = None
         followed: list[AsyncGenerator[TurnEvents, None]] = []
@@ -111,11 +111,8 @@ class ActiveRequest:
             self._events = _merge(followed)
 
     async def wait(self, seconds: float) -> Sequence[TurnEvent]:
-        """Waits for the first events. If the request is refused at once, the response then has the
-        status of the error, and is not a stream with status 200.
-
-        Args:
-            seconds: how long to wait at most.
+        """Waits for the first events, so many seconds at most. If the request is refused at once,
+        the response then has the status of the error, and is not a stream with status 200.
 
         Returns:
             The first events, which `follow` yields again; none: none have come in this time.
@@ -157,7 +154,7 @@ class ActiveRequest:
         if not isinstance(event, Reply):
             return event
         self._finished.add(number)
-        self._counters.note_usage(event.usage)
+        self._note_usage(event.usage)
         self._note_record(event, is_first=number == 0)
         if self.compiled.service.settings.log_prompts:
             LOG.info("reply: %r", event.text)
@@ -166,10 +163,10 @@ class ActiveRequest:
     def _keep_trace(self, number: int, reply: Reply) -> Reply:
         """Writes the trace to the trace file, if there is one; removes it from the reply unless the
         client wants it."""
-        service = self.compiled.service
-        if reply.trace is None or service.traces is None:
+        traces = self._observers.traces
+        if reply.trace is None or traces is None:
             return reply
-        service.traces.note(self._name_choice(number), reply.trace)
+        traces.note(self._name_choice(number), reply.trace)
         if self.compiled.request.generation.trace:
             return reply
         return replace(reply, trace=None)
@@ -181,14 +178,14 @@ class ActiveRequest:
             match ended.exception():
                 case None:
                     reply = ended.result()
-                    self._counters.note_usage(reply.usage)
+                    self._note_usage(reply.usage)
                 case Exception() as error if not isinstance(error, AbandonedError):
                     fault = as_http_error(error)
                 case _:
                     pass
         self._note_record(reply, is_first=False, error="" if fault is None else fault.code)
-        service = self.compiled.service
-        if service.traces is None:
+        traces = self._observers.traces
+        if traces is None:
             return
         trace = reply.trace
         if fault is not None and self._turns[number].failed_traces:
@@ -197,7 +194,7 @@ class ActiveRequest:
             finish = "cancelled" if fault is None else FAILED
             trace = describe_turn(self.compiled.turn, finish=finish)
         error = "" if fault is None else fault.message
-        service.traces.note(self._name_choice(number, error), trace)
+        traces.note(self._name_choice(number, error), trace)
 
     def _make_empty(self) -> Reply:
         """Returns an empty reply, for a turn that has none."""
@@ -213,6 +210,10 @@ class ActiveRequest:
             error=error,
         )
 
+    def _note_usage(self, usage: Usage) -> None:
+        if self._observers.counters is not None:
+            self._observers.counters.note_usage(usage)
+
     def _note_record(self, reply: Reply, *, is_first: bool, error: str = "") -> None:
         elapsed = time.monotonic() - self._launched_at
         record = make_record(
@@ -227,9 +228,10 @@ class ActiveRequest:
         if error:
             record = replace(record, finish=FAILED, error=error)
         LOG.info("%s", record, extra={"fields": record.fields})
-        self._counters.note_record(record)
-        if self.compiled.service.telemetry is not None:
-            self.compiled.service.telemetry.note(record)
+        if self._observers.counters is not None:
+            self._observers.counters.note_record(record)
+        if self._observers.records is not None:
+            self._observers.records.note(record)
         if is_first:
             self._warn(record)
 
@@ -251,7 +253,8 @@ class ActiveRequest:
         for turn in self._turns:
             turn.stream.cancel()
         unfinished = set(range(len(self._turns))) - self._finished
-        self._counters.note_unfinished(len(unfinished))
+        if self._observers.counters is not None:
+            self._observers.counters.note_unfinished(len(unfinished))
         self._finished.update(unfinished)
         for number in unfinished:
             stream = self._turns[number].stream
@@ -300,7 +303,7 @@ def launch(
     Raises:
         Error: as in `Model.stream_turn`; then no turn has started.
     """
-    is_traced = options.trace or service.traces is not None
+    is_traced = options.trace or service.observers.traces is not None
     launched: list[LaunchedTurn] = []
     owner = find_owner()  # the same for all choices: they are one request
     try:

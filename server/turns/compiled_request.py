@@ -210,10 +210,8 @@ async def compile_request(
 
 
 async def compile_instead(compiled: CompiledRequest, timeout: float | None) -> CompiledTurn | None:
-    """Compiles the turn that replaces one with a call that the model is unsure of.
-
-    Returns:
-        The turn; None: the request wants no such replacement.
+    """Compiles the turn that replaces one with a call that the model is unsure of; None: the
+    request wants no such replacement.
 
     Raises:
         Error: as `compile_request`.

@@ -201,8 +201,6 @@ def read_offered_tools(
     """Reads the tools of a request.
 
     Args:
-        tools: as the client sends them.
-        settings: have the limits.
         where: JSON pointer to the list.
         elsewhere: types of tools that the dialect itself reads.
 

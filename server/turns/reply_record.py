@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from constrained.model.reply import Reply
 from grammars.turn import ToolCall
-from server.http.request_record import Durations, RequestRecord
 from server.turns.compiled_request import CompiledRequest
+from server.turns.request_record import Durations, RequestRecord
 
 MOSTLY = 0.9  # the cached part of a prompt from which on no warning is needed
 

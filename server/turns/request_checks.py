@@ -79,12 +79,8 @@ def _read_part(part: Any, where: str) -> dict[str, str]:
 
 @contextmanager
 def renaming_place(known: str, given: str) -> Iterator[None]:
-    """Makes errors that are raised inside point to the client's own request.
-
-    Args:
-        known: the pointer that the library uses.
-        given: the pointer in the dialect.
-    """
+    """Makes errors that are raised inside point into the client's own request: at `given` instead
+    of `known`, the pointer that the library uses."""
     try:
         yield
     except Error as error:

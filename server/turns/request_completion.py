@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from server.http.caller import find_salt
-from server.observe.repeated_calls import find_repeated_calls
 from server.settings import Settings
 from server.turns.reasoning import Effort, ReasoningRequest, plan_reasoning
+from server.turns.repeated_calls import find_repeated_calls
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
@@ -43,6 +43,7 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         template_kwargs={**settings.template_kwargs, **plan.variables, **job.template_kwargs},
         date=service.dates.find(job.messages, salt),
     )
+    watch = service.observers.prompts
     given = request.generation
     generation = replace(
         given,
@@ -55,7 +56,7 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         generation=generation,
         plan=plan,
         is_known=compiler.knows(job),
-        lost_prefix=service.prefixes.note(job.messages, job.tools, salt),
+        lost_prefix=None if watch is None else watch.note(job.messages, job.tools, salt),
         repeated_calls=tuple(find_repeated_calls(job.messages, REPEATED)),
     )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from constrained.engine.sampling import Sampling
 from constrained.model.confidence_policy import ConfidencePolicy
 from constrained.prompt.job import Job
-from server.observe.lost_prefix import LostPrefix
+from server.turns.observers import LostPrefix
 from server.turns.offered_tools import OfferedTools
 from server.turns.reasoning import ReasoningPlan, ReasoningRequest
 

@@ -9,6 +9,7 @@ from constrained.engine.vocabulary.vocabulary import Tokenizer, Vocabulary
 from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import Matcher
 from grammars.turn import Policy, State, Tool
+from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import Format
 
@@ -81,3 +82,19 @@ class Masked:
         allowed = [t for t in allowed if not matcher.ends(t)]
         printable = [t for t in allowed if t < 128 or t > 255]
         return [rng.choice(printable if printable and rng.random() < 0.9 else allowed)]
+
+
+def completed(grammar: Masked, completer: Completer, text: str) -> str | None:
+    """The whole turn, taken by the mask; None where the mask does not take its beginning."""
+    tokens = grammar.encode(text)
+    matcher = grammar.matcher.fork()
+    if matcher.accepts(tokens) < len(tokens):
+        return None
+    rest = completer.complete(text)
+    assert rest is not None, (text, grammar.grammar)
+    tokens += grammar.encode(rest)
+    assert matcher.accepts(tokens) == len(tokens), (text, rest, grammar.grammar)
+    for token in tokens:
+        matcher.commit(token)
+    assert matcher.is_complete, (text, rest, grammar.grammar)
+    return text + rest

@@ -33,7 +33,7 @@ from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Content, Format, JsonCall, KeywordArguments, Literal, Name
 from grammars.wire.formats import FORMATS
 from tests.agreement.matching import Masked
-from tests.agreement.test_unregistered import FORMATS as UNREGISTERED
+from tests.agreement.unregistered_formats import FORMATS as UNREGISTERED
 from tests.turn_strategies import chunkings
 
 FORMAT = Format(

@@ -16,9 +16,9 @@ from grammars.turn import Tool
 from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import JsonArguments, JsonCall, TaggedArguments
 from grammars.wire.formats import QWEN3_CODER
+from tests.agreement.case_checks import QUIET, by_name, modes
 from tests.agreement.chosen_formats import SCALE, each, is_json
 from tests.agreement.sample_tools import offers
-from tests.agreement.test_agreement import QUIET, by_name, modes
 from tests.turn_strategies import Case, cases
 
 ARGUMENT = re.compile(r"<parameter=([^>]*)>\n((?s:.*?))\n</parameter>\n(?=<parameter=|</function>)")

@@ -25,31 +25,15 @@ from grammars.turn import (
 )
 from grammars.turn_grammar.ir.completion import Completer
 from grammars.wire.format import Format
+from tests.agreement.case_checks import SLOW, assert_obeys, by_name, masked
 from tests.agreement.chosen_formats import EACH, SCALE
-from tests.agreement.matching import Masked
-from tests.agreement.test_agreement import SLOW, assert_obeys, by_name, masked
+from tests.agreement.matching import Masked, completed
 from tests.schema_strategies import Shape, fitting, leaves, objects, parameters, shapes
 from tests.text_strategies import KEYS
 from tests.turn_completer import turn_completer
 from tests.turn_strategies import Case, cases, policies, seeds, states
 
 FEW = settings(suppress_health_check=SLOW, max_examples=5 * SCALE)
-
-
-def completed(grammar: Masked, completer: Completer, text: str) -> str | None:
-    """The whole turn, taken by the mask; None where the mask does not take its beginning."""
-    tokens = grammar.encode(text)
-    matcher = grammar.matcher.fork()
-    if matcher.accepts(tokens) < len(tokens):
-        return None
-    rest = completer.complete(text)
-    assert rest is not None, (text, grammar.grammar)
-    tokens += grammar.encode(rest)
-    assert matcher.accepts(tokens) == len(tokens), (text, rest, grammar.grammar)
-    for token in tokens:
-        matcher.commit(token)
-    assert matcher.is_complete, (text, rest, grammar.grammar)
-    return text + rest
 
 
 def completer_of(case: Case, grammar: Masked) -> Completer:

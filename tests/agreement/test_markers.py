@@ -12,23 +12,15 @@ from hypothesis import strategies as st
 
 from constrained.engine.vocabulary.vocabulary import Tokenizer, Vocabulary
 from grammars.schema.lowering.lower import lower
-from grammars.turn import (
-    Answer,
-    ChoiceAnswer,
-    JsonAnswer,
-    Policy,
-    RegexAnswer,
-    State,
-    Tool,
-)
+from grammars.turn import Answer, ChoiceAnswer, JsonAnswer, Policy, RegexAnswer, State, Tool
 from grammars.turn_grammar.turn import build_grammar
 from grammars.wire.format import Format
+from tests.agreement.case_checks import QUIET, by_name
 from tests.agreement.chosen_formats import SIMPLE
 from tests.agreement.expected_markers import Place
 from tests.agreement.matching import Masked
 from tests.agreement.real_vocabularies import marked
 from tests.agreement.sample_tools import offers
-from tests.agreement.test_agreement import QUIET, by_name
 from tests.text_strategies import FRAGMENTS
 from tests.turn_strategies import policies, seeds, states
 

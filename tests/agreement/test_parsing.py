@@ -11,19 +11,10 @@ from hypothesis import strategies as st
 
 from grammars.parse.parser import Parser, collect, parse
 from grammars.schema.numbers import are_equal
-from grammars.turn import (
-    ArgumentsDelta,
-    CallOpened,
-    CallRead,
-    Event,
-    Start,
-    State,
-    Tool,
-    Turn,
-)
+from grammars.turn import ArgumentsDelta, CallOpened, CallRead, Event, Start, State, Tool, Turn
 from grammars.wire.format import ContentPlace, Format
+from tests.agreement.case_checks import by_name, spell
 from tests.agreement.chosen_formats import EACH, SCALE, each, is_plain
-from tests.agreement.test_agreement import by_name, spell
 from tests.text_strategies import FRAGMENTS, TEXTS
 from tests.turn_strategies import Case, cases, chunkings, mutate, seeds, states
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from grammars.parse.parser import parse
 from grammars.turn import KeyOrder, Turn
+from tests.agreement.case_checks import QUIET, assert_obeys, by_name
 from tests.agreement.chosen_formats import SCALE, each, is_json
 from tests.agreement.matching import Masked
 from tests.agreement.plain_lark import turns
 from tests.agreement.sample_tools import offers
-from tests.agreement.test_agreement import QUIET, assert_obeys, by_name
 from tests.turn_strategies import Case, policies, states
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from grammars.parse.parser import parse
+from tests.agreement.case_checks import QUIET, by_name, spell
 from tests.agreement.chosen_formats import EACH, SCALE
 from tests.agreement.matching import Masked
 from tests.agreement.real_vocabularies import spelled
 from tests.agreement.sample_tools import offers
-from tests.agreement.test_agreement import QUIET, by_name, spell
 from tests.turn_strategies import cases, seeds
 
 LONGEST = 16  # bytes; of the longer tokens hardly one occurs in a call

@@ -18,10 +18,10 @@ from grammars.parse.parser import parse
 from grammars.parse.render import render
 from grammars.turn import Policy, Start, State, Turn
 from grammars.wire.format import Format
+from tests.agreement.case_checks import QUIET, by_name, modes
 from tests.agreement.chosen_formats import SCALE, each, is_plain
 from tests.agreement.matching import Masked
 from tests.agreement.sample_tools import offers
-from tests.agreement.test_agreement import QUIET, by_name, modes
 from tests.real_templates import require_models_directory
 from tests.templates import FOLDER, tool
 from tests.turn_strategies import Case, cases

@@ -11,6 +11,7 @@ from typing import Any, get_args, get_overloads
 import pytest
 
 import constrained
+from constrained.model.loaded_model import LoadedModel
 
 HEAVY = {"llama_cpp", "llguidance", "pydantic", "jinja2", "numpy", "rich", "asyncio"}
 HEAVY.add("constrained.agent.model")
@@ -116,6 +117,8 @@ def test_help_describes_every_parameter() -> None:
     for name, entry in find_public():
         text = inspect.getdoc(entry)
         assert text, name
+        if "Its arguments are described in `LoadedModel`." in text:
+            text += inspect.getdoc(LoadedModel) or ""
         if inspect.isclass(entry) and issubclass(entry, (Exception, Enum)):
             continue
         if text.startswith("Like `"):  # the docstring of the other one

@@ -2,9 +2,7 @@
 server answers others."""
 
 import json
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -16,8 +14,8 @@ from benchmarks.attacks.grammars import GRAMMARS
 from benchmarks.attacks.lengths import LENGTHS
 from benchmarks.attacks.ways import WAYS
 from benchmarks.processes.served import Served, serve
+from tests.hostile.health import HANG, Visitor, measure_peak
 
-HANG = 30  # seconds: a bound against hangs, no measure of speed; it was a minute and more
 MAX_MEGABYTES = 400
 TRIED = (*BODIES, *WAYS, *LENGTHS)
 SHORT = (*FIELDS, *GRAMMARS)
@@ -27,40 +25,6 @@ SHORT = (*FIELDS, *GRAMMARS)
 def served() -> Iterator[Served]:
     with serve([], ["tests.hostile.serving"]) as server:
         yield server
-
-
-def measure_peak(served: Served) -> float:
-    """The most memory that the server has had in use so far, in MB."""
-    for line in Path(f"/proc/{served.pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    raise AssertionError("the system does not tell")
-
-
-class Visitor:
-    """A client that asks for /health again and again while an attack goes on."""
-
-    def __init__(self, url: str):
-        self._url = f"{url}/health"
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._visit)
-        self.failures: list[str] = []
-
-    def __enter__(self) -> "Visitor":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-
-    def _visit(self) -> None:
-        with httpx.Client(timeout=HANG) as client:
-            while not self._is_over.wait(0.05):
-                try:
-                    client.get(self._url).raise_for_status()
-                except httpx.HTTPError as error:
-                    self.failures.append(repr(error))
 
 
 @pytest.mark.parametrize("attack", TRIED, ids=lambda attack: attack.name)

@@ -10,16 +10,10 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from benchmarks.attacks.connections import (
-    BODY,
-    CONNECTIONS,
-    RawAttack,
-    send_raw,
-    write_request,
-)
+from benchmarks.attacks.connections import BODY, CONNECTIONS, RawAttack, send_raw, write_request
 from benchmarks.processes.served import Served, serve
+from tests.hostile.health import Visitor, measure_peak
 from tests.hostile.serving import MAX_CONNECTIONS
-from tests.hostile.test_bodies import Visitor, measure_peak
 
 IDLE = 1.0  # seconds
 READERS = 8

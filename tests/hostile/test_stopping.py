@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from constrained.agent.outcome import Outcome
 from constrained.errors import ModelError
+from constrained.prompt.tools.call_result import Outcome
 from constrained.prompt.tools.functions import FunctionTool
 from server.http.server_end import EXIT_SECONDS
 from tests.hostile.attacked import ROOT
 from tests.scripted_model import scripted
-from tests.server.http.test_listening import start
+from tests.server.started_server import start
 from tests.templates import hermes_call
 
 SLACK = 5  # seconds that a busy machine may take

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from constrained import Model, Sampling
-from constrained.agent.outcome import Outcome, Reason, Run
+from constrained.agent.finished_run import Reason, Run
+from constrained.prompt.tools.call_result import Outcome
 from tests.real.asks import QUESTION, TOOLS, add, each_sampling, get_weather, says
 
 pytestmark = pytest.mark.real

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tests.test_examples import ROOT, RUNS, run
+from tests.example_runs import ROOT, RUNS, run
 
 pytestmark = pytest.mark.real
 PRINTED = {

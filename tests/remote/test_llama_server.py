@@ -29,38 +29,12 @@ from tests.constrained.remote.replies import (
     write_string,
 )
 from tests.constrained.remote.stand_ins import serving
+from tests.remote.sample_tools import TOOLS
 from tests.server.running_server import running
 
 pytestmark = pytest.mark.remote
 REQUESTS = 1000
 TURNS = 150
-TOOLS: list[dict[str, Any]] = [
-    WEATHER,
-    {
-        "name": "plan",
-        "description": "Plan days",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "days": {
-                    "type": "array",
-                    "maxItems": 3,
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "date": {"type": "string", "format": "date"},
-                            "hours": {"type": "integer", "minimum": 0, "maximum": 24},
-                            "note": {"type": "string", "maxLength": 12},
-                        },
-                        "required": ["date", "hours", "note"],
-                    },
-                },
-                "ratio": {"type": "number", "minimum": 0, "maximum": 1},
-            },
-            "required": ["days"],
-        },
-    },
-]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from constrained.agent.model import Model
 from server.app import make_app
-from server.hosting.mcp.hosted_tools import McpServerPool
+from server.dialects.common.hosted_tools import McpServerPool
 from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource

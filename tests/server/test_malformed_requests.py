@@ -10,7 +10,7 @@ import pytest
 from constrained.errors import ModelError
 from server.settings import Settings
 from tests.scripted_model import scripted
-from tests.server.dialects.chat.test_chat import CHAT, HELLO, SHORT, ask
+from tests.server.dialects.chat.chat_client import CHAT, HELLO, SHORT, ask
 from tests.server.running_server import Json, running, stream
 from tests.templates import PING
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 import server.app
 from server.dialects.ollama.request import OllamaRequest
 from tests.scripted_model import scripted
-from tests.server.dialects.chat.test_chat import CHAT, HELLO, SHORT
+from tests.server.dialects.chat.chat_client import CHAT, HELLO, SHORT
 from tests.server.running_server import Json, running
 
 MESSAGES, RESPONSES = "/v1/messages", "/v1/responses"

@@ -34,7 +34,7 @@ from tests.constrained.remote.replies import (
 )
 from tests.constrained.remote.stand_in_parts import Seen
 from tests.constrained.remote.stand_ins import make_stand_in, serving
-from tests.remote.test_llama_server import TOOLS
+from tests.remote.sample_tools import TOOLS
 from tests.server.running_server import running
 from tests.vllm.vllm_server import CONTEXT, SEQUENCES
 

@@ -22,10 +22,9 @@ async def watch(
     on_end: Callable[[], None],
     on_broken: Callable[[Sequence[str]], None],
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Wraps a transport.
+    """Wraps a transport of the package `mcp`: streams to read from and to write to.
 
     Args:
-        transport: streams to read from and to write to, from the package `mcp`.
         on_end: called when the stream has ended.
         on_broken: called with what is wrong with tools that are left out of a list: the package
             would refuse the whole list.

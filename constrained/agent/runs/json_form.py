@@ -8,13 +8,13 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from constrained.agent.budget import Budget
-from constrained.agent.outcome import CallResult, Outcome
 from constrained.decode.request import Usage
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.limits.isolated_call import Isolation
 from constrained.model.reply import Reply
 from constrained.prompt.messages import copy_json
+from constrained.prompt.tools.call_result import CallResult, Outcome
 from constrained.prompt.tools.functions import FunctionTool, as_tool
 from constrained.prompt.tools.shapes import as_openai
 from grammars.schema.nodes import Violation

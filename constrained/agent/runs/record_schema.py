@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter
 
 from constrained.agent.budget import Budget
-from constrained.agent.outcome import Outcome
 from constrained.agent.runs.json_form import read_options
 from constrained.decode.request import Usage
 from constrained.engine.files.stored import reading
 from constrained.engine.sampling import Sampling
 from constrained.limits.isolated_call import Isolation
 from constrained.model.reply import Reply
+from constrained.prompt.tools.call_result import Outcome
 from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Schema, Violation
 from grammars.turn import CallConfidence, ToolCall
@@ -155,10 +155,9 @@ def _lower_body(kind: str) -> Schema:
 
 
 def read_request(text: Any, where: str) -> dict[str, Any]:
-    """Returns the request of a run in its record.
+    """Returns the request of a run in its record, which is JSON text.
 
     Args:
-        text: JSON.
         where: the place of the row, for messages.
 
     Raises:
@@ -171,11 +170,10 @@ def read_request(text: Any, where: str) -> dict[str, Any]:
 
 
 def read_body(kind: str, text: Any, where: str) -> dict[str, Any]:
-    """Reads and checks the body of an event.
+    """Reads and checks the body of an event, which is JSON text.
 
     Args:
         kind: a key of `SCHEMAS`.
-        text: JSON.
         where: the place of the row, for messages.
 
     Raises:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from constrained.agent.finished_run import Reason
 from constrained.agent.journal import LATER, Approval, CallPlace
-from constrained.agent.outcome import Reason
 from constrained.agent.run_tools import RunTools
 from constrained.agent.runs.json_form import (
     read_call,
@@ -167,19 +167,14 @@ def list_waiting(store: RunStore, run: RecordedRun) -> list[WaitingCall]:
 def decide(
     store: RunStore, run: RecordedRun, verdict: bool | str, *, number: int | None = None
 ) -> list[ToolCall]:
-    """Decides about waiting calls. The run continues when it is resumed.
+    """Decides about waiting calls, and returns these calls. The run continues when it is resumed.
 
     Args:
-        store: has the run.
-        run: the run with the calls.
         verdict: True: approved; otherwise the reason that the model reads.
         number: of the call in its turn, from 0; None: all waiting calls.
 
-    Returns:
-        The calls that are decided now.
-
     Raises:
-        RequestError: there are none.
+        RequestError: no such call is waiting.
     """
     chosen: list[WaitingCall] = []
     for waiting in list_waiting(store, run):

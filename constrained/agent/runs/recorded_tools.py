@@ -91,7 +91,6 @@ def list_entries(run: RecordedRun, events: Sequence[RecordedEvent] = ()) -> list
     """Returns the records of all tools except the search.
 
     Args:
-        run: the recorded run.
         events: of the run: the tools in the prompt are those of the last turn; (): of the first
             one.
     """

@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from constrained.agent.finished_run import Run
 from constrained.agent.journal import Approval, CallPlace, Verdict
-from constrained.agent.outcome import CallResult, Run
 from constrained.agent.repetition import identify_call
 from constrained.agent.runs.json_form import (
     read_reply,
@@ -19,6 +19,7 @@ from constrained.agent.runs.json_form import (
 from constrained.agent.runs.recorded_tools import find_entries, read_tool
 from constrained.agent.runs.store import RUNNING, EventKind, RecordedEvent, RecordedRun, RunStore
 from constrained.model.reply import Reply
+from constrained.prompt.tools.call_result import CallResult
 
 
 class Recorder:

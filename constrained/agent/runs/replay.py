@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from constrained.agent.actions import Approve, NextTurn, Note, complete, gather_in_turn
+from constrained.agent.finished_run import Run
 from constrained.agent.journal import Verdict
 from constrained.agent.loop import AgentLoop, RunLimits
-from constrained.agent.outcome import CallResult, Run
 from constrained.agent.run import drive, split_options
 from constrained.agent.run_tools import RunTools
 from constrained.agent.runs.json_form import read_options, read_reply, read_result
@@ -20,6 +20,7 @@ from constrained.agent.runs.recorded_tools import assign_tools, read_run_tools
 from constrained.agent.runs.recorder import Recorder
 from constrained.agent.runs.store import EventKind, RecordedEvent, RecordedRun
 from constrained.model.reply import Reply
+from constrained.prompt.tools.call_result import CallResult
 from constrained.prompt.tools.execution import call_function, format_result
 from constrained.prompt.tools.functions import FunctionTool, as_tool
 from constrained.prompt.tools.shapes import read_entries

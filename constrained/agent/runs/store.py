@@ -210,7 +210,6 @@ class RunStore:
         """Appends an event.
 
         Args:
-            run: its id.
             event: with the next number.
             state: the new state of the run; None: unchanged.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.cli import options as shared
 from constrained.cli import request
+from constrained.cli.declared import complete
 from constrained.cli.terminal.output import print_json, print_notes, print_table
 from constrained.engine.options import read_options
 from constrained.errors import RequestError
@@ -42,7 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     _check(options)
-    shared.complete(options)
+    complete(options)
     shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
     options.model, options.hf_repo = shared.find_model(options), None

@@ -20,12 +20,12 @@ from constrained.limits.deadline import check_timeout
 if TYPE_CHECKING:
     from constrained.agent.mcp.servers import McpServers
     from constrained.agent.model import Model
-    from constrained.agent.outcome import CallResult
     from constrained.agent.search.tool_search import ToolSearch
     from constrained.cli.commands.mcp.execution import CallExecutor
     from constrained.model.call_options import CompiledTurnOptions
     from constrained.model.reply import Reply
     from constrained.prompt.job import Job
+    from constrained.prompt.tools.call_result import CallResult
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -144,8 +144,8 @@ class AnsweredCall:
     ) -> "Reply":
         """Executes searches and calls of servers, until the model answers, or calls a tool that the
         user executes; returns the last turn."""
+        from constrained.agent.finished_run import Reason
         from constrained.agent.loop import AgentLoop, RunLimits
-        from constrained.agent.outcome import Reason
 
         loop = AgentLoop(
             job.messages,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from shutil import get_terminal_size
 
 from constrained.cli import options as shared
+from constrained.cli.declared import complete
 from constrained.cli.terminal.exit_codes import ExitCode
 from constrained.cli.terminal.output import print_json, print_text
 from constrained.errors import RequestError
@@ -22,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run)
     help = "a GGUF file, demo or smollm2, a Jinja template, or a tokenizer_config.json"
     parser.add_argument("model", metavar="TEMPLATE_OR_GGUF", nargs="?", help=help)
-    shared.add_hub_options(parser.add_argument)
+    shared.add_hub_options(parser)
     help = "memory bandwidth in GB/s, for the estimate of the speed; default: measured on the CPU"
     parser.add_argument("--bandwidth", type=float, metavar="GB/S", help=help)
     help = "also show what is fine, and why"
@@ -34,7 +35,7 @@ def _run(options: argparse.Namespace) -> int:
     from constrained.inspect.doctor.examine import examine
     from constrained.inspect.doctor.subject import read_subject
 
-    shared.complete(options)
+    complete(options)
     path = shared.find_model(options)
     if path is None:
         hint = "Name a file, or a model of the Hub (-hf)"

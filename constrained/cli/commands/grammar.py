@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from constrained.cli import options as shared
+from constrained.cli.declared import complete
 from constrained.cli.terminal.output import describe_checked, print_data, print_json, print_notes
 from constrained.errors import RequestError
 from grammars.turn import KeyOrder, Think
@@ -84,7 +85,7 @@ def _read_context(options: argparse.Namespace, kwargs: Mapping[str, Any]) -> "Re
         return read_context({"format": options.format, "markers": options.markers})
     model = None
     if not options.chat_template_file or options.model or options.hf_repo:
-        shared.complete(options)
+        complete(options)
         model = shared.find_model(options)
     template = shared.read_template(options)
     if not model and template is None:

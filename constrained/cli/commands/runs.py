@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from constrained.cli import options as shared
 from constrained.cli import request
 from constrained.cli.commands.mcp import connection
+from constrained.cli.declared import complete
 from constrained.cli.terminal.exit_codes import ExitCode
 from constrained.cli.terminal.output import (
     print_data,
@@ -212,7 +213,7 @@ def _resume(options: argparse.Namespace) -> int:
         hint = "Give --functions, or --mcp for tools of MCP servers"
         raise RequestError("the tools of the run are not given", where="/tools", hint=hint)
     functions = _read_functions(options.functions, run)
-    shared.complete(options)
+    complete(options)
     given: ResumeOptions = {}
     if options.max_steps is not None:
         given["max_steps"] = options.max_steps
@@ -313,7 +314,7 @@ def _fork(options: argparse.Namespace) -> int:
 
 
 def _approve(options: argparse.Namespace) -> int:
-    from constrained.agent.outcome import Reason
+    from constrained.agent.finished_run import Reason
     from constrained.agent.runs.recorded_run import decide
 
     verdict: bool | str = True

@@ -71,8 +71,6 @@ def make_printable(text: str, out: TextIO, *, is_data: bool = True) -> str:
     characters are escaped, too: a model could move the cursor or set the title with them.
 
     Args:
-        text: the text.
-        out: the stream.
         is_data: False: control characters are escaped everywhere, since a report that goes to a
             pipe or a file is shown at a terminal later.
     """
@@ -254,11 +252,8 @@ def describe_checked(tools: "Iterable[Tool]") -> Iterator[str]:
 
 
 def describe_findings(name: str, schema: "Schema") -> Iterator[str]:
-    """Yields the keywords of a schema that the mask does not enforce, or that were repaired.
-
-    Args:
-        name: begins each line.
-    """
+    """Yields a line for each keyword of a schema that the mask does not enforce, or that was
+    repaired; the name begins each line."""
     from constrained.prompt.tools.reports import describe_report
 
     for line in describe_report(schema.report, ("repaired", "checked")):

@@ -1,6 +1,6 @@
 """How long the decodes of a model take, measured while turns run; and so, what a draft costs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,14 +35,10 @@ class DraftCosts:
     Args:
         start: for a draft of any length.
         token: for each of its tokens.
-        turns: the number of turns that are decoded together.
-        turn_seconds: a decode of a turn in seconds; None: not known.
     """
 
     start: float
     token: float
-    turns: int = 1
-    turn_seconds: float | None = None
 
     def find(self, drafted: int) -> float:
         """Returns the cost of verifying a draft of this many tokens."""
@@ -54,7 +50,7 @@ class DraftCosts:
 
 
 # Fitted to decodes of 1 to 11 tokens of one turn on 2 cores. The copied drafts of a turn that runs
-# alone do not depend on measured times, so without a draft model its text is reproducible.
+# alone do not depend on measured times, so that its text is reproducible.
 ALONE = DraftCosts(0.2, 0.3)
 
 
@@ -105,26 +101,12 @@ class DecodeCosts:
             self._times = np.maximum(solved, LEAST * expected)
         return self._times
 
-    @property
-    def token_seconds(self) -> float:
-        """The seconds of each token; 0: not known."""
-        return float(self._fit()[2]) if self._noted else 0.0
-
-    def find_turn_seconds(self, turns: int) -> float | None:
-        """Returns the seconds of a decode with a token of each of some turns, divided by their
-        number; None: not known."""
-        if not self._noted:
-            return None
-        decode, _, token = self._fit()
-        return float(decode / turns + token)
-
     def estimate(self, turns: int) -> DraftCosts:
         """Returns what a draft costs while so many turns are decoded together."""
-        turn_seconds = self.find_turn_seconds(turns)
         if turns == 1:
-            return replace(ALONE, turn_seconds=turn_seconds)
-        decode, further, token = FITTED if turn_seconds is None else self._fit()
+            return ALONE
+        decode, further, token = self._fit() if self._noted else FITTED
         a_turn = decode / turns + token
         # A draft makes the chunk of its turn longer than those of others.
         start = 0.0 if self._evens_out else further / a_turn
-        return DraftCosts(float(start), float(token / a_turn), turns, turn_seconds)
+        return DraftCosts(float(start), float(token / a_turn))

@@ -9,36 +9,34 @@ FIRST = 4  # tokens of a draft that the credit at first is enough for, whatever 
 
 
 class DraftBudget:
-    """How many decodes drafts may still lose: those that they have saved, and a small credit.
+    """How many decodes drafts may still lose: those that they have saved, and a small credit."""
 
-    Args:
-        allowance: the decodes that are added to the credit with each decode.
-    """
-
-    def __init__(self, allowance: float = ALLOWANCE) -> None:
+    def __init__(self) -> None:
         self._credit = CREDIT
-        self._allowance = allowance
 
-    def count_affordable(self, costs: DraftCosts, token_cost: float = 0.0) -> int:
+    def count_affordable(self, costs: DraftCosts) -> int:
         """Returns the maximum number of tokens of the next draft; 0 if even one of this length
         could not save time.
 
         Args:
             costs: of verifying it.
-            token_cost: of drafting one token, in decodes of a turn.
         """
         # A decode that several turns share is a small one, so that more of them may be lost.
         dearer = max(0.0, costs.find(FIRST) - ALONE.find(FIRST))
         room = self._credit + dearer - costs.start
-        tokens = int(room / (costs.token + token_cost) + 1e-9)
-        is_worth_it = tokens > 0 and costs.find(tokens) + token_cost * tokens < tokens
+        tokens = int(room / costs.token + 1e-9)
+        is_worth_it = tokens > 0 and costs.pays(tokens)
         return tokens if is_worth_it else 0
 
+    def recover(self) -> None:
+        """Notes a decode without a draft of this kind: drafts may lose a little more."""
+        self.charge(spent=0.0, saved=0.0)
+
     def charge(self, spent: float, saved: float) -> None:
-        """Charges a decode.
+        """Charges a decode with a draft of this kind.
 
         Args:
-            spent: what drafting and verifying have cost, in decodes of a turn.
+            spent: what verifying the draft has cost, in decodes of a turn.
             saved: how many decodes the accepted tokens have saved.
         """
-        self._credit = min(self._credit + self._allowance + saved - spent, MAX_CREDIT)
+        self._credit = min(self._credit + ALLOWANCE + saved - spent, MAX_CREDIT)

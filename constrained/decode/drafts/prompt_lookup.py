@@ -46,16 +46,10 @@ class PromptLookup:
         self._spellings = DraftBudget()
         self._budget = self._guesses  # that of the last draft
 
-    @property
-    def tokens(self) -> Sequence[int]:
-        """The tokens of prompt and turn."""
-        return self._tokens
-
     def note(self, token: int, *, is_forced: bool) -> None:
         """Adds a token of the turn.
 
         Args:
-            token: its id.
             is_forced: it was not sampled. Repeated text is only looked for in the tokens after it.
         """
         self._text += self._vocabulary.tokens[token]
@@ -76,7 +70,7 @@ class PromptLookup:
             if budget is self._budget:
                 budget.charge(spent, saved)
             else:
-                budget.charge(0.0, 0.0)
+                budget.recover()
 
     def propose(
         self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts = ALONE

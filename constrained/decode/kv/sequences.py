@@ -101,8 +101,6 @@ def count_reusable(
     """Returns how many of the computed tokens a prompt can reuse; 0 if the scopes differ.
 
     Args:
-        computed: the tokens of a sequence or snapshot.
-        wanted: the tokens of the prompt.
         max_tokens: the maximum of the result.
         block: the result is a multiple of this, unless all computed tokens are reused.
         can_cut: whether the computed tokens can be cut to a length; otherwise only the lengths of
@@ -190,7 +188,7 @@ class PrefixCache:
         if max_tokens - known <= SPARED:
             return 0, None
         length, outline = self.snapshots.find(
-            lambda outline: self._count_reusable(outline, wanted, max_tokens)
+            lambda outline: self._count_in_snapshot(outline, wanted, max_tokens)
         )
         if length - known <= SPARED:
             return 0, None
@@ -233,7 +231,7 @@ class PrefixCache:
         checkpoints = dict(zip(outline.checkpoints, snapshot.checkpoints, strict=True))
         return SequenceState([*outline.tokens], outline.in_blocks, checkpoints, scope=outline.scope)
 
-    def save(
+    def take_snapshot(
         self, number: int, state: SequenceState, known: int, *, is_pinned: bool = False
     ) -> None:
         """Saves a sequence as a snapshot, if that keeps enough tokens that are nowhere else.
@@ -279,7 +277,7 @@ class PrefixCache:
         def value(outline: Outline) -> int:
             if is_pinned and not outline.is_pinned:
                 return 0
-            return self._count_reusable(outline, wanted, len(wanted.tokens))
+            return self._count_in_snapshot(outline, wanted, len(wanted.tokens))
 
         return self.snapshots.find(value)[0]
 
@@ -288,13 +286,14 @@ class PrefixCache:
         if old.is_pinned or old.scope != new.scope:
             return False
         usable = self._count_usable(old)
-        return usable - self._count_reusable(new, old, usable) <= SPARED
+        return usable - self._count_in_snapshot(new, old, usable) <= SPARED
 
     def _count_usable(self, computed: ComputedTokens) -> int:
         """Returns how many of the tokens a prompt that begins with all of them could reuse."""
         return computed.in_blocks if self._block > 1 else len(computed.tokens)
 
-    def _count_reusable(self, outline: Outline, wanted: TokensInScope, max_tokens: int) -> int:
+    def _count_in_snapshot(self, outline: Outline, wanted: TokensInScope, max_tokens: int) -> int:
+        """`count_reusable` of a snapshot."""
         is_cut_anywhere = not self._engine.needs_checkpoints
         return count_reusable(
             outline,
@@ -461,7 +460,6 @@ class Sequences:
         least recently used sequence, depending on which loses less.
 
         Args:
-            tokens: of the prompt.
             idle: the numbers of the sequences to choose from; at least one.
             scope: of the request. Only tokens of this scope are reused, and only requests of this
                 scope will reuse those that the sequence gets.
@@ -528,10 +526,12 @@ class Sequences:
         """
         max_tokens = max(0, len(wanted.tokens) - 1)
         return [
-            self._count_reusable(number, wanted, max_tokens) for number in range(len(self._states))
+            self._count_in_sequence(number, wanted, max_tokens)
+            for number in range(len(self._states))
         ]
 
-    def _count_reusable(self, number: int, wanted: TokensInScope, max_tokens: int) -> int:
+    def _count_in_sequence(self, number: int, wanted: TokensInScope, max_tokens: int) -> int:
+        """`count_reusable` of a sequence."""
         return count_reusable(
             self._states[number],
             wanted,
@@ -558,7 +558,7 @@ class Sequences:
                 continue
             self._states[number].used = next(self._clock)
             max_tokens = max(0, len(wanted.tokens) - 1)
-            self._shorten(number, self._count_reusable(number, wanted, max_tokens))
+            self._shorten(number, self._count_in_sequence(number, wanted, max_tokens))
             return number
 
     def _copy(self, source: int, target: int, length: int) -> None:
@@ -574,12 +574,12 @@ class Sequences:
             self._shorten(target, length)
 
     def _empty(self, number: int) -> None:
-        self._save(number, 0)
+        self._take_snapshots(number, 0)
         self.release(number)
 
     def _cut(self, number: int, length: int) -> None:
         if length < self._count(number):
-            self._save(number, length)
+            self._take_snapshots(number, length)
             self._shorten(number, length)
 
     def _shorten(self, number: int, length: int) -> None:
@@ -595,7 +595,7 @@ class Sequences:
             if kept is None:
                 self.release(number)
 
-    def _save(self, number: int, stays: int) -> None:
+    def _take_snapshots(self, number: int, stays: int) -> None:
         """Saves a sequence that is about to be cut to `stays` tokens, as one snapshot of all its
         tokens and one of each pinned prefix."""
         if self._prefix_cache.snapshots.is_off:
@@ -604,25 +604,27 @@ class Sequences:
         if state.scope is None:
             return
         known = self._find_elsewhere(number, state, stays)
-        self._prefix_cache.save(number, state, max(stays, known))
+        self._prefix_cache.take_snapshot(number, state, max(stays, known))
         # The longest prefix first, since the sequence is cut to each of them.
         for pin in reversed(state.pins):
             prefix = scope_tokens(state.tokens[:pin], state.scope)
             if len(prefix.tokens) < pin or pin <= stays:
                 continue
-            if self._count_reusable(number, prefix, pin) < pin:
+            if self._count_in_sequence(number, prefix, pin) < pin:
                 continue
             known = self._find_elsewhere(number, prefix, stays)
             if self._prefix_cache.is_worth_pinning(prefix, known):
                 self._shorten(number, pin)
-                self._prefix_cache.save(number, self._states[number], known, is_pinned=True)
+                self._prefix_cache.take_snapshot(
+                    number, self._states[number], known, is_pinned=True
+                )
 
     def _find_elsewhere(self, number: int, wanted: TokensInScope, default: int) -> int:
         """Returns how many of the first tokens another sequence has; `default` if none exists."""
         known: list[int] = []
         for other in range(len(self._states)):
             if other != number:
-                known.append(self._count_reusable(other, wanted, len(wanted.tokens)))
+                known.append(self._count_in_sequence(other, wanted, len(wanted.tokens)))
         return max(known, default=default)
 
     def _take_checkpoint(self, number: int) -> None:

@@ -48,9 +48,6 @@ class WriteBehind:
     def read(self, key: str) -> Snapshot:
         """Returns a snapshot that waits, or reads it from its file.
 
-        Args:
-            key: of its outline.
-
         Raises:
             DamagedError: it is deleted, or cannot be read.
         """

@@ -66,12 +66,7 @@ class AdmissionOrder:
         self._note_owner(seat)
 
     def note_admission(self, seat: Seat, waiting: Iterable[Seat]) -> None:
-        """Notes that a request was admitted.
-
-        Args:
-            seat: the request.
-            waiting: the requests that still wait.
-        """
+        """Notes that a request was admitted."""
         self._admissions += 1
         owners = {other.owner for other in waiting}
         # Owners without waiting requests are forgotten: their next request is an arrival.

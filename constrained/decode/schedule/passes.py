@@ -19,7 +19,6 @@ def even_out(chunks: Sequence[Chunk], prompts: Set[int]) -> list[Chunk]:
 
     Args:
         chunks: what could be decoded, in ascending order of the sequences.
-        prompts: the sequences whose chunks are pieces of prompts.
     """
     sizes = {chunk.sequence: len(chunk.tokens) for chunk in chunks}
     chosen = choose_sizes(sizes, prompts)

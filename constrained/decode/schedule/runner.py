@@ -136,4 +136,4 @@ class Runner:
             try:
                 self._schedule.save()
             finally:
-                self._schedule.close(ModelError("the model is closed"))
+                self._schedule.clear(ModelError("the model is closed"))

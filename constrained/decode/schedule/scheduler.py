@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from constrained.decode.drafts.draft_model import DraftModel
 from constrained.decode.kv.sequences import SPARED, Sequences
 from constrained.decode.kv.snapshots import NO_CACHE, Cache
 from constrained.decode.metrics import Metrics
@@ -54,7 +53,6 @@ class Schedule:
         clock: in seconds; for deadlines and for the timings of turns.
         cpu_clock: see `FairShare`.
         cache: the room for snapshots of sequences that are overwritten.
-        draft_model: drafts for all turns, and has as many sequences as the engine; None: no drafts.
 
     Attributes:
         end: requests that are not done by then fail; None: there is no such deadline.
@@ -72,7 +70,6 @@ class Schedule:
         clock: Clock = time.monotonic,
         cpu_clock: Clock = time.thread_time,
         cache: Cache = NO_CACHE,
-        draft_model: DraftModel | None = None,
     ):
         self._sequences = Sequences(engine, BLOCK if deterministic else 1, cache)
         # To defer text, a turn must be able to discard a decode. Models with checkpoints cannot,
@@ -83,8 +80,7 @@ class Schedule:
         self._deterministic = deterministic
         self._clock = clock
         self._cpu_clock = cpu_clock
-        self._draft_model = draft_model
-        self._drafting = Drafting(draft_model, evens_out=engine.splits_uneven)
+        self._drafting = Drafting(evens_out=engine.splits_uneven)
         self._waiting: deque[Seat] = deque()
         self._running: dict[int, ActiveTurn] = {}  # by the number of the sequence
         self._over = deque[ActiveTurn]()  # finished; their callers do not have the result yet
@@ -133,8 +129,6 @@ class Schedule:
         self._drop_unwanted()
         self._drop_late()
         self._admit()
-        if self._draft_model is not None:  # choosing chunks runs it, which takes long
-            self._deliver_all()
         chunks = self._choose_chunks()
         while chunks:
             try:
@@ -160,12 +154,6 @@ class Schedule:
         self._fail_all(error)
         self._sequences.clear()
         self._overlap.close()
-
-    def close(self, error: Exception) -> None:
-        """Fails all requests with an error, forgets all tokens, and closes the draft model."""
-        self.clear(error)
-        if self._draft_model is not None:
-            self._draft_model.close()
 
     def _fail_all(self, error: Exception) -> None:
         self._errors.clear()
@@ -260,9 +248,7 @@ class Schedule:
             self._sequences.pin(
                 number, len(prompt), boundaries=breakpoints.places, closed=breakpoints.closed
             )
-            turn = TurnDecoder(
-                self._sequences, match, request, draft_model=self._draft_model, clock=self._clock
-            )
+            turn = TurnDecoder(self._sequences, match, request, clock=self._clock)
         except Exception as error:  # the request is in no queue now, so it has to be failed here
             seat.result.set_exception(error)
             return
@@ -372,11 +358,8 @@ class Schedule:
 
     def _work_during_decode(self, asked: Set[int]) -> None:
         """Works during a decode, without touching the engine: delivers results and text of the
-        tokens before it, then computes the masks for the tokens after it.
-
-        Args:
-            asked: the sequences that get logits from the decode.
-        """
+        tokens before it, then computes the masks for the tokens after it, of the sequences that get
+        logits (`asked`)."""
         self._deliver()
         for number in asked - self._errors.keys():
             self._work_for(number, self._running[number].turn.prepare)

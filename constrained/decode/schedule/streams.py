@@ -100,14 +100,8 @@ class _TurnStream:
                 pass
 
     def arguments(self, index: int) -> dict[str, Json]:
-        """Returns the arguments of a call as far as they have arrived, parsed.
-
-        Args:
-            index: the number of the call in this turn, from 0.
-
-        Returns:
-            The arguments by name; the last one may be incomplete.
-        """
+        """Returns the arguments of the call with this index in the turn, from 0, as far as they
+        have arrived: parsed, by name; the last one may be incomplete."""
         if index in self._whole:
             return self._whole[index]
         text = "".join(self._texts.get(index, ()))

@@ -73,10 +73,6 @@ def open_private(path: Path, max_bytes: int) -> BinaryIO:
 def replace_file(path: Path, data: Sequence[bytes | memoryview]) -> None:
     """Writes a private file atomically: readers see the old file or the complete new one.
 
-    Args:
-        path: of the file.
-        data: its content, in parts.
-
     Raises:
         OSError: it cannot be written.
     """

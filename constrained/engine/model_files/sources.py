@@ -21,8 +21,7 @@ def find_source(
 
     Args:
         source: a GGUF file, the name of a model in a package, or `hf:user/repo[:quant]`.
-        token: see `load`.
-        offline: see `load`.
+        token, offline: see `load`.
         progress: gets the downloaded fraction, 0 to 1.
 
     Raises:

@@ -50,7 +50,6 @@ class Meter(Protocol):
         """Measures how much of the prompt of a reply was cached.
 
         Args:
-            reply: of the server.
             guess: the number of prompt tokens, for servers that do not count all of them.
         """
         ...

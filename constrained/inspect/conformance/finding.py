@@ -73,7 +73,6 @@ def make_id(check: str, request: Json, *, format: str, kinds: Sequence[FaultKind
     """Returns an id: the name of the check and 12 hexadecimal digits of a hash.
 
     Args:
-        check: the name of the check.
         request: the request of the case or of the finding.
         format: the name of the wire format; "": none.
         kinds: the kinds of faults in a finding.

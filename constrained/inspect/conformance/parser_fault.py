@@ -29,12 +29,7 @@ class BrokenAnswer(BrokenParser):
 
 
 def find_kinds(failure: ParserFailure, claims: Claims) -> list[FaultKind]:
-    """Returns the kinds of faults in a failure.
-
-    Args:
-        failure: the failure.
-        claims: what the parser claims to do.
-    """
+    """Returns the kinds of faults in a failure of a parser with these claims."""
     return [*_find_kinds(failure, claims)] or [FaultKind.OTHER]
 
 

@@ -85,11 +85,8 @@ def shorten(text: str, max_length: int = 160) -> str:
 
 
 def find_clause(one: Trace, other: Trace, offset: int) -> Clause | None:
-    """Finds the clause that makes the first difference between two prompts; None: it is not known.
-
-    Args:
-        offset: of the first character that differs.
-    """
+    """Finds the clause that makes the first difference between two prompts, the character at
+    `offset`; None: it is not known."""
     mine, yours = one.find_piece(offset), other.find_piece(offset)
     if mine is None or yours is None:
         return None

@@ -275,6 +275,11 @@ class CompiledTurn:
             return CheckedSchemas(checked, answer)
         return CheckedSchemas(checked)
 
+    def find_checked_schemas(self) -> None:
+        """Computes `checked_schemas`, which the turn keeps: while it is compiled, so that the work
+        counts as steps of that, and not in the thread that decodes."""
+        _ = self.checked_schemas
+
     @property
     def grammar(self) -> str | None:
         """The grammar as text for llguidance; None: the turn is free text."""

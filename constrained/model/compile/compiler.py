@@ -180,8 +180,7 @@ class Compiler:
         try:
             with limit_steps(MAX_STEPS):
                 turn = self._compile_job(job)
-                # Computed and kept here, in the thread and the steps of the compiler.
-                _ = turn.checked_schemas
+                turn.find_checked_schemas()
         except StepsError as error:
             where = "/tools" if job.tools else "/response_format"
             message = "its schemas take too many steps to compile"
@@ -343,7 +342,6 @@ class Compiler:
         prompt has the same tokens.
 
         Args:
-            turn: as compiled.
             tokens: the generated token ids, without the end of the turn.
             message: the generated message, in OpenAI form, with arguments as objects.
         """

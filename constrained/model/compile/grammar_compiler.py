@@ -124,15 +124,12 @@ class GrammarCompiler:
     def compile_built(
         self, grammar: Grammar, answer: Answer | None, scope: CacheScope
     ) -> tuple[Completer, Matcher]:
-        """Compiles a grammar that another process has built.
+        """Compiles a grammar that `GrammarSource.build` made in another process, with the same
+        vocabulary. Returns the same as `compile`.
 
         Args:
-            grammar: as `GrammarSource.build` made it there, with the same vocabulary.
             answer: the answer of the policy, for the pointers of errors.
             scope: the cache scope; None: the matcher is not kept.
-
-        Returns:
-            As `compile` does.
 
         Raises:
             GrammarError: llguidance refuses the grammar.

@@ -74,11 +74,7 @@ def narrow_policy(prefill: AssistantPrefill, policy: Policy) -> Policy:
 
 
 def add_prefill(turn: CompiledTurn, prefill: AssistantPrefill) -> CompiledTurn:
-    """Adds the prefill after the prompt of a turn.
-
-    Args:
-        turn: with policy and state narrowed to the prefill.
-        prefill: the message that the turn continues.
+    """Adds the prefill after the prompt of a turn, whose policy and state are narrowed to it.
 
     Raises:
         RequestError: the format has no place for the prefill, the parser would read it as something

@@ -8,6 +8,7 @@ long text has more choices, but is not less certain for that.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from constrained.decode.token_trace import TokenSource, TracedToken
 from constrained.model.trace.places import TokenPlace, TracedPart
@@ -26,39 +27,55 @@ def measure_confidence(
         tokens: the traced tokens of the turn.
         places: the place of each token; None: the token is not part of the turn.
     """
-    names: list[float] = []
-    arguments: list[dict[str, float]] = []
-    rests: list[float] = []
-    opening = 1.0  # of the tokens after the last call or text, which may open the next call
     name_ends: dict[int, int] = {}  # the index of the last token of the name of each call
     for index, place in enumerate(places):
         if place is not None and place.call is not None and place.part is TracedPart.TOOL_NAME:
             name_ends[place.call] = index
+    calls: list[_LeastLikely] = []
+    opening = 1.0  # of the tokens after the last call or text, which may open the next call
     for index, (token, place) in enumerate(zip(tokens, places, strict=True)):
         if place is None:
             continue
-        sureness = _read(token, tokens[index : index + MAX_COMPARED])
-        if place.part is not TracedPart.STRUCTURE and place.call is None:
+        probability = _read(token, tokens[index : index + MAX_COMPARED])
+        if place.call is None:
+            is_opening = place.part is TracedPart.STRUCTURE
+            opening = min(opening, probability) if is_opening else 1.0
+        elif place.call == len(calls):  # the first token of a call
+            calls.append(_LeastLikely(name=min(opening, probability)))
             opening = 1.0
-        elif place.call is None:
-            opening = min(opening, sureness)
-        elif place.call == len(names):
-            names.append(min(opening, sureness))
-            arguments.append({})
-            rests.append(1.0)
-            opening = 1.0
-        elif index <= name_ends.get(place.call, -1):
-            names[place.call] = min(names[place.call], sureness)
-        elif place.pointer:
-            name = _read_name(place.pointer)
-            values = arguments[place.call]
-            values[name] = min(values.get(name, 1.0), sureness)
         else:
-            rests[place.call] = min(rests[place.call], sureness)
-    found: list[CallConfidence] = []
-    for name, values, rest in zip(names, arguments, rests, strict=True):
-        found.append(CallConfidence(min(name, rest, *values.values()), name, values))
-    return found
+            is_name = index <= name_ends.get(place.call, -1)
+            calls[place.call].note(probability, place, is_name=is_name)
+    return [call.sum_up() for call in calls]
+
+
+@dataclass
+class _LeastLikely:
+    """The probabilities of the least likely choices in a call.
+
+    Args:
+        name: in front of the name, and in it.
+        arguments: in the value of each argument.
+        rest: in what is around the values.
+    """
+
+    name: float
+    arguments: dict[str, float] = field(default_factory=dict[str, float])
+    rest: float = 1.0
+
+    def note(self, probability: float, place: TokenPlace, *, is_name: bool) -> None:
+        """Adds a token of the call."""
+        if is_name:
+            self.name = min(self.name, probability)
+        elif place.pointer:
+            argument = split_pointer(place.pointer)[0]
+            self.arguments[argument] = min(self.arguments.get(argument, 1.0), probability)
+        else:
+            self.rest = min(self.rest, probability)
+
+    def sum_up(self) -> CallConfidence:
+        lowest = min(self.name, self.rest, *self.arguments.values())
+        return CallConfidence(lowest, self.name, self.arguments)
 
 
 def measure_call_probability(
@@ -107,13 +124,8 @@ def _read(token: TracedToken, following: Sequence[TracedToken]) -> float:
     if token.source is not TokenSource.DRAWN or token.masked_probability is None:
         return 1.0
     text = b"".join(one.text for one in following if not one.is_discarded)
-    sureness = token.masked_probability
+    probability = token.masked_probability
     for rival in token.rivals:
         if len(rival.text) > len(token.text) and text.startswith(rival.text):
-            sureness += rival.probability
-    return min(1.0, sureness)
-
-
-def _read_name(pointer: str) -> str:
-    """Returns the argument that a pointer leads into."""
-    return split_pointer(pointer)[0]
+            probability += rival.probability
+    return min(1.0, probability)

@@ -63,7 +63,6 @@ def find_places(parser: Parser, pieces: Sequence[str], *, is_json: bool) -> list
 
     Args:
         parser: the parser of the turn, which has read only the text before the tokens.
-        pieces: the texts of the tokens.
         is_json: the content is a JSON value.
     """
     finder = _PlaceFinder(parser, pieces, is_json=is_json)

@@ -133,12 +133,8 @@ class TurnTrace:
 
 
 def make_trace(generated: Generation | FailedTurn, turn: CompiledTurn) -> TurnTrace:
-    """Returns the trace of a turn whose tokens were traced.
-
-    Args:
-        generated: the generated turn, or the part so far.
-        turn: the compiled turn.
-    """
+    """Returns the trace of a turn, or of the part so far of one that failed; its tokens were
+    traced."""
     finish = FAILED if isinstance(generated, FailedTurn) else generated.finish.value
     calls = [event.name for event in generated.events if isinstance(event, CallOpened)]
     described = describe_turn(turn, finish=finish)

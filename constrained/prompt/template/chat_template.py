@@ -247,12 +247,8 @@ class ChatTemplate:
             raise TemplateError(f"{message} others", where=place, hint=hint)
 
     def refuses(self, values: Mapping[str, bool | str]) -> bool:
-        """Returns whether the template fails on any conversation if variables have these values:
-        Qwen3.8 refuses `enable_thinking=False`, and unknown efforts.
-
-        Args:
-            values: as in `try_values`.
-        """
+        """Returns whether the template fails on any conversation if variables have these values
+        (see `try_values`): Qwen3.8 refuses `enable_thinking=False`, and unknown efforts."""
         return self.try_values(values) is None and self.try_values({}) is not None
 
     def try_values(self, values: Mapping[str, bool | str]) -> str | None:
@@ -392,10 +388,9 @@ class ChatTemplate:
         return ("", None) if is_word else (None, "")
 
     def _write_probe(self, messages: Sequence[Mapping[str, Any]], *, empty: str | None = "") -> str:
-        """Renders a conversation in one form; "": the template fails.
+        """Renders a question and what follows it, in one form; "": the template fails.
 
         Args:
-            messages: a question, and what follows it.
             empty: the content of a message that only calls a tool.
         """
         return self._write_one_form(write(normalise(messages), self._head), empty=empty)

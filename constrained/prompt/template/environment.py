@@ -132,12 +132,8 @@ def read_frozen() -> datetime | None:
 
 @contextmanager
 def freeze(moment: datetime | None) -> Iterator[None]:
-    """Sets the time that templates see as now. A prompt with a date then stays the same, and stays
-    in the cache.
-
-    Args:
-        moment: the time; None: the real time.
-    """
+    """Sets the time that templates see as now (None: the real time). A prompt with a date then
+    stays the same, and stays in the cache."""
     token = _frozen.set(moment)
     try:
         yield

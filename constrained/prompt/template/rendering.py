@@ -115,10 +115,7 @@ class Renderer:
         return frozenset(self._ask(None)["variables"])
 
     def render(self, variables: Mapping[str, Any]) -> str:
-        """Renders the template.
-
-        Args:
-            variables: JSON data.
+        """Renders the template with variables, which are JSON data.
 
         Raises:
             RenderingError: it fails.

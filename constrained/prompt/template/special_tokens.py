@@ -16,7 +16,6 @@ a call. So in calls and their results, the tags that a template removes or split
 
 import itertools
 import json
-import marshal
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from constrained.prompt.messages import normalise
 from constrained.prompt.template.chat_template import ChatTemplate, check_kwargs
 from grammars.infer.text import find_tags
 from grammars.limits.byte_cache import MIB, keep_results
-from grammars.limits.packed_json import pack_json
+from grammars.limits.packed_json import pack_json, unpack_json
 
 # Templates compare these fields rather than write them. They are not cut; a marker is refused.
 _VERBATIM = {
@@ -160,7 +159,7 @@ def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
 
     @keep_results("searches", SEARCHES)
     def compute_packed(packed: bytes, *args: P.args, **kwargs: P.kwargs) -> R:
-        return compute(marshal.loads(packed), *args, **kwargs)
+        return compute(unpack_json(packed), *args, **kwargs)
 
     def find(data: Any, *args: P.args, **kwargs: P.kwargs) -> R:
         packed = pack_json(data)

@@ -1,8 +1,8 @@
 """Tools: JSON, functions and classes read as tools, offered to a model, reported on, executed.
 
-Needs `grammars` and pydantic. Start with `shapes`; `functions`, `signatures` and `docstrings` read
-Python, `offer` drops the tools of a request that cannot be enforced, `execution` runs calls,
-`search` finds tools that the prompt does not have, by the words of `word_index`.
+Needs `grammars`, `limits` and pydantic. Start with `shapes`; `functions`, `signatures` and
+`docstrings` read Python, `offer` drops the tools of a request that cannot be enforced, `execution`
+runs calls, `call_result` says what a call came to.
 """
 
 from constrained.prompt.tools.shapes import read_policy, read_tools

@@ -42,7 +42,6 @@ def explain_refusal(error: Error, hint: str | None = None) -> dict[str, str | No
     """Describes why something is refused: `{pointer, keyword, reason, hint}`.
 
     Args:
-        error: the reason.
         hint: what to do, if the error has no hint.
     """
     where = error.where or ""

@@ -1,7 +1,6 @@
 """Reads tools and tool choices in the shapes of OpenAI Chat and Responses, Anthropic and MCP."""
 
 import json
-import marshal
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from constrained.prompt.cache_scope import COMMON
 from constrained.prompt.tools.functions import as_json
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.limits.byte_cache import MIB, keep_results
-from grammars.limits.packed_json import pack_json
+from grammars.limits.packed_json import pack_json, unpack_json
 from grammars.schema.extent import find_long_part
 from grammars.schema.lowering.lower import lower
 from grammars.schema.lowering.tool_options import loosen, require_nonempty
@@ -202,20 +201,20 @@ def _read_switch(body: Mapping[str, Any], key: str, *, default: bool, where: str
 
 
 def _encode(tool: Any) -> str:
-    """Encodes the tool as JSON text. Equal tools are encoded once, see `pack_json`.
+    """Returns the tool as JSON text. Equal tools are encoded once.
 
     Raises:
         TypeError, ValueError, RecursionError: it is not JSON.
     """
-    key = pack_json(tool)
-    if key is None:
-        return _encode_json(tool)
-    return _encode_again(key)
+    packed = pack_json(tool)
+    return _encode_json(tool) if packed is None else _encode_packed(packed)
 
 
 @keep_results("tool_texts", TEXTS)
-def _encode_again(data: bytes) -> str:
-    return _encode_json(marshal.loads(data))
+def _encode_packed(packed: bytes) -> str:
+    """Like `_encode`. The argument is the key of the cache, so it has to be packed: a tool is a
+    dictionary, which cannot be a key, and packing it is much faster than encoding it."""
+    return _encode_json(unpack_json(packed))
 
 
 def _encode_json(tool: Any) -> str:
@@ -234,7 +233,8 @@ def _find_key(body: Mapping[str, Any]) -> str | None:
 
 @keep_results("schemas", SCHEMAS)
 def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
-    """Lowers the schema of a tool. Cached, since all requests of a conversation have the same."""
+    """Lowers the schema of a tool, which is given as JSON text: that is the key of the cache. All
+    requests of a conversation have the same tools."""
     body, _ = _body(json.loads(text), "")
     key = _find_key(body)
     schema = lower(NO_ARGUMENTS if key is None else body[key])
@@ -248,7 +248,7 @@ def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
 def forget_schemas() -> None:
     """Empties the cache of schemas."""
     _lower_text.cache.clear()
-    _encode_again.cache.clear()
+    _encode_packed.cache.clear()
 
 
 def _as_json(tool: Any, where: str) -> Any:

@@ -69,7 +69,6 @@ class HttpClient:
         """Gets the JSON object at a path.
 
         Args:
-            path: of the current version of the engine.
             former: the path in former versions; None: the same.
 
         Raises:
@@ -177,11 +176,9 @@ class HttpClient:
         return self.refuse(status, message, has_started=has_started)
 
     def refuse(self, status: int, message: str, *, has_started: bool) -> RemoteError:
-        """Makes the error for a status that an event of a stream has.
+        """Makes the error for a status of HTTP that an event of a stream has.
 
         Args:
-            status: of HTTP.
-            message: of the engine.
             has_started: the engine had sent tokens before; then the request is not repeated.
         """
         is_busy = status in BUSY and not has_started

@@ -72,12 +72,8 @@ def number_draft(uri: str) -> int:
 
 
 def is_validated(keyword: str, draft: int) -> bool:
-    """True if the validator reads the keyword in this draft, or in all of them.
-
-    Args:
-        keyword: the keyword.
-        draft: from `number_draft`.
-    """
+    """True if the validator reads the keyword in this draft (see `number_draft`), or in all of
+    them."""
     return _FIRST_DRAFT.get(keyword, 0) <= draft <= _LAST_DRAFT.get(keyword, draft)
 
 

@@ -1,11 +1,16 @@
 """Parses the beginning of a text with a grammar, as llguidance does, and finds its endings.
 
-The parser keeps all possible readings of the text so far (like Earley's algorithm, with shared
-stacks of callers as in generalised LL parsing). Its input are lexemes. As in llguidance, the lexer
-decides where a lexeme ends, depending on the lexemes that may begin at its start: it continues
-while any of them can, and a lazy lexeme ends at its first match. A special token ends the lexeme
-before it. If a text spells a special token in ordinary characters, both readings are kept: the
-chart may accept more than llguidance, but never less.
+This is Earley's algorithm (J. Earley, An Efficient Context-Free Parsing Algorithm, 1970): for each
+offset there is a set of items, which are rules that are being read; the predictor begins the rule
+that an item needs next, the completer goes on with the items that wait for a rule that has ended,
+and the scanner reads text. The methods `_predict`, `_complete` and `_scan` are these three. Three
+things differ from the textbook: an item has the rest of its rule's body where others have a dot in
+it; the items that wait for a rule are listed at its `ItemOrigin`; and the input are lexemes.
+
+As in llguidance, the lexer decides where a lexeme ends, depending on the lexemes that may begin at
+its start: it continues while any of them can, and a lazy lexeme ends at its first match. A special
+token ends the lexeme before it. If a text spells a special token in ordinary characters, both
+readings are kept: the chart may accept more than llguidance, but never less.
 """
 
 import re
@@ -38,7 +43,6 @@ from grammars.turn_grammar.ir.shortest import (
     join,
     pick_shorter,
 )
-from grammars.turn_grammar.ir.word_choice import WordChoice, WordChoices, WordRange
 
 MAX_ENDINGS = 1_000
 """How many endings of a rest are kept: one for each parameter of its rule."""
@@ -52,7 +56,7 @@ class UnknownEndError(Exception):
 
 @dataclass(eq=False, slots=True)
 class Rest:
-    """The part of a rule's body that is not read yet.
+    """The part of a rule's body that is not read yet: what is behind the dot of an item.
 
     Args:
         expression: the next part.
@@ -60,49 +64,49 @@ class Rest:
         endings: the shortest texts of both, as far as known, by the parameter of the rule.
     """
 
-    expression: "Lexeme"
+    expression: Expression
     after: "Rest | None"
     endings: dict[int, Completion | None] = field(default_factory=dict[int, "Completion | None"])
 
 
-class Caller(NamedTuple):
-    """A rule that is being read, or that continues when another rule ends.
+class Item(NamedTuple):
+    """A rule that is being read.
 
     Args:
         rest: the unread part of its body.
         bits: its parameter.
-        frame: where it began.
+        origin: where it began.
         costly: how many costly expressions were entered since the last lexeme.
     """
 
     rest: Rest | None
     bits: int
-    frame: "Frame"
+    origin: "ItemOrigin"
     costly: int = 0
 
-    def with_rest(self, rest: Rest | None) -> "Caller":
+    def with_rest(self, rest: Rest | None) -> "Item":
         """Returns the same rule with another rest."""
         # Ten times as fast as `_replace`; it is called for each option of a choice of thousands.
-        return Caller(rest, self.bits, self.frame, self.costly)
+        return Item(rest, self.bits, self.origin, self.costly)
 
 
 @dataclass(eq=False, slots=True)
-class Frame:
-    """A rule that began at an offset of the text; all its callers share it.
+class ItemOrigin:
+    """Where a rule began; its items share it.
 
     Args:
-        start: the offset.
-        callers: the rules that continue after it.
-        is_blank: it can match the empty text.
+        start: the offset of the text.
+        callers: the items that wait for the rule, and go on when it has ended.
+        is_blank: the rule can match the empty text.
     """
 
     start: int
-    callers: list[Caller] = field(default_factory=list[Caller])
+    callers: list[Item] = field(default_factory=list[Item])
     is_blank: bool = False
 
 
-Lexeme: TypeAlias = Expression | WordChoice
-"""An expression for which a row waits."""
+Lexeme: TypeAlias = Expression
+"""An expression that the scanner reads."""
 
 
 class LexemeRun(NamedTuple):
@@ -114,25 +118,27 @@ class LexemeRun(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class ChartRow:
-    """An offset of the text at which lexemes begin.
+class ItemSet:
+    """The items at an offset of the text at which lexemes begin.
 
     Args:
         start: the offset.
-        waiting: for each lexeme that may come next: the rules that wait for it.
+        waiting: for each lexeme that may come next: the items that wait for it.
         running: these lexemes, as far as the text has been read.
         may_end: the turn may end here.
-        frames: the rules that began here, by name and parameter.
-        seen: all callers. This keeps their frames alive, so that no other frame gets the same `id`.
+        origins: of the rules that began here, by name and parameter.
+        seen: all items. This keeps their origins alive, so that no other one gets the same `id`.
     """
 
     start: int
-    waiting: dict[Lexeme, list[Caller]] = field(default_factory=dict[Lexeme, list[Caller]])
+    waiting: dict[Lexeme, list[Item]] = field(default_factory=dict[Lexeme, list[Item]])
     running: list[LexemeRun] = field(default_factory=list[LexemeRun])
     may_end: bool = False
-    frames: dict[tuple[str, int], Frame] = field(default_factory=dict[tuple[str, int], Frame])
-    seen: dict[tuple[int, int, int, int], Caller] = field(
-        default_factory=dict[tuple[int, int, int, int], Caller]
+    origins: dict[tuple[str, int], ItemOrigin] = field(
+        default_factory=dict[tuple[str, int], ItemOrigin]
+    )
+    seen: dict[tuple[int, int, int, int], Item] = field(
+        default_factory=dict[tuple[int, int, int, int], Item]
     )
 
 
@@ -142,23 +148,21 @@ class Chart:
     Args:
         grammar: the grammar.
         lexer: the lexemes of the grammar.
-        choices: its choices that are read by an index.
     """
 
-    def __init__(self, grammar: Grammar, lexer: Lexer, choices: WordChoices):
+    def __init__(self, grammar: Grammar, lexer: Lexer):
         self.text = ""
         self._rules = grammar.rules
         self._lexer = lexer
-        self._choices = choices
         self._names = _express_tokens(grammar)
         self._longest_name = max(map(len, grammar.tokens), default=0)
         self._rests: dict[tuple[int, int], Rest] = {}  # so that equal rests are the same object
-        self._root = Frame(0)
+        self._root = ItemOrigin(0)
         self._fewer: dict[int, Repeat] = {}  # by the ids of repeats, which `_rests` keeps alive
-        self._open: list[ChartRow] = []
+        self._open: list[ItemSet] = []
         self._token_ends: set[int] = set()  # ends of texts that are read as special tokens
-        self._due: dict[int, list[Caller]] = {}
-        self._begin(0, [Caller(self._link(grammar.start, None), 0, self._root)])
+        self._due: dict[int, list[Item]] = {}
+        self._begin(0, [Item(self._link(grammar.start, None), 0, self._root)])
 
     def may_grow_to(self, text: str) -> bool:
         """Returns whether the text begins with the current one, which does not end inside a special
@@ -175,15 +179,15 @@ class Chart:
             text: the whole text; it begins with the current one.
         """
         tokens = self._find_tokens(text)
-        rows, self._open = self._open, []
+        sets, self._open = self._open, []
         since, self.text = len(self.text), text
-        for row in rows:
-            self._scan(row, since, tokens)
+        for item_set in sets:
+            self._scan(item_set, since, tokens)
         while self._due:
             start = min(self._due)
-            row = self._begin(start, self._due.pop(start))
-            if row is not None:
-                self._scan(row, start, tokens)
+            item_set = self._begin(start, self._due.pop(start))
+            if item_set is not None:
+                self._scan(item_set, start, tokens)
 
     def _find_tokens(self, text: str) -> dict[int, str]:
         """Returns the special tokens in the new part of a text, by offset."""
@@ -193,7 +197,7 @@ class Chart:
     @property
     def lexeme_start(self) -> int:
         """The offset of the last lexeme; if there are several readings, the smallest."""
-        return min((row.start for row in self._open), default=len(self.text))
+        return min((item_set.start for item_set in self._open), default=len(self.text))
 
     def has_reading(self, since: int | None = None) -> bool:
         """Returns whether the text has a reading. With `since`: one whose last lexeme began at or
@@ -202,7 +206,7 @@ class Chart:
             return bool(self._open)
         if any(end > since for end in self._token_ends):
             return False
-        return any(row.start <= since for row in self._open)
+        return any(item_set.start <= since for item_set in self._open)
 
     def find_endings(self, shortest: Shortest) -> Iterator[Completion]:
         """Yields the shortest ending of each reading: the rest of the lexeme, and the text after
@@ -211,13 +215,13 @@ class Chart:
         Text that spells a special token was most likely meant as that token, so other readings
         count only if that one has no ending.
         """
-        if any(row.may_end and row.start == len(self.text) for row in self._open):
+        if any(item_set.may_end and item_set.start == len(self.text) for item_set in self._open):
             yield NO_TEXT
             return
-        known: dict[Frame, Completion | None] = {self._root: NO_TEXT}
-        latest = max((row.start for row in self._open), default=0)
+        known: dict[ItemOrigin, Completion | None] = {self._root: NO_TEXT}
+        latest = max((item_set.start for item_set in self._open), default=0)
         since = max((end for end in self._token_ends if end <= latest), default=0)
-        likely = [row for row in self._open if row.start >= since]
+        likely = [item_set for item_set in self._open if item_set.start >= since]
         found = [*self._find_endings_of(likely, shortest, known)]
         if not found:
             found = [*self._find_endings_of(self._open, shortest, known)]
@@ -225,216 +229,159 @@ class Chart:
 
     def _find_endings_of(
         self,
-        rows: list[ChartRow],
+        sets: list[ItemSet],
         shortest: Shortest,
-        known: dict[Frame, Completion | None],
+        known: dict[ItemOrigin, Completion | None],
     ) -> Iterator[Completion]:
-        for row in rows:
-            for lexeme, machine, at in row.running:
-                for end, caller in self._list_ends(row, LexemeRun(lexeme, machine, at), shortest):
+        for item_set in sets:
+            for lexeme, machine, at in item_set.running:
+                end = find_end(machine, at)
+                if end is None:
+                    continue
+                for item in item_set.waiting[lexeme]:
                     spend()
-                    after = self._follow(caller, shortest, known)
+                    after = self._follow(item, shortest, known)
                     if after is not None:
-                        yield join(end._replace(costly=caller.costly), after)
-
-    def _list_ends(
-        self, row: ChartRow, run: LexemeRun, shortest: Shortest
-    ) -> Iterator[tuple[Completion, Caller]]:
-        """Yields the shortest rest of a lexeme, with each rule that waits for it; for a choice, the
-        shortest ones of its options."""
-        lexeme, machine, at = run
-        if not isinstance(lexeme, WordChoice):
-            end = find_end(machine, at)
-            if end is not None:
-                yield from ((end, caller) for caller in row.waiting[lexeme])
-            return
-        assert isinstance(at, WordRange)
-        for caller in row.waiting[lexeme]:
-            options = lexeme.list_shortest(at, caller.bits, shortest)
-            for word, callers in self._expand_options(row, [caller], options).items():
-                rest = find_end(self._find_machine(word), at.size)
-                assert rest is not None, "it is a literal"
-                yield from ((rest, following) for following in callers)
+                        yield join(end._replace(costly=item.costly), after)
 
     def fork(self) -> "Chart":
         """Returns a chart of the same text, which grows independently.
 
-        Frames are shared, since a frame does not change after its row has begun.
+        Origins are shared, since none changes after its item set has begun.
         """
         other = copy(self)
         other._due = {}
         other._token_ends = set(self._token_ends)
-        other._open = [copy(row) for row in self._open]
+        other._open = [copy(item_set) for item_set in self._open]
         return other
 
     def _follow(
-        self, caller: Caller, shortest: Shortest, known: dict[Frame, Completion | None]
+        self, item: Item, shortest: Shortest, known: dict[ItemOrigin, Completion | None]
     ) -> Completion | None:
         """Returns the shortest text for the rest of a rule and of all its callers."""
-        rest = _find_rest(caller, shortest)
+        rest = _find_rest(item, shortest)
         if rest is None:
             return None
-        above = self._leave(caller.frame, shortest, known)
+        above = self._leave(item.origin, shortest, known)
         return None if above is None else join(rest, above)
 
     def _leave(
-        self, frame: Frame, shortest: Shortest, known: dict[Frame, Completion | None]
+        self, origin: ItemOrigin, shortest: Shortest, known: dict[ItemOrigin, Completion | None]
     ) -> Completion | None:
         """Returns the shortest text after a rule. Uses a stack instead of recursion, since values
         may be nested deeply."""
-        stack = [frame]
+        stack = [origin]
         while stack:
             top = stack[-1]
             spend(1 + len(top.callers))
             if known.get(top) is not None:
                 stack.pop()
                 continue
-            missing = [c.frame for c in top.callers if c.frame not in known]
+            missing = [c.origin for c in top.callers if c.origin not in known]
             if top not in known and missing:
                 known[top] = None  # a path that returns to it is not the shortest
                 stack += missing
                 continue
             best: Completion | None = None
-            for caller in top.callers:
-                rest, above = _find_rest(caller, shortest), known.get(caller.frame)
+            for item in top.callers:
+                rest, above = _find_rest(item, shortest), known.get(item.origin)
                 if rest is not None and above is not None:
                     best = pick_shorter(best, join(rest, above))
             known[top] = best
             stack.pop()
-        return known[frame]
+        return known[origin]
 
-    def _begin(self, start: int, callers: list[Caller]) -> ChartRow | None:
-        """Begins a row with these rules; None if it is not to be scanned (yet)."""
-        row = ChartRow(start)
-        self._expand_all(callers, row)
-        for lexeme in row.waiting:
-            machine = self._find_machine(lexeme)
-            row.running.append(LexemeRun(lexeme, machine, machine.start))
-        if not row.running and not row.may_end:
+    def _begin(self, start: int, items: list[Item]) -> ItemSet | None:
+        """Begins a set with these items; None if it is not to be scanned (yet)."""
+        item_set = ItemSet(start)
+        self._predict_and_complete(items, item_set)
+        for lexeme in item_set.waiting:
+            machine = self._lexer.machine(lexeme)
+            item_set.running.append(LexemeRun(lexeme, machine, machine.start))
+        if not item_set.running and not item_set.may_end:
             return None
         if start == len(self.text):
-            self._open.append(row)
+            self._open.append(item_set)
             return None
-        return row
+        return item_set
 
-    def _find_machine(self, lexeme: Lexeme) -> Machine:
-        if isinstance(lexeme, WordChoice):
-            return lexeme
-        return self._lexer.machine(lexeme)
-
-    def _expand_all(self, callers: list[Caller], row: ChartRow) -> None:
-        """Expands the callers down to lexemes, the last one first."""
-        while callers:
+    def _predict_and_complete(self, items: list[Item], item_set: ItemSet) -> None:
+        """Expands the items, the last one first, until all that are left wait for lexemes."""
+        while items:
             spend()
-            caller = callers.pop()
-            key = id(caller.rest), caller.bits, id(caller.frame), caller.costly
-            if key in row.seen:
+            item = items.pop()
+            key = id(item.rest), item.bits, id(item.origin), item.costly
+            if key in item_set.seen:
                 continue
-            row.seen[key] = caller
-            if caller.rest is None:
-                self._return(caller.frame, row, callers)
+            item_set.seen[key] = item
+            if item.rest is None:
+                self._complete(item.origin, item_set, items)
             else:
-                self._expand(caller.rest, caller, row, callers)
+                self._expand(item.rest, item, item_set, items)
 
-    def _return(self, frame: Frame, row: ChartRow, callers: list[Caller]) -> None:
-        """Continues the callers of a rule that has ended."""
-        if frame is self._root:
-            row.may_end = True
-        if frame.start == row.start:
-            frame.is_blank = True
-        callers += frame.callers
+    def _complete(self, origin: ItemOrigin, item_set: ItemSet, items: list[Item]) -> None:
+        """The completer: continues the callers of a rule that has ended."""
+        if origin is self._root:
+            item_set.may_end = True
+        if origin.start == item_set.start:
+            origin.is_blank = True
+        items += origin.callers
 
     def _expand(
         self,
         rest: Rest,
-        caller: Caller,
-        row: ChartRow,
-        callers: list[Caller],
+        item: Item,
+        item_set: ItemSet,
+        items: list[Item],
     ) -> None:
-        """Expands the next expression of a caller: adds new callers, or waits for a lexeme."""
+        """Expands the next expression of an item: adds new items, or waits for a lexeme."""
         match rest.expression:
             case Sequence(parts):
                 after = rest.after
                 for part in reversed(parts):
                     after = self._link(part, after)
-                callers.append(caller.with_rest(after))
+                items.append(item.with_rest(after))
             case Literal(""):
-                callers.append(caller.with_rest(rest.after))
-            case Alternatives(options) as choice:
-                words = self._choices.find(choice)
-                for option in options if words is None else words.parts:
-                    callers.append(caller.with_rest(self._link(option, rest.after)))
-            case WordChoice() as words:
-                row.waiting.setdefault(words, []).append(caller)
+                items.append(item.with_rest(rest.after))
+            case Alternatives(options):
+                for option in options:
+                    items.append(item.with_rest(self._link(option, rest.after)))
             case Guarded(body, condition):
-                if condition.holds(caller.bits):
-                    callers.append(caller.with_rest(self._link(body, rest.after)))
+                if condition.holds(item.bits):
+                    items.append(item.with_rest(self._link(body, rest.after)))
             case Costly(body):
                 body_rest = self._link(body, rest.after)
-                costly = min(caller.costly + 1, MAX_COSTLY)  # a repeat may enter it often
-                callers.append(caller._replace(rest=body_rest, costly=costly))
+                costly = min(item.costly + 1, MAX_COSTLY)  # a repeat may enter it often
+                items.append(item._replace(rest=body_rest, costly=costly))
             case Repeat() as repeat:
                 for following in self._repeat(repeat, rest.after):
-                    callers.append(caller.with_rest(following))
+                    items.append(item.with_rest(following))
             case RuleReference(name) as reference if not self._rules[name].is_terminal:
-                callers += self._enter_rule(reference, caller, row)
+                items += self._predict(reference, item, item_set)
             case EmbeddedLark():
                 raise UnknownEndError
             case lexeme:
-                following = caller.with_rest(rest.after)
-                row.waiting.setdefault(lexeme, []).append(following)
+                following = item.with_rest(rest.after)
+                item_set.waiting.setdefault(lexeme, []).append(following)
                 if not isinstance(lexeme, Token):
-                    machine = self._find_machine(lexeme)
+                    machine = self._lexer.machine(lexeme)
                     if machine.accepts(machine.start):  # llguidance skips an empty lexeme
-                        callers.append(following)
+                        items.append(following)
 
-    def _enter_rule(self, reference: RuleReference, caller: Caller, row: ChartRow) -> list[Caller]:
-        """Begins the rule that comes next in a caller; returns what to expand then."""
-        assert caller.rest is not None, "the reference is in it"
-        name, after = reference.name, caller.rest.after
-        given = 0 if reference.argument is None else apply(reference.argument, caller.bits)
+    def _predict(self, reference: RuleReference, item: Item, item_set: ItemSet) -> list[Item]:
+        """The predictor: begins the rule that comes next in an item; returns what to expand."""
+        assert item.rest is not None, "the reference is in it"
+        name, after = reference.name, item.rest.after
+        given = 0 if reference.argument is None else apply(reference.argument, item.bits)
         body = self._link(self._rules[name].body, None)
         if after is None:
             # A tail call: long lists need no deep stack.
-            return [Caller(body, given, caller.frame, caller.costly)]
-        called = row.frames.setdefault((name, given), Frame(row.start))
-        following = Caller(after, caller.bits, caller.frame)
+            return [Item(body, given, item.origin, item.costly)]
+        called = item_set.origins.setdefault((name, given), ItemOrigin(item_set.start))
+        following = Item(after, item.bits, item.origin)
         called.callers.append(following)
-        begun = Caller(body, given, called, caller.costly)
+        begun = Item(body, given, called, item.costly)
         return [begun, following] if called.is_blank else [begun]
-
-    def _expand_options(
-        self, row: ChartRow, waiting: list[Caller], options: list[Expression]
-    ) -> dict[Lexeme, list[Caller]]:
-        """Expands some options of a choice like separate alternatives. Returns the rules that wait
-        for their words.
-
-        The row does not change, except for its frames, which may get callers again that they have
-        already.
-        """
-        callers: list[Caller] = []
-        for caller in reversed(waiting):
-            assert caller.rest is not None, "it waits for the choice"
-            after = caller.rest.after
-            callers += [caller.with_rest(self._link(option, after)) for option in options]
-        part = ChartRow(row.start, frames=dict(row.frames), seen=dict(row.seen))
-        self._expand_all(callers, part)
-        return part.waiting
-
-    def _separate(self, row: ChartRow, choice: WordChoice, at: WordRange) -> list[LexemeRun]:
-        """Splits a choice whose range has become smaller: into options that are read separately
-        from now on, and the rest, which stays together."""
-        options, rest = choice.split(at)
-        runs: list[LexemeRun] = []
-        waiting = dict(row.waiting)  # a copy, since forks share it
-        for word, callers in self._expand_options(row, waiting[choice], options).items():
-            if word not in waiting:
-                runs.append(LexemeRun(word, self._find_machine(word), at.size))
-            waiting[word] = [*waiting.get(word, ()), *callers]
-        row.waiting = waiting
-        if rest is not None:
-            runs.append(LexemeRun(choice, choice, rest))
-        return runs
 
     def _repeat(self, repeat: Repeat, after: Rest | None) -> Iterator[Rest | None]:
         """Yields the continuations of a repeat: its body once more, or what follows the repeat."""
@@ -450,20 +397,20 @@ class Chart:
             again = self._fewer.setdefault(id(repeat), Repeat(body, max(0, fewest - 1), left))
         yield self._link(body, after if again.most == 0 else self._link(again, after))
 
-    def _link(self, expression: Lexeme, after: Rest | None) -> Rest:
+    def _link(self, expression: Expression, after: Rest | None) -> Rest:
         key = id(expression), id(after)
         rest = self._rests.get(key)
         if rest is None:
             rest = self._rests[key] = Rest(expression, after)
         return rest
 
-    def _scan(self, row: ChartRow, since: int, tokens: dict[int, str]) -> None:
-        """Reads the lexemes of a row from an offset on, until one of them or the text ends."""
-        text, running, offset = self.text, row.running, since
+    def _scan(self, item_set: ItemSet, since: int, tokens: dict[int, str]) -> None:
+        """The scanner: reads the lexemes of a set from an offset on, until one or the text ends."""
+        text, running, offset = self.text, item_set.running, since
         stops = [at for at in tokens if at >= since]
         while offset < len(text):
             if offset in tokens:
-                self._read_token(row, running, offset, tokens[offset])
+                self._read_token(item_set, running, offset, tokens[offset])
             if len(running) == 1:
                 # Most of a text is long strings, in which no other lexeme is possible.
                 lexeme, machine, at = running[0]
@@ -477,59 +424,57 @@ class Chart:
             is_over = False
             for lexeme, machine, at in running:
                 after = machine.step(at, text[offset])
-                if isinstance(after, WordRange):
-                    assert isinstance(lexeme, WordChoice)
-                    following += self._separate(row, lexeme, after)
-                elif after is not None:
+                if after is not None:
                     following.append(LexemeRun(lexeme, machine, after))
                     if machine.lazy and machine.accepts(after):
                         is_over = True
             if not following:
-                self._emit(row, running, offset)
+                self._emit(item_set, running, offset)
                 return
             running = following
             offset += 1
             if is_over:
-                self._emit(row, running, offset)
+                self._emit(item_set, running, offset)
                 return
-        row.running = running
-        self._open.append(row)
+        item_set.running = running
+        self._open.append(item_set)
 
-    def _read_token(self, row: ChartRow, running: list[LexemeRun], offset: int, name: str) -> None:
+    def _read_token(
+        self, item_set: ItemSet, running: list[LexemeRun], offset: int, name: str
+    ) -> None:
         """Reads a special token at the offset: it ends a lexeme, or is the first lexeme of the
-        row."""
-        if offset > row.start:
-            self._emit(row, running, offset)
+        item set."""
+        if offset > item_set.start:
+            self._emit(item_set, running, offset)
             return
-        for lexeme in row.waiting:
+        for lexeme in item_set.waiting:
             if isinstance(lexeme, Token) and lexeme.name == name:
                 self._token_ends.add(offset + len(name))
-                self._leave_lexeme(row, lexeme, offset + len(name))
+                self._leave_lexeme(item_set, lexeme, offset + len(name))
 
-    def _emit(self, row: ChartRow, running: list[LexemeRun], offset: int) -> None:
+    def _emit(self, item_set: ItemSet, running: list[LexemeRun], offset: int) -> None:
         """Ends the lexemes that match up to the offset."""
         for lexeme, machine, at in running:
-            if offset > row.start and machine.accepts(at):
-                self._leave_lexeme(row, lexeme, offset)
+            if offset > item_set.start and machine.accepts(at):
+                self._leave_lexeme(item_set, lexeme, offset)
 
-    def _leave_lexeme(self, row: ChartRow, lexeme: Lexeme, offset: int) -> None:
-        """Continues all rules that wait for a lexeme after it."""
+    def _leave_lexeme(self, item_set: ItemSet, lexeme: Lexeme, offset: int) -> None:
+        """Continues all items that wait for a lexeme after it."""
         due = self._due.setdefault(offset, [])
-        for caller in row.waiting[lexeme]:
-            due.append(Caller(caller.rest, caller.bits, caller.frame))
+        for item in item_set.waiting[lexeme]:
+            due.append(Item(item.rest, item.bits, item.origin))
 
 
-def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:
+def _find_rest(item: Item, shortest: Shortest) -> Completion | None:
     """Returns the shortest text for the rest of a rule."""
-    rest, bits = caller.rest, caller.bits
+    rest, bits = item.rest, item.bits
     if rest is None:
         return NO_TEXT
     if bits not in rest.endings:
         if len(rest.endings) >= MAX_ENDINGS:
             rest.endings.clear()
-        assert not isinstance(rest.expression, WordChoice), "its options are ended one by one"
         ending = shortest.find(rest.expression, bits)
-        after = _find_rest(Caller(rest.after, bits, caller.frame), shortest)
+        after = _find_rest(Item(rest.after, bits, item.origin), shortest)
         if ending is None or after is None:
             rest.endings[bits] = None
         else:

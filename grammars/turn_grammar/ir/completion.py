@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,6 @@ from grammars.turn_grammar.ir.chart import Chart, UnknownEndError
 from grammars.turn_grammar.ir.grammar import Grammar
 from grammars.turn_grammar.ir.lexer import Lexer
 from grammars.turn_grammar.ir.shortest import MAX_SPELLED, NO_TEXT, Completion, Shortest, measure
-from grammars.turn_grammar.ir.word_choice import WordChoices
 
 Found = TypeVar("Found")
 Accepts: TypeAlias = Callable[[str], bool]
@@ -69,11 +67,9 @@ class Completer:
         self.grammar = grammar
         self._lexer = Lexer(grammar.rules)
         self._shortest = Shortest(grammar.rules, self._lexer)
-        self._choices = WordChoices(grammar.start, grammar.rules)
         self._chart: Chart | None = None
         self._spent = 0
         self.least = self._measure_shortest()
-        self._prepare_choices()
         self._first = self._find_first()
 
     def _measure_shortest(self) -> int | None:
@@ -83,11 +79,6 @@ class Completer:
         except (StepsError, RecursionError):
             return None
         return None if shortest is None else shortest.size
-
-    def _prepare_choices(self) -> None:
-        """Does work in advance that the first completion of a turn would do otherwise."""
-        with suppress(StepsError, RecursionError), limit_steps(MAX_STEPS):
-            self._choices.prepare(self._shortest)
 
     def _find_first(self) -> _Found | None:
         """Finds the ending of the empty text, which every turn needs first. It may take long, so
@@ -173,16 +164,8 @@ class Completer:
         return self._spend(text, find, to_try)
 
     def count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None:
-        """Returns how many times a cycle can follow a text before the grammar forbids it.
-
-        Args:
-            text: what the model has written so far.
-            cycle: what it has written repeatedly, and would write next.
-            max_cycles: how many repetitions are tried.
-
-        Returns:
-            None if all of them are possible, or if it is not known.
-        """
+        """Returns how many times a cycle, which the model has written repeatedly, can follow a text
+        before the grammar forbids it. None: `max_cycles` times or more, or not known."""
         to_read = max_cycles * len(cycle)
         return self._spend(text, lambda: self._count_cycles(text, cycle, max_cycles), to_read)
 
@@ -266,7 +249,7 @@ class Completer:
         settled = text if text[-1:].isascii() else text[:-1]
         if self._chart is None or not self._chart.may_grow_to(settled):
             self._chart = None  # an error would leave a half-read chart
-            chart = Chart(self.grammar, self._lexer, self._choices)
+            chart = Chart(self.grammar, self._lexer)
         else:
             chart, self._chart = self._chart, None
         chart.grow(settled)
@@ -275,7 +258,7 @@ class Completer:
             return chart
         whole = chart.fork()
         if not chart.may_grow_to(text):  # a special token ends with the character
-            whole = Chart(self.grammar, self._lexer, self._choices)
+            whole = Chart(self.grammar, self._lexer)
         whole.grow(text)
         return whole
 

@@ -219,14 +219,10 @@ class GrammarBuilder:
         return self.cut(text)[0] in self.ids
 
     def end_raw(self, raw: Expression, terminator: str) -> Expression:
-        """Returns an expression for raw text and its terminator.
+        """Returns an expression for raw text (a terminal) and the text that ends it.
 
         If the terminator has a special token, the text ends at the token. Otherwise both are one
         lazy lexeme, which ends at the first terminator.
-
-        Args:
-            raw: the terminal for the raw text.
-            terminator: the text that ends it.
         """
         first, *rest = self.cut(terminator)
         if rest:
@@ -239,7 +235,6 @@ class GrammarBuilder:
         lazy.
 
         Args:
-            raw: the terminal for the raw text.
             empty: the text may be empty; since there are no empty lexemes, the terminal becomes
                 optional.
         """

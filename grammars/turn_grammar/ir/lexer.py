@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.automaton import Automaton, AutomatonState
@@ -33,21 +33,7 @@ from grammars.turn_grammar.ir.nodes import (
     Token,
 )
 
-
-class WordRange(NamedTuple):
-    """The options of a choice whose words begin with the text so far.
-
-    Args:
-        low, high: their numbers, from `low` to before `high`.
-        size: the number of characters read.
-    """
-
-    low: int
-    high: int
-    size: int
-
-
-Position: TypeAlias = int | str | AutomatonState | WordRange
+Position: TypeAlias = int | str | AutomatonState
 """The state of a machine; each kind of machine has its own."""
 
 
@@ -69,12 +55,10 @@ class Machine(Protocol):
         ...
 
     def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
-        """Skips characters after which the lexeme certainly continues.
+        """Skips characters of `text[offset:stop]` after which the lexeme certainly continues.
 
         Args:
             at: the state at `offset`.
-            text: the text.
-            offset, stop: the part of the text that may be skipped.
 
         Returns:
             the new state and offset.

@@ -203,14 +203,11 @@ def sequence(*parts: Expression) -> Expression:
 
 
 def exclude_beginning(beginning: str) -> Complement:
-    """Excludes texts with this beginning, for an intersection in a terminal.
+    """Excludes texts that begin with this regular expression, for an intersection in a terminal.
 
     After the beginning, any bytes are excluded, not any text: for text, llguidance would have to
     find out that it never ends, once for each length that another part of the intersection still
     allows, and would exceed its limit of expressions.
-
-    Args:
-        beginning: a regular expression.
     """
     return Complement(Sequence((Pattern(f"({beginning})"), EVERYTHING)))
 

@@ -44,12 +44,7 @@ def print_expression(expression: Expression, level: int = _CHOICE) -> str:
 
 
 def print_rule(head: str, body: Expression) -> str:
-    """Returns a rule on one line.
-
-    Args:
-        head: its name with its attributes (`[lazy]`, `::_`).
-        body: what it matches.
-    """
+    """Returns a rule on one line; its head is the name with the attributes (`[lazy]`, `::_`)."""
     return f"{head}: {print_expression(body)}\n"
 
 

@@ -439,18 +439,13 @@ class Shortest:
         for option in options:
             yield from self._find_ways(option, bits)
 
-    def measure_least(self, option: Expression) -> tuple[int, int]:
-        """Returns a lower bound for the texts of an option: the measure of its parts before the
-        first one that depends on a parameter."""
-        return _measure_least(option, self.find)
-
     def _list_setters(self, choice: Alternatives, wanted: int) -> list[Expression]:
         """Returns the options that may set this bit, found by an index."""
         setters = self._setters.get(id(choice))
         if setters is None:
             setters = self._setters[id(choice)] = dict[int | None, list[Expression]]()
             for option in choice.options:
-                setters.setdefault(find_bit(option), []).append(option)
+                setters.setdefault(_find_bit(option), []).append(option)
         return [*setters.get(wanted, ()), *setters.get(None, ())]
 
 
@@ -475,13 +470,13 @@ def _measure_least(
             return 0, 0
 
 
-def find_bit(option: Expression) -> int | None:
+def _find_bit(option: Expression) -> int | None:
     """Returns the bit that an option sets at its end; None: not known."""
     match option:
         case Guarded(body):
-            return find_bit(body)
+            return _find_bit(body)
         case Sequence(parts) if parts:
-            return find_bit(parts[-1])
+            return _find_bit(parts[-1])
         case RuleReference(_, SetBit(bit)):
             return 1 << bit
         case _:

@@ -38,12 +38,10 @@ def separate_reasoning(content: list[Any], where: str) -> tuple[Any, str]:
 
 
 def place_reasoning(message: dict[str, Any], reasoning: str, where: str) -> None:
-    """Moves the reasoning of a message's parts to a separate field.
+    """Moves the reasoning of a message's parts to a field of the message.
 
     Args:
-        message: changed.
-        reasoning: of its parts.
-        where: the JSON pointer to it.
+        where: the JSON pointer to the message.
 
     Raises:
         HttpError: the message has other reasoning, too; says where.

@@ -9,6 +9,7 @@ from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.mask.logits import MIN_LOGPROB, TokenDrawn
 from constrained.model.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
+from server.dialects.chat.timings import show_timings
 from server.dialects.common.replies import ReplyWriter
 from server.http.ids import make_id
 from server.http.sse import DONE
@@ -22,7 +23,6 @@ from server.turns.call_stream import (
     CallStream,
 )
 from server.turns.compiled_request import CompiledRequest
-from server.turns.timings import show_timings
 from server.turns.unshown_tokens import UnshownTokens
 
 Json = dict[str, Any]

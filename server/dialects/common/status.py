@@ -1,15 +1,14 @@
-"""Paths about the server itself: health, OpenAPI document, metrics."""
+"""Paths about the server itself: health, OpenAPI document."""
 
 import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
-from prometheus_client import CONTENT_TYPE_LATEST
+from fastapi.responses import JSONResponse
 
-import constrained
+from constrained.errors.own_packages import read_version
 from server.dialects.common.serving import find_embeddings
-from server.http.openapi import describe_errors, describe_text
+from server.http.openapi import describe_errors
 
 router = APIRouter()
 Json = dict[str, Any]
@@ -20,7 +19,7 @@ async def show_start() -> Json:
     """Names the server and the paths that describe it."""
     return {
         "name": "constrained",
-        "version": constrained.__version__,
+        "version": read_version(),
         "playground": "/playground",
         "openapi": "/openapi.json",
         "health": "/health",
@@ -43,14 +42,3 @@ async def show_health(request: Request) -> Json:
     if embeddings is not None:
         embeddings.find_model()
     return {"status": "ok"}
-
-
-@router.get(
-    "/metrics",
-    responses=describe_text("text/plain", "The counters") | describe_errors(401),
-    response_class=Response,
-)
-async def show_metrics(request: Request) -> Response:
-    """The counters for Prometheus, summed over all loaded models."""
-    text = request.app.state.counters.write(request.app.state.models.measure())
-    return Response(text, media_type=CONTENT_TYPE_LATEST)

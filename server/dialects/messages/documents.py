@@ -23,7 +23,6 @@ def read_result(content: Any, where: str) -> Any:
     in the places of pictures and files.
 
     Args:
-        content: as the client sends it.
         where: the JSON pointer to it.
 
     Raises:

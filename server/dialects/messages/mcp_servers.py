@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from server.errors import HttpError
-from server.hosting.mcp.hosted_tools import (
+from server.dialects.common.hosted_tools import (
     HostedTool,
     McpServerPool,
     RequestedServer,
@@ -15,6 +14,7 @@ from server.hosting.mcp.hosted_tools import (
     check_names,
     check_requested_servers,
 )
+from server.errors import HttpError
 
 TOOLSET = "mcp_toolset"
 """The type of the tools."""

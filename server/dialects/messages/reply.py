@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from constrained.agent.outcome import CallResult, Outcome
 from constrained.decode.filters.events import ProgressMade
 from constrained.errors import ContextError
 from constrained.model.reply import Reply, Usage
+from constrained.prompt.tools.call_result import CallResult, Outcome
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.common.replies import ReplyWriter
 from server.dialects.messages.request import DecodedRequest

@@ -16,11 +16,16 @@ from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.prompt.answers import read_response_format
 from constrained.prompt.job import Job
 from grammars.turn import Answer
+from server.dialects.common.hosted_tools import (
+    NO_HOSTED,
+    HostedOffer,
+    McpServerPool,
+    RequestedServer,
+)
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.dialects.messages.documents import has_citations
 from server.dialects.messages.mcp_servers import TOOLSET, read_requested_servers
 from server.errors import HttpError
-from server.hosting.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, RequestedServer
 from server.settings import Settings
 from server.turns.fields.common_fields import (
     Fields,

@@ -5,11 +5,14 @@ from typing import TypeVar
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
+from server.dialects.common.hosted_request import (
+    HostedRequest,
+    read_hosted_request,
+    start_hosted,
+)
 from server.dialects.common.replies import answer
 from server.dialects.messages.reply import MessagesWriter
 from server.dialects.messages.request import CountRequest, DecodedRequest, MessagesRequest
-from server.hosting.runs.active_run import start_run
-from server.hosting.runs.hosted_request import HostedRequest, read_hosted_request
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, STREAMED, describe_body
 from server.turns.compiled_request import compile_request
@@ -30,7 +33,8 @@ async def create_message(request: Request) -> Response:
     hosted = await _read_request(request, MessagesRequest)
     decoded = hosted.value
     with decoded.locating_errors():
-        active = await wait_for_client(request, start_run(hosted.service, decoded.turn_request))
+        starting = start_hosted(request, hosted.service, decoded.turn_request)
+        active = await wait_for_client(request, starting)
         writer = MessagesWriter(active.compiled, decoded)
         return await answer(request, active, writer, is_streamed=hosted.body.stream is True)
 

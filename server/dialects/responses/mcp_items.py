@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from constrained.agent.outcome import CallResult, Outcome
+from constrained.prompt.tools.call_result import CallResult, Outcome
 from constrained.prompt.tools.execution import format_result
+from server.dialects.common.hosted_tools import ListedServer
 from server.errors import HttpError
-from server.hosting.mcp.hosted_tools import ListedServer
 from server.http.ids import make_id
 
 Json = dict[str, Any]

@@ -4,8 +4,7 @@ configured."""
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from server.errors import HttpError
-from server.hosting.mcp.hosted_tools import (
+from server.dialects.common.hosted_tools import (
     HostedTool,
     McpServerPool,
     RequestedServer,
@@ -14,6 +13,7 @@ from server.hosting.mcp.hosted_tools import (
     check_names,
     check_requested_servers,
 )
+from server.errors import HttpError
 
 Json = dict[str, Any]
 MCP = "mcp"
@@ -34,7 +34,6 @@ def read_requested_servers(
     """Reads which tools of MCP servers a request asks for.
 
     Args:
-        tools: of the request.
         pool: the servers that the operator has configured; None: there are none.
 
     Raises:

@@ -12,13 +12,13 @@ from constrained.mask.logits import TokenDrawn
 from constrained.model.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
+from server.dialects.common.hosted_tools import ListedServer
 from server.dialects.common.replies import ReplyWriter
 from server.dialects.responses.client_tools import ClientCallItem
 from server.dialects.responses.conversation import PARALLEL
 from server.dialects.responses.mcp_items import ITEM_DONE, McpCallItem, write_list
 from server.dialects.responses.sealed_reasoning import seal
 from server.errors import as_http_error
-from server.hosting.mcp.hosted_tools import ListedServer
 from server.http.ids import make_id
 from server.turns.active_request import CallAnswered, ContextFilled, TurnEvent, TurnStarted
 from server.turns.call_stream import (
@@ -189,7 +189,7 @@ class CallItem:
 OutputItem: TypeAlias = TextItem | CallItem | ClientCallItem | McpCallItem
 
 
-class ResponseWriter(ReplyWriter):
+class ResponsesWriter(ReplyWriter):
     """Writes the events of one response.
 
     Args:
@@ -377,7 +377,7 @@ class ResponseWriter(ReplyWriter):
 
     def _finish(self, reply: Reply) -> Iterator[Json]:
         self._head |= self._compiled.annotate({0: reply})
-        usage = show_usage(reply.usage)
+        usage = count_usage(reply.usage)
         if reply.finish_reason in ("stop", "tool_calls"):
             if not self._has_answer:
                 yield from self._open_text(MESSAGE)  # clients expect a message, even an empty one
@@ -412,7 +412,7 @@ class ResponseWriter(ReplyWriter):
         return {**self._head, "status": status, **empty, "output": output, **fields}
 
 
-def show_usage(usage: Usage) -> Json:
+def count_usage(usage: Usage) -> Json:
     """Returns the tokens of a turn. Input tokens that were not cached are written to the cache."""
     read = usage.prompt_tokens
     written = usage.completion_tokens

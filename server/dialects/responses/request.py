@@ -13,12 +13,12 @@ from constrained.prompt.job import Job
 from constrained.prompt.messages import read_arguments
 from constrained.prompt.tools.functions import FunctionTool
 from constrained.prompt.tools.shapes import read_policy
+from server.dialects.common.hosted_tools import NO_HOSTED, HostedOffer
 from server.dialects.responses.client_tools import describe_client_tools, list_client_forms
 from server.dialects.responses.conversation import write_messages
 from server.dialects.responses.items import find_unread_items
 from server.dialects.responses.mcp_tools import MCP
 from server.errors import HttpError
-from server.hosting.mcp.hosted_tools import NO_HOSTED, HostedOffer
 from server.settings import Settings
 from server.turns.fields.common_fields import (
     Fields,

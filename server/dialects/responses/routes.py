@@ -8,29 +8,27 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from server.dialects.common.reading import run_unassigned
-from server.dialects.common.replies import answer
-from server.dialects.common.serving import find_key_owner
-from server.dialects.responses.items import pack_checked, read_input
-from server.dialects.responses.mcp_tools import has_servers, list_servers, read_requested_servers
-from server.dialects.responses.reply import ResponseWriter
-from server.dialects.responses.request import ResponsesRequest, locating_errors
-from server.dialects.responses.store import ResponseStore, StoredResponse
-from server.errors import HttpError
-from server.hosting.mcp.hosted_tools import (
+from server.dialects.common.hosted_request import read_hosted_request, start_hosted
+from server.dialects.common.hosted_tools import (
     HostedOffer,
     ListedServer,
     McpServerPool,
     RequestedServer,
 )
-from server.hosting.runs.active_run import ActiveRun, start_run
-from server.hosting.runs.hosted_request import read_hosted_request
-from server.hosting.runs.truncation import drop_oldest
+from server.dialects.common.reading import run_unassigned
+from server.dialects.common.replies import RunningRequest, answer
+from server.dialects.common.serving import find_key_owner
+from server.dialects.responses.items import pack_checked, read_input
+from server.dialects.responses.mcp_tools import has_servers, list_servers, read_requested_servers
+from server.dialects.responses.reply import ResponsesWriter
+from server.dialects.responses.request import ResponsesRequest, locating_errors
+from server.dialects.responses.store import ResponseStore, StoredResponse
+from server.dialects.responses.truncation import drop_oldest
+from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, STREAMED, describe_body, describe_errors
 from server.http.sse import encode_json
 from server.http.time_left import find_time_left
-from server.turns.active_request import ActiveRequest
 from server.turns.compiled_request import CompiledRequest, compile_request
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
@@ -74,7 +72,8 @@ class _ReadRequest:
 async def create_response(request: Request) -> Response:
     """Answers a conversation with text, with calls of tools, or with both."""
     service, body, read_request = await _read_request(request)
-    active = await wait_for_client(request, _start(service, body, read_request.turn_request))
+    starting = _start(request, service, body, turn_request=read_request.turn_request)
+    active = await wait_for_client(request, starting)
     keep = None
     if body.store is not False:
         keep = partial(
@@ -84,7 +83,7 @@ async def create_response(request: Request) -> Response:
             repeated=frozenset(read_request.described),
             request=read_request.packed,
         )
-    writer = ResponseWriter(
+    writer = ResponsesWriter(
         active.compiled,
         read_request.described,
         keep=keep,
@@ -163,10 +162,10 @@ def _read(
 
 
 async def _start(
-    service: Service, body: ResponsesRequest, request: TurnRequest
-) -> ActiveRequest | ActiveRun:
+    request: Request, service: Service, body: ResponsesRequest, *, turn_request: TurnRequest
+) -> RunningRequest:
     with locating_errors(body.input):
-        return await start_run(service, await _fit(service, body, request))
+        return await start_hosted(request, service, await _fit(service, body, turn_request))
 
 
 async def _compile(

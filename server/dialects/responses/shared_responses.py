@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from constrained.engine.files.stored import skipping
 from server.dialects.responses.store import Json, ResponseStore, StoredResponse
-from server.hosting.store.shared_store import SharedStore, StoreEntry
+from server.models.shared_store import SharedStore, StoreEntry
 
 RESPONSES, ITEM_COPIES, ITEMS = "response", "item-copy", "item"
 """The spaces of the store. A long conversation has the same items in many responses. So an item is

@@ -14,8 +14,8 @@ from constrained.agent.mcp.server import McpServer, ServerAddress
 from constrained.agent.mcp.servers import McpServers, connect_mcp
 from constrained.agent.mcp.tool_names import make_word
 from constrained.errors import BusyError, Error, RequestError
+from server.dialects.common.hosted_tools import BorrowedServer, HostedTool, ListedServer
 from server.hosting.mcp.forced_approval import ForcedApproval
-from server.hosting.mcp.hosted_tools import BorrowedServer, HostedTool, ListedServer
 
 LOG = logging.getLogger("constrained.server")
 MAX_OPEN_SESSIONS = 64

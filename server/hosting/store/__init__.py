@@ -1,4 +1,4 @@
-"""What several servers share: responses, ids of calls, dates of conversations, generated turns.
+"""Stores that several servers share: SQLite on one machine, Redis on several.
 
-SQLite on one machine, Redis on several. Start with `shared_store`.
+Start with `store_address`. `server.models.shared_store` says what a store does.
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained.errors import RequestError
 from constrained.errors.own_packages import install_command
-from server.hosting.store.shared_store import StoreEntry, explain_failure
+from server.models.shared_store import StoreEntry, explain_failure
 
 PREFIX = "constrained"
 KEPT_SECONDS = 7 * 24 * 3600

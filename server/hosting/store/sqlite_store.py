@@ -10,7 +10,7 @@ from pathlib import Path
 
 from constrained.engine.files.stored import has_tables
 from grammars.limits.byte_cache import MIB
-from server.hosting.store.shared_store import StoreEntry, explain_failure
+from server.models.shared_store import StoreEntry, explain_failure
 
 MAX_BYTES = 1024 * MIB
 CHECKED = 256

@@ -2,8 +2,8 @@
 
 from constrained.errors import RequestError
 from server.hosting.store.redis_store import RedisStore
-from server.hosting.store.shared_store import SharedStore
 from server.hosting.store.sqlite_store import SqliteStore
+from server.models.shared_store import SharedStore
 
 SQLITE, REDIS = "sqlite:", ("redis://", "rediss://", "unix://")
 

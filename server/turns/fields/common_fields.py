@@ -117,7 +117,6 @@ def find_ignored_of_tools(
     """Lists the fields of tools that have no effect, each once.
 
     Args:
-        tools: of a request.
         known: the fields that have an effect, or that change nothing.
         kinds: the types of the tools whose fields these are; None is a tool without a type.
     """

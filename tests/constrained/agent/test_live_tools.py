@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from constrained.agent.outcome import Reason
+from constrained.agent.finished_run import Reason
 from constrained.agent.run_tools import RunTools
 from constrained.agent.runs.export import export_rows
 from constrained.agent.runs.replay import replay

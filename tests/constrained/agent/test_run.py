@@ -14,14 +14,15 @@ import pytest
 from pydantic import BaseModel
 
 from constrained.agent.actions import Blocking, complete
+from constrained.agent.finished_run import Reason, Run
 from constrained.agent.loop import AgentLoop, RunLimits
 from constrained.agent.model import Model
-from constrained.agent.outcome import Outcome, Reason, Run
 from constrained.agent.run import RunSettings, arun, drive, run
 from constrained.engine.protocol import Sampling
 from constrained.errors import CallError, RequestError
 from constrained.model.reply import Reply
 from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.tools.call_result import Outcome
 from constrained.prompt.tools.functions import FunctionTool
 from grammars.errors import PolicyError, ToolError
 from grammars.turn import ToolCall

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from constrained.agent.outcome import Outcome, Reason
+from constrained.agent.finished_run import Reason
 from constrained.agent.run import arun, run
 from constrained.agent.runs.export import export_rows
 from constrained.agent.runs.replay import replay
@@ -17,6 +17,7 @@ from constrained.agent.search.tool_search import NOTHING_FOUND, ToolSearch
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.inspect.replay.check import check_rows
+from constrained.prompt.tools.call_result import Outcome
 from grammars.errors import ToolError
 from tests.scripted_model import scripted
 from tests.templates import HERMES, PING, QWEN3_CODER, hermes_call

@@ -326,6 +326,18 @@ def test_help(run: Run):
         assert "usage: constrained" in out
 
 
+def test_help_is_in_two_levels(run: Run):
+    short, whole = (run("call", words)[1] for words in ("--help", "--help-all"))
+    titles = re.findall(r"^operate: \w+:$", whole, re.MULTILINE)
+    assert len(titles) > 3
+    for daily in ("--help-all", "--model", "--tools", "--temp"):
+        assert daily in short
+        assert daily in whole
+    for detail in (*titles, "--batch-size", "--no-draft"):
+        assert detail not in short
+        assert detail in whole
+
+
 def test_check(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     rows = [
         {"id": "é", "format": "hermes", "tools": [PING], "text": hermes_call("ping")},

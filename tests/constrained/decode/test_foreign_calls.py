@@ -16,8 +16,8 @@ from constrained.errors import ReplyError
 from constrained.mask.logits import TokenDrawn
 from constrained.model.reply import Reply
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, ContentDelta
-from tests.constrained.decode.test_token_healing import make_vocabulary
-from tests.grammars.parse.test_envelopes import ARGUMENTS, CALL, ENVELOPES
+from tests.constrained.decode.word_vocabulary import make_vocabulary
+from tests.grammars.parse.envelope_texts import ARGUMENTS, CALL, ENVELOPES
 from tests.leaning_model import Leaning, lean
 from tests.scripted_model import BYTES, TURN
 from tests.templates import FOLDER, OPEN, QWEN3_CODER, tool

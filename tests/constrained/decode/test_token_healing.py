@@ -1,64 +1,28 @@
 """The last token of a text that a turn goes on with is the model's to choose."""
 
-import re
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from constrained.agent.model import Model
-from constrained.decode.token_healing import (
-    TokenHealing,
-    count_healed,
-    find_spellings,
-    spell_along,
-)
+from constrained.decode.token_healing import TokenHealing, count_healed, find_spellings, spell_along
 from constrained.decode.turn_part import TurnView
 from constrained.decode.written_prefill import WrittenPrefill
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
-from constrained.engine.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
+from constrained.engine.vocabulary.vocabulary import build_tokenizer
 from constrained.errors import GrammarError
 from constrained.mask.matcher import Matcher
 from constrained.model.reply import Reply
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.turn import ContentDelta
+from tests.constrained.decode.word_vocabulary import MARKERS, make_vocabulary
 from tests.templates import HERMES, PING
 
-WORDS = (
-    "Hello",
-    " wor",
-    " world",
-    "wor",
-    "ld",
-    " w",
-    "lo",
-    "<tool",
-    "_call>",
-    '{"',
-    '": ',
-    '\n{"',
-    " [1",
-)
-MARKERS = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>")
 USER = {"role": "user", "content": "Hi."}
-
-
-def make_vocabulary(words: Sequence[str] = WORDS) -> Vocabulary:
-    """Bytes, markers and words; texts are cut into the longest words."""
-    bytes_only = byte_vocabulary(MARKERS)
-    ids = {word: len(bytes_only.tokens) + n for n, word in enumerate(words)}
-    longest = sorted(map(re.escape, words), key=len, reverse=True)
-
-    def encode(text: str, markers: Collection[str] | None = None) -> list[int]:
-        parts = re.split(f"({'|'.join(longest)})", text)
-        return [t for p in parts for t in ([ids[p]] if p in ids else list(p.encode()))]
-
-    tokens = (*bytes_only.tokens, *(word.encode() for word in words))
-    return replace(bytes_only, tokens=tokens, encode=encode)
 
 
 VOCABULARY = make_vocabulary()

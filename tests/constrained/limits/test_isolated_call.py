@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from constrained.agent.actions import execute_call
-from constrained.agent.outcome import Outcome
 from constrained.agent.run import run
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
@@ -24,6 +23,7 @@ from constrained.limits.isolated_call import (
     IsolatedImportError,
     Isolation,
 )
+from constrained.prompt.tools.call_result import Outcome
 from constrained.prompt.tools.execution import acall_function, call_function
 from constrained.prompt.tools.functions import FunctionTool
 from grammars.limits.byte_cache import MIB

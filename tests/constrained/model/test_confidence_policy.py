@@ -11,7 +11,7 @@ from constrained.agent.run import arun, run
 from constrained.errors import RequestError
 from constrained.model.confidence_policy import ConfidencePolicy, Unsure
 from constrained.prompt.job import Job
-from tests.constrained.model.trace.test_confidence import GREEDY, choosing
+from tests.constrained.model.trace.choosing_model import GREEDY, choosing
 from tests.scripted_model import scripted
 
 LIKELY = {"b": 0.2, "g": 0.5, "r": 0.3}

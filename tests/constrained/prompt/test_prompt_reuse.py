@@ -15,7 +15,7 @@ from constrained.prompt.template.special_tokens import Prompt
 from constrained.prompt.turn_boundaries import TurnBoundaries
 from grammars.wire.formats import HERMES as HERMES_FORMAT
 from tests.constrained.prompt.histories import offer, replay
-from tests.constrained.prompt.test_turn_cache import (
+from tests.constrained.prompt.kept_turns import (
     DROPPING,
     MARKERS,
     RESULT,

@@ -15,8 +15,7 @@ from grammars.spelling.coerce import coerce
 from grammars.turn import Choice, Policy, State, Tool
 from grammars.wire.format import Format
 from grammars.wire.formats import HERMES, MINIMAX_M3, QWEN3_CODER
-from tests.agreement.matching import Masked
-from tests.agreement.test_complete import completed
+from tests.agreement.matching import Masked, completed
 from tests.turn_completer import turn_completer
 
 REQUIRED = Policy(Choice.REQUIRED)

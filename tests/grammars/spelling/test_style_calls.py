@@ -14,7 +14,7 @@ from grammars.schema.nodes import are_same
 from grammars.turn import ArgumentsDelta, ToolCall, Turn
 from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, TaggedArguments
 from tests.agreement.matching import Masked
-from tests.grammars.spelling.test_styles import GEMMA, PRETTY, PYTHON, is_writable
+from tests.grammars.spelling.json_styles import GEMMA, PRETTY, PYTHON, is_writable
 from tests.turn_completer import turn_completer
 from tests.turn_strategies import Case, cases, chunkings
 

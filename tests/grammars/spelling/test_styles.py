@@ -19,7 +19,6 @@ from grammars.parse.buffer import make_scanner
 from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Schema, are_same
 from grammars.schema.numbers import normalise_numbers
-from grammars.spelling.quoted import find_extra_keys
 from grammars.spelling.reading import DeepJsonError, read_value
 from grammars.spelling.styles import has_json_strings, holds, spell
 from grammars.turn_grammar.ir.completion import Completer
@@ -27,24 +26,11 @@ from grammars.turn_grammar.ir.grammar import GrammarBuilder
 from grammars.turn_grammar.ir.printer import print_expression
 from grammars.turn_grammar.values import Values
 from grammars.wire.format import JsonStyle
+from tests.grammars.spelling.json_styles import GEMMA, PRETTY, PYTHON, QUOTE, is_writable
 from tests.schema_strategies import VALUES, Shape, fitting, leaves, objects, parameters, shapes
 from tests.text_strategies import KEYS, TEXTS
 from tests.turn_strategies import seeds
 
-QUOTE = '<|"|>'
-PYTHON = JsonStyle(
-    quotes=("'", '"'), true=("True", "true"), false=("False", "false"), null=("None", "null")
-)
-GEMMA = JsonStyle(
-    item=",",
-    key=":",
-    quotes=(QUOTE,),
-    escapes=False,
-    bare_keys=True,
-    sorted_keys=True,
-    null=("None", "null"),
-)
-PRETTY = JsonStyle(indent=4, level=2)
 STYLES = {
     "json": JsonStyle(),
     "python": PYTHON,
@@ -56,7 +42,6 @@ EACH = pytest.mark.parametrize("name", STYLES)
 FEW = settings(suppress_health_check=list(HealthCheck), max_examples=20)
 SHAPES = leaves([]) | objects(shapes(), KEYS) | shapes() | parameters()
 SIGNS = frozenset(b"\\\"'{}[]:,<|>xuUd8eE0")
-BARE = find_extra_keys([], GEMMA)
 
 
 class Mask:
@@ -114,20 +99,6 @@ def mask(name: str, schema: Any) -> tuple[Mask, Schema]:
         return Mask(name, lowered), lowered
     except SchemaError:
         reject()
-
-
-def is_writable(value: Any, style: JsonStyle) -> bool:
-    """Can the style write the value, undeclared keys too?"""
-    if not style.bare_keys:
-        return True
-    match value:
-        case list():
-            return all(is_writable(item, style) for item in value)
-        case dict():
-            keys = all(key in KEYS or BARE.accepts(key) for key in value)
-            return keys and all(is_writable(member, style) for member in value.values())
-        case _:
-            return holds(value, style)
 
 
 def assert_completed(mask: Mask, schema: Schema, text: str, cuts: list[int]) -> None:

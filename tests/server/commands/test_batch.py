@@ -176,7 +176,7 @@ def test_a_terminal_shows_how_far_it_is(
 
 def test_the_package_declares_its_commands() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = project["entry-points"]["constrained.cli.commands"]
+    declared = project["entry-points"]["constrained.commands"]
     for name, place in declared.items():
         module, _, value = place.partition(":")
         command = getattr(import_module(module), value)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from constrained.cli.options import complete
+from constrained.cli.declared import complete
 from constrained.engine.model_facts import read_facts
 from constrained.engine.model_files import embedded
 from constrained.errors import RequestError
 from server.commands.model_files import find_offers, read_presets
 from server.models.source import ModelSource
-from tests.server.commands.test_serve import read
+from tests.server.commands.serve_arguments import read
 from tests.server.running_server import running
 
 PRESETS = """\

@@ -1,15 +1,11 @@
 """`constrained serve`: what its options mean, and the process that it is."""
 
-import argparse
 import gc
 import json
-import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from datetime import datetime
@@ -21,24 +17,17 @@ import gguf
 import pytest
 from huggingface_hub import constants
 
-from constrained.cli.options import choose_sequences, complete, read_engine_options
+from constrained.cli.declared import complete
+from constrained.cli.options import choose_sequences, read_engine_options
 from constrained.cli.terminal.exit_codes import ExitCode
 from constrained.engine.model_files import embedded
 from constrained.errors import Error, RequestError
-from server.commands.serve import add
 from server.commands.serve_options import SEQUENCES, read_settings
 from server.commands.server_process import end_by_signal, find_models, run_server
 from server.settings import MIB, ReasoningField, Settings
 from tests.embedding_file import write_embedding_model
-
-ROOT = Path(__file__).parents[3]
-PATIENCE = 60  # seconds
-
-
-def read(*arguments: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add(parser)
-    return parser.parse_args(arguments)
+from tests.server.commands.serve_arguments import read
+from tests.server.started_server import PATIENCE, ROOT, begin, start
 
 
 def test_the_defaults_let_this_machine_ask_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,17 +193,6 @@ def test_a_signal_that_is_ignored_stays_so(given: Any, number: signal.Signals) -
             signal.signal(one, handler)
 
 
-def start(*arguments: str) -> "tuple[subprocess.Popen[str], str]":
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("LLAMA_")}
-    environment |= {"OMP_THREAD_LIMIT": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "server", "--port", str(port), *arguments]
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    return process, f"http://127.0.0.1:{port}"
-
-
 def post(url: str, body: dict[str, Any]) -> HTTPResponse:
     headers = {"Content-Type": "application/json"}
     return urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers))
@@ -222,15 +200,9 @@ def post(url: str, body: dict[str, Any]) -> HTTPResponse:
 
 def test_the_process_serves_and_ends_well() -> None:
     server = f"raw={sys.executable} {ROOT / 'tests/constrained/agent/mcp/raw_server.py'}"
-    process, url = start("-t", "1", "-c", "1024", "--mcp", server, "--mcp-approval", "all")
+    process, port = start("-t", "1", "-c", "1024", "--mcp", server, "--mcp-approval", "all")
+    url = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(PATIENCE * 10):
-            try:
-                with urllib.request.urlopen(f"{url}/health"):
-                    break
-            except OSError:
-                assert process.poll() is None
-                time.sleep(0.1)
         body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello!"}]}
         body |= {"model": "demo", "max_tokens": 8}
         with post(f"{url}/v1/chat/completions", body) as response:
@@ -257,7 +229,7 @@ def test_the_process_serves_and_ends_well() -> None:
 
 
 def test_a_model_that_is_not_there_ends_the_process(tmp_path: Path) -> None:
-    process, _ = start("-m", str(tmp_path / "no\nERROR: forged\x1b[2Jne.gguf"))
+    process, _ = begin("-m", str(tmp_path / "no\nERROR: forged\x1b[2Jne.gguf"))
     _, log = process.communicate(timeout=PATIENCE)
     assert process.returncode == ExitCode.MODEL, log
     assert "ne.gguf" in log

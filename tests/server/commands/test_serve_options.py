@@ -8,17 +8,20 @@ from pathlib import Path
 import pytest
 
 from constrained.cli import options as shared
-from constrained.cli.options import complete
+from constrained.cli.configuration import list_commands
+from constrained.cli.declared import complete, rank_group
+from constrained.cli.parser import make_parser
 from constrained.errors import RequestError
 from constrained.prompt.job import Job
-from server.commands.serve_options import read_settings
+from server.commands import SERVE
+from server.commands.serve_options import WITHOUT_EFFECT, read_settings
 from server.settings import MIB, ReasoningField, Settings
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 from tests.scripted_model import OPENED, scripted
-from tests.server.commands.test_serve import read
+from tests.server.commands.serve_arguments import read
 from tests.server.running_server import running
 
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -47,6 +50,7 @@ SETTINGS = {
     "max_file": ("--max-file 5", "max_file", 5 * MIB),
     "max_files": ("--max-files 5", "max_files_bytes", 5 * MIB),
     "batch_dir": ("--batch-dir here", "batch_dir", Path("here")),
+    "max_waiting": ("--max-waiting 5", "max_waiting", 5),
     "max_values": ("--max-values 5", "max_values", 5),
     "max_tools": ("--max-tools 5", "max_tools", 5),
     "max_choices": ("--max-choices 5", "max_choices", 5),
@@ -65,7 +69,7 @@ SETTINGS = {
 }
 """Options that are settings of the server: the command line, the setting, its value."""
 OF_THE_PROCESS = frozenset(
-    "host port log_level log_format verbose ignored max_waiting api_key_file run json alias "
+    "declared run json host port log_level log_format verbose ignored api_key_file alias "
     "models_dir models_preset models_max models_memory sleep_idle_seconds cache_memory "
     "store embedding_model embedding_context pooling mcp mcp_config mcp_timeout "
     "mcp_approval".split()
@@ -195,3 +199,21 @@ def test_the_environment_stands_in_for_options(
     complete(asked)
     assert getattr(given, option) == value != getattr(plain, option)
     assert getattr(asked, option) in (7, "7")
+
+
+def test_no_variable_is_forgotten() -> None:
+    of_model = argparse.ArgumentParser()
+    shared.add_model_options(of_model)
+    shared.add_reasoning_budget(of_model)
+    shared.add_engine_options(of_model)
+    own = read().declared.keys() - of_model.parse_args([]).declared.keys()
+    assert own == {option for option, *_ in VARIABLES.values()} | {"api_key"}
+
+
+def test_the_help_of_every_day_is_short() -> None:
+    parser = make_parser([SERVE])
+    [command] = list_commands(parser)
+    groups = {group.title: group._group_actions for group in command.parser._action_groups}
+    daily = [action for title in groups if not rank_group(title) for action in groups[title]]
+    assert 20 < len(daily) - len(WITHOUT_EFFECT) <= 35
+    assert {rank_group(title) for title in groups} == {0, 1, 2}

@@ -18,11 +18,11 @@ from constrained.agent.model import Model
 from constrained.errors import ModelError
 from server.app import ALL_ROUTERS
 from server.http.gate import Gate, find_key
-from server.http.metrics import Counters
 from server.http.unknown_paths import explain_unknown_path
+from server.observe.metrics import Counters
 from server.settings import Settings
 from tests.scripted_model import scripted
-from tests.server.dialects.chat.test_chat import CHAT, HELLO, ask
+from tests.server.dialects.chat.chat_client import CHAT, HELLO, ask
 from tests.server.running_server import Json, running, wait_until
 from tests.templates import PING
 
@@ -402,7 +402,7 @@ def test_no_websocket_gets_past_the_gate() -> None:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    gate = Gate(fail, (), Settings(), Counters())
+    gate = Gate(fail, (), Settings(), Counters().note_request)
     asyncio.run(gate({"type": "websocket", "path": CHAT, "headers": []}, receive, send))
     assert sent == [{"type": "websocket.close"}]
 

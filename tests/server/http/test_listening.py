@@ -2,17 +2,13 @@
 
 import asyncio
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -31,9 +27,8 @@ from server.http.listening import (
     write_address,
 )
 from tests.server.running_server import wait_until
+from tests.server.started_server import PATIENCE, start
 
-ROOT = Path(__file__).parents[3]
-PATIENCE = 60  # seconds
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -283,24 +278,6 @@ def test_the_next_reply_is_no_rest_of_the_last_one(size: int, taken: int, is_slo
     loop = ShiftedLoop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         assert runner.run(ask_twice(loop)) == is_slow
-
-
-def start(*arguments: str) -> "tuple[subprocess.Popen[str], int]":
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("LLAMA_")}
-    environment |= {"OMP_THREAD_LIMIT": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "server", "--port", str(port), *arguments]
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    for _ in range(PATIENCE * 10):
-        try:
-            if httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200:
-                break
-        except httpx.TransportError:
-            assert process.poll() is None
-        time.sleep(0.1)
-    return process, port
 
 
 SCHEMA = {

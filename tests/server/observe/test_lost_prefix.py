@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.prompt.tools.functions import FunctionTool
-from server.observe.lost_prefix import ChangedPart, find_lost_prefix
+from server.observe.lost_prefix import find_lost_prefix
 from server.observe.prefix_watch import PrefixWatch
 from server.observe.prompt_parts import read_parts
 from server.observe.related_request import RelatedRequest, Relation
-from server.observe.repeated_calls import find_repeated_calls
+from server.turns.observers import ChangedPart
+from server.turns.repeated_calls import find_repeated_calls
 from tests.scripted_model import scripted
 from tests.server.running_server import running
 from tests.templates import tool

@@ -16,9 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from constrained.decode.metrics import Amount, Metrics
 from grammars.limits.byte_cache import CacheSize
 from server.commands.logs import JsonFormatter
-from server.http.metrics import MAX_TOOLS, OTHER, Counters
-from server.http.request_record import Durations, RequestRecord
+from server.observe.metrics import MAX_TOOLS, OTHER, Counters
 from server.observe.telemetry import NANOSECONDS, Telemetry
+from server.turns.request_record import Durations, RequestRecord
 from tests.scripted_model import scripted
 from tests.server.running_server import running
 from tests.templates import PING, hermes_call

@@ -13,8 +13,9 @@ from constrained.model.trace.turn_trace import TurnSource, TurnTrace
 from grammars.parse.parser import Parser
 from grammars.turn import State
 from grammars.wire.formats import HERMES
-from server.observe.trace_file import TracedRequest, TraceFile, name_key
+from server.observe.trace_file import TraceFile
 from server.settings import MIB, Settings
+from server.turns.observers import TracedRequest, name_key
 from tests.scripted_model import scripted
 from tests.server.running_server import running, stream
 from tests.templates import PING, hermes_call

@@ -4,6 +4,7 @@ import argparse
 
 from constrained.cli import options as shared
 from constrained.cli import request
+from constrained.cli.declared import complete
 from constrained.cli.terminal.output import print_notes
 from constrained.engine.options import read_options
 from constrained.errors import RequestError
@@ -24,7 +25,7 @@ def _run(options: argparse.Namespace) -> int:
         from constrained.agent.mcp.model_server import make_server
     except ModuleNotFoundError as e:
         raise RequestError(str(e), where="/mcp") from e
-    shared.complete(options)
+    complete(options)
     shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
     with request.load_model(options) as model:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from constrained.agent.actions import aexecute_call
 from constrained.agent.journal import Verdict
-from constrained.agent.outcome import CallResult, decline
 from constrained.agent.thread_call import ThreadCall
 from constrained.cli.terminal.output import escape_controls, print_error
 from constrained.cli.terminal.show import describe_call
+from constrained.prompt.tools.call_result import CallResult, decline
 from constrained.prompt.tools.functions import find_tool
 from grammars.schema.lowering.lower import lower
 from grammars.turn import ToolCall

@@ -85,14 +85,8 @@ def read_document(source: Json) -> DocumentReading:
 
 @contextmanager
 def pointing_to_origins(origins: Mapping[str, str]) -> Generator[None]:
-    """Makes errors inside the `with` block point into the document as it was.
-
-    Args:
-        origins: of a `DocumentReading`.
-
-    Raises:
-        SchemaError, StepsError: those of the block.
-    """
+    """Makes errors inside the `with` block point into the document as it was
+    (`DocumentReading.origins`)."""
     try:
         yield
     except (SchemaError, StepsError) as error:

@@ -87,14 +87,11 @@ class Flattening:
         return flat
 
     def flatten(self, schema: Mapping[str, Json], pointer: str) -> dict[str, Json]:
-        """Merges `$ref` with siblings and `allOf` into one object without `$ref`.
+        """Merges `$ref` with siblings and `allOf` of the schema at a pointer into one object
+        without `$ref`.
 
         Parts that `merge` cannot express in one object stay in an `allOf`, beside an `anyOf` or
         `oneOf`.
-
-        Args:
-            schema: the schema.
-            pointer: its JSON pointer.
         """
         losses: list[Finding] = []
         flat = self._flatten(schema, pointer, under_way=(), merged=set(), losses=losses)

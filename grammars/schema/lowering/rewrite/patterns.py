@@ -40,12 +40,8 @@ _writing: ContextVar[_PatternWriting | None] = ContextVar("pattern writing", def
 
 @contextmanager
 def limit_patterns(max_steps: int) -> Generator[None]:
-    """Limits the steps for the patterns that are written inside the `with` block; no pattern is
-    written twice. They also count for the enclosing work.
-
-    Args:
-        max_steps: the limit; 0: no pattern is written.
-    """
+    """Limits the steps for the patterns that are written inside the `with` block (0: none is
+    written); no pattern is written twice. They also count for the enclosing work."""
     token = _writing.set(_PatternWriting(max_steps))
     try:
         yield

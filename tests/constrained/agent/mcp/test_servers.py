@@ -15,17 +15,19 @@ from typing import Any
 
 import pytest
 
+from constrained.agent.finished_run import Reason, Run
 from constrained.agent.mcp.connection import McpError
 from constrained.agent.mcp.elicitation import Elicitation
 from constrained.agent.mcp.results import McpResult
 from constrained.agent.mcp.server import HttpTransport, ServerAddress, ServerCommand
 from constrained.agent.mcp.servers import McpServers, connect_mcp
-from constrained.agent.outcome import CallResult, Reason, Run
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
+from constrained.prompt.tools.call_result import CallResult
 from constrained.prompt.tools.execution import call_function
 from constrained.prompt.tools.functions import find_tool
 from grammars.turn import ToolCall
+from tests.constrained.agent.mcp.raw_command import raw
 from tests.scripted_model import scripted
 from tests.templates import hermes_call
 
@@ -35,12 +37,6 @@ SDK = ServerCommand(
     sys.executable, ("-m", "tests.constrained.agent.mcp.sdk_server"), cwd=str(ROOT), name="sdk"
 )
 WAIT = 20  # seconds, for what comes at once
-
-
-def raw(called: str = "raw", **options: Any) -> ServerCommand:
-    """A server of the handwritten kind, and what it calls itself; it starts at once."""
-    path = str(Path(__file__).parent / "raw_server.py")
-    return ServerCommand(sys.executable, (path, called), **options)
 
 
 @pytest.fixture(scope="module")

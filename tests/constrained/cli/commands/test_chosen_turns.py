@@ -11,7 +11,7 @@ import pytest
 
 from constrained.agent.model import Model
 from tests.command_line import Run, write
-from tests.constrained.model.trace.test_confidence import PAINT, choosing
+from tests.constrained.model.trace.choosing_model import PAINT, choosing
 from tests.scripted_model import scripted
 from tests.templates import hermes_call
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from constrained.agent.finished_run import Reason
 from constrained.agent.mcp.server import ServerCommand
 from constrained.agent.mcp.servers import connect_mcp
-from constrained.agent.outcome import Reason
 from constrained.engine.protocol import Sampling
 from tests.command_line import Run, write
 from tests.scripted_model import scripted
 from tests.templates import hermes_call
 
-SERVER = str(Path(__file__).parents[2] / "mcp" / "raw_server.py")
+SERVER = str(Path(__file__).parents[2] / "agent" / "mcp" / "raw_server.py")
 MCP = ("--mcp", f"{sys.executable} {SERVER}")
 ECHO = hermes_call("echo", '{"text": "hi"}')
 LOOK = hermes_call("look", '{"text": "hi"}')

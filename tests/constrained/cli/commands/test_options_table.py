@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 from constrained.cli.commands import call, chat
-from constrained.cli.options import FALLBACKS
-from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.prompt.job import Job, Recall
 from grammars.turn import ChoiceAnswer, GrammarAnswer, JsonAnswer, KeyOrder, RegexAnswer, Think
@@ -35,18 +33,6 @@ LOADED: dict[str, tuple[str, str, Any]] = {
     "cache_ram": ("-cram 5", "cache_ram", 5),
     "cache_dir": ("--cache-dir there", "cache_dir", "there"),
     "no_draft": ("--no-draft", "draft", False),
-    "model_draft": ("-md d.gguf", "draft_model", DraftOptions("d.gguf")),
-    "draft_max": ("-md d.gguf --draft-max 5", "draft_model", DraftOptions("d.gguf", most=5)),
-    "draft_p_min": (
-        "-md d.gguf --draft-p-min 0.5",
-        "draft_model",
-        DraftOptions("d.gguf", least_probability=0.5),
-    ),
-    "gpu_layers_draft": (
-        "-md d.gguf -ngld 7",
-        "draft_model",
-        DraftOptions("d.gguf", gpu_layers=7),
-    ),
     "ctx_size": ("-c 512", "context_length", 512),
     "parallel": ("-np 3", "sequences", 3),
     "threads": ("-t 3", "threads", 3),
@@ -135,26 +121,13 @@ VARIABLES = {
     "MLOCK": "1",
     "NO_MMAP": "1",
     "CACHE_RAM": "5",
-    "SPEC_DRAFT_MODEL": "d.gguf",
-    "SPEC_DRAFT_N_MAX": "5",
-    "SPEC_DRAFT_P_MIN": "0.5",
-    "N_GPU_LAYERS_DRAFT": "7",
 }
 """Variable: what it is set to, to have the effect of its option's row."""
-OF_THE_SERVER = {
-    "HOST",
-    "PORT",
-    "ALIAS",
-    "MODELS_DIR",
-    "MODELS_PRESET",
-    "MODELS_MAX",
-    "SLEEP_IDLE_SECONDS",
-}
 OF_MCP = {"mcp", "mcp_config", "mcp_timeout", "yes"}
 """Options with tests of their own: test_mcp_commands."""
 OF_CHOICE = {"min_confidence", "unsure", "search_tools"}
 """Options with tests of their own: test_chosen_turns."""
-KEYS = {"HF_TOKEN", "LLAMA_API_KEY", "CONSTRAINED_BACKEND_KEY"}
+KEYS = {"HF_TOKEN", "CONSTRAINED_BACKEND_KEY"}
 TABLES = (LOADED, FETCHED, ASKED, GENERATED, SAMPLED)
 ROWS = {option: row for table in TABLES for option, row in table.items()}
 
@@ -235,6 +208,14 @@ def test_each_option_has_its_effect(
     assert plain.get(name) != found
 
 
+def find_variables() -> dict[str, str]:
+    """Variable -> its option."""
+    parser = argparse.ArgumentParser()
+    call.add(parser)
+    declared = parser.parse_args(["hi"]).declared
+    return {option.variable: name for name, option in declared.items()}
+
+
 def test_no_option_is_forgotten() -> None:
     for command, own in (
         (call, {*OF_CALL, *OF_MCP, *OF_CHOICE, "system", "trace"}),
@@ -243,7 +224,7 @@ def test_no_option_is_forgotten() -> None:
         parser = argparse.ArgumentParser()
         command.add(parser)
         words = ["hi"] if command is call else []
-        options = vars(parser.parse_args(words)).keys() - {"run"}
+        options = vars(parser.parse_args(words)).keys() - {"run", "declared"}
         assert options == ROWS.keys() | own
 
 
@@ -256,14 +237,11 @@ def test_the_system_message(run: Run, monkeypatch: pytest.MonkeyPatch, command: 
 def test_each_variable_stands_in_for_its_option(
     run: Run, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], variable: str
 ) -> None:
-    option = next(o for o, (name, *_) in FALLBACKS.items() if name == f"LLAMA_ARG_{variable}")
-    line, name, value = ROWS[option]
+    line, name, value = ROWS[find_variables()[f"LLAMA_ARG_{variable}"]]
     given = VARIABLES[variable]
     plain = ask(run, monkeypatch, "call", [])
     if variable in ("HF_FILE", "OFFLINE"):
         monkeypatch.setenv("LLAMA_ARG_HF_REPO", "a/b")
-    if variable in ("SPEC_DRAFT_N_MAX", "SPEC_DRAFT_P_MIN", "N_GPU_LAYERS_DRAFT"):
-        monkeypatch.setenv("LLAMA_ARG_SPEC_DRAFT_MODEL", "d.gguf")
     monkeypatch.setenv(f"LLAMA_ARG_{variable}", files.get(given, given))
     found = ask(run, monkeypatch, "call", [])[name]
     assert found == value
@@ -274,8 +252,8 @@ def test_each_variable_stands_in_for_its_option(
 
 
 def test_no_variable_is_forgotten() -> None:
-    named = {variable.removeprefix("LLAMA_ARG_") for variable, *_ in FALLBACKS.values()}
-    assert VARIABLES.keys() | OF_THE_SERVER == named - KEYS
+    named = {variable.removeprefix("LLAMA_ARG_") for variable in find_variables()}
+    assert VARIABLES.keys() == named - KEYS
 
 
 def test_replies_are_json_if_asked_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """Drafts change how often the model runs, and nothing else."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -15,31 +14,22 @@ from hypothesis import strategies as st
 from constrained.agent.model import Model
 from constrained.decode.drafts.decode_costs import ALONE, DraftCosts
 from constrained.decode.drafts.prompt_lookup import PromptLookup, extend_draft
-from constrained.decode.request import (
-    DecodeInput,
-    DecodeOptions,
-    Finish,
-    Generation,
-    Request,
-)
+from constrained.decode.request import Finish, Generation, Request
 from constrained.decode.schedule.scheduler import Schedule, Seat
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine
-from constrained.engine.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
+from constrained.engine.vocabulary.vocabulary import Vocabulary, build_tokenizer
 from constrained.errors import ContextError, Error, GrammarError
 from constrained.mask.matcher import Matcher
 from constrained.model.reply import Usage
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.parse.parser import Parser
-from grammars.wire.formats import HERMES
+from tests.constrained.decode.drafts.draft_requests import GREEDY, Wishes, ask
 from tests.generation import generate
 from tests.replies import uncounted
-from tests.scripted_model import TURN
+from tests.scripted_model import BYTES
 from tests.templates import HERMES as TEMPLATE
 from tests.templates import hermes_call, tool
 
-BYTES = byte_vocabulary()
-GREEDY = Sampling(temperature=0)
 SAID = "the red umbrella and the warm coat are in the blue bag"
 WORDS = tuple(SAID.split())
 
@@ -163,11 +153,6 @@ class Copyist(ScriptedEngine):
         return super().decode(chunks)
 
 
-def ask(prompt: bytes, max_tokens: int, sampling: Sampling, draft: bool) -> Request:
-    turn = DecodeInput(tuple(prompt), lambda: Parser(HERMES, ()))
-    return Request(turn, DecodeOptions(max_tokens=max_tokens, sampling=sampling, draft=draft))
-
-
 def told(generation: Generation) -> Generation:
     """The generation, whatever it took to compute it."""
     usage = replace(
@@ -283,28 +268,6 @@ def test_a_draft_that_fails_is_not_the_failure_of_the_turn(monkeypatch: pytest.M
 
 HOST = {"type": "string", "pattern": "^(?![-_])"}  # no mask holds what must not follow
 NOTE = tool("note", {"text": {"type": "string"}, "host": HOST, "urgent": {"type": "boolean"}})
-
-
-class Wishes(ScriptedEngine):
-    """A model that would like to write the first text, else the next one, but not always."""
-
-    def __init__(self) -> None:
-        super().__init__(BYTES, self._like, context_length=20_000)
-        self.texts: Sequence[str] = ()
-        self.noise = 0.0
-
-    def _like(self, sequence: int, tokens: Sequence[int]) -> np.ndarray:
-        text = BYTES.text(tokens)
-        start = [found.end() for found in re.finditer(TURN, text)][-1]
-        written = text[start:]
-        random = np.random.default_rng([len(text), *text[-3:]])
-        row = self.noise * random.standard_normal(len(BYTES.tokens)).astype(np.float32)
-        for rank, wish in enumerate(self.texts):
-            data = wish.encode()
-            if data.startswith(written):
-                token = data[len(written)] if len(written) < len(data) else BYTES.end[0]
-                row[token] = max(row[token], 20 - rank)
-        return row
 
 
 @cache

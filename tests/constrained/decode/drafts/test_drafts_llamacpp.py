@@ -14,7 +14,7 @@ from constrained.engine.llamacpp import load as load_engine
 from constrained.engine.model_files import embedded
 from constrained.engine.protocol import MAX_DRAFTED, Chunk
 from examples.random_model import MARKERS, load_small, with_markers, write_model
-from tests.constrained.decode.test_retry import write_recurrent
+from tests.constrained.decode.recurrent_file import write_recurrent
 from tests.replies import uncounted
 from tests.templates import HERMES
 

@@ -16,8 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained.agent.model import Model
-from constrained.decode.drafts.draft_model import DraftModel
-from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.decode.endless.values import EndlessValues
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Generation, Request
@@ -441,29 +439,6 @@ def test_nobody_waits_for_one_who_is_admitted(monkeypatch: pytest.MonkeyPatch) -
     assert short.result().text == "Sunn"
     assert stopped.result().stopped == "nn"
     assert going.result().text == late.result().text == read_content(sent) == "Sunny days"
-
-
-def test_nobody_waits_for_a_draft_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    draft = ScriptedEngine(BYTES, scripted_logits(BYTES, "Sunny days", 1))
-    drafting = DraftModel(draft, BYTES, DraftOptions("d.gguf"), clock=lambda: 0.0)
-    schedule = Schedule(Hooked("Sunny days", lambda count: None), draft_model=drafting)
-    sent = list[StreamEvent]()
-    requests = [ask_hooked(sent.extend), limit(ask_hooked(lambda events: None), 4)]
-    going, short = begin(schedule, *requests, steps=4)
-    told = list[Any]()
-    next_chunk = TurnDecoder.next_chunk
-
-    def watch(turn: TurnDecoder, *args: Any) -> Chunk:
-        told.append((read_content(sent), short.done()))
-        return next_chunk(turn, *args)
-
-    monkeypatch.setattr(TurnDecoder, "next_chunk", watch)
-    schedule.step()
-    assert told == [("Sunn", True)]
-    while not schedule.is_idle:
-        schedule.step()
-    schedule.close(GrammarError("over"))
-    assert going.result().text == "Sunny days"
 
 
 def test_a_decode_that_cannot_be_forgotten_fails_its_own_turn_alone(

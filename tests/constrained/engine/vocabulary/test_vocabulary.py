@@ -6,13 +6,10 @@ import pytest
 
 from constrained.engine.llama_vocabulary import read_vocabulary
 from constrained.engine.vocabulary.exact_spelling import Encoder, Speller
-from constrained.engine.vocabulary.vocabulary import (
-    Vocabulary,
-    build_tokenizer,
-    byte_vocabulary,
-)
+from constrained.engine.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
 from constrained.errors import GrammarError, ModelError
 from examples.random_model import MARKERS, load_small, with_markers, write_model
+from tests.constrained.engine.vocabulary.vocabulary_file import vocabulary_of
 from tests.real_templates import require_models_directory
 
 REAL = ["qwen2", "llama-bpe", "llama-spm", "gemma-4", "phi-3", "deepseek-coder", "gpt-neox"]
@@ -28,16 +25,6 @@ TEXTS = [
     "[PAD151700] [PAD32020] [PAD50300][PAD32030]",
     "\x00\x01\x7f ▁ ▁x",
 ]
-
-
-def vocabulary_of(path: Path) -> Vocabulary:
-    """Reads a vocabulary without weights. The model is never freed: `encode` needs it."""
-    llama_cpp.llama_backend_init()
-    params = llama_cpp.llama_model_default_params()
-    params.vocab_only = True
-    model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
-    assert model
-    return read_vocabulary(model)
 
 
 @pytest.fixture(scope="module")

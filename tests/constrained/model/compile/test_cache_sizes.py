@@ -30,15 +30,16 @@ from grammars.regex.reader import read
 from grammars.regex.texts import Texts
 from grammars.turn import Policy, State, Tool
 from grammars.turn_grammar.ir import lexer
-from tests.constrained.model.compile.test_compiler import USER, make
+from tests.constrained.model.compile.one_layer_file import write_one_layer
 from tests.templates import HERMES
 
+USER = [{"role": "user", "content": "Paint it."}]
 REQUESTS = 60
 
 
 @pytest.fixture(scope="module")
 def hermes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiler]:
-    with load(make(tmp_path_factory.mktemp("model"), HERMES), threads=1) as model:
+    with load(write_one_layer(tmp_path_factory.mktemp("model"), HERMES), threads=1) as model:
         yield model.compiler
 
 
@@ -190,7 +191,7 @@ def test_a_grammar_that_has_learnt_much_is_compiled_anew(
 
 
 def test_model_metrics_tell_what_is_kept(tmp_path: Path) -> None:
-    with load(make(tmp_path, HERMES), threads=1) as model:
+    with load(write_one_layer(tmp_path, HERMES), threads=1) as model:
         before = model.metrics().caches
         assert set(before) == {"matchers", "completers", "turns", "shared_prefixes"}
         model.compile(Job(USER, [make_tool(1, type="string")], tool_choice="required"))

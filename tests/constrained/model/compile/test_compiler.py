@@ -16,9 +16,9 @@ from constrained.prompt.encoding import encode_prompt
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.special_tokens import render_prompt
-from examples.random_model import MARKERS, load_small, with_markers, write_model
 from grammars.errors import PolicyError, SchemaError, ToolError
-from tests.constrained.engine.vocabulary.test_vocabulary import vocabulary_of
+from tests.constrained.engine.vocabulary.vocabulary_file import vocabulary_of
+from tests.constrained.model.compile.one_layer_file import write_one_layer
 from tests.real_templates import real_templates, require_models_directory
 from tests.templates import HERMES, PAINT, PING, tool
 
@@ -26,14 +26,9 @@ USER = [{"role": "user", "content": "Paint it."}]
 TOOLS = [PING, PAINT]
 
 
-def make(folder: Path, source: str | None) -> Path:
-    tokens = with_markers(load_small(), MARKERS)
-    return write_model(folder / "model.gguf", tokens, source, n_layer=1)
-
-
 @pytest.fixture(scope="module")
 def hermes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
-    with load(make(tmp_path_factory.mktemp("model"), HERMES), threads=1) as model:
+    with load(write_one_layer(tmp_path_factory.mktemp("model"), HERMES), threads=1) as model:
         yield model
 
 
@@ -182,7 +177,7 @@ def test_templates_that_cannot_be_used(
     tmp_path: Path, source: str | None, error: type[Exception], message: str
 ):
     with pytest.raises(error, match=message):
-        load(make(tmp_path, source))
+        load(write_one_layer(tmp_path, source))
 
 
 def test_a_template_that_refuses_a_conversation(tmp_path: Path):
@@ -190,7 +185,7 @@ def test_a_template_that_refuses_a_conversation(tmp_path: Path):
         "{% if messages[-1].content == 'no' %}{{ raise_exception('not this') }}{% endif %}" + HERMES
     )
     with (
-        load(make(tmp_path, source)) as model,
+        load(write_one_layer(tmp_path, source)) as model,
         pytest.raises(TemplateError, match=r"not this\. The template refuses"),
     ):
         model.call("no")

@@ -11,7 +11,7 @@ from constrained.errors import RequestError
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.turn import Start
-from tests.constrained.prompt.format_selection.test_kwargs_selection import EFFORTS, SOURCE
+from tests.constrained.prompt.format_selection.kwargs_template import EFFORTS, SOURCE
 from tests.scripted_model import BYTES, scripted
 from tests.templates import PAINT, tool
 

@@ -11,7 +11,7 @@ from constrained.model.compile.compiler import Compiler
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.turn import ContentDelta, RegexAnswer
-from tests.constrained.engine.vocabulary.test_vocabulary import vocabulary_of
+from tests.constrained.engine.vocabulary.vocabulary_file import vocabulary_of
 from tests.real_templates import require_models_directory
 from tests.templates import HERMES, PING
 

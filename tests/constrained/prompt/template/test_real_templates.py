@@ -5,25 +5,17 @@ import pytest
 from constrained.errors import TemplateError
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.special_tokens import render_prompt
-from tests.real_templates import real_templates
+from tests.real_templates import NO_CALLS, NO_TOOLS, real_templates
 
 MARKERS = ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<｜User｜>", "[INST]")
 MARKERS += ("<|eot_id|>", "<|turn>", "<turn|>", '<|"|>', "<think>", "</think>", "<|im_")
 KEEP = ("<think>", "</think>")
 
-# What these do not write, whoever renders them.
-NO_TOOLS = {"google-gemma-2-2b-it", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct"}
 NO_SCHEMAS = NO_TOOLS | {
     "HuggingFaceTB-SmolLM3-3B",  # reads xml_tools and python_tools instead
     "deepseek-ai-DeepSeek-R1-Distill-Llama-8B",
     "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B",
     "deepseek-ai-DeepSeek-V3.1",
-}
-NO_CALLS = NO_TOOLS | {
-    "HuggingFaceTB-SmolLM3-3B",
-    "LFM2-8B-A1B",
-    "LFM2.5-Instruct",
-    "ibm-granite-granite-3.3-2B-Instruct",
 }
 REFUSES_SYSTEM = {"google-gemma-2-2b-it"}
 

@@ -8,8 +8,7 @@ from constrained.prompt.format_selection.selection import select_format
 from constrained.prompt.tools.shapes import read_tools
 from grammars.parse.parser import parse
 from grammars.turn import Turn
-from tests.constrained.prompt.template.test_real_templates import NO_CALLS
-from tests.real_templates import real_templates
+from tests.real_templates import NO_CALLS, real_templates
 
 
 def as_history(turn: Turn) -> list[dict]:

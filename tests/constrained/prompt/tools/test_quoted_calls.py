@@ -10,7 +10,7 @@ import pytest
 
 from constrained.prompt.tools import quoted_calls
 from constrained.prompt.tools.quoted_calls import find_quoted_tools
-from tests.grammars.parse.test_envelopes import ARGUMENTS, CALL, ENVELOPES, SEVERAL
+from tests.grammars.parse.envelope_texts import ARGUMENTS, CALL, ENVELOPES, SEVERAL
 
 NAMES = ("get_weather", "get_news")
 FOUND = frozenset({"get_weather"})

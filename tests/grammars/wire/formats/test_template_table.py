@@ -6,8 +6,7 @@ import pytest
 
 import grammars.wire.formats
 from benchmarks.templates import Row, describe_all, write_markdown
-from tests.constrained.prompt.template.test_real_templates import NO_CALLS
-from tests.real_templates import require_models_directory
+from tests.real_templates import NO_CALLS, require_models_directory
 
 TABLE = Path(grammars.wire.formats.__file__).parent / "README.md"
 

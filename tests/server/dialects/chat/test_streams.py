@@ -11,7 +11,7 @@ from constrained import load
 from server.dialects.chat.reply import fold
 from server.settings import Settings
 from tests.scripted_model import scripted
-from tests.server.dialects.chat.test_chat import CHAT, HELLO
+from tests.server.dialects.chat.chat_client import CHAT, HELLO
 from tests.server.running_server import Json, running, stream
 from tests.templates import HERMES, PAINT, PING, WRITE
 

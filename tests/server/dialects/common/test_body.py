@@ -15,7 +15,7 @@ from server.dialects.common import reading
 from server.errors import HttpError
 from server.settings import Settings
 from tests.scripted_model import scripted
-from tests.server.dialects.chat.test_chat import CHAT, HELLO
+from tests.server.dialects.chat.chat_client import CHAT, HELLO
 from tests.server.running_server import Json, running, wait_until
 
 SMALL = Settings(

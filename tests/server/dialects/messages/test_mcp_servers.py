@@ -13,7 +13,7 @@ from constrained.engine.protocol import Chunk
 from constrained.engine.scripted import ScriptedEngine
 from constrained.errors import ContextError
 from server.hosting.mcp.mcp_pool import McpPool
-from tests.constrained.agent.mcp.test_servers import raw
+from tests.constrained.agent.mcp.raw_command import raw
 from tests.scripted_model import BYTES, TURN, scripted
 from tests.server.dialects.messages.message_client import (
     BASE,

@@ -13,7 +13,7 @@ from server.dialects.responses.conversation import write_messages
 from server.dialects.responses.items import read_input
 from server.errors import HttpError
 from tests.scripted_model import scripted
-from tests.server.dialects.responses.test_responses import ask, events_of, refuse
+from tests.server.dialects.responses.response_client import ask, events_of, refuse
 from tests.server.running_server import Json, running
 from tests.templates import hermes_call
 

@@ -13,10 +13,10 @@ from openai import OpenAI
 from server.hosting.mcp.forced_approval import ForcedApproval
 from server.hosting.mcp.mcp_pool import McpPool
 from server.settings import Settings
-from tests.constrained.agent.mcp.test_servers import raw
+from tests.constrained.agent.mcp.raw_command import raw
 from tests.scripted_model import scripted
 from tests.server.dialects.messages.message_client import HELLO
-from tests.server.dialects.responses.test_responses import FLAT_PING, RESPONSES, lasting, refuse
+from tests.server.dialects.responses.response_client import FLAT_PING, RESPONSES, lasting, refuse
 from tests.server.running_server import Json, needs_own_engine, running, stream, wait_until
 from tests.templates import hermes_call
 

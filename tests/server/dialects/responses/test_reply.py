@@ -22,7 +22,7 @@ from grammars.turn import (
     ToolCall,
 )
 from server.dialects.responses.items import read_input
-from server.dialects.responses.reply import ResponseWriter
+from server.dialects.responses.reply import ResponsesWriter
 from server.dialects.responses.sealed_reasoning import unseal
 from server.settings import Settings
 from server.turns.active_request import TurnEvent
@@ -30,7 +30,7 @@ from server.turns.compiled_request import CompiledRequest
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 from tests.scripted_model import OPENED, scripted
-from tests.server.dialects.responses.test_responses import ask, events_of, lasting
+from tests.server.dialects.responses.response_client import ask, events_of, lasting
 from tests.server.running_server import Json, running
 from tests.templates import OPEN, WRITE, hermes_call
 
@@ -107,7 +107,7 @@ def write(
     seals: bool = False,
     shows_logprobs: bool = False,
 ) -> list[Json]:
-    writer = ResponseWriter(compiled, {}, seals=seals, shows_logprobs=shows_logprobs)
+    writer = ResponsesWriter(compiled, {}, seals=seals, shows_logprobs=shows_logprobs)
     return [*writer.open(), *(event for one in told for event in writer.take(0, one))]
 
 
@@ -236,7 +236,7 @@ def test_a_failure_closes_what_is_open(
     compiled: CompiledRequest, groups: list[list[tuple[str, Any]]]
 ) -> None:
     told, _ = tell([part for group in groups for part in group], "stop")
-    writer = ResponseWriter(compiled, {})
+    writer = ResponsesWriter(compiled, {})
     events = [*writer.open(), *(event for one in told[:-1] for event in writer.take(0, one))]
     events += writer.fail(ReplyError("it does not fit", where="/a"))
     items = check_nesting(events)

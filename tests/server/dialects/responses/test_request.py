@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.scripted_model import scripted
-from tests.server.dialects.responses.test_responses import FLAT_PING, RESPONSES, refuse
+from tests.server.dialects.responses.response_client import FLAT_PING, RESPONSES, refuse
 from tests.server.running_server import Json, needs_own_engine, running
 
 

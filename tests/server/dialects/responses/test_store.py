@@ -11,7 +11,7 @@ from constrained.errors import RequestError
 from server.dialects.responses import request, routes, store
 from server.settings import Settings
 from tests.scripted_model import scripted
-from tests.server.dialects.responses.test_responses import RESPONSES, ask, refuse
+from tests.server.dialects.responses.response_client import RESPONSES, ask, refuse
 from tests.server.running_server import running
 
 

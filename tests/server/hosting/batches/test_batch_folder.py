@@ -31,11 +31,11 @@ from server.models.served_models import ServedModels
 from server.settings import Settings
 from server.turns.service import Service
 from tests.scripted_model import BYTES, scripted
-from tests.server.hosting.batches.test_batch_runner import begin, wait_until
-from tests.server.hosting.batches.test_batches import (
+from tests.server.dialects.chat.chat_client import HELLO
+from tests.server.hosting.batches.batch_client import (
     CHAT,
-    HELLO,
     HeldModel,
+    begin,
     connect,
     finish,
     make_bodies,
@@ -43,7 +43,7 @@ from tests.server.hosting.batches.test_batches import (
     upload,
     write_lines,
 )
-from tests.server.hosting.batches.test_batches import begin as begin_over_http
+from tests.server.hosting.batches.local_batches import submit, wait_until
 from tests.server.running_server import running
 from tests.templates import HERMES
 
@@ -93,7 +93,7 @@ async def leave_half_done(settings: Settings, lines: int = 6) -> str:
     """The id of a batch that a server has left with two lines answered."""
     model = answer_two_lines()
     async with served(model, settings) as runner:
-        batch = begin(runner, write_lines(*make_bodies(lines)))
+        batch = submit(runner, write_lines(*make_bodies(lines)))
         await wait_until(lambda: batch.completed == 2 and model.metrics().running == 1)
     assert (batch.status, batch.completed) == (BatchStatus.IN_PROGRESS, 2)
     return batch.id
@@ -143,8 +143,8 @@ def test_batches_that_wait_go_on_too(settings: Settings) -> None:
     async def run() -> None:
         held = HeldModel(2)
         async with served(held.model, settings) as runner:
-            first = begin(runner, write_lines(*make_bodies(1)))
-            second = begin(runner, write_lines(*make_bodies(2)))
+            first = submit(runner, write_lines(*make_bodies(1)))
+            second = submit(runner, write_lines(*make_bodies(2)))
             await wait_until(lambda: held.model.metrics().running == 1)
         assert (first.status, second.status) == ("in_progress", "validating")
         async with served(scripted("Hello"), settings) as runner:
@@ -317,7 +317,7 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
 
 def test_over_http(settings: Settings) -> None:
     with running(scripted("Hello"), settings) as client, connect(client) as api:
-        batch = begin_over_http(api, write_lines({"messages": HELLO}), metadata={"a": "b"})
+        batch = begin(api, write_lines({"messages": HELLO}), metadata={"a": "b"})
         done = finish(api, batch)
         kept = upload(api, b"kept")
         gone = upload(api, b"gone")

@@ -12,22 +12,15 @@ from starlette.datastructures import State
 
 from server.app import make_routes
 from server.errors import HttpError
-from server.hosting.batches.batch import BatchRequest, RequestBatch
 from server.hosting.batches.batch_runner import BatchRunner
 from server.hosting.batches.file_store import StoredFile
 from server.models.served_models import ServedModels
 from server.settings import Settings
 from server.turns.service import Service
 from tests.scripted_model import scripted
-from tests.server.hosting.batches.test_batches import (
-    CHAT,
-    HELLO,
-    HeldModel,
-    make_bodies,
-    write_lines,
-)
-
-PATIENCE = 60  # seconds
+from tests.server.dialects.chat.chat_client import HELLO
+from tests.server.hosting.batches.batch_client import HeldModel, make_bodies, write_lines
+from tests.server.hosting.batches.local_batches import submit, wait_until
 
 
 @asynccontextmanager
@@ -36,19 +29,6 @@ async def running_batches(model: Any, settings: Settings) -> AsyncIterator[Batch
     state = State({"models": ServedModels.of(service), "settings": settings})
     yield BatchRunner(make_routes(state), state.models, settings)
     await asyncio.to_thread(model.close)
-
-
-def begin(runner: BatchRunner, content: bytes, owner: str = "") -> RequestBatch:
-    file = StoredFile(owner, "in", "batch", content=bytearray(content))
-    runner.files.add(file)
-    request = BatchRequest(input_file_id=file.id, endpoint=CHAT, completion_window="1h")
-    return runner.create(owner, b"", request)
-
-
-async def wait_until(is_so: Any) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not is_so():
-            await asyncio.sleep(0.01)
 
 
 def read_codes(file: StoredFile | None) -> dict[str, str]:
@@ -63,8 +43,8 @@ def test_a_server_that_stops() -> None:
     async def run() -> None:
         held = HeldModel(2)
         async with running_batches(held.model, Settings(drain_seconds=0.2)) as runner:
-            first = begin(runner, write_lines(*make_bodies(3)))
-            second = begin(runner, write_lines(*make_bodies(1)))
+            first = submit(runner, write_lines(*make_bodies(3)))
+            second = submit(runner, write_lines(*make_bodies(1)))
             await wait_until(lambda: held.model.metrics().running == 1)
             await runner.stop()
             assert (first.status, second.status) == ("failed", "failed")
@@ -73,7 +53,7 @@ def test_a_server_that_stops() -> None:
             assert set(read_codes(first.errors).values()) == {"server_stopped"}
             assert sorted(read_codes(first.errors)) == ["r0", "r1", "r2"]
             with pytest.raises(HttpError, match="server stops"):
-                begin(runner, write_lines(*make_bodies(1)))
+                submit(runner, write_lines(*make_bodies(1)))
 
     asyncio.run(run())
 
@@ -82,7 +62,7 @@ def test_lines_under_way_end_before_the_server_stops() -> None:
     async def run() -> None:
         held = HeldModel(2)
         async with running_batches(held.model, Settings()) as runner:
-            batch = begin(runner, write_lines(*make_bodies(3)))
+            batch = submit(runner, write_lines(*make_bodies(3)))
             await wait_until(lambda: held.model.metrics().running == 1)
             stopping = asyncio.create_task(runner.stop())
             await asyncio.sleep(0)
@@ -98,11 +78,11 @@ def test_a_window_that_is_over() -> None:
     async def run() -> None:
         held = HeldModel(2)
         async with running_batches(held.model, Settings()) as runner:
-            batch = begin(runner, write_lines(*make_bodies(2)))
+            batch = submit(runner, write_lines(*make_bodies(2)))
             batch.window = 0  # the task reads it when it begins
             await wait_until(lambda: batch.is_finished)
             assert batch.status == "expired"
-            batch = begin(runner, write_lines(*make_bodies(2)))
+            batch = submit(runner, write_lines(*make_bodies(2)))
             held.may_end.set()
             await wait_until(lambda: batch.is_finished)
             assert batch.status == "completed"
@@ -129,7 +109,7 @@ def test_a_line_that_finds_the_queue_full_is_tried_again(monkeypatch: pytest.Mon
             await routes(scope, receive, send)
 
         runner = BatchRunner(busy, state.models, settings)
-        batch = begin(runner, write_lines({"messages": HELLO}))
+        batch = submit(runner, write_lines({"messages": HELLO}))
         await wait_until(lambda: batch.is_finished)
         assert (batch.status, batch.completed, asked) == ("completed", 1, 3)
         await asyncio.to_thread(model.close)
@@ -145,7 +125,7 @@ def test_a_line_whose_model_cannot_be_loaded_has_failed() -> None:
         (served,) = state.models
         served.start_failure = ValueError("the file is damaged")
         runner = BatchRunner(make_routes(state), state.models, settings)
-        batch = begin(runner, write_lines({"messages": HELLO}))
+        batch = submit(runner, write_lines({"messages": HELLO}))
         await wait_until(lambda: batch.is_finished)
         assert (batch.status, batch.completed, batch.failed) == ("completed", 0, 1)
         assert batch.errors is not None
@@ -176,8 +156,8 @@ def test_a_line_that_is_tried_again_leaves_its_place_to_other_batches() -> None:
             await send({"type": "http.response.body", "body": b"{}"})
 
         runner = BatchRunner(refuse_some, state.models, settings)
-        busy = begin(runner, write_lines({"messages": HELLO, "user": "busy"}), owner="a")
-        served = begin(runner, write_lines({"messages": HELLO}), owner="b")
+        busy = submit(runner, write_lines({"messages": HELLO, "user": "busy"}), owner="a")
+        served = submit(runner, write_lines({"messages": HELLO}), owner="b")
         await wait_until(lambda: served.is_finished)
         assert (served.status, served.completed) == ("completed", 1)
         assert not busy.is_finished

@@ -13,9 +13,9 @@ import pytest
 from constrained.agent.mcp.connection import McpError
 from constrained.agent.mcp.server import ServerCommand
 from constrained.errors import BusyError, RequestError
-from server.hosting.mcp.hosted_tools import ListedServer
+from server.dialects.common.hosted_tools import ListedServer
 from server.hosting.mcp.mcp_pool import McpPool
-from tests.constrained.agent.mcp.test_servers import raw
+from tests.constrained.agent.mcp.raw_command import raw
 
 RAW = raw().args[0]
 RUN_RAW = f"runpy.run_path({RAW!r})"

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.constrained.model.trace.test_confidence import COLOURS, choosing
+from tests.constrained.model.trace.choosing_model import COLOURS, choosing
 from tests.server.running_server import needs_own_engine, running
 
 pytestmark = needs_own_engine

@@ -1,0 +1,139 @@
+"""Requests that may use MCP servers of the operator: connects to these, for the API key of the
+request, until its answer is complete; and starts the request, whose calls this server may execute.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel
+
+from server.dialects.common.hosted_tools import (
+    NO_HOSTED,
+    HostedOffer,
+    ListedServer,
+    McpServerPool,
+    RequestedServer,
+    offer_tools,
+)
+from server.dialects.common.reading import read_request, run_off_loop
+from server.dialects.common.replies import RunningRequest
+from server.dialects.common.serving import find_key_owner
+from server.http.disconnects import do_together, wait_for_client
+from server.http.leases import hold
+from server.turns.active_request import start_request
+from server.turns.service import Service
+from server.turns.turn_request import TurnRequest
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+StartRun: TypeAlias = Callable[[Service, TurnRequest], Awaitable[RunningRequest]]
+"""Starts a request whose calls this server executes."""
+
+
+@dataclass(frozen=True)
+class HostedRequest(Generic[M, T]):
+    """A request that has been read.
+
+    Args:
+        service: the requested model.
+        body: the fields of the request.
+        offer: the tools of MCP servers in the request.
+        value: the result of the dialect's `read`.
+    """
+
+    service: Service
+    body: M
+    offer: HostedOffer
+    value: T
+
+
+@dataclass(frozen=True)
+class _Alone(Generic[T]):
+    """The result of reading without MCP servers: either the requested servers, or the value."""
+
+    requested_servers: Sequence[RequestedServer] | None
+    values: Sequence[T]
+
+
+def find_pool(request: Request) -> McpServerPool | None:
+    """Returns the MCP servers that the operator has configured; None: none."""
+    return getattr(request.app.state, "mcp", None)
+
+
+async def borrow_servers(request: Request, labels: Sequence[str]) -> dict[str, ListedServer]:
+    """Connects to servers, by label. A server that cannot be reached has an `error`.
+
+    Args:
+        request: holds the servers until its answer is complete.
+        labels: labels of configured servers.
+
+    Raises:
+        BusyError: all connections are in use.
+        HttpError: the client has disconnected.
+    """
+    pool = find_pool(request)
+    assert pool is not None or not labels
+    owner = find_key_owner(request)
+
+    async def borrow(label: str) -> ListedServer:
+        assert pool is not None
+        borrowed = await pool.borrow(owner, label)
+        hold(request.scope, borrowed.give_back)
+        return borrowed.server
+
+    servers = await wait_for_client(request, do_together(map(borrow, labels)))
+    return {server.label: server for server in servers}
+
+
+async def read_hosted_request(
+    request: Request,
+    kind: type[M],
+    read: Callable[[M, Service, HostedOffer], T],
+    read_requested_servers: Callable[[M, McpServerPool | None], Sequence[RequestedServer] | None],
+) -> HostedRequest[M, T]:
+    """Reads a request, as `read_request`. If it uses MCP servers, connects to them before `read`.
+
+    Args:
+        kind: the pydantic model of the request.
+        read: makes the value from the request and the tools of its MCP servers.
+        read_requested_servers: returns which MCP servers the request uses; None: none.
+
+    Raises:
+        HttpError, Error: as `read_request`, or a server is not configured.
+    """
+    pool = find_pool(request)
+
+    def read_alone(body: M, service: Service) -> _Alone[T]:
+        requested_servers = read_requested_servers(body, pool)
+        if requested_servers is None:
+            return _Alone(None, [read(body, service, NO_HOSTED)])
+        return _Alone(requested_servers, [])
+
+    service, body, alone = await read_request(request, kind, read_alone)
+    if alone.requested_servers is None:
+        return HostedRequest(service, body, offer=NO_HOSTED, value=alone.values[0])
+    servers = await borrow_servers(
+        request, [requested.label for requested in alone.requested_servers]
+    )
+    offer = offer_tools(alone.requested_servers, servers, service.settings.max_tool_output)
+    made = partial(read, body, service, offer)
+    value = await run_off_loop(request, service, made, quick=False)
+    return HostedRequest(service, body, offer=offer, value=value)
+
+
+async def start_hosted(
+    request: Request, service: Service, turn_request: TurnRequest
+) -> RunningRequest:
+    """Starts a request: a run of several turns if this server executes calls of its tools, else one
+    turn.
+
+    Raises:
+        Error: as in `Model.run`.
+    """
+    if not turn_request.tools.runs_here:
+        return await start_request(service, turn_request)
+    start_run: StartRun = request.app.state.start_run
+    return await start_run(service, turn_request)
