@@ -438,9 +438,8 @@ def _make_hole(piece: Piece, sample: CallSample, written: WrittenOut[_Arguments]
 def _find_id(chat: ProbedTemplate) -> CallId:
     # Mistral's templates write ids of nine characters and refuse all others.
     other = replace(chat, scheme=long_id)
-    (call,) = other.calls({KEYS[0]: VALUES[0]})
-    text = other.body(Turn(calls=(call,)))
-    return CallId(_ANY_ID) if text and call.id and call.id in text else CallId()
+    text = other.body(Turn(calls=(other.call,))) or ""
+    return CallId(_ANY_ID) if str(other.call.id) in text else CallId()
 
 
 @dataclass(frozen=True)
@@ -463,8 +462,7 @@ def _find_frame(sample: CallSample, gap: int = 0, suffix: str = "") -> _Frame:
     """Returns the frame, without `gap` characters in front of the arguments and without the
     suffix."""
     only, layout = sample.only, sample.layout
-    (call,) = sample.chat.calls({KEYS[0]: VALUES[0]})
-    one = sample.chat.read(Turn(calls=(call,)))
+    one = sample.chat.read(Turn(calls=(sample.chat.call,)))
     shift = len(layout.opening + layout.prefix) - only.start  # the prompt writes so much itself
     begin, end = only.bounds
     return _Frame(one[: begin - gap + shift], one[end + shift + len(suffix) :])

@@ -6,7 +6,7 @@ from functools import partial
 from grammars.infer.after_prompt import try_after_prompt
 from grammars.infer.detection import Detection, Evidence, Origin, Refusal, attempt
 from grammars.infer.inference import infer
-from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate
+from grammars.infer.probes import TEXT, ProbedTemplate
 from grammars.infer.registered import find_registered
 from grammars.infer.turn import find_late_header
 from grammars.infer.verify import find_meant, find_other_call, open_each_call
@@ -91,8 +91,7 @@ def _read_registered(chat: ProbedTemplate, reason: str) -> Detection:
 def _find_content_in_thought(chat: ProbedTemplate) -> tuple[Evidence, ...]:
     """Returns content beside a call that the template writes as a thought, as evidence; () if it
     does not."""
-    block, call = chat.reasoning, chat.calls({KEYS[0]: VALUES[0]})
-    text = chat.answer(Turn(TEXT, calls=call)) or ""
+    block, text = chat.reasoning, chat.answer(Turn(TEXT, calls=(chat.call,))) or ""
     if block is None or block.opener.text + block.pad_open + TEXT not in text:
         return ()
     conclusion = "the history has content beside a call as reasoning, unlike what the model wrote"

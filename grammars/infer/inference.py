@@ -85,13 +85,12 @@ def infer(chat: ProbedTemplate) -> Detection | Refusal:
 def _infer(chat: ProbedTemplate) -> Detection | Refusal:
     for scheme in (plain_id, distinct_id):  # Kimi K2 writes the id alone, which holds the name
         chat = replace(chat, scheme=scheme)
-        (call,) = chat.calls({KEYS[0]: VALUES[0]})
-        text = attempt(partial(chat.read, Turn(calls=(call,))))
+        text = attempt(partial(chat.read, Turn(calls=(chat.call,))))
         if isinstance(text, Refusal):
             return text
         if VALUES[0] not in text:
             return Refusal("the chat template writes no tool calls")
-        if call.name in text:
+        if chat.call.name in text:
             break
     else:
         return Refusal(f"the chat template does not write the names of tools as they are: {text!r}")

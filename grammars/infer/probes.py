@@ -99,6 +99,11 @@ class ProbedTemplate:
     lead: str = ""
     spaced: bool = False
 
+    @property
+    def call(self) -> ToolCall:
+        """The call of most conversations."""
+        return self.calls({KEYS[0]: VALUES[0]})[0]
+
     def calls(self, *arguments: Mapping[str, Json]) -> tuple[ToolCall, ...]:
         """Calls with these arguments, each with another name."""
         calls: list[ToolCall] = []
@@ -143,7 +148,7 @@ class ProbedTemplate:
     def header(self) -> str:
         """The text that opens every assistant turn."""
         with_content = self.answer(Turn(TEXT))
-        with_call = self.answer(Turn(calls=self.calls({KEYS[0]: VALUES[0]})))
+        with_call = self.answer(Turn(calls=(self.call,)))
         turns = list(filter(None, (with_content, with_call)))
         written = common_prefix(*turns)
         prompt = self.ask(opening=True) or ""
@@ -157,7 +162,7 @@ class ProbedTemplate:
             header = max(header, prompt.rstrip(), key=len)
         # Some write instructions in front of the prompt, and not in the history.
         if header not in (written, prompt):
-            before, found, _ = written.rpartition(self._opening or written)
+            before, found, _ = written.rpartition(self.prompt or written)
             if common_suffix(written, prompt):
                 header = written
             elif found:  # after it, the history has a block of reasoning that is empty
@@ -168,11 +173,11 @@ class ProbedTemplate:
     def prompted(self) -> str:
         """The part of the header that the generation prompt writes; the whole header if that is not
         known."""
-        prompt = self._opening
+        prompt = self.prompt
         return prompt if prompt and self.header.endswith(prompt) else self.header
 
     @property
-    def _opening(self) -> str:
+    def prompt(self) -> str:
         """The generation prompt; "" if it is not known."""
         opened, plain = self.ask(opening=True), self.ask(opening=False)
         return "" if opened is None or plain is None else opened[count_common(opened, plain) :]
@@ -201,7 +206,7 @@ class ProbedTemplate:
     @property
     def is_spaced(self) -> bool:
         """True if turns begin with the generation prompt, but for white space."""
-        turns = (Turn(TEXT), Turn(calls=self.calls({KEYS[0]: VALUES[0]})))
+        turns = (Turn(TEXT), Turn(calls=(self.call,)))
         prompt = self.ask(opening=True) or ""
         for turn in turns:
             text = self.answer(turn) or ""

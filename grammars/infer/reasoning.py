@@ -14,7 +14,6 @@ from itertools import takewhile
 from typing import Any
 
 from grammars.infer.probes import (
-    KEYS,
     QUESTION,
     TEXT,
     USER,
@@ -110,8 +109,7 @@ def find_reasoning(chat: ProbedTemplate) -> Reasoning | None:
     Markers carry no white space at their ends; the white space goes to the pads. If a thought is a
     separate message, its closer includes the common beginning of the next message's header.
     """
-    opened, plain = (chat.render(opening=on) for on in (True, False))
-    prompt = find_prompt(opened, plain).rstrip()
+    prompt = chat.prompt.rstrip()
     tried: list[_Places] = []
     for kwargs, messages in itertools.product(({}, _ON), _list_messages(chat)):
         places = _Places(kwargs, *(_surround(chat, message, kwargs) for message in messages))
@@ -148,7 +146,7 @@ def _show_thought(text: str) -> list[dict[str, Any]]:
 
 def _list_messages(chat: ProbedTemplate) -> Iterator[list[dict[str, Any]]]:
     """Yields messages with a thought and a text and a call, or one of the two, in every form."""
-    call = show_message(Turn(calls=chat.calls({KEYS[0]: VALUES[0]})))
+    call = show_message(Turn(calls=(chat.call,)))
     for full, empty in zip(_show_thought(TEXT), _show_thought(""), strict=True):
         yield [call | full, _ANSWER | full, call | empty]
 
@@ -248,8 +246,7 @@ def _find_continued(tried: Iterable[_Places], prompt: str) -> Reasoning | None:
 def _find_opened(chat: ProbedTemplate) -> Reasoning | None:
     """Finds a block that a prompt opens, or opens and closes, with a tag that no answer and no call
     of the history has. KAT writes `<judge>`."""
-    call = chat.calls({KEYS[0]: VALUES[0]})
-    history = (chat.answer(Turn(TEXT)) or "") + (chat.answer(Turn(calls=call)) or "")
+    history = (chat.answer(Turn(TEXT)) or "") + (chat.answer(Turn(calls=(chat.call,))) or "")
     excluded = (*(block.opener.text for block in _KNOWN), *find_tags(history))
     for kwargs in (_ON, {}, _OFF):
         opened, plain = (chat.render(opening=on, **kwargs) for on in (True, False))

@@ -12,7 +12,7 @@ from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.infer.detect import detect
 from grammars.infer.detection import Detection, Refusal
 from grammars.infer.probes import KEYS, NAMES, TEXT, VALUES, ProbedTemplate, plain_id, show_message
-from grammars.infer.reasoning import find_prompt, probe
+from grammars.infer.reasoning import probe
 from grammars.infer.shown import ShownFormat, find_stated
 from grammars.infer.turn import find_frame
 from grammars.limits.byte_cache import MIB, ByteCache, share_cache
@@ -99,9 +99,8 @@ class TemplateFacts:
             Turn(calls=calls),
             Turn(TEXT, reasoning=THOUGHT, calls=calls[:1]),
         )
-        opened, plain = (chat.ask(opening=on) or "" for on in (True, False))
         written = tuple(chat.answer(turn) or "" for turn in turns)
-        return TurnStyle(written, find_prompt(opened, plain), chat.instruct())
+        return TurnStyle(written, chat.prompt, chat.instruct())
 
     @cached_property
     def keeps_answers(self) -> bool:
