@@ -5,14 +5,15 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import takewhile
 from typing import Literal as OneOf
 
 from grammars.errors import DetectError
 from grammars.infer.arguments import WrittenOut, infer_tagged
+from grammars.infer.detection import Refusal, attempt
 from grammars.infer.keyword_arguments import (
     PART_OF_VALUE,
-    UnknownValuesError,
     infer_keyword_arguments,
 )
 from grammars.infer.probes import (
@@ -562,15 +563,14 @@ def _read_written_out(sample: CallSample, gap: int, end: str) -> WrittenOut[_Arg
         (call,) = sample.chat.calls(arguments)
         return frame.cut(sample.chat, call)
 
-    try:
-        keywords = infer_keyword_arguments(write_call)
-    except UnknownValuesError as unknown:
-        try:
-            return infer_tagged(write_call, end)
-        except DetectError:
-            raise unknown from None
+    keywords = infer_keyword_arguments(write_call)
     if keywords is None:
         return infer_tagged(write_call, end)
+    if isinstance(keywords, Refusal):
+        tagged = attempt(partial(infer_tagged, write_call, end))
+        if isinstance(tagged, Refusal):
+            raise DetectError(keywords.message)
+        return tagged
     if not (keywords.hole.last or keywords.rest):
         _refuse_growing_value(sample)
     return keywords
