@@ -7,7 +7,7 @@ from typing import TypeVar
 from grammars.errors import DetectError
 from grammars.infer import inference, registered, shown
 from grammars.infer.detect import detect as find
-from grammars.infer.detection import Detection, Refusal
+from grammars.infer.detection import Detection, NoFormat
 from grammars.infer.probes import Render
 from grammars.infer.reasoning import probe
 from grammars.infer.shown import ShownFormat
@@ -17,8 +17,8 @@ from grammars.wire.formats import NATIVE
 T = TypeVar("T")
 
 
-def read(found: T | Refusal) -> T:
-    if isinstance(found, Refusal):
+def read(found: T | NoFormat) -> T:
+    if isinstance(found, NoFormat):
         raise DetectError(found.message)
     return found
 

@@ -11,7 +11,7 @@ from typing import Literal as OneOf
 
 from grammars.errors import DetectError
 from grammars.infer.arguments import WrittenOut, infer_tagged
-from grammars.infer.detection import Refusal, attempt
+from grammars.infer.detection import NoFormat, attempt
 from grammars.infer.keyword_arguments import (
     PART_OF_VALUE,
     infer_keyword_arguments,
@@ -566,9 +566,9 @@ def _read_written_out(sample: CallSample, gap: int, end: str) -> WrittenOut[_Arg
     keywords = infer_keyword_arguments(write_call)
     if keywords is None:
         return infer_tagged(write_call, end)
-    if isinstance(keywords, Refusal):
+    if isinstance(keywords, NoFormat):
         tagged = attempt(partial(infer_tagged, write_call, end))
-        if isinstance(tagged, Refusal):
+        if isinstance(tagged, NoFormat):
             raise DetectError(keywords.message)
         return tagged
     if not (keywords.hole.last or keywords.rest):

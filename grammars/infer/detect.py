@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from grammars.infer.after_prompt import try_after_prompt
-from grammars.infer.detection import Detection, Evidence, Origin, Refusal, attempt
+from grammars.infer.detection import Detection, Evidence, NoFormat, Origin, attempt
 from grammars.infer.inference import infer
 from grammars.infer.probes import TEXT, ProbedTemplate
 from grammars.infer.registered import find_registered
@@ -13,14 +13,14 @@ from grammars.infer.verify import find_meant, find_other_call, open_each_call
 from grammars.turn import Turn
 
 
-def detect(chat: ProbedTemplate) -> Detection | Refusal:
+def detect(chat: ProbedTemplate) -> Detection | NoFormat:
     """Returns the template's format, verified: it writes the same text as the template.
 
     A refusal says that the template writes no calls, or in a way that is neither inferred nor
     known.
     """
     found = _find(chat)
-    if isinstance(found, Refusal):
+    if isinstance(found, NoFormat):
         return found
     chat = replace(chat, reasoning=found.format.reasoning)
     evidence = (*found.evidence, *find_other_call(chat, found.format))
@@ -32,9 +32,9 @@ def detect(chat: ProbedTemplate) -> Detection | Refusal:
     return replace(found, format=replace(found.format, late_header=late), evidence=evidence)
 
 
-def _find(chat: ProbedTemplate) -> Detection | Refusal:
+def _find(chat: ProbedTemplate) -> Detection | NoFormat:
     own = infer(chat)
-    if isinstance(own, Refusal):
+    if isinstance(own, NoFormat):
         return _find_registered(chat, own.message)
     if own.slip:
         return _find_well_formed(chat, own)
@@ -42,10 +42,10 @@ def _find(chat: ProbedTemplate) -> Detection | Refusal:
         return own
     # A known format may know how thoughts are written.
     known = _find_registered(chat, "reasoning is written in no known way")
-    return own if isinstance(known, Refusal) else known
+    return own if isinstance(known, NoFormat) else known
 
 
-def _find_well_formed(chat: ProbedTemplate, slipped: Detection) -> Detection | Refusal:
+def _find_well_formed(chat: ProbedTemplate, slipped: Detection) -> Detection | NoFormat:
     """Returns a known format for a template whose calls are malformed or only seem to be: the one
     with exactly the same text, or else the one that the template means."""
     known = _find_registered(chat, slipped.slip)
@@ -61,12 +61,12 @@ def _find_well_formed(chat: ProbedTemplate, slipped: Detection) -> Detection | R
         return known
     meaning = replace(meaning, conclusion=f"{slipped.slip}; {meaning.conclusion}")
     tried = attempt(lambda: tuple(try_after_prompt(chat, corrected.format)))
-    if isinstance(tried, Refusal):
+    if isinstance(tried, NoFormat):
         return tried
     return replace(corrected, evidence=(meaning, *tried))
 
 
-def _find_registered(chat: ProbedTemplate, reason: str) -> Detection | Refusal:
+def _find_registered(chat: ProbedTemplate, reason: str) -> Detection | NoFormat:
     """Returns the format of the registry that the template writes.
 
     Args:
@@ -74,8 +74,8 @@ def _find_registered(chat: ProbedTemplate, reason: str) -> Detection | Refusal:
         reason: why no format is inferred.
     """
     known = attempt(partial(_read_registered, chat, reason))
-    if isinstance(known, Refusal) and not reason.startswith(known.message):
-        return Refusal(f"{known.message} ({reason})")
+    if isinstance(known, NoFormat) and not reason.startswith(known.message):
+        return NoFormat(f"{known.message} ({reason})")
     return known
 
 

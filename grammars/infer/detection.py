@@ -54,16 +54,16 @@ class Detection:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class NoFormat:
     """Why no format is found in one way."""
 
     message: str
 
 
-def attempt(find: Callable[[], T]) -> T | Refusal:
+def attempt(find: Callable[[], T]) -> T | NoFormat:
     """Returns what is found, or the refusal of a reader that came upon something unknown: readers
     raise a `DetectError` from any depth, and all that choose between readers compare values."""
     try:
         return find()
     except DetectError as error:
-        return Refusal(error.message)
+        return NoFormat(error.message)

@@ -20,7 +20,7 @@ from grammars.infer.calls import (
     cut_call,
     find_counting,
 )
-from grammars.infer.detection import Detection, Evidence, Origin, Refusal, attempt
+from grammars.infer.detection import Detection, Evidence, NoFormat, Origin, attempt
 from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate, distinct_id, plain_id
 from grammars.infer.styles import find_member
 from grammars.infer.text import find_tag, leading_space, make_nodes
@@ -73,28 +73,30 @@ _OPEN_HEADER = re.compile(r"(?:^|>)[^<>]*\w[^\w\n<>\[\]]*$")
 _LIST_MEMBER = re.compile(r"""\{\s*(?:"[^"\\]+"\s*:\s*"[^"\\]*"\s*,\s*)*"[^"\\]+"\s*:\s*\[""")
 
 
-def infer(chat: ProbedTemplate) -> Detection | Refusal:
+def infer(chat: ProbedTemplate) -> Detection | NoFormat:
     """Infers the format that a template writes. If the calls are malformed, it has a slip."""
     found = _infer(chat)
-    if isinstance(found, Refusal) and chat.is_spaced:
+    if isinstance(found, NoFormat) and chat.is_spaced:
         spaced = _infer(replace(chat, spaced=True))
-        return found if isinstance(spaced, Refusal) else spaced
+        return found if isinstance(spaced, NoFormat) else spaced
     return found
 
 
-def _infer(chat: ProbedTemplate) -> Detection | Refusal:
+def _infer(chat: ProbedTemplate) -> Detection | NoFormat:
     for scheme in (plain_id, distinct_id):  # Kimi K2 writes the id alone, which holds the name
         chat = replace(chat, scheme=scheme)
         text = attempt(partial(chat.read, Turn(calls=(chat.call,))))
-        if isinstance(text, Refusal):
+        if isinstance(text, NoFormat):
             return text
         if VALUES[0] not in text:
-            return Refusal("the chat template writes no tool calls")
+            return NoFormat("the chat template writes no tool calls")
         if chat.call.name in text:
             break
     else:
-        return Refusal(f"the chat template does not write the names of tools as they are: {text!r}")
-    refusal: Refusal | None = None
+        return NoFormat(
+            f"the chat template does not write the names of tools as they are: {text!r}"
+        )
+    refusal: NoFormat | None = None
     for one_by_one in (False, True):
         found = attempt(_TemplateReader(chat, one_by_one).infer)
         if isinstance(found, Detection):
@@ -104,7 +106,7 @@ def _infer(chat: ProbedTemplate) -> Detection | Refusal:
         if not find_member(text, KEYS[0], VALUES[0], start=0):
             break
     assert refusal is not None
-    return Refusal(f"the calls of this chat template follow no known pattern: {refusal.message}")
+    return NoFormat(f"the calls of this chat template follow no known pattern: {refusal.message}")
 
 
 @dataclass(frozen=True)

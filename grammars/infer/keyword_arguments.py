@@ -9,7 +9,7 @@ from functools import partial
 
 from grammars.errors import DetectError
 from grammars.infer.arguments import ARRAY, OBJECT, WriteCall, WrittenOut, are_sorted
-from grammars.infer.detection import Refusal, attempt
+from grammars.infer.detection import NoFormat, attempt
 from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.styles import find_style
 from grammars.infer.text import common_prefix, common_suffix
@@ -30,7 +30,9 @@ _TEXTS = (VALUES[0], _HARD, "ü\n")
 _WORDS: tuple[Json, ...] = (True, False, None)
 
 
-def infer_keyword_arguments(write_call: WriteCall) -> WrittenOut[KeywordArguments] | Refusal | None:
+def infer_keyword_arguments(
+    write_call: WriteCall,
+) -> WrittenOut[KeywordArguments] | NoFormat | None:
     """Infers the texts around keyword arguments. None if it is no such list; a
     refusal if it may be one whose values are spelled in an unknown way, or something else.
 
@@ -61,7 +63,7 @@ def infer_keyword_arguments(write_call: WriteCall) -> WrittenOut[KeywordArgument
 
     is_usual = bool(_ITEM.fullmatch(item) and _AFTER_KEY.fullmatch(after_key))
     spelled = attempt(partial(_read_values, spell_argument))
-    if isinstance(spelled, Refusal):
+    if isinstance(spelled, NoFormat):
         if is_usual:
             raise DetectError(spelled.message)
         return spelled

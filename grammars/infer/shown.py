@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from grammars.infer.after_prompt import try_after_prompt
-from grammars.infer.detection import Refusal, attempt
+from grammars.infer.detection import NoFormat, attempt
 from grammars.infer.inference import name_format
 from grammars.infer.probes import NAMES, TEXT, ProbedTemplate, show_message
 from grammars.infer.text import TAG, find_tags, make_nodes
@@ -101,7 +101,7 @@ def find_shown(
     *,
     formats: Sequence[Format] = NATIVE,
     signs: Mapping[str, tuple[Fixed, ...]] = SIGNS,
-) -> ShownFormat | Refusal:
+) -> ShownFormat | NoFormat:
     """Returns the known format that a prompt with tools shows, although the template writes no
     calls; a refusal if none is recognised, the signs do not suffice, or they fit several formats.
 
@@ -128,9 +128,9 @@ def find_shown(
             break
     if len(found) > 1:
         names = " and ".join(each.format.name for each in found)
-        return Refusal(f"the prompt describes more than one tool format: {names}")
+        return NoFormat(f"the prompt describes more than one tool format: {names}")
     if not found:
-        return Refusal("; ".join(doubts) or "the prompt describes no known tool format")
+        return NoFormat("; ".join(doubts) or "the prompt describes no known tool format")
     return replace(found[0], format=_adapt(found[0].format, chat))
 
 
@@ -171,7 +171,7 @@ def _adapt(known: Format, chat: ProbedTemplate) -> Format:
     return replace(known, reasoning=block, head=head, tail=tail, ends=ends)
 
 
-def find_stated(chat: ProbedTemplate) -> ShownFormat | Refusal:
+def find_stated(chat: ProbedTemplate) -> ShownFormat | NoFormat:
     """Returns the format of the example call that a prompt with tools shows, or of the sentence
     that describes calls; a refusal if there is neither, there are several that differ, or turns of
     the format cannot be read back after the generation prompt."""
@@ -180,13 +180,13 @@ def find_stated(chat: ProbedTemplate) -> ShownFormat | Refusal:
     if not found:  # an example is more exact than a sentence
         found = {format: text for format, text in _read_statements(shown) if text not in plain}
     if not found:
-        return Refusal("the prompt shows no example of a call")
+        return NoFormat("the prompt shows no example of a call")
     if len(found) > 1:
-        return Refusal("the prompt shows calls in more than one form")
+        return NoFormat("the prompt shows calls in more than one form")
     ((format, example),) = found.items()
     adapted = _adapt(name_format(format, measured=False), chat)
     tried = attempt(lambda: tuple(try_after_prompt(chat, adapted)))
-    if isinstance(tried, Refusal):
+    if isinstance(tried, NoFormat):
         return tried
     sign = " ".join(example.split())[:MAX_SHOWN_LENGTH]
     return ShownFormat(adapted, f"its prompt shows calls in the form {sign!r}")

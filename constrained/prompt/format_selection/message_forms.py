@@ -19,7 +19,7 @@ from jinja2 import nodes
 from constrained.prompt.messages import normalise, read_function
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.infer.detect import detect
-from grammars.infer.detection import Detection, Evidence, Refusal
+from grammars.infer.detection import Detection, Evidence, NoFormat
 from grammars.infer.probes import KEYS, NAMES, VALUES, ProbedTemplate, plain_id, show_message
 from grammars.infer.reasoning import probe
 from grammars.turn import ToolCall, Turn
@@ -139,18 +139,18 @@ class MessageFormTemplate(ChatTemplate):
         return list(self.message_form.write(normalise(messages)))
 
 
-def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection] | Refusal:
+def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection] | NoFormat:
     """Finds the form in which a template expects calls, and the wire format that it then teaches; a
     refusal if it writes calls of no form, or its calls cannot be parsed."""
-    refusal: Refusal | None = None
+    refusal: NoFormat | None = None
     for message_form in _list_written(template):
         found = detect(probe(MessageFormTemplate(template, message_form).render))
-        if isinstance(found, Refusal):
-            refusal = refusal or Refusal(f"{message_form.describe()}, but {found.message}")
+        if isinstance(found, NoFormat):
+            refusal = refusal or NoFormat(f"{message_form.describe()}, but {found.message}")
             continue
         evidence = Evidence("calls in messages of another form", "", message_form.describe())
         return message_form, replace(found, evidence=(evidence, *found.evidence))
-    return refusal or Refusal("no field or role that the template reads holds a call")
+    return refusal or NoFormat("no field or role that the template reads holds a call")
 
 
 def _list_written(template: ChatTemplate) -> Iterator[MessageForm]:

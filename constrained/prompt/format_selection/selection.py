@@ -30,7 +30,7 @@ from constrained.prompt.format_selection.template_facts import TemplateFacts, fi
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.rendering import DETECTION_SECONDS, limit_renderings
 from grammars.errors import FormatError, RenderError
-from grammars.infer.detection import Detection, Evidence, Origin, Refusal
+from grammars.infer.detection import Detection, Evidence, NoFormat, Origin
 from grammars.infer.probes import make_tool, show_call
 from grammars.infer.reasoning import find_prompted
 from grammars.infer.shown import ShownFormat, find_shown
@@ -159,14 +159,14 @@ class _Selector:
         *others, last = reasons
         return self._select_generic(f"{', '.join(others)}, and {last}" if others else last)
 
-    def _select_own(self) -> SelectedFormat | Refusal:
+    def _select_own(self) -> SelectedFormat | NoFormat:
         """Returns the template's own format.
 
         Raises:
             TemplateError: the template fails on a plain message.
         """
         found = self.facts.detection
-        if isinstance(found, Refusal):
+        if isinstance(found, NoFormat):
             # A template without tools and one that always fails are refused alike.
             self.template.render([{"role": "user", "content": "Hello"}])
             return found
@@ -199,7 +199,7 @@ class _Selector:
         notice = f"{self.template.name}: {notice}"
         return SelectedFormat(teacher, found.format, found.origin, found.evidence, notice)
 
-    def _select_undescribed(self, found: Detection) -> SelectedFormat | Refusal:
+    def _select_undescribed(self, found: Detection) -> SelectedFormat | NoFormat:
         """Selects a format for a template that writes calls, but does not describe the tools to the
         model; the prompt does so then."""
         message = "the chat template does not describe the tools"
@@ -209,7 +209,7 @@ class _Selector:
         notice = f"{message}: the prompt explains them, in the model's own tool format"
         selected = self._teach(found, abilities, notice)
         if not abilities.calls and _count_examples(selected.template, found.format) < 1:
-            return Refusal(f"{message}, and changes calls of the format {found.format.name}")
+            return NoFormat(f"{message}, and changes calls of the format {found.format.name}")
         return selected
 
     def _find_stated_instead(self, own: Detection) -> ShownFormat | None:
@@ -219,11 +219,11 @@ class _Selector:
         The prompt is what the model follows, and only with the marker is a call no answer.
         """
         stated = None if own.format.bare is None else self.facts.stated
-        if stated is None or isinstance(stated, Refusal) or stated.format.opener is None:
+        if stated is None or isinstance(stated, NoFormat) or stated.format.opener is None:
             return None
         return stated
 
-    def _select_corrected(self, found: Detection) -> SelectedFormat | Refusal:
+    def _select_corrected(self, found: Detection) -> SelectedFormat | NoFormat:
         """Returns the format that a template with a slip in its calls means. The prompt of the
         template shows it; calls of the history become text of their message, well-formed."""
         correction = f"its prompt shows those of {found.format.name}"
@@ -236,14 +236,14 @@ class _Selector:
         abilities = Abilities(tools=True, results=self.facts.writes_results)
         selected = self._teach(found, abilities, notice)
         if _count_examples(selected.template, found.format) < 1:
-            return Refusal(f"{found.slip}, and changes calls of the format {found.format.name}")
+            return NoFormat(f"{found.slip}, and changes calls of the format {found.format.name}")
         return selected
 
-    def _select_message_form(self) -> SelectedFormat | Refusal:
+    def _select_message_form(self) -> SelectedFormat | NoFormat:
         """Returns the format in which a template writes calls that it is given in another form than
         OpenAI's."""
         found = self.facts.message_form
-        if isinstance(found, Refusal):
+        if isinstance(found, NoFormat):
             return found
         form, detection = found
         template = MessageFormTemplate(self.template, form)
@@ -253,20 +253,20 @@ class _Selector:
             template, detection.format, detection.origin, detection.evidence, notice
         )
 
-    def _select_shown(self) -> SelectedFormat | Refusal:
+    def _select_shown(self) -> SelectedFormat | NoFormat:
         """Selects the format that a prompt with tools shows, by a sign of a known one, or by an
         example. If the template writes calls that cannot be parsed, only an example counts."""
         stated = self.facts.stated
         if not self.facts.only_shows_tools:
-            return stated if isinstance(stated, Refusal) else self._teach_shown(stated)
+            return stated if isinstance(stated, NoFormat) else self._teach_shown(stated)
         shown = find_shown(self.facts.chat, self.special_tokens)
-        if not isinstance(shown, Refusal):
+        if not isinstance(shown, NoFormat):
             return self._teach_shown(shown)
-        if not isinstance(stated, Refusal):
+        if not isinstance(stated, NoFormat):
             return self._teach_shown(stated)
-        return Refusal(f"{shown.message}, and {stated.message}")
+        return NoFormat(f"{shown.message}, and {stated.message}")
 
-    def _teach_shown(self, shown: ShownFormat) -> SelectedFormat | Refusal:
+    def _teach_shown(self, shown: ShownFormat) -> SelectedFormat | NoFormat:
         """Selects the format that a prompt with tools shows. The template describes the tools;
         calls of the history become text of their message, in that format."""
         why = f"{self._describe_calls()}; {shown.reason}"
@@ -279,7 +279,7 @@ class _Selector:
         selected = self._teach(Detection(shown.format, Origin.SHOWN, evidence), abilities, notice)
         if _count_examples(selected.template, shown.format) < 1:
             name = shown.format.name
-            return Refusal(f"the chat template changes calls of the tool format {name}")
+            return NoFormat(f"the chat template changes calls of the tool format {name}")
         return selected
 
     def _describe_calls(self) -> str:
@@ -305,7 +305,7 @@ class _Selector:
     def select_chosen(self, format: Format) -> SelectedFormat:
         """Selects the user's format; the template teaches it, or instructions do."""
         found = self.facts.detection
-        own = None if isinstance(found, Refusal) else found.format
+        own = None if isinstance(found, NoFormat) else found.format
         # One of the registry is meant by its name.
         registered = find_format(format.name, FORMATS) == format
         if own is not None and (own == format or (registered and own.name == format.name)):
@@ -314,7 +314,7 @@ class _Selector:
         if own is None and registered and self.facts.only_shows_tools:
             signs = tuple(Marker(sign.text) for sign in SIGNS[format.name])
             shown = find_shown(self.facts.chat, formats=(format,), signs={format.name: signs})
-            selected = shown if isinstance(shown, Refusal) else self._teach_shown(shown)
+            selected = shown if isinstance(shown, NoFormat) else self._teach_shown(shown)
             if isinstance(selected, SelectedFormat):
                 return replace(selected, origin=Origin.CHOSEN)
         adapted = self._adapt(format, own)

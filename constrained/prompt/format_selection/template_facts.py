@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from constrained.prompt.format_selection.message_forms import MessageForm, find_message_form
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.infer.detect import detect
-from grammars.infer.detection import Detection, Refusal
+from grammars.infer.detection import Detection, NoFormat
 from grammars.infer.probes import KEYS, NAMES, TEXT, VALUES, ProbedTemplate, plain_id, show_message
 from grammars.infer.reasoning import probe
 from grammars.infer.shown import ShownFormat, find_stated
@@ -62,19 +62,19 @@ class TemplateFacts:
         return probe(self._template.render)
 
     @cached_property
-    def detection(self) -> Detection | Refusal:
+    def detection(self) -> Detection | NoFormat:
         """The wire format, or why none is known."""
         return detect(self.chat)
 
     @cached_property
-    def message_form(self) -> tuple[MessageForm, Detection] | Refusal:
+    def message_form(self) -> tuple[MessageForm, Detection] | NoFormat:
         """The form in which it expects calls and their format, or why there is none."""
         if not self.only_shows_tools:
-            return Refusal("calls in OpenAI's form are in its prompt")
+            return NoFormat("calls in OpenAI's form are in its prompt")
         return find_message_form(self._template)
 
     @cached_property
-    def stated(self) -> ShownFormat | Refusal:
+    def stated(self) -> ShownFormat | NoFormat:
         """The format that its prompt states by an example or in a sentence, or why there is
         none."""
         return find_stated(self.chat)

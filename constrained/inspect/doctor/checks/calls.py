@@ -9,7 +9,7 @@ from constrained.inspect.doctor.verdicts import Level, Verdict
 from constrained.prompt.format_selection.generic import HARDLY_CALLS
 from constrained.prompt.format_selection.template_facts import find_facts
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.infer.detection import Origin, Refusal
+from grammars.infer.detection import NoFormat, Origin
 from grammars.infer.probes import KEYS, NAMES, ProbedTemplate, distinct_id, make_parameters
 from grammars.infer.reasoning import find_state
 from grammars.infer.verify import VALUES
@@ -58,7 +58,7 @@ def check_calls(subject: Subject) -> Iterator[Verdict]:
 def _compare_stated(template: ChatTemplate, written: Format) -> Iterator[Verdict]:
     """Compares the example of a call in the prompt with the calls of the history."""
     stated = find_facts(template).stated
-    if isinstance(stated, Refusal):  # it has no example, as most prompts
+    if isinstance(stated, NoFormat):  # it has no example, as most prompts
         return
     if _differ(stated.format, written):
         yield Verdict(

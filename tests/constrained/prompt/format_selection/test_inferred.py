@@ -10,7 +10,7 @@ from constrained.prompt.format_selection.generic import CHATML, GenericTemplate
 from constrained.prompt.format_selection.selection import select_format
 from constrained.prompt.format_selection.template_facts import find_facts
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.infer.detection import Detection, Origin, Refusal
+from grammars.infer.detection import Detection, NoFormat, Origin
 from grammars.wire.formats import GENERIC, QWEN3_CODER
 from tests.real_templates import real_templates
 from tests.templates import HERMES, PING
@@ -80,7 +80,7 @@ def test_a_broken_template_names_itself() -> None:
 
 def test_a_subclass_is_not_mistaken_for_its_source(probed: list[str]) -> None:
     template = ChatTemplate(CHAT)
-    assert isinstance(find_facts(template).detection, Refusal)
+    assert isinstance(find_facts(template).detection, NoFormat)
     facts = find_facts(GenericTemplate(template, GENERIC))
     assert isinstance(facts.detection, Detection)
     assert facts.chat.reasoning is None
