@@ -1,5 +1,5 @@
-"""The format that is found of a template, given what renders it. A refusal is raised here, so that
-tests can match its message."""
+"""The format that is found of a template, given what renders it. That there is none is raised
+here, so that tests can match the message."""
 
 from collections.abc import Sequence
 from typing import TypeVar

@@ -16,8 +16,7 @@ from grammars.turn import Turn
 def detect(chat: ProbedTemplate) -> Detection | NoFormat:
     """Returns the template's format, verified: it writes the same text as the template.
 
-    A refusal says that the template writes no calls, or in a way that is neither inferred nor
-    known.
+    There is none if the template writes no calls, or in a way that is neither inferred nor known.
     """
     found = _find(chat)
     if isinstance(found, NoFormat):

@@ -61,8 +61,8 @@ class NoFormat:
 
 
 def attempt(find: Callable[[], T]) -> T | NoFormat:
-    """Returns what is found, or the refusal of a reader that came upon something unknown: readers
-    raise a `DetectError` from any depth, and all that choose between readers compare values."""
+    """Returns what is found, or why nothing is: a reader that comes upon something unknown raises a
+    `DetectError` from any depth, and what chooses between readers compares values."""
     try:
         return find()
     except DetectError as error:

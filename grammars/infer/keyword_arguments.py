@@ -33,8 +33,8 @@ _WORDS: tuple[Json, ...] = (True, False, None)
 def infer_keyword_arguments(
     write_call: WriteCall,
 ) -> WrittenOut[KeywordArguments] | NoFormat | None:
-    """Infers the texts around keyword arguments. None if it is no such list; a
-    refusal if it may be one whose values are spelled in an unknown way, or something else.
+    """Infers the texts around keyword arguments. None if it is no such list; no format if it may be
+    one whose values are spelled in an unknown way, or something else.
 
     Args:
         write_call: writes a call with given arguments.

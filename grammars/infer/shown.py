@@ -103,7 +103,7 @@ def find_shown(
     signs: Mapping[str, tuple[Fixed, ...]] = SIGNS,
 ) -> ShownFormat | NoFormat:
     """Returns the known format that a prompt with tools shows, although the template writes no
-    calls; a refusal if none is recognised, the signs do not suffice, or they fit several formats.
+    calls. There is none if no sign is recognised, they do not suffice, or they fit several formats.
 
     Args:
         chat: the template.
@@ -173,8 +173,8 @@ def _adapt(known: Format, chat: ProbedTemplate) -> Format:
 
 def find_stated(chat: ProbedTemplate) -> ShownFormat | NoFormat:
     """Returns the format of the example call that a prompt with tools shows, or of the sentence
-    that describes calls; a refusal if there is neither, there are several that differ, or turns of
-    the format cannot be read back after the generation prompt."""
+    that describes calls. There is none without either, if several differ, or if turns of the format
+    cannot be read back after the generation prompt."""
     shown, plain = _render_tools(chat)
     found = {format: text for format, text in _read_examples(shown) if text not in plain}
     if not found:  # an example is more exact than a sentence

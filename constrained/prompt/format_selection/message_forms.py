@@ -140,8 +140,8 @@ class MessageFormTemplate(ChatTemplate):
 
 
 def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection] | NoFormat:
-    """Finds the form in which a template expects calls, and the wire format that it then teaches; a
-    refusal if it writes calls of no form, or its calls cannot be parsed."""
+    """Finds the form in which a template expects calls, and the wire format that it then teaches.
+    There is none if it writes calls of no form, or its calls cannot be parsed."""
     refusal: NoFormat | None = None
     for message_form in _list_written(template):
         found = detect(probe(MessageFormTemplate(template, message_form).render))
