@@ -98,7 +98,7 @@ def time_masks(place: Stage, row: dict[str, Any]) -> list[float]:
     tokens = compiler.vocabulary.encode_marked(text, compiler.markers)
     grammar = build_grammar(format, tools, Policy(Choice.REQUIRED), None, compiler.markers)
     matcher = Matcher.compile(compiler.tokenizer, grammar)
-    if matcher.accepts(tokens) < len(tokens):
+    if matcher.count_accepted(tokens) < len(tokens):
         return []
     return [_step(matcher, token) for token in tokens]
 

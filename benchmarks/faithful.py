@@ -401,7 +401,7 @@ def _match(text: str, turn: CompiledTurn) -> str | None:
     assert turn.matcher is not None
     matcher = turn.matcher.fork()
     tokens = turn.vocabulary.encode_marked(text, turn.markers)
-    count = matcher.accepts(tokens)
+    count = matcher.count_accepted(tokens)
     if count == len(tokens):
         for token in tokens:
             matcher.commit(token)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     )
     from constrained.limits.isolated_call import Isolation
     from constrained.loading import from_llama, load
-    from constrained.mask.logits import TokenDrawn
+    from constrained.mask.logprobs import TokenDrawn
     from constrained.model.embedding.embedding_model import (
         EmbeddingModel,
         Embeddings,
@@ -96,7 +96,7 @@ _NAMES = {
         "RequestError",
         "TemplateError",
     ),
-    "constrained.mask.logits": ("TokenDrawn",),
+    "constrained.mask.logprobs": ("TokenDrawn",),
     "constrained.agent.mcp.connection": ("McpError",),
     "constrained.agent.mcp.elicitation": ("Elicitation",),
     "constrained.agent.mcp.results": ("McpResult",),

@@ -60,7 +60,7 @@ class Adversary:
         return logits
 
     def _choose(self) -> list[int]:
-        legal = [t for t in self._targets if self._matcher.accepts(t) == len(t)]
+        legal = [t for t in self._targets if self._matcher.count_accepted(t) == len(t)]
         if self._matcher.is_complete:
             legal.append([self._vocabulary.end[0]])
         return list(legal[self._random.integers(len(legal))]) if legal else []

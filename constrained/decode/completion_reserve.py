@@ -126,7 +126,7 @@ class CompletionReserve(TurnPart):
         if after.count + len(ending) > self._limit:
             return False
         fork = after.matcher.fork()
-        if not fork.takes(ending) or not fork.is_complete:
+        if not fork.try_commit(ending) or not fork.is_complete:
             return False
         self._keep(ending, after.count, is_found=False)
         return True
@@ -213,7 +213,7 @@ class CompletionReserve(TurnPart):
                 if checked > MAX_CHECKED:
                     break
                 fork = matcher.fork()
-                if fork.takes(ending) and fork.is_complete:
+                if fork.try_commit(ending) and fork.is_complete:
                     return True
             ending = None
             return False

@@ -79,7 +79,7 @@ class ForeignCalls:
         for text in self._rules.list_openings(found.tool, state.transcript.has_content):
             opening = self._rules.encode(text)
             tokens = [*said, *opening]
-            if start.accepts(tokens) == len(tokens):
+            if start.count_accepted(tokens) == len(tokens):
                 is_back = state.rewind(place.count, then=tokens)
                 return Delivery(place.count, said, opening) if is_back else None
         return None
@@ -118,7 +118,7 @@ class ForeignCalls:
             start = lead
         rest = self._rules.continue_in(format, start)
         assert rest.matcher is not None
-        if not text and rest.matcher.fork().takes(state.tokens[count:]):
+        if not text and rest.matcher.fork().try_commit(state.tokens[count:]):
             keep, then = len(state.tokens), ()
         else:
             keep, then = count, self._rules.encode(text)

@@ -79,7 +79,7 @@ class ReasoningBudget(TurnPart):
         """
         legal: list[tuple[int, ...]] = []
         for closing in self.closings:
-            if matcher.accepts(closing) == len(closing):
+            if matcher.count_accepted(closing) == len(closing):
                 legal.append(closing)
         if not legal:
             raise GrammarError("the reasoning block cannot be closed here")

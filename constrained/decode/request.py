@@ -14,7 +14,7 @@ from constrained.decode.token_trace import TracedToken
 from constrained.decode.written_prefill import WrittenPrefill
 from constrained.engine.protocol import Sampling
 from constrained.limits.deadline import Deadline, Timings
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.mask.matcher import Matcher
 from constrained.prompt.cache_breakpoints import NO_BREAKPOINTS, CacheBreakpoints
 from constrained.prompt.cache_scope import COMMON, CacheScope

@@ -22,7 +22,7 @@ class TokenSource(StrEnum):
     DRAWN = "drawn"
     """The sampler, among the allowed tokens."""
     ONLY = "only"
-    """The mask, which allowed only this token."""
+    """The mask, which allowed only this token, or besides it only banned ones."""
     FORCED = "forced"
     """The grammar; the model was not evaluated."""
     INSERTED = "inserted"

@@ -14,7 +14,7 @@ from constrained.decode.token_trace import Observation, TokenSource
 from constrained.decode.turn_part import TurnProgress
 from constrained.decode.written_prefill import PrefillFilter
 from constrained.engine.vocabulary.vocabulary import Vocabulary
-from constrained.mask.logits import TokenDrawn, TokenScores, describe_token
+from constrained.mask.logprobs import TokenDrawn, TokenScores, describe_token
 from constrained.mask.matcher import Matcher
 from constrained.prompt.job import NO_LIMITS
 from grammars.parse.answer_text import AnswerText

@@ -33,7 +33,7 @@ from constrained.engine.protocol import Chunk
 from constrained.engine.vocabulary.call_openings import CallOpenings
 from constrained.errors import GrammarError
 from constrained.limits.deadline import Clock
-from constrained.mask.logits import Scores, find_unavoidable
+from constrained.mask.logprobs import Scores, find_unavoidable
 
 
 class DecodedRows(NamedTuple):
@@ -106,7 +106,7 @@ class TurnDecoder(TurnWriter):
             self._follow()
 
     def _list_parts(self) -> list[TurnPart]:
-        """Returns the parts of this turn, in the order in which they steer."""
+        """Returns the parts of this turn, in the order in which their hooks are called."""
         state = self._state
         parts = (
             self._healing,
@@ -222,7 +222,7 @@ class TurnDecoder(TurnWriter):
         position = None
         if self._request.options.trace is not None:
             position = Position(logits)  # before the mask, too
-        token = self._mask(logits, position)
+        token = self._restrict(logits, position)
         observation = None
         if position is not None:
             count = self._request.options.trace or 0
@@ -238,11 +238,11 @@ class TurnDecoder(TurnWriter):
         self._take_sampled(token, origin)
 
     def _take_obvious(self, rows: DecodedRows, row: int) -> bool:
-        """Takes the next token if no mask is needed for it: the only token that the grammar allows,
-        or, if the turn is greedy, the most likely one. Returns False if there is no such token."""
+        """Takes the next token if its logits can stay as they are: the only token that the grammar
+        allows, or, if the turn is greedy, the most likely one. False: there is no such token."""
         state = self._state
         only = None if state.matcher is None else state.matcher.find_only()
-        if only is not None:  # parts never forbid the only allowed token
+        if only is not None:  # parts are not asked about an only token
             self._take_sampled(only, ONLY)
             return True
         if not self._is_greedy:
@@ -280,11 +280,12 @@ class TurnDecoder(TurnWriter):
             return None
         return self._openings.find(transcript.find_after_text())
 
-    def _mask(self, logits: np.ndarray, position: Position | None) -> int | None:
-        """Forbids tokens, in place; returns the only token that is left, if it is only one."""
+    def _restrict(self, logits: np.ndarray, position: Position | None) -> int | None:
+        """Forbids tokens, in place: the mask, then the parts, then bans. Returns the only choice,
+        if there is only one, despite bans."""
         if self._state.matcher is not None:
             only = self._state.matcher.apply(logits)
-            if only is not None:  # parts never forbid the only allowed token
+            if only is not None:  # parts are not asked about an only token
                 return only
         if position is not None:
             position.note_steering("", logits)
@@ -330,10 +331,6 @@ class TurnDecoder(TurnWriter):
         if state.matcher is None or not options.force or options.logprobs is not None:
             return ()
         tokens = state.matcher.forced()
-        for position, token in enumerate(tokens):
-            if token in self._ends:  # end tokens are not part of the turn
-                tokens = tokens[:position]
-                break
         # A reserve replaces tokens beyond the limit by its ending. Without one, they are cut.
         if state.reserve is None:
             tokens = tokens[: max(0, state.limit - state.count)]

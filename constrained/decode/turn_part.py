@@ -2,6 +2,7 @@
 
 The decoder calls these hooks of all parts, at these places of its loop:
 
+    forbids        may `steer` forbid a token here? if no part may, a greedy turn needs no mask
     steer          after the mask is applied, before the sampler samples
     before_commit  after tokens are chosen, before the matcher commits them
     after_commit   after the matcher has committed them, before the turn takes them

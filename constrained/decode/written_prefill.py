@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.prompt.assistant_prefill import NO_PREFILL, AssistantPrefill
 from grammars.turn import ContentDelta, ReasoningDelta
 

@@ -255,14 +255,14 @@ class ChainSampler:
             if stage is not None:
                 llama_cpp.llama_sampler_chain_add(chain, stage)
 
-    def sample(self, slot: int) -> int:
+    def sample(self, row: int) -> int:
         self._require_open()
         if self._top_k:
-            row = self._row(slot)
-            candidates = find_candidates(row, self._top_k)
+            logits = self._row(row)
+            candidates = find_candidates(logits, self._top_k)
             if candidates is not None:
-                return self._sample_from(candidates, row[candidates])
-        return self._sample_row(self._chain, slot)  # llama.cpp accepts a token when it samples it
+                return self._sample_from(candidates, logits[candidates])
+        return self._sample_row(self._chain, row)  # llama.cpp accepts a token when it samples it
 
     def _sample_from(self, tokens: np.ndarray, logits: np.ndarray) -> int:
         """Samples one of these tokens. llama_sampler_sample would first list all tokens."""
@@ -360,7 +360,9 @@ class LlamaEngine:
         self._model = model
         self._context = context
         self._batch = Batch(llama_cpp.llama_n_batch(context))
-        self._slots: list[int] = []  # for each row of logits, the index of its token in the batch
+        self._batch_indices: list[
+            int
+        ] = []  # for each row of logits, the index of its token in the batch
         self._identify = identify
         self.offloads = offloads
         self.splits_uneven = offloads and not is_shared
@@ -395,7 +397,7 @@ class LlamaEngine:
     def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         self._require_open()
         check_chunks(self, chunks, self._lengths)
-        self._slots, self._rows = [], self._view_logits(0)
+        self._batch_indices, self._rows = [], self._view_logits(0)
         if not chunks:
             return self._rows
         fillers = self._fill_gaps(chunks)
@@ -409,8 +411,8 @@ class LlamaEngine:
         self.last_decode = measure_decode(filled, is_shared=self._is_shared)
         for chunk in chunks:
             self._lengths[chunk.sequence] += len(chunk.tokens)
-        self._slots = np.flatnonzero(tables[-1][3]).tolist()
-        self._rows = self._view_logits(len(self._slots))
+        self._batch_indices = np.flatnonzero(tables[-1][3]).tolist()
+        self._rows = self._view_logits(len(self._batch_indices))
         return self._rows
 
     def _fill_gaps(self, chunks: Sequence[Chunk]) -> list[Chunk]:
@@ -453,13 +455,13 @@ class LlamaEngine:
             sampling, self._sample_row, self._find_row, n_vocab=size, context_length=length
         )
 
-    def _find_row(self, slot: int) -> np.ndarray:
+    def _find_row(self, row: int) -> np.ndarray:
         self._require_open()
-        return self._rows[slot]
+        return self._rows[row]
 
-    def _sample_row(self, chain: Any, slot: int) -> int:
+    def _sample_row(self, chain: Any, row: int) -> int:
         self._require_open()
-        return llama_cpp.llama_sampler_sample(chain, self._context, self._slots[slot])
+        return llama_cpp.llama_sampler_sample(chain, self._context, self._batch_indices[row])
 
     def rollback(self, sequence: int, length: int) -> bool:
         self._require_open()

@@ -41,9 +41,9 @@ class RowSampler:
         self._last = deque[int](maxlen=sampling.count_last(context_length))
         self._is_open = True
 
-    def sample(self, slot: int) -> int:
+    def sample(self, row: int) -> int:
         self._require_open()
-        logits = adjust_logits(self._row(slot), self._sampling, self._last)
+        logits = adjust_logits(self._row(row), self._sampling, self._last)
         token = sample_token(logits, self._sampling, self._random)
         self._last.append(token)
         return token

@@ -47,8 +47,8 @@ class DecodeSize(NamedTuple):
 class Sampler(Protocol):
     """Samples the tokens of one reply."""
 
-    def sample(self, slot: int) -> int:
-        """Samples a token from row `slot` of the logits of the last decode, and accepts it."""
+    def sample(self, row: int) -> int:
+        """Samples a token from this row of the logits of the last decode, and accepts it."""
         ...
 
     def accept(self, token: int) -> None:

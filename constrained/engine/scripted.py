@@ -100,9 +100,9 @@ class ScriptedEngine:
         n_vocab = len(self.vocabulary.tokens)
         return RowSampler(sampling, self._row, n_vocab=n_vocab, context_length=self.context_length)
 
-    def _row(self, slot: int) -> np.ndarray:
+    def _row(self, row: int) -> np.ndarray:
         self._require_open()
-        return self._logits[slot]
+        return self._logits[row]
 
     def rollback(self, sequence: int, length: int) -> bool:
         self._require_open()

@@ -231,16 +231,16 @@ class _Tests:
         """Milliseconds of each mask of a call, where tokens are not forced."""
         assert turn.grammar is not None
         matcher = Matcher.compile(self._model.compiler.tokenizer, turn.grammar)
-        tokens = list(written[: matcher.accepts(written)])
+        tokens = list(written[: matcher.count_accepted(written)])
         masks: list[float] = []
         while tokens:
             forced = matcher.forced()
             if forced and forced == tokens[: len(forced)]:
-                matcher.takes(forced)
+                matcher.try_commit(forced)
                 del tokens[: len(forced)]
                 continue
             began = time.perf_counter()
-            matcher.prepare()
+            matcher.compute_mask()
             masks.append((time.perf_counter() - began) * 1000)
             matcher.commit(tokens.pop(0))
         return masks

@@ -1,5 +1,5 @@
-"""Work in other processes, with limits that the operating system holds: in one for each call of a
-function (`isolated_call`), or in one that is kept for many questions (`kept_process`).
+"""Deadlines, and work in other processes with limits that the operating system holds.
 
-Such a process imports this package, so it imports little: `errors`.
+Start with `kept_process`, a process for many questions; `isolated_call` has one for each call of a
+function. Such a process imports this package, so it imports little.
 """

@@ -1,8 +1,8 @@
 """Token masks: a grammar compiled with llguidance, which decides which tokens may come next.
 
 llguidance does not raise errors: a matcher that has failed reports that it has stopped and that
-only an end token may follow, which looks like a clean end. So every method here checks for an error
-and raises it.
+only an end token may follow, which looks like a clean end. So every method that reads or advances
+the matcher checks for an error and raises it.
 """
 
 import re
@@ -40,10 +40,10 @@ PATIENCE = 0.02  # seconds between two checks whether a grammar is still needed
 COMPILED_BYTES, CHARACTER_BYTES = 200_000, 60
 MASK_BYTES, SECOND_BYTES = 2_000, 200_000_000
 KNOWN_STATES = 0.0005  # seconds; a mask that takes longer has made new states
-_stack_size = threading.Lock()
-_room = threading.BoundedSemaphore(AT_ONCE)
+_stack_size_lock = threading.Lock()
+_compile_slots = threading.BoundedSemaphore(AT_ONCE)
 # For each byte of a packed mask, the numbers to add to the logits of its 8 tokens.
-BIAS = np.where(
+MASK_ROWS = np.where(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"),
     np.float32(0),
     np.float32(-np.inf),
@@ -83,7 +83,8 @@ class _Learnt:
 class Matcher:
     """A compiled grammar, and the state of one turn in it. Not thread-safe.
 
-    If llguidance fails, the method raises GrammarError, and so does every later one.
+    If llguidance fails, the method raises GrammarError, and so does every later one that reads or
+    advances the matcher.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class Matcher:
         inner = _compile(tokenizer, grammar, limits)
         matcher = cls(tokenizer, inner, learnt, where, is_own=is_own)
         matcher._check(NOT_VALID)
-        matcher.prepare()  # raises an error if no text fits the grammar
+        matcher.compute_mask()  # raises an error if no text fits the grammar
         return matcher
 
     def fork(self) -> "Matcher":
@@ -153,7 +154,7 @@ class Matcher:
         """llguidance's warnings about a grammar that it accepts."""
         return self._inner.get_grammar_warnings()
 
-    def prepare(self) -> None:
+    def compute_mask(self) -> None:
         """Computes the mask of the next token, for `mask` and `apply`.
 
         It releases the interpreter lock, so it can run in a thread while the model decodes.
@@ -192,12 +193,12 @@ class Matcher:
         If only one token is allowed, returns it: the caller need not sample."""
         packed = self._bits()
         # A table of 256 rows is faster than unpacking the bits into booleans.
-        logits += BIAS.take(packed, axis=0).reshape(-1)[: self._n_vocab]
+        logits += MASK_ROWS.take(packed, axis=0).reshape(-1)[: self._n_vocab]
         return self.find_only()
 
     def find_only(self) -> int | None:
         """Returns the only token that the mask allows; None if it allows several."""
-        self.prepare()
+        self.compute_mask()
         return self._only
 
     def allows(self, token: int) -> bool:
@@ -221,7 +222,7 @@ class Matcher:
         commit them.
 
         The last tokens of a forced text are left out if a longer token could still change how the
-        text is cut; `forced_text` returns all of it.
+        text is cut; `forced_text` returns all of it. End tokens are left out.
         """
         tokens = self._inner.compute_ff_tokens()
         if not tokens:  # so it is, too, if the matcher has failed
@@ -229,7 +230,7 @@ class Matcher:
             return tokens
         if self._ends.isdisjoint(tokens):
             return tokens
-        return [*takewhile(lambda token: not self.ends(token), tokens)]  # `_without_early_ends`
+        return [*takewhile(lambda token: not self.ends(token), tokens)]
 
     def forced_text(self) -> bytes:
         """Returns the bytes that the grammar forces next. They may be cut into tokens in several
@@ -238,7 +239,7 @@ class Matcher:
         self._check("the grammar failed")
         return text
 
-    def accepts(self, tokens: Sequence[int]) -> int:
+    def count_accepted(self, tokens: Sequence[int]) -> int:
         """Returns how many of `tokens` could be committed from here, in order."""
         known = list[int]()
         for token in tokens:
@@ -250,13 +251,13 @@ class Matcher:
         self._check("the grammar failed")
         return count
 
-    def takes(self, tokens: Sequence[int]) -> bool:
+    def try_commit(self, tokens: Sequence[int]) -> bool:
         """Commits tokens, and returns whether all were allowed. If not, the matcher is unusable.
 
         Raises:
             GrammarError: the grammar failed.
         """
-        # `accepts` before `commit` would do the work twice.
+        # `count_accepted` before `commit` would do the work twice.
         for token in tokens:
             is_possible = 0 <= token < self._n_vocab and (not self.ends(token) or self.is_complete)
             if not is_possible or not self._inner.consume_token(token):
@@ -291,7 +292,7 @@ class Matcher:
         return True
 
     def _bits(self) -> np.ndarray:
-        self.prepare()
+        self.compute_mask()
         assert self._packed is not None
         return self._packed
 
@@ -348,16 +349,16 @@ def _compile(
     it releases the interpreter lock. If the client has left, the thread finishes by itself. Such
     threads still count towards the limit `AT_ONCE`.
     """
-    while not _room.acquire(timeout=PATIENCE):
+    while not _compile_slots.acquire(timeout=PATIENCE):
         check_wanted()
     pool = ThreadPoolExecutor(1, thread_name_prefix="grammar")
-    with _stack_size:
+    with _stack_size_lock:
         before = threading.stack_size(STACK)
         try:
             made = pool.submit(llguidance.LLMatcher, tokenizer, grammar, log_level=0, limits=limits)
         finally:
             threading.stack_size(before)
-    made.add_done_callback(lambda _: _room.release())
+    made.add_done_callback(lambda _: _compile_slots.release())
     pool.shutdown(wait=False)
     while not wait([made], timeout=PATIENCE).done:
         check_wanted()

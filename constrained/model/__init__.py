@@ -1,5 +1,5 @@
-"""A model ready for calls: loaded from a file or the Hub, asked for replies, run in an agent loop.
+"""A model ready for calls.
 
-Needs everything below. Start with `model`, and `turn_model` for what a call is made of; `loading`
-makes one.
+Start with `loaded_model`, and `turn_model` for what a call is made of; `constrained.loading` makes
+one, and `constrained.agent.model` adds runs.
 """

@@ -12,7 +12,7 @@ from constrained.decode.filters.events import StreamEvent
 from constrained.decode.request import Finish, Generation, RemoteNote, Usage
 from constrained.errors import ReplyError
 from constrained.limits.deadline import Timings
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.trace.confidence import measure_call_probability, measure_confidence
 from constrained.model.trace.turn_trace import TurnTrace, make_trace, write_confidence

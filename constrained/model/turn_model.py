@@ -354,7 +354,7 @@ class TurnModel(LoadedOnce):
             note_failure=partial(_note_failed_turn, turn, options),
         )
         generation = self._runner.submit(request)
-        generation.add_done_callback(self._note_failure)
+        generation.add_done_callback(self._forget_after_failure)
         return generation
 
     def _finish(self, turn: CompiledTurn, options: CallOptions, generation: Generation) -> Reply:
@@ -370,9 +370,9 @@ class TurnModel(LoadedOnce):
             self.compiler.keep(turn, generation.tokens, reply.message())
         return reply
 
-    def _note_failure(self, generation: Future[Generation]) -> None:
-        """A matcher that has failed has damaged the data that its forks share: it is compiled
-        again."""
+    def _forget_after_failure(self, generation: Future[Generation]) -> None:
+        """A matcher that has failed has damaged the data that its forks share: all compiled
+        grammars are dropped, of all clients."""
         if isinstance(generation.exception(), GrammarError):
             with suppress(ModelError):  # it was closed by now
                 order = Order(is_known=True, is_bounded=False)

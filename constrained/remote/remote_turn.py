@@ -15,7 +15,7 @@ from constrained.decode.turn_writer import TurnWriter
 from constrained.engine.vocabulary.vocabulary import ends_inside
 from constrained.errors import RemoteError
 from constrained.limits.deadline import Clock
-from constrained.mask.logits import ReportedScores
+from constrained.mask.logprobs import ReportedScores
 from constrained.remote.sampler import (
     EndReason,
     Sampled,
@@ -107,7 +107,7 @@ class RemoteTurn(TurnWriter):
         self._has_closed = True
         budget, matcher = self._request.turn.budget, self._state.matcher
         assert budget is not None
-        if matcher is not None and matcher.accepts(budget.sentence) == len(budget.sentence):
+        if matcher is not None and matcher.count_accepted(budget.sentence) == len(budget.sentence):
             self._take(budget.sentence, INSERTED)
 
     def ask(self, request: SampleRequest) -> SampleRequest:
@@ -179,7 +179,7 @@ class RemoteTurn(TurnWriter):
         state = self._state
         for before_commit in self._parts.before_commit:
             before_commit(tokens, state)
-        if state.matcher is not None and not state.matcher.takes(tokens):
+        if state.matcher is not None and not state.matcher.try_commit(tokens):
             named = ", ".join(repr(state.vocabulary.text([token])) for token in tokens)
             raise self._fail(f"the grammar does not allow token {tokens[0]} ({named})")
 

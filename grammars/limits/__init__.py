@@ -1,1 +1,3 @@
-"""Bounds of work and of memory: counted steps, caches of a size in bytes, JSON as their keys."""
+"""Bounds of work and of memory: counted steps, caches of a size in bytes, JSON as their keys.
+
+Start with `steps`."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from server.cluster.turn_order import ReplicaLostError
 
 

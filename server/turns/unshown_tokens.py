@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 
 
 class UnshownTokens:

@@ -44,7 +44,7 @@ class Masked:
         """Does the grammar take all of the text, and may the turn end there?"""
         tokens = self.encode(text)
         matcher = self.matcher.fork()
-        if matcher.accepts(tokens) < len(tokens):
+        if matcher.count_accepted(tokens) < len(tokens):
             return False
         for token in tokens:
             matcher.commit(token)
@@ -53,14 +53,14 @@ class Masked:
     def prefix(self, text: str) -> str:
         """As much of the text as the grammar takes."""
         tokens = self.encode(text)
-        taken = tokens[: self.matcher.fork().accepts(tokens)]
+        taken = tokens[: self.matcher.fork().count_accepted(tokens)]
         return self.vocabulary.text(taken).decode(errors="replace")
 
     def walk(self, rng: random.Random, start: str = "", steps: int = 400) -> str | None:
         """A random text of this grammar that begins with `start`; None if it finds no end."""
         matcher = self.matcher.fork()
         tokens = self.encode(start)
-        tokens = tokens[: matcher.accepts(tokens)]
+        tokens = tokens[: matcher.count_accepted(tokens)]
         for token in tokens:
             matcher.commit(token)
         patience = rng.randint(0, 60)
@@ -76,7 +76,7 @@ class Masked:
         if hurry or rng.random() < 0.1:
             for closer in CLOSERS if hurry else rng.sample(CLOSERS, len(CLOSERS)):
                 tokens = self.encode(closer)
-                if matcher.accepts(tokens) == len(tokens):
+                if matcher.count_accepted(tokens) == len(tokens):
                     return tokens
         allowed = np.flatnonzero(matcher.mask()).tolist()
         allowed = [t for t in allowed if not matcher.ends(t)]
@@ -88,12 +88,12 @@ def completed(grammar: Masked, completer: Completer, text: str) -> str | None:
     """The whole turn, taken by the mask; None where the mask does not take its beginning."""
     tokens = grammar.encode(text)
     matcher = grammar.matcher.fork()
-    if matcher.accepts(tokens) < len(tokens):
+    if matcher.count_accepted(tokens) < len(tokens):
         return None
     rest = completer.complete(text)
     assert rest is not None, (text, grammar.grammar)
     tokens += grammar.encode(rest)
-    assert matcher.accepts(tokens) == len(tokens), (text, rest, grammar.grammar)
+    assert matcher.count_accepted(tokens) == len(tokens), (text, rest, grammar.grammar)
     for token in tokens:
         matcher.commit(token)
     assert matcher.is_complete, (text, rest, grammar.grammar)

@@ -62,7 +62,7 @@ class Walk:
             mask = self.matcher.mask()
             self.check(mask)
             for token in self._choose(mask):
-                if not self.matcher.accepts([token]) or self.matcher.ends(token):
+                if not self.matcher.count_accepted([token]) or self.matcher.ends(token):
                     break
                 self.matcher.commit(token)
                 self.place.commit(self.vocabulary.tokens[token], self.markers.get(token))
@@ -89,7 +89,7 @@ class Walk:
         data = marker.encode()
         begun = [n for n in range(len(data)) if self.place.text.endswith(data[:n])]
         spelled = (self.vocabulary.encode(marker[n:]) for n in begun)
-        return any(self.matcher.accepts(tokens) == len(tokens) for tokens in spelled)
+        return any(self.matcher.count_accepted(tokens) == len(tokens) for tokens in spelled)
 
     def _choose(self, mask: np.ndarray) -> list[int]:
         if self.rng.random() < 0.4:

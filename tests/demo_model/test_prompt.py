@@ -68,7 +68,7 @@ def test_turns_are_legal(model):
         shown = render([*messages, question.message], question.tools, thinking=False, opened=False)
         tokens = encoder.encode(shown[len(turn.prompt.text) :].removesuffix("\n"))
         assert turn.matcher is not None
-        assert turn.matcher.fork().accepts(tokens) == len(tokens), shown
+        assert turn.matcher.fork().count_accepted(tokens) == len(tokens), shown
 
 
 def test_targets():

@@ -28,7 +28,7 @@ AMBIGUOUS = {
 def write(matcher: Matcher, text: bytes) -> None:
     for byte in text:
         matcher.commit(byte)
-        matcher.prepare()
+        matcher.compute_mask()
         matcher.forced()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from constrained import Model, Sampling
 from constrained.decode.filters.events import find_events
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from grammars.parse.parser import collect
 from grammars.turn import ArgumentsDelta, CallRead, ContentDelta
 from tests.real.asks import QUESTION, TOOLS, each_sampling

@@ -170,7 +170,7 @@ def extend_draft(
     """
     tokens: Sequence[int] = ()
     if copied:
-        tokens = copied[: matcher.accepts(copied)]
+        tokens = copied[: matcher.count_accepted(copied)]
     if not tokens:
         tokens = spell_text(matcher.forced_text(), vocabulary)
     if not tokens:
@@ -178,7 +178,7 @@ def extend_draft(
     draft: list[int] = []
     fork = matcher.fork()
     while len(draft) < max_tokens:
-        legal = tokens[: fork.accepts(tokens)]
+        legal = tokens[: fork.count_accepted(tokens)]
         if not legal:
             break
         for token in legal:

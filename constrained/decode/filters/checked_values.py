@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from constrained.decode.filters.events import StreamEvent
 from constrained.errors import ReplyError
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.prompt.answers import read_answer
 from grammars.schema.lowering.checked import CheckedArguments
 from grammars.schema.nodes import Schema

@@ -9,7 +9,7 @@ from typing import Any
 
 from constrained.decode.filters.events import StreamEvent
 from constrained.errors import RequestError
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from grammars.turn import ContentDelta
 
 MAX_STOPS = 16

@@ -1,3 +1,2 @@
-"""Input files, which are read within limits (`input_files`), files that only their user can read
-(`private_files`), and what was stored and may be damaged (`stored`). Needs nothing of ours but
-`grammars` and the errors."""
+"""Files. Start with `input_files`, which are read within limits; `private_files` can be read by
+their user only, and `stored` reads what was stored and may be damaged."""

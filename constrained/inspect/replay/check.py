@@ -215,7 +215,7 @@ def _match(text: str, grammar: str, context: ReplayContext) -> tuple[int, bool]:
     tokens = context.encode(text)
     try:
         matcher = _compile(context.tokenizer, grammar).fork()
-        count = matcher.accepts(tokens)
+        count = matcher.count_accepted(tokens)
         for token in tokens[:count]:
             matcher.commit(token)
         complete = count == len(tokens) and matcher.is_complete

@@ -86,8 +86,8 @@ class InstanceTrial:
 
     def _locate(self, tokens: list[int], pieces: list[tuple[str, str]]) -> Place | None:
         matcher = self._matcher.fork()
-        taken = matcher.accepts(tokens)
-        matcher.takes(tokens[:taken])
+        taken = matcher.count_accepted(tokens)
+        matcher.try_commit(tokens[:taken])
         if taken == len(tokens) and matcher.is_complete:
             return None
         text = "".join(text for text, _ in pieces).encode()

@@ -157,7 +157,7 @@ def find_refusal(matcher: Matcher, context: ReplayContext, text: str) -> Refused
         text: of the turn.
     """
     tokens = context.encode(text)
-    count = matcher.accepts(tokens)
+    count = matcher.count_accepted(tokens)
     for token in tokens[:count]:
         matcher.commit(token)
     accepted = context.vocabulary.text(tokens[:count])

@@ -169,7 +169,8 @@ class Compiler:
         Raises:
             ToolError, SchemaError, PolicyError: the tools, the choice or the answer cannot be used.
             TemplateError: the template refuses the messages.
-            GrammarError: llguidance refuses the grammar; the message names the tool.
+            GrammarError: llguidance refuses the grammar of all tools together; for that of a single
+                tool it is a SchemaError, which names the tool.
             RequestError: a field of the job has a wrong value, or no turn can continue the prefill.
             ContextError: the prompt, or the prefill, fills the context.
         """

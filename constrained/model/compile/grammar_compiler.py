@@ -124,8 +124,8 @@ class GrammarCompiler:
     def compile_built(
         self, grammar: Grammar, answer: Answer | None, scope: CacheScope
     ) -> tuple[Completer, Matcher]:
-        """Compiles a grammar that `GrammarSource.build` made in another process, with the same
-        vocabulary. Returns the same as `compile`.
+        """Compiles a grammar that `GrammarSource.build` has made already, perhaps in another
+        process with the same vocabulary. Returns the same as `compile`.
 
         Args:
             answer: the answer of the policy, for the pointers of errors.

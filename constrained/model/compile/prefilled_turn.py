@@ -178,7 +178,7 @@ class _PrefilledTurn:
     def _check_grammar(self, matcher: Matcher, parts: Sequence[_Part]) -> None:
         """Commits the parts; refuses the prefill if the grammar does not allow them."""
         for part in parts:
-            count = matcher.accepts(part.tokens)
+            count = matcher.count_accepted(part.tokens)
             if count < len(part.tokens):
                 size = 0
                 if part.is_data:
@@ -193,7 +193,7 @@ class _PrefilledTurn:
         fitting = vocabulary.text(part.tokens[:count]).decode("utf-8", "ignore")
         for end in range(len(fitting) + 1, len(part.text)):
             tokens = vocabulary.encode(part.text[:end])
-            if matcher.accepts(tokens) < len(tokens):
+            if matcher.count_accepted(tokens) < len(tokens):
                 break
             fitting = part.text[:end]
         return len(fitting.encode())

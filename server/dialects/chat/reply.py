@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from constrained.engine.vocabulary.vocabulary import Vocabulary
-from constrained.mask.logits import MIN_LOGPROB, TokenDrawn
+from constrained.mask.logprobs import MIN_LOGPROB, TokenDrawn
 from constrained.model.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.timings import show_timings

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from constrained.engine.vocabulary.vocabulary import Vocabulary
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.model.reply import Reply
 from grammars.turn import ContentDelta
 from server.dialects.chat.reply import ChunkWriter, add_delta, count_usage, fold_choices, show_token

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.model.reply import Reply
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token

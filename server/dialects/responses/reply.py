@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from constrained.decode.filters.events import Exhausted
 from constrained.errors import ContextError, ReplyError
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.model.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token

@@ -13,7 +13,7 @@ from constrained.agent.model import Model
 from constrained.engine.sampling import Sampling
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import ReplyError
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.model.reply import Reply
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, ContentDelta
 from tests.constrained.decode.word_vocabulary import make_vocabulary

@@ -11,7 +11,7 @@ from constrained.decode.schedule.runner import Runner
 from constrained.decode.schedule.scheduler import Schedule
 from constrained.engine.protocol import Engine
 from constrained.engine.vocabulary.vocabulary import build_tokenizer
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.mask.matcher import Matcher
 from constrained.prompt.prompts import TEXT
 from constrained.remote.emitters import LARK

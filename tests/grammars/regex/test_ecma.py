@@ -24,7 +24,7 @@ def matches(expression: str, text: str) -> bool:
     vocabulary, tokenizer = byte_tokenizer(())
     matcher = Matcher.compile(tokenizer, f"%llguidance {{}}\nstart: T\nT: /{regex}/\n")
     tokens = vocabulary.encode(text)
-    if matcher.accepts(tokens) < len(tokens):
+    if matcher.count_accepted(tokens) < len(tokens):
         return False
     for token in tokens:
         matcher.commit(token)
@@ -130,7 +130,7 @@ def test_a_pattern_in_json_is_matched_on_the_value() -> None:
     vocabulary, tokenizer = byte_tokenizer(())
     matcher = Matcher.compile(tokenizer, builder.build(string).lark)
     tokens = vocabulary.encode('"a\\"\\\\\\n"')
-    assert matcher.accepts(tokens) == len(tokens)
+    assert matcher.count_accepted(tokens) == len(tokens)
 
 
 @pytest.mark.parametrize(
@@ -144,5 +144,5 @@ def test_sets_without_an_escaped_character_exclude_its_escape(pattern: str) -> N
     for text in ('"', "\\", "/", "\b", "\n", "\x01", "a", "é", 'a"'):
         tokens = vocabulary.encode(json.dumps(text, ensure_ascii=False))
         matcher = whole.fork()
-        taken = matcher.accepts(tokens) == len(tokens)
+        taken = matcher.count_accepted(tokens) == len(tokens)
         assert taken == jsonschema_rs.is_valid({"pattern": pattern}, text), text

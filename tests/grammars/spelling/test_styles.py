@@ -63,7 +63,7 @@ class Mask:
         """Does the mask take the text, and may it end there?"""
         tokens = self.vocabulary.encode_marked(text, self.ids)
         matcher = self._matcher.fork()
-        if matcher.accepts(tokens) < len(tokens):
+        if matcher.count_accepted(tokens) < len(tokens):
             return False
         for token in tokens:
             matcher.commit(token)
@@ -73,7 +73,7 @@ class Mask:
         """A random text that the mask takes, and that begins with as much of `start`."""
         matcher = self._matcher.fork()
         tokens = self.vocabulary.encode_marked(start, self.ids)
-        tokens = tokens[: matcher.accepts(tokens)]
+        tokens = tokens[: matcher.count_accepted(tokens)]
         for token in tokens:
             matcher.commit(token)
         for _ in range(steps):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from server.turns.unshown_tokens import UnshownTokens
 
 

@@ -118,7 +118,7 @@ def test_the_grammar_cuts_a_draft_and_goes_on_behind_it() -> None:
     )
     assert bytes(extend_draft(matcher, b"red; offer", max_tokens=5, vocabulary=BYTES)) == b"red; "
     assert extend_draft(matcher, b"Umbrella", max_tokens=9, vocabulary=BYTES) == []
-    assert matcher.accepts(b"coat") == 4  # it is where it was
+    assert matcher.count_accepted(b"coat") == 4  # it is where it was
 
 
 class Copyist(ScriptedEngine):

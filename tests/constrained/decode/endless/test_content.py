@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from constrained.decode.endless.content import EndlessContent
 from constrained.engine.sampling import Sampling
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.prompt.job import MAX_REPEATED
 from grammars.turn import ContentDelta
 from tests.remote_model import sampled_elsewhere

@@ -144,7 +144,7 @@ def test_a_loop_is_left_in_every_format(name: str) -> None:
     assert reply.ended_values
     assert turn.matcher is not None
     matcher = turn.matcher.fork()
-    assert matcher.takes(turn.vocabulary.encode_marked(reply.text, turn.markers))
+    assert matcher.try_commit(turn.vocabulary.encode_marked(reply.text, turn.markers))
     assert matcher.is_complete
 
 

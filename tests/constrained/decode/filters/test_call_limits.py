@@ -13,7 +13,7 @@ from benchmarks.inputs.stage import DRAW, Stage, stage
 from constrained.decode.filters.call_limits import CallLimiter
 from constrained.engine.scripted import scripted_logits
 from constrained.errors import RequestError
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.model.reply import Reply
 from constrained.prompt.job import CallLimits, Job
 from grammars.parse.render import render
@@ -39,7 +39,7 @@ def write(
     (reply,) = place.model.complete([turn], max_tokens=4000, sampling=DRAW)
     if reply.finish_reason == "tool_calls" and turn.matcher is not None:
         matcher = turn.matcher.fork()
-        assert matcher.takes(turn.vocabulary.encode_marked(reply.text, turn.markers))
+        assert matcher.try_commit(turn.vocabulary.encode_marked(reply.text, turn.markers))
         assert matcher.is_complete
     return reply
 

@@ -10,7 +10,7 @@ from benchmarks.inputs.sources import TEMPLATES
 from benchmarks.inputs.stage import DRAW, stage
 from constrained.engine.scripted import scripted_logits
 from constrained.errors import RequestError
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.prompt.job import Job
 from grammars.parse.render import render
 from grammars.turn import CallOpened, CallRead, ToolCall, Turn

@@ -17,7 +17,7 @@ from constrained.decode.transcript import Transcript
 from constrained.engine.protocol import Sampling
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import ReplyError, RequestError
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.model.call_options import read_call_options
 from grammars.parse.parser import Parser
 from grammars.turn import ArgumentsDelta, CallOpened, ContentDelta, Event, ReasoningDelta, collect

@@ -141,19 +141,19 @@ def test_kwargs_may_have_any_name():
 
 
 def test_a_matcher_that_failed_is_not_used_again(monkeypatch: pytest.MonkeyPatch):
-    accepts = Matcher.accepts
+    accepts = Matcher.count_accepted
 
     def fail(self: Matcher, tokens: list[int]) -> int:
         raise GrammarError("the grammar failed: too many states")
 
     assert judged(answer_to(CALL)) == "acv"
-    monkeypatch.setattr(Matcher, "accepts", fail)
+    monkeypatch.setattr(Matcher, "count_accepted", fail)
     failed = answer_to(CALL)
     assert failed["error"] == "the grammar failed: too many states"
     assert judged(failed) == "--v"
     assert calls(failed) == [("ping", {}, True)]
     assert check._compile.cache.size.count == 0
-    monkeypatch.setattr(Matcher, "accepts", accepts)
+    monkeypatch.setattr(Matcher, "count_accepted", accepts)
     assert judged(answer_to(CALL)) == "acv"
 
 

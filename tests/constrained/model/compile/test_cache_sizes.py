@@ -179,7 +179,7 @@ def test_a_grammar_that_has_learnt_much_is_compiled_anew(
     before = first.measure()
     allowed = int(first.mask().argmax())
     first.commit(allowed)
-    first.prepare()
+    first.compute_mask()
     assert first.measure() >= before + largest
     assert hermes.compile(job) is not None  # finds that one, and forgets it
     assert hermes.measure_caches()["matchers"] == CacheSize()

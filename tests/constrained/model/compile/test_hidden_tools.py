@@ -45,7 +45,7 @@ def takes(turn: CompiledTurn, call: ToolCall, tools: Sequence[Tool]) -> bool:
     text = render(Turn(calls=(call,)), turn.format, tools, turn.state)
     tokens = turn.vocabulary.encode_marked(text, turn.markers)
     assert turn.matcher is not None
-    return turn.matcher.fork().accepts(tokens) == len(tokens)
+    return turn.matcher.fork().count_accepted(tokens) == len(tokens)
 
 
 def write_search(number: int, name: str) -> list[dict[str, Any]]:

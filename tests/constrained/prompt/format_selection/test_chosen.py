@@ -179,7 +179,7 @@ def test_a_compiler_enforces_what_was_chosen() -> None:
     turn = compiler.compile(Job([USER], [PING], tool_choice="required"))
     assert turn.format.name == "qwen3_coder"
     assert turn.matcher
-    assert turn.matcher.fork().takes(list(b"<tool_call>\n<function=ping>\n"))
+    assert turn.matcher.fork().try_commit(list(b"<tool_call>\n<function=ping>\n"))
     assert "instead of hermes" in compiler.notices[0]
 
 

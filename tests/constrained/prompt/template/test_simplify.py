@@ -137,7 +137,7 @@ def test_the_grammar_holds_the_schema_itself() -> None:
     assert turn.matcher
     for value in ('"x"', "null"):
         call = f'<tool_call>\n{{"name": "f", "arguments": {{"a": {value}}}}}\n</tool_call>'
-        assert turn.matcher.fork().takes(list(call.encode())), value
+        assert turn.matcher.fork().try_commit(list(call.encode())), value
 
 
 @pytest.mark.parametrize("tools", [[1], [{"function": 1}], [{"function": {"parameters": 1}}]])

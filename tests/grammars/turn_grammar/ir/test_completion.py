@@ -49,7 +49,7 @@ def takes(matcher: Matcher, text: str) -> bool:
     """Is the text one of the grammar?"""
     fork = matcher.fork()
     tokens = VOCABULARY.encode(text)
-    if fork.accepts(tokens) < len(tokens):
+    if fork.count_accepted(tokens) < len(tokens):
         return False
     for token in tokens:
         fork.commit(token)
@@ -59,7 +59,7 @@ def takes(matcher: Matcher, text: str) -> bool:
 def begins(matcher: Matcher, text: str) -> bool:
     """Does a text of the grammar begin so?"""
     tokens = VOCABULARY.encode(text)
-    return matcher.fork().accepts(tokens) == len(tokens)
+    return matcher.fork().count_accepted(tokens) == len(tokens)
 
 
 def expressions(inner: SearchStrategy[Expression]) -> SearchStrategy[Expression]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from constrained.agent.model import Model
 from constrained.errors import ReplyError
-from constrained.mask.logits import TokenDrawn
+from constrained.mask.logprobs import TokenDrawn
 from constrained.model.reply import Reply, Usage
 from constrained.prompt.job import Job
 from grammars.turn import (

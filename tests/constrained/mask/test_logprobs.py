@@ -16,7 +16,7 @@ from constrained.decode.filters.events import StreamEvent
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import RequestError
-from constrained.mask.logits import Scores, TokenDrawn
+from constrained.mask.logprobs import Scores, TokenDrawn
 from constrained.model.reply import Reply
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
