@@ -197,7 +197,7 @@ async def compile_request(
         request: as `complete_request` returns it.
 
     Raises:
-        Error: as in `Model.compile`; an error of a tool has its place in the request.
+        Error: as in `TurnModel.compile`; an error of a tool has its place in the request.
     """
     if request.tools.skipped:
         types = ", ".join(map(_name_type, request.tools.skipped))

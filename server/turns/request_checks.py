@@ -1,4 +1,5 @@
-"""Checks of all dialects before compilation: content is text, schemas are not too large."""
+"""Checks of all dialects before compilation: content is text, schemas are not too large, what is
+only returned is short and UTF-8."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

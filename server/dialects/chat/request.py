@@ -20,7 +20,7 @@ from server.dialects.chat.reasoning_parts import (
 )
 from server.errors import HttpError
 from server.settings import ReasoningField
-from server.turns.fields.common_fields import RefusedField, ReplyChoiceFields
+from server.turns.fields.common_fields import ConfidenceFields, RefusedField
 from server.turns.fields.openai_fields import (
     GenerationFields,
     PromptCacheOptions,
@@ -44,7 +44,7 @@ HARMLESS = frozenset(
 )
 USE_TOOLS = RefusedField("this is the form of 2023: send tools, tool_choice and tool_calls")
 REFUSED = {"functions": USE_TOOLS, "function_call": USE_TOOLS}
-FORMATS = {
+REASONING_PLACES = {
     "none": ReasoningField.INLINE,
     "deepseek": ReasoningField.REASONING_CONTENT,
     "deepseek-legacy": ReasoningField.REASONING_CONTENT,
@@ -55,8 +55,8 @@ CONTINUED = ("prefix", "partial")
 those of Kimi and Qwen."""
 
 
-class ChatRequest(GenerationFields, ReplyChoiceFields):
-    """A request to /v1/chat/completions."""
+class ChatRequest(GenerationFields, ConfidenceFields):
+    """A request to /v1/chat/completions, and to the paths that only render or count one."""
 
     messages: Objects = Field(min_length=1)
     """The conversation, in order."""
@@ -116,7 +116,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
 
     def read_reasoning_field(self, default: ReasoningField) -> ReasoningField:
         """Returns the field of the reply that has the reasoning."""
-        return FORMATS.get(self.reasoning_format or "auto", default)
+        return REASONING_PLACES.get(self.reasoning_format or "auto", default)
 
     def read(self, service: Service) -> TurnRequest:
         """Reads the request.

@@ -124,6 +124,13 @@ def validate_fields(value: Json, kind: type[M]) -> M:
     return fields
 
 
+_REASONS = {
+    "string_unicode": "it has a lone surrogate, a half of a character such as an emoji: send the "
+    "other half, too, or neither"
+}
+"""What is said in place of pydantic's words, which name no remedy."""
+
+
 def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpError:
     """Describes the first field with a mistake that pydantic found; of the branches of a union,
     that which got furthest.
@@ -140,7 +147,7 @@ def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpEr
     reasons: dict[str, None] = {}  # of all branches that got equally far
     for place, detail in zip(places, details, strict=True):
         if place == furthest:
-            reasons[detail["msg"]] = None
+            reasons[_REASONS.get(detail["type"], detail["msg"])] = None
     field = ".".join(map(str, furthest)) or "the body"
     message = f"{field}: {', or: '.join(reasons)}"
     return HttpError(400, message, "invalid_value", where=point_to(map(str, furthest)))

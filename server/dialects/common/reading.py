@@ -32,7 +32,14 @@ M = TypeVar("M", bound=BaseModel)
 Json = dict[str, Any]
 QUICK = 64 << 10
 """Smaller bodies (in bytes) do not wait for the requests of other clients."""
-_ANSWERS = (*ANSWERS, "structured_outputs", "output_config", "output_format", "text", "format")
+_ANSWER_FIELDS = (
+    *ANSWERS,
+    "structured_outputs",
+    "output_config",
+    "output_format",
+    "text",
+    "format",
+)
 """Fields of all dialects for the form of the answer: lowering their schema takes time."""
 
 
@@ -153,4 +160,4 @@ async def run_off_loop(
 
 def _is_quick(body: object) -> bool:
     """Returns whether nothing in the request takes long to read."""
-    return all(getattr(body, name, None) is None for name in _ANSWERS)
+    return all(getattr(body, name, None) is None for name in _ANSWER_FIELDS)

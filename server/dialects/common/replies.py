@@ -76,7 +76,8 @@ class ReplyWriter:
         """Called before each chunk is sent."""
 
     def fold(self, chunks: Sequence[Json]) -> Json | list[Json]:
-        """Combines the chunks of a stream to the whole reply."""
+        """Combines the chunks of a stream to the whole reply; fields that only whole replies have
+        are added here."""
         raise NotImplementedError
 
     def encode(self, chunk: Json) -> bytes:

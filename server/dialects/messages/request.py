@@ -28,10 +28,10 @@ from server.dialects.messages.mcp_servers import TOOLSET, read_requested_servers
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.fields.common_fields import (
+    ConfidenceFields,
     Fields,
     RefusedField,
     RepetitionFields,
-    ReplyChoiceFields,
     RequestFields,
     find_ignored_of_tools,
 )
@@ -104,7 +104,7 @@ class ToolChoice(Fields):
     """At most one call."""
 
 
-class CountRequest(RequestFields, RepetitionFields, ReplyChoiceFields):
+class CountRequest(RequestFields, RepetitionFields, ConfidenceFields):
     """A request to /v1/messages/count_tokens. Unlike /v1/messages, it needs no `max_tokens`."""
 
     messages: Objects = Field(min_length=1)

@@ -17,9 +17,9 @@ from grammars.turn import Answer
 from server.dialects.completions.request import NO_INSERTION, TextRequest
 from server.errors import HttpError
 from server.turns.fields.common_fields import (
+    ConfidenceFields,
     RefusedField,
     RepetitionFields,
-    ReplyChoiceFields,
     RequestFields,
 )
 from server.turns.fields.openai_fields import SamplingFields, replace_given
@@ -63,7 +63,7 @@ FORMAT = "/response_format/json_schema/schema"
 """The library's place of an error in the schema."""
 
 
-class ModelOptions(SamplingFields, RepetitionFields, ReplyChoiceFields):
+class ModelOptions(SamplingFields, RepetitionFields, ConfidenceFields):
     """Ollama's `options`: the sampling, and the number of tokens."""
 
     top_k: int | None = Field(None, ge=0)

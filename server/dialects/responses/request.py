@@ -21,10 +21,10 @@ from server.dialects.responses.mcp_tools import MCP
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.fields.common_fields import (
+    ConfidenceFields,
     Fields,
     RefusedField,
     RepetitionFields,
-    ReplyChoiceFields,
     RequestFields,
     find_ignored_of_tools,
 )
@@ -73,7 +73,7 @@ class TextOptions(Fields):
     """Returned unchanged; it has no other effect."""
 
 
-class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, ReplyChoiceFields):
+class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, ConfidenceFields):
     """A request to /v1/responses."""
 
     input: str | Objects | None = None

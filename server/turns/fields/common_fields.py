@@ -155,7 +155,7 @@ class RepetitionFields(Fields):
         return wanted
 
 
-class ReplyChoiceFields(Fields):
+class ConfidenceFields(Fields):
     """Which turn becomes the reply."""
 
     min_confidence: float | None = Field(None, ge=0, le=1)
