@@ -41,7 +41,7 @@ from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.special_tokens import render_prompt
 from grammars.errors import RenderError, ToolError
-from grammars.infer.detect import Origin
+from grammars.infer.detection import Origin
 from grammars.parse.parser import parse
 from grammars.parse.render import render
 from grammars.turn import Start, ToolCall, Turn

@@ -81,6 +81,20 @@ def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     return functions
 
 
+def read_function(call: Any, where: str) -> tuple[str, Any]:
+    """Returns the name and the arguments of a call in normal form.
+
+    Raises:
+        TemplateError: it is no call of a function.
+    """
+    match call:
+        case {"function": {"name": str(name), "arguments": arguments}}:
+            return name, arguments
+        case _:
+            hint = 'A call is {"id": ..., "type": "function", "function": {"name", "arguments"}}'
+            raise TemplateError("a tool call without a function", where=where, hint=hint)
+
+
 def read_arguments(arguments: Any) -> Any:
     """Returns the arguments of a call. Models write the object twice, and the first one counts;
     text that is no object, such as a cut one, stays text."""

@@ -2,7 +2,8 @@
 the registry.
 
 Needs `render`, `formats`, `wire`; and `turn_grammar`, `parse`, `lowering` to try a format out after
-the prompt. Start with `detect`, then `inference`.
+the prompt. Start with `detection`, which has what is returned: a `Detection` or a `NoFormat`; then
+`detect`, which takes the template of `reasoning.probe`, and `inference`.
 """
 
 from grammars.infer.detect import detect

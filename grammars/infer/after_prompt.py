@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from grammars.errors import DetectError, Error, RenderError
-from grammars.infer.probes import KEYS, NAMES, PARAMETERS, TEXT, Evidence, ProbedTemplate
-from grammars.infer.reasoning import find_prompt, find_state
+from grammars.infer.detection import Evidence
+from grammars.infer.probes import KEYS, NAMES, PARAMETERS, TEXT, ProbedTemplate
+from grammars.infer.reasoning import find_state
 from grammars.parse.parser import parse
 from grammars.parse.render import render
 from grammars.schema.lowering.lower import lower
@@ -39,7 +40,7 @@ def try_after_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]
         yield Evidence("generation prompt", "", "the template refuses a conversation without turns")
         return
     state = find_state(opened, plain, format, calls=0)
-    _refuse_repetition(find_prompt(opened, plain), format, state)
+    _refuse_repetition(chat.prompt, format, state)
     rehearsal = _Rehearsal(format, state)
     for probe, turn in _corpus(chat, format):
         for choice in (Choice.AUTO, Choice.REQUIRED):

@@ -4,13 +4,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import mode
+from typing import Generic, TypeVar
 
 from grammars.errors import DetectError
 from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.styles import find_style
 from grammars.infer.text import TAG, common_prefix, common_suffix, find_tag
 from grammars.schema.nodes import Json
-from grammars.wire.format import JsonStyle, TaggedArguments, TextWrapper
+from grammars.wire.format import JsonStyle, KeywordArguments, TaggedArguments, TextWrapper
+
+H = TypeVar("H", bound=TaggedArguments | KeywordArguments, covariant=True)
 
 WriteCall = Callable[[Mapping[str, Json]], str]
 """Returns the text of a call with these arguments, from after its name to its end."""
@@ -35,11 +38,12 @@ OBJECT: Json = {"b": [1, "é/", True], "A": {"deep": None}, "c": False}
 
 
 @dataclass(frozen=True)
-class Tagged:
-    """Arguments between tags, the fixed text in front of them, and the rest of the call."""
+class WrittenOut(Generic[H]):
+    """Arguments that are written one by one, the fixed text in front of them, and the rest of the
+    call."""
 
     before: str
-    hole: TaggedArguments
+    hole: H
     rest: str
 
 
@@ -53,7 +57,7 @@ def are_sorted(write_call: WriteCall) -> bool:
     return text.find(VALUES[0]) < text.find(VALUES[1])
 
 
-def infer_tagged(write_call: WriteCall, suffix: str) -> Tagged:
+def infer_tagged(write_call: WriteCall, suffix: str) -> WrittenOut[TaggedArguments]:
     """Infers the tags around arguments.
 
     Args:
@@ -89,7 +93,7 @@ def _find_wrapper(write_call: WriteCall, suffix: str) -> TextWrapper | None:
     return TextWrapper(opener, closer, triggers=("",)) if opener and closer else None
 
 
-def _infer_plain(write_call: WriteCall, suffix: str) -> Tagged:
+def _infer_plain(write_call: WriteCall, suffix: str) -> WrittenOut[TaggedArguments]:
     """Infers the tags if strings are written between them without a wrapper."""
     head, opener, close = _read_tags(write_call, suffix)
     end, rest = _cut_end(suffix[len(close) :])
@@ -114,7 +118,7 @@ def _infer_plain(write_call: WriteCall, suffix: str) -> Tagged:
     empty = _read_empty(write_call({}), before=before, rest=rest)
     if empty != end:
         hole = replace(hole, empty=empty)
-    return Tagged(before, hole, rest)
+    return WrittenOut(before, hole, rest)
 
 
 def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:

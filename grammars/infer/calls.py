@@ -5,15 +5,15 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import takewhile
 from typing import Literal as OneOf
 
-from grammars.errors import DetectError, RenderError, ToolError
-from grammars.infer.arguments import Tagged, infer_tagged
+from grammars.errors import DetectError
+from grammars.infer.arguments import WrittenOut, infer_tagged
+from grammars.infer.detection import NoFormat, attempt
 from grammars.infer.keyword_arguments import (
     PART_OF_VALUE,
-    KeywordCall,
-    UnknownValuesError,
     infer_keyword_arguments,
 )
 from grammars.infer.probes import (
@@ -25,6 +25,7 @@ from grammars.infer.probes import (
     ProbedTemplate,
     long_id,
     show_message,
+    write,
 )
 from grammars.infer.styles import (
     decode_string,
@@ -42,10 +43,9 @@ from grammars.infer.text import (
     tokenise,
 )
 from grammars.infer.turn import CallLayout
-from grammars.parse.render import render
 from grammars.schema.nodes import Json
 from grammars.schema.subschemas import is_object
-from grammars.turn import State, ToolCall, Turn
+from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     CallId,
     CallIndex,
@@ -53,11 +53,14 @@ from grammars.wire.format import (
     JsonArguments,
     JsonCall,
     JsonStyle,
+    KeywordArguments,
     Literal,
     Name,
     Node,
+    TaggedArguments,
 )
 
+_Arguments = TaggedArguments | KeywordArguments
 _ANY_ID = "[a-zA-Z0-9_-]{1,64}"
 Kind = OneOf["text", "name", "id", "index", "call", "arguments", "encoded", "tagged"]
 _WITH_ARGUMENTS: tuple[Kind, ...] = ("call", "arguments", "encoded", "tagged")
@@ -144,70 +147,57 @@ class CallPair:
         """The text between the two calls."""
         return self.text[self.first.end : self.second.start]
 
-    def find_counter(self) -> str:
-        """Returns the text in front of the first hole of the first call, starting at a number that
-        is one higher in the second call; "" if there is none."""
-        head = split_numbers(self.text[: self.first.start])
-        amid = split_numbers(self.amid)
-        counted = ""
-        while head and amid:
-            one, two = head.pop(), amid.pop()
-            counted = one + counted
-            if one != two:
-                return counted if _follows(one, two) else ""
-        return ""
-
-    def with_counter(self, counted: str) -> "CallPair":
-        """Returns the pair with this number as the beginning of each call."""
-        first = prepend_counter(self.first, counted)
-        number = split_numbers(counted)[0]
-        second = counted.replace(number, str(int(number) + 1), 1)
-        return replace(self, first=first, second=prepend_counter(self.second, second))
-
-    def find_closing_counter(self, after: str) -> str:
-        """Returns the text after the last hole of the first call, up to a number that is one higher
-        in the second call; "" if there is none.
+    def find_counters(self, one: str, only: Cut) -> tuple["CallPair", Cut]:
+        """Returns the pair and the single call with the numbers that count calls, where these stand
+        in front of the first hole or behind the last one.
 
         Args:
-            after: the text after the last hole of a single call.
+            one: a turn with the single call.
+            only: that call.
         """
-        counted = ""
-        last = split_numbers(self.text[self.second.end :])
-        for one, two in zip(split_numbers(after), last, strict=False):
-            counted += one
-            if one != two:
-                is_number = _follows(one, two) and self.amid.startswith(counted)
-                return counted if is_number else ""
-        return ""
+        pair = self
+        head, amid = split_numbers(self.text[: self.first.start]), split_numbers(self.amid)
+        counts = _find_count(head[::-1], amid[::-1])
+        counted = "".join(reversed(counts))
+        if counts and one[: only.start].endswith(counted):
+            first, *rest = reversed(counts)
+            pair = replace(
+                pair,
+                first=_extend(pair.first, before=(first, *rest)),
+                second=_extend(pair.second, before=(str(int(first) + 1), *rest)),
+            )
+            only = _extend(only, before=(first, *rest))
+        after = split_numbers(one[only.end :])
+        counts = _find_count(after, split_numbers(self.text[self.second.end :]))
+        if counts and only.is_whole and pair.amid.startswith("".join(counts)):
+            *rest, last = counts
+            pair = replace(
+                pair,
+                first=_extend(pair.first, after=(*rest, last)),
+                second=_extend(pair.second, after=(*rest, str(int(last) + 1))),
+            )
+            only = _extend(only, after=(*rest, last))
+        return pair, only
 
-    def with_closing_counter(self, counted: str) -> "CallPair":
-        """Returns the pair with this number as the end of each call."""
-        number = split_numbers(counted)[-1]
-        second = counted.removesuffix(number) + str(int(number) + 1)
-        return replace(
-            self,
-            first=append_counter(self.first, counted),
-            second=append_counter(self.second, second),
-        )
+
+def _find_count(first: Sequence[str], second: Sequence[str]) -> Sequence[str]:
+    """Returns the words up to the first one that differs, if that is a number and one higher in the
+    second text; () if it is not."""
+    for place, (one, two) in enumerate(zip(first, second, strict=False)):
+        if one != two:
+            return first[: place + 1] if _follows(one, two) else ()
+    return ()
 
 
-def append_counter(cut: Cut, counted: str) -> Cut:
-    """Returns the call, extended to the number after it. The text ends with that number."""
-    number = split_numbers(counted)[-1]
+def _extend(cut: Cut, *, before: Sequence[str] = (), after: Sequence[str] = ()) -> Cut:
+    """Returns the call with a number and words in front of it, or words and a number behind it."""
     pieces = [*cut.pieces]
-    if text := counted.removesuffix(number):
-        pieces.append(Piece("text", text))
-    pieces.append(Piece("index", number))
-    return replace(cut, end=cut.end + len(counted), pieces=tuple(pieces))
-
-
-def prepend_counter(cut: Cut, counted: str) -> Cut:
-    """Returns the call, extended to the number in front of it. The text begins with that number."""
-    number = split_numbers(counted)[0]
-    pieces = [Piece("index", number)]
-    if rest := counted.removeprefix(number):
-        pieces.append(Piece("text", rest))
-    return replace(cut, start=cut.start - len(counted), pieces=(*pieces, *cut.pieces))
+    if before:
+        pieces[:0] = [Piece("index", before[0]), Piece("text", "".join(before[1:]))]
+    if after:
+        pieces += [Piece("text", "".join(after[:-1])), Piece("index", after[-1])]
+    start, end = cut.start - len("".join(before)), cut.end + len("".join(after))
+    return Cut(start, end, tuple(piece for piece in pieces if piece.text))
 
 
 def _follows(one: str, two: str) -> bool:
@@ -424,7 +414,7 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
     return _describe_ids(merge_literals(nodes))
 
 
-def _make_hole(piece: Piece, sample: CallSample, written: Tagged | KeywordCall | None) -> Node:
+def _make_hole(piece: Piece, sample: CallSample, written: WrittenOut[_Arguments] | None) -> Node:
     match piece.kind:
         case "name":
             return Name()
@@ -449,9 +439,8 @@ def _make_hole(piece: Piece, sample: CallSample, written: Tagged | KeywordCall |
 def _find_id(chat: ProbedTemplate) -> CallId:
     # Mistral's templates write ids of nine characters and refuse all others.
     other = replace(chat, scheme=long_id)
-    (call,) = other.calls({KEYS[0]: VALUES[0]})
-    text = other.body(Turn(calls=(call,)))
-    return CallId(_ANY_ID) if text and call.id and call.id in text else CallId()
+    text = other.body(Turn(calls=(other.call,))) or ""
+    return CallId(_ANY_ID) if str(other.call.id) in text else CallId()
 
 
 @dataclass(frozen=True)
@@ -474,8 +463,7 @@ def _find_frame(sample: CallSample, gap: int = 0, suffix: str = "") -> _Frame:
     """Returns the frame, without `gap` characters in front of the arguments and without the
     suffix."""
     only, layout = sample.only, sample.layout
-    (call,) = sample.chat.calls({KEYS[0]: VALUES[0]})
-    one = sample.chat.read(Turn(calls=(call,)))
+    one = sample.chat.read(Turn(calls=(sample.chat.call,)))
     shift = len(layout.opening + layout.prefix) - only.start  # the prompt writes so much itself
     begin, end = only.bounds
     return _Frame(one[: begin - gap + shift], one[end + shift + len(suffix) :])
@@ -561,7 +549,7 @@ def _read_id(key: str, value: Json, *, call: ToolCall, sample: CallSample) -> Ca
     raise DetectError(f"the member {key!r} of a call is neither its id nor its number")
 
 
-def _read_written_out(sample: CallSample, gap: int, end: str) -> Tagged | KeywordCall:
+def _read_written_out(sample: CallSample, gap: int, end: str) -> WrittenOut[_Arguments]:
     """Returns the arguments of a call in Python, or between tags.
 
     Args:
@@ -575,15 +563,14 @@ def _read_written_out(sample: CallSample, gap: int, end: str) -> Tagged | Keywor
         (call,) = sample.chat.calls(arguments)
         return frame.cut(sample.chat, call)
 
-    try:
-        keywords = infer_keyword_arguments(write_call)
-    except UnknownValuesError as unknown:
-        try:
-            return infer_tagged(write_call, end)
-        except DetectError:
-            raise unknown from None
+    keywords = infer_keyword_arguments(write_call)
     if keywords is None:
         return infer_tagged(write_call, end)
+    if isinstance(keywords, NoFormat):
+        tagged = attempt(partial(infer_tagged, write_call, end))
+        if isinstance(tagged, NoFormat):
+            raise DetectError(keywords.message)
+        return tagged
     if not (keywords.hole.last or keywords.rest):
         _refuse_growing_value(sample)
     return keywords
@@ -615,7 +602,7 @@ def find_counting(chat: ProbedTemplate, format: Format) -> Format:
     if text is None:
         return format
     for candidate in (format, anew):
-        written = _write_second(second, candidate)
+        written = write(Turn(calls=(second,)), candidate, calls=1)
         if written and written in text:
             return candidate
     raise DetectError(f"calls of a second turn are counted in an unknown way: {text!r}")
@@ -624,19 +611,9 @@ def find_counting(chat: ProbedTemplate, format: Format) -> Format:
 def _show_turns(chat: ProbedTemplate, first: ToolCall, second: ToolCall) -> str | None:
     """Renders two turns of one call each, with a question between them or without. None if the
     template refuses both."""
-    result = {"role": "tool", "tool_call_id": first.id, "name": first.name, "content": "1"}
-    again = {"role": "user", "content": AGAIN}
-    one, two = show_message(Turn(calls=(first,))), show_message(Turn(calls=(second,)))
-    text = chat.ask(one, result, two)
-    return chat.ask(one, result, again, two) if text is None else text
-
-
-def _write_second(call: ToolCall, format: Format) -> str:
-    """Returns the second call of a conversation; "" if the format cannot write it."""
-    try:
-        return render(Turn(calls=(call,)), format, state=State(calls=1)).strip()
-    except (RenderError, ToolError):
-        return ""
+    again, two = {"role": "user", "content": AGAIN}, show_message(Turn(calls=(second,)))
+    text = chat.ask_after_result(first, two)
+    return chat.ask_after_result(first, again, two) if text is None else text
 
 
 def _count_anew(node: Node) -> Node:

@@ -7,8 +7,8 @@ corpus of turns exactly as the template does, byte for byte; otherwise inference
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from grammars.errors import DetectError
 from grammars.infer.after_prompt import try_after_prompt
@@ -16,22 +16,12 @@ from grammars.infer.calls import (
     CallPair,
     CallSample,
     Cut,
-    append_counter,
     build_call,
     cut_call,
     find_counting,
-    prepend_counter,
 )
-from grammars.infer.probes import (
-    KEYS,
-    TEXT,
-    VALUES,
-    Evidence,
-    ProbedTemplate,
-    Render,
-    distinct_id,
-)
-from grammars.infer.reasoning import find_reasoning
+from grammars.infer.detection import Detection, Evidence, NoFormat, Origin, attempt
+from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate, distinct_id, plain_id
 from grammars.infer.styles import find_member
 from grammars.infer.text import find_tag, leading_space, make_nodes
 from grammars.infer.turn import (
@@ -54,6 +44,7 @@ from grammars.infer.verify import (
     compare_reasoning,
     find_slip,
     find_unread_thought,
+    in_usual_style,
     verify,
 )
 from grammars.spelling.keyword_arguments import spell_fixed
@@ -66,13 +57,11 @@ from grammars.wire.format import (
     Format,
     JsonArguments,
     JsonCall,
-    JsonStyle,
     KeywordArguments,
     Literal,
     Marker,
     Node,
     Several,
-    TaggedArguments,
 )
 from grammars.wire.formats import NATIVE
 
@@ -84,90 +73,40 @@ _OPEN_HEADER = re.compile(r"(?:^|>)[^<>]*\w[^\w\n<>\[\]]*$")
 _LIST_MEMBER = re.compile(r"""\{\s*(?:"[^"\\]+"\s*:\s*"[^"\\]*"\s*,\s*)*"[^"\\]+"\s*:\s*\[""")
 
 
-class SlipError(DetectError):
-    """A template writes malformed calls. No model was trained to write them. `format` describes
-    them."""
-
-    def __init__(self, slip: str, format: Format):
-        message = f"the chat template writes malformed calls: {slip}"
-        super().__init__(message, hint="Fix the template (--chat-template-file)")
-        self.format = format
-
-
-@dataclass(frozen=True)
-class Inference:
-    """An inferred format, and the evidence for it.
-
-    Args:
-        drops_thoughts: the template writes thoughts in no known way: the format has none, and
-            prompts have to leave them out.
-    """
-
-    format: Format
-    evidence: tuple[Evidence, ...]
-    drops_thoughts: bool = False
+def infer(chat: ProbedTemplate) -> Detection | NoFormat:
+    """Infers the format that a template writes. If the calls are malformed, it has a slip."""
+    found = _infer(chat)
+    if isinstance(found, NoFormat) and chat.is_spaced:
+        spaced = _infer(replace(chat, spaced=True))
+        return found if isinstance(spaced, NoFormat) else spaced
+    return found
 
 
-def infer(render_chat: Render) -> Inference:
-    """Infers the format that a template writes.
-
-    Raises:
-        SlipError: the calls that the template writes are malformed.
-        DetectError: the template writes no calls, or none that a format describes.
-    """
-    chat = ProbedTemplate(render_chat, find_reasoning(render_chat))
-    try:
-        return _infer(chat)
-    except SlipError:
-        raise
-    except DetectError as refusal:
-        if chat.is_spaced:
-            with suppress(DetectError):
-                return _infer(replace(chat, spaced=True))
-        raise refusal
-
-
-def _infer(chat: ProbedTemplate) -> Inference:
-    (call,) = chat.calls({KEYS[0]: VALUES[0]})
-    text = chat.read(Turn(calls=(call,)))
-    if VALUES[0] not in text:
-        raise DetectError("the chat template writes no tool calls")
-    if call.name not in text:  # Kimi K2 writes the id alone, which holds the name
-        chat = replace(chat, scheme=distinct_id)
-        (call,) = chat.calls({KEYS[0]: VALUES[0]})
-        text = chat.read(Turn(calls=(call,)))
-    if call.name not in text:
-        raise DetectError(
+def _infer(chat: ProbedTemplate) -> Detection | NoFormat:
+    for scheme in (plain_id, distinct_id):  # Kimi K2 writes the id alone, which holds the name
+        chat = replace(chat, scheme=scheme)
+        text = attempt(partial(chat.read, Turn(calls=(chat.call,))))
+        if isinstance(text, NoFormat):
+            return text
+        if VALUES[0] not in text:
+            return NoFormat("the chat template writes no tool calls")
+        if chat.call.name in text:
+            break
+    else:
+        return NoFormat(
             f"the chat template does not write the names of tools as they are: {text!r}"
         )
-    try:
-        return _read(chat, text)
-    except SlipError:
-        raise
-    except DetectError as error:
-        message = f"the calls of this chat template follow no known pattern: {error.message}"
-        raise DetectError(message) from error
-
-
-def _read(chat: ProbedTemplate, text: str) -> Inference:
-    """Infers the format from what the template writes.
-
-    Args:
-        chat: the template.
-        text: a call.
-    """
-    reader = _TemplateReader(chat)
-    try:
-        return reader.infer()
-    except SlipError:
-        raise
-    except DetectError as refusal:
+    refusal: NoFormat | None = None
+    for one_by_one in (False, True):
+        found = attempt(_TemplateReader(chat, one_by_one).infer)
+        if isinstance(found, Detection):
+            return found
+        refusal = refusal or found
         # JavaScript has bare keys around JSON, `f({key: {"a": 1}})`: no style of one object.
         if not find_member(text, KEYS[0], VALUES[0], start=0):
-            raise
-        with suppress(DetectError):
-            return replace(reader, one_by_one=True).infer()
-        raise refusal
+            break
+    assert refusal is not None
+    return NoFormat(f"the calls of this chat template follow no known pattern: {refusal.message}")
 
 
 @dataclass(frozen=True)
@@ -198,7 +137,7 @@ class _TemplateReader:
     chat: ProbedTemplate
     one_by_one: bool = False
 
-    def infer(self) -> Inference:
+    def infer(self) -> Detection:
         calls = self._read_calls()
         layout = self._find_layout(calls)
         chat = replace(self.chat, lead=layout.lead)
@@ -244,6 +183,9 @@ class _TemplateReader:
         written = _assemble(sample, ending, mixed, header=self._find_header(layout), head=head)
         if gap:
             written = _prepend(gap, written)
+        if slip := find_slip(written, chat.instruct()):
+            slip = f"the chat template writes malformed calls: {slip}"
+            return Detection(written, Origin.INFERRED, (), slip=slip)
         is_placed = written.content_places[0] is not ContentPlace.BEFORE
         format = _finish_format(chat, written, measured=is_mixed)
         tails = Tails(
@@ -255,11 +197,13 @@ class _TemplateReader:
             *verify(chat, format, tails, mixed=is_mixed or is_placed),
             *try_after_prompt(chat, format),
         ]
-        if chat.reasoning:
+        unread = "" if chat.reasoning else find_unread_thought(chat)
+        if unread:
+            conclusion = "reasoning is written in no known way"
+            evidence.append(Evidence("reasoning", unread, conclusion))
+        elif chat.reasoning:
             evidence += compare_reasoning(chat, format, tails, mixed=is_mixed)
-            return Inference(format, tuple(evidence))
-        unread = _find_unread_reasoning(chat)
-        return Inference(format, (*evidence, *unread), drops_thoughts=bool(unread))
+        return Detection(format, Origin.INFERRED, tuple(evidence), drops_thoughts=bool(unread))
 
     def _find_gap(self, layout: CallLayout) -> str | None:
         """Returns the white space in front of calls if each call has the header of a message, and
@@ -308,10 +252,7 @@ class _TemplateReader:
         if first_cut is None or second_cut is None:
             return _ProbedCalls(one, only, two, pair=None)
         pair = CallPair(two, first_cut, second_cut)
-        if (counted := pair.find_counter()) and one[: only.start].endswith(counted):
-            pair, only = pair.with_counter(counted), prepend_counter(only, counted)
-        if (counted := pair.find_closing_counter(one[only.end :])) and only.is_whole:
-            pair, only = pair.with_closing_counter(counted), append_counter(only, counted)
+        pair, only = pair.find_counters(one, only)
         return _ProbedCalls(one, only, two, pair=pair)
 
     def _find_layout(self, calls: _ProbedCalls) -> CallLayout:
@@ -365,11 +306,8 @@ def _finish_format(chat: ProbedTemplate, written: Format, *, measured: bool) -> 
         measured: see `name_format`.
 
     Raises:
-        SlipError: the calls are malformed.
         DetectError: the calls are counted in an unknown way.
     """
-    if slip := find_slip(written, chat.instruct()):
-        raise SlipError(slip, written)
     format = name_format(written, measured=measured)
     if format.name == written.name:  # known formats include counting
         format = find_counting(chat, format)
@@ -403,14 +341,6 @@ def _describe_parts(
     yield Evidence("one call", calls.one, f"a call is {_describe_call(format)}")
     yield Evidence("two calls", calls.two, _describe_calls(format))
     yield Evidence("content and a call", mixed.text, mixed.conclusion)
-
-
-def _find_unread_reasoning(chat: ProbedTemplate) -> tuple[Evidence, ...]:
-    """Returns a thought that the template writes in an unknown way, as evidence; () if none."""
-    unread = find_unread_thought(chat)
-    if not unread:
-        return ()
-    return (Evidence("reasoning", unread, "reasoning is written in no known way"),)
 
 
 def _assemble(
@@ -528,15 +458,9 @@ def name_format(format: Format, *, measured: bool) -> Format:
 
 def _normalise(format: Format) -> Format:
     """Returns the format without the differences within a family of templates."""
-    nodes: list[Node] = []
-    for node in format.call:
-        if isinstance(node, JsonCall | JsonArguments | TaggedArguments):
-            node = replace(node, style=JsonStyle())
-        nodes.append(node)
     return replace(
-        format,
+        in_usual_style(format),
         name="",
-        call=tuple(nodes),
         reasoning=None,
         content_places=(ContentPlace.BEFORE,),
         before="",

@@ -5,9 +5,11 @@ with no, one and two arguments."""
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from grammars.errors import DetectError
-from grammars.infer.arguments import ARRAY, OBJECT, WriteCall, are_sorted
+from grammars.infer.arguments import ARRAY, OBJECT, WriteCall, WrittenOut, are_sorted
+from grammars.infer.detection import NoFormat, attempt
 from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.styles import find_style
 from grammars.infer.text import common_prefix, common_suffix
@@ -28,27 +30,16 @@ _TEXTS = (VALUES[0], _HARD, "ü\n")
 _WORDS: tuple[Json, ...] = (True, False, None)
 
 
-class UnknownValuesError(DetectError):
-    """The arguments may be a list whose values are spelled in an unknown way, or something else."""
-
-
-@dataclass(frozen=True)
-class KeywordCall:
-    """The arguments, the fixed text in front of them, and the rest of the call."""
-
-    before: str
-    hole: KeywordArguments
-    rest: str
-
-
-def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
-    """Infers the texts around keyword arguments. None if it is no such list.
+def infer_keyword_arguments(
+    write_call: WriteCall,
+) -> WrittenOut[KeywordArguments] | NoFormat | None:
+    """Infers the texts around keyword arguments. None if it is no such list; no format if it may be
+    one whose values are spelled in an unknown way, or something else.
 
     Args:
         write_call: writes a call with given arguments.
 
     Raises:
-        UnknownValuesError: see there.
         DetectError: it looks like Python, but its values are spelled in an unknown way.
     """
     one = _CALL.fullmatch(write_call({KEYS[0]: VALUES[0]}))
@@ -71,12 +62,11 @@ def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
         return text[len(start) : len(text) - len(rest)]
 
     is_usual = bool(_ITEM.fullmatch(item) and _AFTER_KEY.fullmatch(after_key))
-    try:
-        spelled = _read_values(spell_argument)
-    except DetectError as error:
+    spelled = attempt(partial(_read_values, spell_argument))
+    if isinstance(spelled, NoFormat):
         if is_usual:
-            raise
-        raise UnknownValuesError(error.message) from error
+            raise DetectError(spelled.message)
+        return spelled
     is_raw = spell_argument(_HARD) == quote + _HARD + quote
     if is_raw and not is_usual:
         return None  # such a quote is only a part of the text around raw text
@@ -95,7 +85,7 @@ def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
         empty=empty[len(opener) : len(empty) - len(after)],
         sorted_keys=are_sorted(write_call),
     )
-    return KeywordCall(opener, hole, after)
+    return WrittenOut(opener, hole, after)
 
 
 @dataclass(frozen=True)

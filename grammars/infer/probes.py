@@ -5,16 +5,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from grammars.errors import DetectError, Error
+from grammars.errors import DetectError, Error, RenderError, ToolError
 from grammars.infer.text import common_prefix, common_suffix, match_opener, skip_words
+from grammars.parse.render import render
 from grammars.schema.nodes import Json
-from grammars.turn import ToolCall, Turn
-from grammars.wire.format import Reasoning, count_common
+from grammars.turn import State, ToolCall, Turn
+from grammars.wire.format import Format, Reasoning, count_common
 
 NAMES = ("probe_alpha", "probe_beta", "probe_gamma")
 KEYS = ("first_key", "second_key", "third_key")  # in the order of `dictsort`
 VALUES = ("one-value", "two-value", "three-value")
 USER, AGAIN, TEXT = "PROBE-USER", "PROBE-AGAIN", "PROBE-TEXT"
+QUESTION: dict[str, Json] = {"role": "user", "content": USER}
 RICH: dict[str, Json] = {
     "second_key": {"b": [1, 'ü"/', True, False, None], "A": {"deep": []}},
     "first_key": 1.5,
@@ -36,21 +38,6 @@ class Render(Protocol):
         add_generation_prompt: bool = True,
         **kwargs: Any,
     ) -> str: ...
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A rendered text, and what was inferred from it.
-
-    Args:
-        probe: what is special about the conversation.
-        text: the assistant's turn, as the template writes it.
-        conclusion: the inferred fact.
-    """
-
-    probe: str
-    text: str
-    conclusion: str
 
 
 def plain_id(name: str, index: int) -> str:
@@ -112,6 +99,11 @@ class ProbedTemplate:
     lead: str = ""
     spaced: bool = False
 
+    @property
+    def call(self) -> ToolCall:
+        """The call of most conversations."""
+        return self.calls({KEYS[0]: VALUES[0]})[0]
+
     def calls(self, *arguments: Mapping[str, Json]) -> tuple[ToolCall, ...]:
         """Calls with these arguments, each with another name."""
         calls: list[ToolCall] = []
@@ -119,23 +111,28 @@ class ProbedTemplate:
             calls.append(ToolCall(NAMES[i], dict(given), id=self.scheme(NAMES[i], i)))
         return tuple(calls)
 
+    def render(
+        self, *messages: Any, with_tools: bool = True, opening: bool = False, **kwargs: Any
+    ) -> str:
+        """Returns the prompt of a question and these messages; "" if the template refuses them."""
+        tools = _TOOLS if with_tools else None
+        try:
+            return self.render_chat(
+                [QUESTION, *messages], tools, add_generation_prompt=opening, **kwargs
+            )
+        except Error:
+            return ""
+
     def ask(self, *messages: Any, opening: bool = False) -> str | None:
         """Returns the text after the user's text; None if the template refuses the conversation."""
-        conversation = [{"role": "user", "content": USER}, *messages]
-        try:
-            text = self.render_chat(conversation, _TOOLS, add_generation_prompt=opening)
-        except Error:
-            return None
+        text = self.render(*messages, opening=opening)
         head, found, after = text.rpartition(USER)
-        return after if found else head
+        return (after if found else head) if text else None
 
     def instruct(self) -> str:
         """Returns the prompt for a question with tools, which may describe calls; "" if the
         template refuses it."""
-        try:
-            return self.render_chat([{"role": "user", "content": USER}], _TOOLS)
-        except Error:
-            return ""
+        return self.render(opening=True)
 
     def follow(self) -> str:
         """Returns the text between content and the next message's text; "" if it is not known."""
@@ -145,16 +142,13 @@ class ProbedTemplate:
 
     def introduce(self) -> str:
         """Returns the text in front of the first message's text, where there is no tool."""
-        try:
-            return self.render_chat([{"role": "user", "content": USER}]).partition(USER)[0]
-        except Error:
-            return ""
+        return self.render(with_tools=False, opening=True).partition(USER)[0]
 
     @cached_property
     def header(self) -> str:
         """The text that opens every assistant turn."""
         with_content = self.answer(Turn(TEXT))
-        with_call = self.answer(Turn(calls=self.calls({KEYS[0]: VALUES[0]})))
+        with_call = self.answer(Turn(calls=(self.call,)))
         turns = list(filter(None, (with_content, with_call)))
         written = common_prefix(*turns)
         prompt = self.ask(opening=True) or ""
@@ -168,7 +162,7 @@ class ProbedTemplate:
             header = max(header, prompt.rstrip(), key=len)
         # Some write instructions in front of the prompt, and not in the history.
         if header not in (written, prompt):
-            before, found, _ = written.rpartition(self._opening or written)
+            before, found, _ = written.rpartition(self.prompt or written)
             if common_suffix(written, prompt):
                 header = written
             elif found:  # after it, the history has a block of reasoning that is empty
@@ -179,11 +173,11 @@ class ProbedTemplate:
     def prompted(self) -> str:
         """The part of the header that the generation prompt writes; the whole header if that is not
         known."""
-        prompt = self._opening
+        prompt = self.prompt
         return prompt if prompt and self.header.endswith(prompt) else self.header
 
     @property
-    def _opening(self) -> str:
+    def prompt(self) -> str:
         """The generation prompt; "" if it is not known."""
         opened, plain = self.ask(opening=True), self.ask(opening=False)
         return "" if opened is None or plain is None else opened[count_common(opened, plain) :]
@@ -192,6 +186,12 @@ class ProbedTemplate:
         """Returns the text after the user's text, with this turn; None if the template refuses
         it."""
         return self.ask(show_message(turn))
+
+    def ask_after_result(self, call: ToolCall, *messages: Any, opening: bool = False) -> str | None:
+        """As `ask`, for messages after a call and its result."""
+        result = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": "1"}
+        called = show_message(Turn(calls=(call,)))
+        return self.ask(called, result, *messages, opening=opening)
 
     def body(self, turn: Turn) -> str | None:
         """Returns the turn as the template writes it, after the header; None if the template
@@ -206,7 +206,7 @@ class ProbedTemplate:
     @property
     def is_spaced(self) -> bool:
         """True if turns begin with the generation prompt, but for white space."""
-        turns = (Turn(TEXT), Turn(calls=self.calls({KEYS[0]: VALUES[0]})))
+        turns = (Turn(TEXT), Turn(calls=(self.call,)))
         prompt = self.ask(opening=True) or ""
         for turn in turns:
             text = self.answer(turn) or ""
@@ -246,6 +246,19 @@ class ProbedTemplate:
             else:
                 body = body.removeprefix(block.closer.text)
         return body.lstrip()
+
+
+def write(turn: Turn, format: Format, calls: int | None = None) -> str:
+    """Returns the text of a turn after so many calls; "" if the format cannot write it."""
+    try:
+        return render(turn, format, state=State(calls=calls)).strip()
+    except (RenderError, ToolError):
+        return ""
+
+
+def squeeze(text: str) -> str:
+    """Returns a text without its white space, in which templates and models differ."""
+    return "".join(text.split())
 
 
 def show_message(turn: Turn) -> dict[str, Json]:

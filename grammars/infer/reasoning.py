@@ -9,13 +9,19 @@ prompts.
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
-from grammars.errors import Error
-from grammars.infer.probes import TEXT, USER, Render, make_tool, show_call
+from grammars.infer.probes import (
+    QUESTION,
+    TEXT,
+    USER,
+    VALUES,
+    ProbedTemplate,
+    Render,
+    show_message,
+)
 from grammars.infer.text import (
     TAG,
     common_prefix,
@@ -27,7 +33,7 @@ from grammars.infer.text import (
 )
 from grammars.schema.nodes import Json
 from grammars.spelling.keyword_arguments import spell_fixed
-from grammars.turn import Start, State, ToolCall
+from grammars.turn import Start, State, Turn
 from grammars.wire.format import (
     Fixed,
     Format,
@@ -39,11 +45,7 @@ from grammars.wire.format import (
 )
 
 _THOUGHT = "PROBE-THOUGHT"
-_QUESTION: dict[str, Json] = {"role": "user", "content": USER}
-_ARGUMENT = "PROBE-CITY"
-_CALL = show_call(ToolCall("get_weather", {"city": _ARGUMENT}, id="abcdefgh1"))
-_CITY: Json = {"type": "string", "description": "City"}
-_TOOL = make_tool("get_weather", "Weather", {"city": _CITY})
+_ANSWER = show_message(Turn(TEXT))
 # What templates call the switch. Only to see both prompts; a request may set any of these.
 _ON: dict[str, Json] = {
     "enable_thinking": True,
@@ -95,29 +97,36 @@ _WORD_OPENER = re.compile(
 )
 
 
-def find_reasoning(render_chat: Render) -> Reasoning | None:
+def probe(render_chat: Render) -> ProbedTemplate:
+    """Returns a template with the reasoning block that it writes."""
+    chat = ProbedTemplate(render_chat, None)
+    return replace(chat, reasoning=find_reasoning(chat))
+
+
+def find_reasoning(chat: ProbedTemplate) -> Reasoning | None:
     """Returns the reasoning block that a template writes or prefills; None if it has none.
 
     Markers carry no white space at their ends; the white space goes to the pads. If a thought is a
     separate message, its closer includes the common beginning of the next message's header.
     """
-    template = _Template(render_chat)
-    prompt = template.find_prompt()
-    for kwargs, messages in itertools.product(({}, _ON), _messages()):
-        places = list(template.find_places(messages, kwargs))
-        found = {place: _read_block(place, prompt) for place in places}
+    prompt = chat.prompt.rstrip()
+    tried: list[_Places] = []
+    for kwargs, messages in itertools.product(({}, _ON), _list_messages(chat)):
+        places = _Places(kwargs, *(_surround(chat, message, kwargs) for message in messages))
+        found = {place: _read_block(place, prompt) for place in places.written}
         blocks = [block for block in found.values() if block is not None]
         if any(block is not None and place.is_late for place, block in found.items()):
-            return template.find_opened()  # a thought after text or calls is no block of a format
+            return _find_opened(chat)  # a thought after text or calls is no block of a format
         if len({block.closer for block in blocks}) > 1:
             return None  # only the next text closes it, which no format can describe
         if blocks:
-            return replace(blocks[0], empty=template.find_empty(blocks[0], kwargs))
+            return replace(blocks[0], empty=_find_empty(chat, blocks[0], kwargs))
+        tried.append(places)
     return (
-        template.find_continued()
-        or template.find_worded()
-        or template.find_opened()
-        or template.find_known()
+        _find_continued(tried, prompt)
+        or _find_worded(chat, tried)
+        or _find_opened(chat)
+        or _find_known(chat)
     )
 
 
@@ -135,14 +144,11 @@ def _show_thought(text: str) -> list[dict[str, Any]]:
     ]
 
 
-def _messages() -> Iterator[list[dict[str, Any]]]:
-    """Yields messages with a thought and a text, a call or both, in every form."""
+def _list_messages(chat: ProbedTemplate) -> Iterator[list[dict[str, Any]]]:
+    """Yields messages with a thought and a text and a call, or one of the two, in every form."""
+    call = show_message(Turn(calls=(chat.call,)))
     for full, empty in zip(_show_thought(TEXT), _show_thought(""), strict=True):
-        yield [
-            {"role": "assistant", **full, "tool_calls": [_CALL]},
-            {"role": "assistant", **full},
-            {"role": "assistant", **empty, "tool_calls": [_CALL]},
-        ]
+        yield [call | full, _ANSWER | full, call | empty]
 
 
 @dataclass(frozen=True)
@@ -161,128 +167,114 @@ class _Surroundings:
     def is_late(self) -> bool:
         """True if text or a call of the turn stands before the thought."""
         before = self.head.rpartition(USER)[2]
-        return TEXT in before or _ARGUMENT in before
+        return TEXT in before or VALUES[0] in before
 
 
 @dataclass(frozen=True)
-class _Template:
-    """A chat template, rendered on test conversations. A render is "" if the template refused
-    it."""
+class _Places:
+    """The texts around the thought of a message with text and a call, and with one of the two; None
+    where the template does not write the thought.
 
-    render_chat: Render
+    Args:
+        kwargs: the variables that are set.
+    """
 
-    def render(self, *messages: Any, opening: bool = False, **kwargs: Any) -> str:
-        try:
-            return self.render_chat(
-                [_QUESTION, *messages], [_TOOL], add_generation_prompt=opening, **kwargs
+    kwargs: Mapping[str, Any]
+    both: _Surroundings | None
+    text: _Surroundings | None
+    call: _Surroundings | None
+
+    @property
+    def written(self) -> list[_Surroundings]:
+        return list(filter(None, (self.both, self.text, self.call)))
+
+
+def _surround(
+    chat: ProbedTemplate, message: Mapping[str, Any], kwargs: Mapping[str, Any]
+) -> _Surroundings | None:
+    head, thought, tail = chat.render(message, **kwargs).partition(_THOUGHT)
+    if not thought:
+        return None
+    plain = chat.render(_ANSWER, **kwargs)
+    of_user, of_assistant = plain.partition(USER)[0], plain.partition(TEXT)[0]
+    return _Surroundings(head, tail, headers=(of_user.rstrip(), of_assistant.rstrip()))
+
+
+def _find_empty(chat: ProbedTemplate, block: Reasoning, kwargs: Mapping[str, Any]) -> str:
+    """Returns the empty block in front of an answer without a thought, if its opener is another one
+    than that of the block; else ""."""
+    text = chat.render(_ANSWER, **kwargs).rpartition(USER)[2]
+    opener = match_opener(block.opener.text).pattern
+    written = re.search(rf"{opener}\s*{re.escape(block.closer.text)}", text)
+    is_other = written is not None and not written[0].startswith(block.opener.text)
+    return written[0] if written and is_other else ""
+
+
+def _find_worded(chat: ProbedTemplate, tried: Iterable[_Places]) -> Reasoning | None:
+    """Finds a block at the beginning of a turn that a word opens, such as `Thought: ` up to the end
+    of the line.
+
+    It closes with what content and calls have in common after it.
+    """
+    for places in tried:
+        alone = list(filter(None, (places.text, places.call)))
+        prompt = chat.render(opening=True, **places.kwargs) if alone else ""
+        if alone and (block := _read_worded(alone, prompt)):
+            return block
+    return None
+
+
+def _find_continued(tried: Iterable[_Places], prompt: str) -> Reasoning | None:
+    """Finds a block that continues the header of the prompt and ends with that header again.
+    HyperCLOVAX writes `assistant/think`."""
+    if not prompt:
+        return None
+    for surroundings in itertools.chain.from_iterable(places.written for places in tried):
+        name = surroundings.head.rpartition(prompt)[2]
+        end, found, _ = surroundings.tail.partition(prompt)
+        if found and _HEADER_NAME.fullmatch(name) and _is_tags_only(end):
+            return Reasoning(
+                Marker(name.rstrip()),
+                Marker(end.lstrip() + prompt),
+                pad_open=name[len(name.rstrip()) :],
+                pad_close=leading_space(end),
+                next_opener=prompt,
             )
-        except Error:
-            return ""
+    return None
 
-    def find_prompt(self) -> str:
-        """Returns the generation prompt without white space at its end."""
-        opened, plain = (self.render(opening=on) for on in (True, False))
-        return find_prompt(opened, plain).rstrip()
 
-    def find_thoughts(self) -> Iterator[_Surroundings]:
-        """Yields the text around a thought, for every way to pass one that the template reads."""
-        for kwargs, messages in itertools.product(({}, _ON), _messages()):
-            yield from self.find_places(messages, kwargs)
+def _find_opened(chat: ProbedTemplate) -> Reasoning | None:
+    """Finds a block that a prompt opens, or opens and closes, with a tag that no answer and no call
+    of the history has. KAT writes `<judge>`."""
+    history = (chat.answer(Turn(TEXT)) or "") + (chat.answer(Turn(calls=(chat.call,))) or "")
+    excluded = (*(block.opener.text for block in _KNOWN), *find_tags(history))
+    for kwargs in (_ON, {}, _OFF):
+        opened, plain = (chat.render(opening=on, **kwargs) for on in (True, False))
+        prompt = find_prompt(opened, plain)
+        block = _read_opened(prompt) or _read_closed(prompt)
+        if block is not None and block.opener.text not in excluded:
+            return block
+    return None
 
-    def find_places(
-        self, messages: Iterable[Mapping[str, Any]], kwargs: Mapping[str, Any]
-    ) -> Iterator[_Surroundings]:
-        """Yields the text around the thoughts of those messages whose thoughts are written."""
-        for message in messages:
-            yield from self._surround(message, kwargs)
 
-    def _surround(
-        self, message: Mapping[str, Any], kwargs: Mapping[str, Any]
-    ) -> Iterator[_Surroundings]:
-        """Yields the text around the thought of a message, if it is written."""
-        head, thought, tail = self.render(message, **kwargs).partition(_THOUGHT)
-        if thought:
-            plain = self.render({"role": "assistant", "content": TEXT}, **kwargs)
-            of_user, of_assistant = plain.partition(USER)[0], plain.partition(TEXT)[0]
-            yield _Surroundings(head, tail, headers=(of_user.rstrip(), of_assistant.rstrip()))
+def _find_known(chat: ProbedTemplate) -> Reasoning | None:
+    """Finds the block of a template that never writes a thought."""
+    prompts = [chat.render(opening=True, **kwargs) for kwargs in (_ON, {}, _OFF)]
+    # Granite 3.3 describes the block only where there are no tools.
+    prompts.append(chat.render(with_tools=False, opening=True, **_ON))
+    for block in _KNOWN:
+        if _mention(prompts, block) or _removes(chat, block):
+            return _read_pads(block, prompts)
+    return None
 
-    def find_empty(self, block: Reasoning, kwargs: Mapping[str, Any]) -> str:
-        """Returns the empty block in front of an answer without a thought, if its opener is another
-        one than that of the block; else ""."""
-        text = self.render({"role": "assistant", "content": TEXT}, **kwargs).rpartition(USER)[2]
-        opener = match_opener(block.opener.text).pattern
-        written = re.search(rf"{opener}\s*{re.escape(block.closer.text)}", text)
-        is_other = written is not None and not written[0].startswith(block.opener.text)
-        return written[0] if written and is_other else ""
 
-    def find_worded(self) -> Reasoning | None:
-        """Finds a block at the beginning of a turn that a word opens, such as `Thought: ` up to the
-        end of the line.
-
-        It closes with what content and calls have in common after it.
-        """
-        for kwargs in ({}, _ON):
-            prompt = self.render(opening=True, **kwargs)
-            for full, empty in zip(_show_thought(TEXT), _show_thought(""), strict=True):
-                places = [
-                    *self._surround({"role": "assistant", **full}, kwargs),
-                    *self._surround({"role": "assistant", **empty, "tool_calls": [_CALL]}, kwargs),
-                ]
-                if places and (block := _read_worded(places, prompt)):
-                    return block
-        return None
-
-    def find_continued(self) -> Reasoning | None:
-        """Finds a block that continues the header of the prompt and ends with that header again.
-        HyperCLOVAX writes `assistant/think`."""
-        prompt = self.find_prompt()
-        for surroundings in self.find_thoughts() if prompt else ():
-            name = surroundings.head.rpartition(prompt)[2]
-            end, found, _ = surroundings.tail.partition(prompt)
-            if found and _HEADER_NAME.fullmatch(name) and _is_tags_only(end):
-                closer = end.lstrip() + prompt
-                return Reasoning(
-                    Marker(name.rstrip()),
-                    Marker(closer),
-                    pad_open=name[len(name.rstrip()) :],
-                    pad_close=leading_space(end),
-                    next_opener=prompt,
-                )
-        return None
-
-    def find_opened(self) -> Reasoning | None:
-        """Finds a block that a prompt opens, or opens and closes, with a tag that no answer and no
-        call of the history has. KAT writes `<judge>`."""
-        answer = self.render({"role": "assistant", "content": TEXT})
-        call = self.render({"role": "assistant", "content": "", "tool_calls": [_CALL]})
-        history = answer.rpartition(USER)[2] + call.rpartition(USER)[2]
-        known = [block.opener.text for block in _KNOWN]
-        for kwargs in (_ON, {}, _OFF):
-            opened, plain = (self.render(opening=on, **kwargs) for on in (True, False))
-            prompt = find_prompt(opened, plain)
-            block = _read_opened(prompt) or _read_closed(prompt)
-            if block is not None and block.opener.text not in (*known, *_find_tags(history)):
-                return block
-        return None
-
-    def find_known(self) -> Reasoning | None:
-        """Finds the block of a template that never writes a thought."""
-        prompts = [self.render(opening=True, **kwargs) for kwargs in (_ON, {}, _OFF)]
-        with suppress(Error):  # Granite 3.3 describes the block only where there are no tools
-            prompts.append(self.render_chat([_QUESTION], None, **_ON))
-        for block in _KNOWN:
-            if _mention(prompts, block) or self._removes(block):
-                return _read_pads(block, prompts)
-        return None
-
-    def _removes(self, block: Reasoning) -> bool:
-        """Returns whether the template removes the block from the history."""
-        content = f"{block.opener.text}{_THOUGHT}{block.closer.text}{TEXT}"
-        first: Json = {"role": "assistant", "content": content}
-        second: Json = {"role": "assistant", "content": "Yes"}
-        # LFM2.5 keeps the last thought of a conversation, so another message follows.
-        text = self.render(first, _QUESTION, second, _QUESTION)
-        return TEXT in text and _THOUGHT not in text
+def _removes(chat: ProbedTemplate, block: Reasoning) -> bool:
+    """Returns whether the template removes the block from the history."""
+    content = f"{block.opener.text}{_THOUGHT}{block.closer.text}{TEXT}"
+    first, second = show_message(Turn(content)), show_message(Turn("Yes"))
+    # LFM2.5 keeps the last thought of a conversation, so another message follows.
+    text = chat.render(first, QUESTION, second, QUESTION)
+    return TEXT in text and _THOUGHT not in text
 
 
 def _mention(prompts: Iterable[str], block: Reasoning) -> bool:
@@ -381,11 +373,7 @@ def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
 
 def _is_tags_only(text: str) -> bool:
     """Returns whether the text consists of tags and white space, with at least one tag."""
-    return bool(_find_tags(text)) and not re.sub(_TAG, "", text).strip()
-
-
-def _find_tags(text: str) -> list[str]:
-    return re.findall(_TAG, text)
+    return bool(find_tags(text)) and not re.sub(_TAG, "", text).strip()
 
 
 def _read_opened(prompt: str) -> Reasoning | None:

@@ -8,11 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from grammars.errors import DetectError, Error
-from grammars.infer.probes import TEXT, USER, Render, make_tool, show_call
-from grammars.infer.reasoning import find_reasoning
+from grammars.errors import DetectError
+from grammars.infer.probes import KEYS, NAMES, TEXT, ProbedTemplate, plain_id
 from grammars.parse.render import render
-from grammars.schema.nodes import Json
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
@@ -28,18 +26,9 @@ from grammars.wire.format import (
 from grammars.wire.formats import NATIVE
 
 _CALLS = (
-    ToolCall("get_weather", {"city": "Zürich", "days": 3}, id="abcdefgh0"),
-    ToolCall("get_weather", {"city": "Rome", "days": 1}, id="abcdefgh1"),
+    ToolCall(NAMES[0], {KEYS[0]: "Zürich", KEYS[1]: 3}, id=plain_id(NAMES[0], 0)),
+    ToolCall(NAMES[0], {KEYS[0]: "Rome", KEYS[1]: 1}, id=plain_id(NAMES[0], 1)),
 )
-_TOOL = make_tool(
-    "get_weather",
-    "Weather of a city",
-    {
-        "city": {"type": "string", "description": "City"},
-        "days": {"type": "integer", "description": "Days"},
-    },
-)
-_QUESTION: dict[str, Json] = {"role": "user", "content": USER}
 _SPACE = r"\s{0,4}"
 _STYLES = (
     JsonStyle(),
@@ -60,25 +49,27 @@ class _Probes:
     opening: str
 
 
-def find_registered(render_chat: Render, formats: Sequence[Format] = NATIVE) -> Format:
+def find_registered(chat: ProbedTemplate, formats: Sequence[Format] = NATIVE) -> Format:
     """Returns the known format that the template writes, with the template's texts around the
     calls.
 
     Raises:
         DetectError: none of `formats` writes calls as this template does.
     """
-    probes = _probe(render_chat)
+    probes = _Probes(
+        call=chat.answer(Turn(calls=_CALLS[:1])) or "",
+        calls=chat.answer(Turn(calls=_CALLS)) or "",
+        content=chat.answer(Turn(TEXT)) or "",
+        both=chat.answer(Turn(TEXT, calls=_CALLS[:1])) or "",
+        opening=chat.ask(opening=True) or "",
+    )
     for candidate in (*_variants(formats), *_respaced(formats, probes)):
         found = _find(candidate, probes)
         if found is not None:
-            return _take_reasoning(found, find_reasoning(render_chat))
-    if _CALLS[0].name not in (probes.calls or probes.call).partition(USER)[2]:
-        hint = "Use a template that supports tools"
-        raise DetectError("the chat template writes no tool calls", hint=hint)
-    raise DetectError(
-        "the chat template writes tool calls in a format that is not known",
-        hint=f"Known formats: {', '.join(f.name for f in formats)}",
-    )
+            return _take_reasoning(found, chat.reasoning)
+    if _CALLS[0].name not in (probes.calls or probes.call):
+        raise DetectError("the chat template writes no tool calls")
+    raise DetectError("the chat template writes tool calls in a format that is not known")
 
 
 def _take_reasoning(known: Format, block: Reasoning | None) -> Format:
@@ -103,28 +94,9 @@ def _find(candidate: Format, probes: _Probes) -> Format | None:
         return None
     if candidate.bare is not None and head != probes.opening:
         return None  # any object could occur elsewhere
-    if single and str(_CALLS[1].arguments["city"]) in probes.calls:
+    if single and str(_CALLS[1].arguments[KEYS[0]]) in probes.calls:
         return None  # it writes a second call, in another way
     return _complete(replace(candidate, single=single), probes, first=one, rest=rest)
-
-
-def _probe(render_chat: Render) -> _Probes:
-    def attempt(*assistant: Json) -> str:
-        opening = not assistant
-        try:
-            return render_chat([_QUESTION, *assistant], [_TOOL], add_generation_prompt=opening)
-        except Error:
-            return ""
-
-    calls: list[Json] = list(map(show_call, _CALLS))
-    content: dict[str, Json] = {"role": "assistant", "content": TEXT}
-    return _Probes(
-        call=attempt({"role": "assistant", "content": "", "tool_calls": calls[:1]}),
-        calls=attempt({"role": "assistant", "content": "", "tool_calls": calls}),
-        content=attempt(content),
-        both=attempt(content | {"tool_calls": calls[:1]}),
-        opening=attempt(),
-    )
 
 
 def _variants(formats: Sequence[Format]) -> Iterator[Format]:

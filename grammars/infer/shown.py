@@ -1,68 +1,118 @@
-"""Finds the format of a model whose chat template shows the tools, but writes no calls.
+"""Finds the format that a prompt with tools shows: by the texts around the tools and the special
+tokens of the model (`SIGNS` of the registry has these texts), by an example of a call, or by a
+sentence about calls.
 
-The format on which such a model was trained is recognised by the texts around the tools in its
-prompt, and by its special tokens. `SIGNS` of the registry has these texts for each format.
+Examples are JSON calls, one object or a list, between tags, after a word (`calls[{...}]`) or bare,
+and lists of calls in Python, `[name(key=value)]`; a sentence is one such as "`<|call|>` followed by
+a JSON list of calls". Text in messages or tools is not an instruction, so only text that appears
+with every tool counts.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from grammars.errors import DetectError, Error
-from grammars.infer.probes import TEXT, USER, ProbedTemplate, Render, make_tool
-from grammars.infer.reasoning import find_reasoning
+from grammars.infer.after_prompt import try_after_prompt
+from grammars.infer.detection import NoFormat, attempt
+from grammars.infer.inference import name_format
+from grammars.infer.probes import NAMES, TEXT, ProbedTemplate, show_message
+from grammars.infer.text import TAG, find_tags, make_nodes
 from grammars.infer.turn import find_ends, find_frame
-from grammars.schema.nodes import Json
-from grammars.wire.format import Fixed, Format, Marker
+from grammars.turn import Turn
+from grammars.wire.format import (
+    Fixed,
+    Format,
+    JsonCall,
+    JsonStyle,
+    KeywordArguments,
+    Literal,
+    Marker,
+    Name,
+)
 from grammars.wire.formats import NATIVE, SIGNS
 
-_QUESTION: dict[str, Json] = {"role": "user", "content": USER}
-_ANSWER: dict[str, Json] = {"role": "assistant", "content": TEXT}
-PROBED_TOOL = "probe_of_a_tool"
-"""The name of the tool that prompts are rendered with."""
-_TOOL = make_tool(PROBED_TOOL, "Probe", {"probe_key": {"type": "string"}})
+NAME_KEYS = ("name", "function", "function_name", "tool", "tool_name")
+ARGUMENTS_KEYS = ("arguments", "parameters", "args", "params", "input")
+MAX_SHOWN_LENGTH = 120  # characters of the example, for the user
+
+_STAND_IN = (
+    r"""<[^<>\n]{1,60}>|\\?"[^"\n]{0,60}"|'[^'\n]{0,60}'|\[[\w .-]{1,60}\]"""
+    r"""|\$?\{?[\w .-]{1,60}\}?|\.{3}"""
+)
+"""What an example has in place of a name: `<function-name>`, `"func_name1"`, `[name]`, `$NAME`."""
+_ARGUMENTS = rf"\{{[^{{}}]*\}}|{_STAND_IN}"
+_QUOTE = r"""(?P<quote>\\?"|')"""
+"""Around the keys of an example: some templates escape it, or write JSON with Python's quotes."""
+_NAME_KEY = rf"(?P<name>{'|'.join(NAME_KEYS)})(?P=quote)"
+_ARGUMENTS_KEY = rf"(?P<arguments>{'|'.join(ARGUMENTS_KEYS)})(?P=quote)"
+_COLON, _COMMA = r"(?P<colon>\s*:\s*)", r"(?P<comma>\s*,\s*)(?P=quote)"
+_CALLS = (
+    re.compile(
+        rf"\{{\s*{_QUOTE}{_NAME_KEY}{_COLON}(?:{_STAND_IN})"
+        rf"{_COMMA}{_ARGUMENTS_KEY}\s*:\s*(?:{_ARGUMENTS})\s*\}}"
+    ),
+    re.compile(
+        rf"\{{\s*{_QUOTE}{_ARGUMENTS_KEY}{_COLON}(?:{_ARGUMENTS})"
+        rf"{_COMMA}{_NAME_KEY}\s*:\s*(?:{_STAND_IN})\s*\}}"
+    ),
+)
+"""A call with the name in front, or after its arguments. Members of a JSON object have no order,
+and the mask has to know the name to enforce the arguments, so both are written name first."""
+SURROUNDINGS = 400  # characters around an example in which its tags are looked for
+_TYPES = "list|array|json|tuple|sequence|object|dict"
+_OPENER = re.compile(
+    r"(?P<tag><[^<>\s/][^<>\s]*>|\[[A-Z][A-Z_]*\])?(?P<space>\s*)"
+    rf"(?P<word>\b(?!(?i:{_TYPES})\[)[^\W\d_]\w{{3,}}(?=\[))?(?P<list>\[\s*)?$"
+)
+"""What precedes an example: a tag, or a word at the bracket of a list, which is no type."""
+_CLOSER = re.compile(
+    r"(?P<more>\s*,\s*(?:\{[^\n]*\}|\.{3}[^\n\]]*)\s*)*(?P<list>\s*\])?(?P<space>\s*)"
+    r"(?P<tag></[^<>\s]+>|<\|[^<>\s]+\|>|\[/[A-Z][A-Z_]*\])?"
+)
+_STATEMENT = re.compile(
+    rf"(?P<tag>{TAG})[`'\"]?,? (?:directly |immediately )?followed by (?:an? |the )?"
+    r"(?:valid |single )?JSON (?P<shape>list|array|object|dictionary)(?P<rest>[^.\n]{0,200})"
+)
+"""A sentence that names a marker and describes the text after it."""
+_QUOTED_WORD = re.compile(r"""["'`](\w+)["'`]""")
+_WORD = r"[A-Za-z_]\w*"
+_PYTHON_VALUE = r"""(?:"[^"\n]{0,60}"|'[^'\n]{0,60}'|<[^<>\n]{1,60}>|[\w.-]{1,60})"""
+_PYTHON_ARGUMENT = rf"{_WORD}=(?P<value>{_PYTHON_VALUE})"
+_PYTHON_LIST = re.compile(
+    rf"\[{_WORD}\({_PYTHON_ARGUMENT}(?P<more>(?:,[^()\[\]\n]{{0,120}})?\.{{0,3}})\)"
+    rf"(?:(?P<between>,\s?)(?:{_WORD}\([^()\n]{{0,120}}\)|\.{{3}}))*\]"
+)
+"""`[name(key=value, ...), name(key=value)]`, as instructions write it; one argument at least, for a
+list of functions is none of calls."""
 
 
 @dataclass(frozen=True)
 class ShownFormat:
-    """A format, and the text of the prompt from which it was recognised.
-
-    Args:
-        is_example: the text is an example of a call, from which the format was read.
-    """
+    """A format that a prompt shows, and the reason for it, for the user."""
 
     format: Format
-    sign: str
-    is_example: bool = False
-
-    @property
-    def reason(self) -> str:
-        """The reason for this format, for the user."""
-        if self.is_example:
-            return f"its prompt shows calls in the form {self.sign!r}"
-        return f"{self.sign!r} in its prompt indicates the tool format {self.format.name}"
+    reason: str
 
 
 def find_shown(
-    render_chat: Render,
+    chat: ProbedTemplate,
     special_tokens: Collection[str] | None = None,
     *,
     formats: Sequence[Format] = NATIVE,
     signs: Mapping[str, tuple[Fixed, ...]] = SIGNS,
-) -> ShownFormat:
+) -> ShownFormat | NoFormat:
     """Returns the known format that a prompt with tools shows, although the template writes no
-    calls.
+    calls. There is none if no sign is recognised, they do not suffice, or they fit several formats.
 
     Args:
-        render_chat: renders a conversation.
+        chat: the template.
         special_tokens: the texts of the model's special tokens; None: not known, because there is
             only a template.
         formats: the formats to look for.
         signs: the texts by which they are recognised, by their names.
-
-    Raises:
-        DetectError: no format is recognised, the signs do not suffice, or they fit several formats.
     """
-    shown, plain = render_tools(render_chat)
+    shown, plain = _render_tools(chat)
     found: list[ShownFormat] = []
     doubts: list[str] = []
     for format in formats:
@@ -73,20 +123,20 @@ def find_shown(
             if doubt:
                 doubts.append(doubt)
                 continue
-            found.append(ShownFormat(format, sign.text))
+            reason = f"{sign.text!r} in its prompt indicates the tool format {format.name}"
+            found.append(ShownFormat(format, reason))
             break
     if len(found) > 1:
         names = " and ".join(each.format.name for each in found)
-        raise DetectError(f"the prompt describes more than one tool format: {names}")
+        return NoFormat(f"the prompt describes more than one tool format: {names}")
     if not found:
-        raise DetectError("; ".join(doubts) or "the prompt describes no known tool format")
-    (only,) = found
-    return replace(only, format=adapt(only.format, render_chat))
+        return NoFormat("; ".join(doubts) or "the prompt describes no known tool format")
+    return replace(found[0], format=_adapt(found[0].format, chat))
 
 
-def render_tools(render_chat: Render) -> tuple[str, str]:
-    """Returns the prompts for a question with a tool and without."""
-    return _render(render_chat, [_QUESTION], [_TOOL]), _render(render_chat, [_QUESTION])
+def _render_tools(chat: ProbedTemplate) -> tuple[str, str]:
+    """Returns the prompts for a question with tools and without."""
+    return chat.instruct(), chat.render(with_tools=False, opening=True)
 
 
 def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) -> str:
@@ -107,27 +157,159 @@ def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) 
     return f"{reason}, but the model has no special token {' or '.join(missing)}"
 
 
-def adapt(known: Format, render_chat: Render) -> Format:
+def _adapt(known: Format, chat: ProbedTemplate) -> Format:
     """Returns the format with what the template itself writes of a turn: the reasoning block, the
     texts around every answer, and the end of turn."""
-    block, own = find_reasoning(render_chat), known.reasoning
+    block, own = chat.reasoning, known.reasoning
     if block and own and (block.opener, block.closer) == (own.opener, own.closer):
         block = own  # a template that only drops the block does not show its white space
-    head, tail = find_frame(ProbedTemplate(render_chat, block))
-    after = _render(render_chat, [_QUESTION, _ANSWER]).partition(TEXT)[2]
+    answer = show_message(Turn(TEXT))
+    head, tail = find_frame(replace(chat, reasoning=block))
+    after = chat.render(answer, with_tools=False).partition(TEXT)[2]
     after = after.partition(tail)[2] if tail else after
     ends = tuple(dict.fromkeys([*find_ends(after), *known.ends]))
     return replace(known, reasoning=block, head=head, tail=tail, ends=ends)
 
 
-def _render(
-    render_chat: Render,
-    messages: Sequence[Mapping[str, Json]],
-    tools: Sequence[Mapping[str, Json]] | None = None,
-) -> str:
-    """Returns the prompt for these messages; "" if the template refuses them."""
-    is_asked = messages[-1]["role"] != "assistant"
-    try:
-        return render_chat(messages, tools, add_generation_prompt=is_asked)
-    except Error:
-        return ""
+def find_stated(chat: ProbedTemplate) -> ShownFormat | NoFormat:
+    """Returns the format of the example call that a prompt with tools shows, or of the sentence
+    that describes calls. There is none without either, if several differ, or if turns of the format
+    cannot be read back after the generation prompt."""
+    shown, plain = _render_tools(chat)
+    found = {format: text for format, text in _read_examples(shown) if text not in plain}
+    if not found:  # an example is more exact than a sentence
+        found = {format: text for format, text in _read_statements(shown) if text not in plain}
+    if not found:
+        return NoFormat("the prompt shows no example of a call")
+    if len(found) > 1:
+        return NoFormat("the prompt shows calls in more than one form")
+    ((format, example),) = found.items()
+    adapted = _adapt(name_format(format, measured=False), chat)
+    tried = attempt(lambda: tuple(try_after_prompt(chat, adapted)))
+    if isinstance(tried, NoFormat):
+        return tried
+    sign = " ".join(example.split())[:MAX_SHOWN_LENGTH]
+    return ShownFormat(adapted, f"its prompt shows calls in the form {sign!r}")
+
+
+def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
+    """Yields the formats of the calls in a prompt, each with the text of the example. The first
+    call of a list tells how the others are written."""
+    listed = range(0)
+    for call in chain.from_iterable(pattern.finditer(prompt) for pattern in _CALLS):
+        if _names_tool(call.group()):  # the description of a tool has a name and parameters, too
+            continue
+        if call.start() in listed:
+            continue
+        if call["quote"] == "'" and not _is_called_json(prompt, call.start()):
+            continue  # the values could be Python's
+        start, end = call.span()
+        before = _OPENER.search(prompt, max(0, start - SURROUNDINGS), start)
+        after = _CLOSER.match(prompt, end, end + SURROUNDINGS)
+        assert before is not None  # it may be empty
+        assert after is not None
+        is_list = bool(before["list"])
+        if is_list:
+            listed = range(start, after.end())
+        if before["tag"] and not after["tag"]:
+            continue  # the example ends elsewhere
+        is_broken = "\n" in f"{before['list']}{call.group()}"
+        style = replace(_find_style(call), loose=is_broken)
+        written = JsonCall(name_key=call["name"], arguments_key=call["arguments"], style=style)
+        example = prompt[before.start() : after.end()].strip()
+        if before["tag"]:
+            yield _enclose(written, opener=before, closer=after, is_list=is_list), example
+        elif is_list:
+            word = before["word"] or ""
+            opening = make_nodes(f"{word}[", opens=bool(word))
+            closing = (Literal("]"),)
+            yield Format("stated", (written,), opening, closing, between=", "), example
+        else:
+            yield Format("stated", (written,), single=True), example
+    for written in _PYTHON_LIST.finditer(prompt):
+        if not _names_tool(written.group()):
+            yield _read_python(written, prompt), written.group()
+
+
+def _names_tool(text: str) -> bool:
+    return any(name in text for name in NAMES)
+
+
+def _is_called_json(prompt: str, end: int) -> bool:
+    """Returns whether the text in front of an example says that it is JSON."""
+    return "json" in prompt[max(0, end - SURROUNDINGS) : end].lower()
+
+
+def _read_statements(prompt: str) -> Iterator[tuple[Format, str]]:
+    """Yields the formats of calls that sentences describe, each with its sentence."""
+    for statement in _STATEMENT.finditer(prompt):
+        call = _read_keys(statement["rest"])
+        closers = find_tags(statement["rest"])
+        is_about_calls = re.search("tool|function|call", statement.group(), re.IGNORECASE)
+        is_about_results = re.search("resul|respon", statement.group(), re.IGNORECASE)
+        if call is None or not is_about_calls or is_about_results:
+            continue
+        if len(closers) > 1 or any(not closer.startswith(("</", "[/")) for closer in closers):
+            continue  # the purpose of the other tags is not known
+        head = make_nodes(statement["tag"], opens=True)
+        tail = make_nodes("".join(closers))
+        if statement["shape"] in ("list", "array"):
+            opening, closing = (*head, Literal("[")), (Literal("]"), *tail)
+            yield Format("stated", (call,), opening, closing, between=", "), statement.group()
+        else:
+            yield Format("stated", (*head, call, *tail), between="\n"), statement.group()
+
+
+def _read_keys(sentence: str) -> JsonCall | None:
+    """Returns the call with the keys that a sentence quotes. If it quotes none, they are the usual
+    ones, as in the generic format. None if it quotes others."""
+    quoted = _QUOTED_WORD.findall(sentence)
+    if not quoted:
+        return JsonCall()
+    names = [word for word in quoted if word in NAME_KEYS]
+    arguments = [word for word in quoted if word in ARGUMENTS_KEYS]
+    if len(quoted) != 2 or len(names) != 1 or len(arguments) != 1:
+        return None
+    return JsonCall(name_key=names[0], arguments_key=arguments[0])
+
+
+def _read_python(example: re.Match[str], prompt: str) -> Format:
+    """Returns a list of calls in Python, between the tags around the example, if any. Strings have
+    escapes, because an example does not show raw ones."""
+    before = _OPENER.search(prompt, max(0, example.start() - SURROUNDINGS), example.start())
+    after = _CLOSER.match(prompt, example.end(), example.end() + SURROUNDINGS)
+    head: tuple[Fixed, ...] = ()
+    tail: tuple[Fixed, ...] = ()
+    if before and after and before["tag"] and after["tag"]:
+        head = make_nodes(before["tag"] + _one_line(before["space"]), opens=True)
+        tail = make_nodes(_one_line(after["space"]) + after["tag"])
+    return Format(
+        "stated",
+        call=(Name(), Literal("("), KeywordArguments(quote=""), Literal(")")),
+        opening=(*head, Literal("[")),
+        closing=(Literal("]"), *tail),
+        between=example["between"] or ", ",
+    )
+
+
+def _find_style(call: re.Match[str]) -> JsonStyle:
+    item = ", " if call["comma"].endswith((" ", "\n")) else ","
+    key = ": " if call["colon"].endswith(" ") else ":"
+    return JsonStyle(item=item, key=key)
+
+
+def _enclose(
+    call: JsonCall, *, opener: re.Match[str], closer: re.Match[str], is_list: bool
+) -> Format:
+    """Returns the call, or a list of calls, between tags, with the white space of the example."""
+    head = make_nodes(opener["tag"] + _one_line(opener["space"]), opens=True)
+    tail = make_nodes(_one_line(closer["space"]) + closer["tag"])
+    if is_list:
+        opening, closing = (*head, Literal("[")), (Literal("]"), *tail)
+        return Format("stated", (call,), opening, closing, between=", ")
+    return Format("stated", (*head, call, *tail), between="\n")
+
+
+def _one_line(space: str) -> str:
+    """Returns white space without the indentation of the example."""
+    return "\n" if "\n" in space else space

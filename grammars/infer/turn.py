@@ -354,9 +354,7 @@ def find_late_header(chat: ProbedTemplate) -> LateHeader | None:
     """Returns the header that the history writes in front of a turn after a result, where the
     generation prompt is empty; None if there is none."""
     first, second = chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})
-    result = {"role": "tool", "tool_call_id": first.id, "name": first.name, "content": "1"}
-    asked = (show_message(Turn(calls=(first,))), result)
-    prompt, plain = chat.ask(*asked, opening=True), chat.ask(*asked)
+    prompt, plain = chat.ask_after_result(first, opening=True), chat.ask_after_result(first)
     opened, header = chat.ask(opening=True), chat.ask()
     if not prompt or prompt != plain or not opened or header is None:
         return None
@@ -365,8 +363,8 @@ def find_late_header(chat: ProbedTemplate) -> LateHeader | None:
         header = header.partition(chat.reasoning.opener.text)[0]
     if not header.strip() or prompt.rstrip().endswith(header.rstrip()):
         return None
-    content = chat.ask(*asked, show_message(Turn(TEXT))) or ""
-    calls = chat.ask(*asked, show_message(Turn(calls=(second,)))) or ""
+    content = chat.ask_after_result(first, show_message(Turn(TEXT))) or ""
+    calls = chat.ask_after_result(first, show_message(Turn(calls=(second,)))) or ""
     late = LateHeader(
         header,
         before_content=content.startswith(prompt + header),

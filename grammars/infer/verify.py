@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError, RenderError, ToolError
-from grammars.infer.probes import KEYS, Evidence, ProbedTemplate, show_message
+from grammars.infer.detection import Evidence
+from grammars.infer.probes import KEYS, ProbedTemplate, show_message, squeeze, write
 from grammars.infer.text import find_tag, merge_literals, tokenise
 from grammars.parse.render import render
 from grammars.schema.nodes import Json
 from grammars.spelling.keyword_arguments import spell_fixed
-from grammars.turn import State, ToolCall, Turn
+from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     ContentPlace,
     Fixed,
@@ -125,7 +126,7 @@ def compare_reasoning(
             conclusion = "the template drops the reasoning"
         elif text.endswith(written):
             conclusion = "written alike"
-        elif "".join(text.split()).endswith("".join(written.split())):
+        elif squeeze(text).endswith(squeeze(written)):
             conclusion = "written alike but for white space"
         elif written:
             _refuse_other_rest(probe, text.partition(turn.reasoning)[2], written, turn)
@@ -135,7 +136,7 @@ def compare_reasoning(
 def _refuse_other_rest(probe: str, rest: str, written: str, turn: Turn) -> None:
     """Raises an error if the rest of a turn after the thought differs from what was written."""
     expected = written.partition(turn.reasoning)[2]
-    if "".join(rest.split()) != "".join(expected.split()):
+    if squeeze(rest) != squeeze(expected):
         raise DetectError(_describe(f"reasoning and {probe}", rest, expected))
 
 
@@ -154,21 +155,16 @@ def find_other_call(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]:
     """Yields a call after a result, as evidence, if the template writes it in another way than the
     format. DeepSeek R1's template leaves out what opens the calls of a turn there."""
     first, second = chat.calls({KEYS[0]: "x"}, {KEYS[0]: "y"})
-    result = {"role": "tool", "tool_call_id": first.id, "name": first.name, "content": "1"}
-    one, two = Turn(calls=(first,)), Turn(calls=(second,))
-    text = chat.ask(show_message(one), result, show_message(two))
-    prompt = chat.ask(show_message(one), result)
+    two = Turn(calls=(second,))
+    text = chat.ask_after_result(first, show_message(two))
+    prompt = chat.ask_after_result(first)
     if text is None or prompt is None:
         return
-    try:
-        written = render(two, replace(format, head="", after=""), state=State(calls=1))
-    except (RenderError, ToolError):
-        return
+    written = squeeze(write(two, replace(format, head="", after=""), calls=1))
     # The same call follows a question in this way; ids are not compared.
-    asked = chat.answer(two) or ""
-    if "".join(written.split()) not in "".join(asked.split()):
+    if written not in squeeze(chat.answer(two) or ""):
         return
-    if "".join(written.split()) not in "".join(text.split()):
+    if written not in squeeze(text):
         conclusion = (
             "after a result, the history has a call in another way than the model writes it"
         )
@@ -246,11 +242,8 @@ def find_slip(format: Format, prompt: str) -> str:
 
 def _write_call(format: Format) -> str:
     """Returns a turn with one call; "" if the format cannot write it."""
-    try:
-        whole = replace(format, head="")  # its closing tag is after all calls
-        return render(Turn(calls=(_CALL,)), whole, state=State(calls=0)).strip()
-    except (RenderError, ToolError):
-        return ""
+    whole = replace(format, head="")  # its closing tag is after all calls
+    return write(Turn(calls=(_CALL,)), whole, calls=0)
 
 
 def _find_repeated_opener(format: Format) -> str:
@@ -333,15 +326,15 @@ def find_meant(slipped: Format, prompt: str) -> Format | None:
         slipped: what the template writes.
         prompt: the prompt with tools.
     """
-    text = _CUT_TAG.sub(r"\g<0>>", _write_call(_plain(slipped)))
-    written = tokenise("".join(text.split()))
+    text = _CUT_TAG.sub(r"\g<0>>", _write_call(in_usual_style(slipped)))
+    written = tokenise(squeeze(text))
     nearest: list[Format] = []
     fewest = _MAX_SLIPS
     for known in NATIVE:
         tags = [marker for marker in known.markers if marker not in _list_reasoning_tags(known)]
         if not tags or not all(tag in prompt for tag in tags):
             continue
-        meant = tokenise("".join(_write_call(_plain(known)).split()))
+        meant = tokenise(squeeze(_write_call(in_usual_style(known))))
         distance = _count_edits(written, meant, fewest)
         if distance < fewest:
             fewest, nearest = distance, []
@@ -363,7 +356,7 @@ def _list_reasoning_tags(format: Format) -> tuple[str, ...]:
     return () if block is None else block.markers
 
 
-def _plain(format: Format) -> Format:
+def in_usual_style(format: Format) -> Format:
     """Returns the format with JSON in the usual style."""
     nodes: list[Node] = []
     for node in format.call:

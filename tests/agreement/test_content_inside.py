@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import RenderError
-from grammars.infer.inference import infer
 from grammars.parse.parser import Parser, parse
 from grammars.parse.render import render
 from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn, collect
 from grammars.wire.format import ContentPlace, Format, JsonCall, Marker
 from tests.agreement.matching import Masked
+from tests.found_formats import infer
 from tests.turn_strategies import chunkings, prose
 
 INSIDE = Format(

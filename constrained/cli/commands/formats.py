@@ -17,8 +17,7 @@ from grammars.turn import ToolCall, Turn
 
 if TYPE_CHECKING:
     from constrained.prompt.template.chat_template import ChatTemplate
-    from grammars.infer.detect import Detection
-    from grammars.infer.probes import Evidence
+    from grammars.infer.detection import Evidence
     from grammars.wire.format import Format
 
 CALLS = (
@@ -82,11 +81,12 @@ def _show(format: "Format") -> str:
 
 
 def _run_detect(options: argparse.Namespace) -> int:
+    from constrained.prompt.format_selection.selection import select_format
     from grammars.wire.format_text import dump_format
 
     template, special = _read_template(options.source, options.special_tokens)
-    found = _detect(template, special)
-    forms = _find_message_forms(template, special)
+    found = select_format(template, special_tokens=special)
+    forms = _find_message_forms(found.template)
     written = dump_format(found.format)
     if options.save:
         Path(options.save).write_text(written, encoding="utf-8")
@@ -126,16 +126,13 @@ def _summarise(evidence: "Iterable[Evidence]") -> Iterator[str]:
             yield f"{of_it[0]}: {conclusion}"
 
 
-def _find_message_forms(
-    template: "ChatTemplate", special: frozenset[str] | None
-) -> dict[str, list[str]]:
+def _find_message_forms(template: "ChatTemplate") -> dict[str, list[str]]:
     """Returns the forms in which messages are written, or why they are not, each with the kinds of
     conversations."""
-    from constrained.prompt.format_selection.selection import select_format
     from constrained.prompt.template.arrival_probes import Fate, probe_arrivals
 
     forms = defaultdict[str, list[str]](list)
-    for arrival in probe_arrivals(select_format(template, special_tokens=special).template):
+    for arrival in probe_arrivals(template):
         for form in arrival.forms:
             forms[form.value].append(arrival.kind)
         if arrival.fate in (Fate.LOST, Fate.REFUSED):
@@ -163,21 +160,6 @@ def _read_template(
     tokens = {"bos_token": header.bos_text, "eos_token": header.eos_text}
     special = frozenset((*header.vocabulary.named.values(), *(special_tokens or ())))
     return ChatTemplate(source, **tokens, name=name), special
-
-
-def _detect(template: "ChatTemplate", special: frozenset[str] | None) -> "Detection":
-    """Detects the format; where the template teaches none, it is the one that `load` uses."""
-    from constrained.prompt.format_selection.selection import detect_shown, select_format
-    from grammars.errors import DetectError
-    from grammars.infer.detect import Detection
-    from grammars.infer.probes import Evidence
-
-    try:
-        return detect_shown(template, special)
-    except DetectError:
-        selected = select_format(template, special_tokens=special)
-    evidence = Evidence("a prompt with a tool", "", selected.notice)
-    return Detection(selected.format, selected.origin, (evidence,))
 
 
 def _is_gguf(path: str) -> bool:

@@ -22,7 +22,7 @@ from constrained.inspect.doctor.conversations import say
 from constrained.inspect.doctor.remembered_prompts import RememberedPrompts
 from constrained.inspect.doctor.switches import Switches, find_switches
 from constrained.prompt.format_selection.selection import SelectedFormat, select_format
-from constrained.prompt.format_selection.template_facts import find_block
+from constrained.prompt.format_selection.template_facts import find_facts
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.rendering import DETECTION_SECONDS, limit_renderings
 from grammars.wire.format import Reasoning
@@ -107,7 +107,7 @@ class Subject:
         if self.template is None:
             raise TemplateError("there is no usable chat template")
         with limit_renderings(DETECTION_SECONDS):
-            return find_block(self.template)
+            return find_facts(self.template).chat.reasoning
 
     @cached_property
     def switches(self) -> Switches:

@@ -36,25 +36,13 @@ class CountedIdTemplate(ChatTemplate):
         self._pattern = find_id_pattern(format)
         self._handles = _list_handles(format)
 
-    def render(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Message] | None = None,
-        /,
-        *,
-        add_generation_prompt: bool = True,
-        **kwargs: Any,
-    ) -> str:
-        """As in `ChatTemplate.render`.
+    def rewrite(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Returns the conversation with such ids.
 
         Raises:
-            TemplateError: also if a call is no object, or an id is no text.
+            TemplateError: a call is no object, or an id is no text.
         """
-        with self.failures():
-            written = self._number(normalise(messages))
-        return super().render(written, tools, add_generation_prompt=add_generation_prompt, **kwargs)
-
-    def _number(self, messages: Sequence[Message]) -> Sequence[Message]:
+        messages = normalise(messages)
         for place, message in enumerate(messages):
             _check_ids(message, f"/messages/{place}")
         calls = [*list_calls(messages)]

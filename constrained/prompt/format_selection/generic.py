@@ -18,10 +18,12 @@ from constrained.prompt.messages import (
     REASONING_NAMES,
     is_text_parts,
     normalise,
+    read_function,
 )
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.form_finder import FormFinder
 from grammars.errors import RenderError, ToolError
+from grammars.infer.probes import write
 from grammars.parse.render import join_before, render
 from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import Content, ContentPlace, Format
@@ -292,24 +294,12 @@ def _write_calls_of(message: Message, format: Format, state: State, *, where: st
 
 
 def _read_call(call: Any, format: Format, where: str) -> ToolCall:
-    match call:
-        case {"function": {"name": str(name), "arguments": arguments}}:
-            # Arguments that are not an object, which a model may write by mistake, are kept, too.
-            return ToolCall(name, arguments, id=_read_id(call.get("id"), name, format))
-        case _:
-            hint = 'A call is {"id": ..., "type": "function", "function": {"name", "arguments"}}'
-            raise TemplateError("a tool call without a function", where=where, hint=hint)
-
-
-def _read_id(id: Any, name: str, format: Format) -> str | None:
-    """Returns the id, if the format can write it; otherwise None, and the format counts."""
-    if not isinstance(id, str):
-        return None
-    try:
-        render(Turn(calls=(ToolCall(name, {}, id=id),)), format)
-    except (RenderError, ToolError):
-        return None
-    return id
+    # Arguments that are not an object, which a model may write by mistake, are kept, too.
+    name, arguments = read_function(call, where)
+    id = call.get("id")
+    # An id that the format cannot write is left out, and the format counts.
+    is_written = isinstance(id, str) and write(Turn(calls=(ToolCall(name, {}, id=id),)), format)
+    return ToolCall(name, arguments, id=id if is_written else None)
 
 
 def _render_calls(calls: Sequence[ToolCall], format: Format, state: State, *, where: str) -> str:

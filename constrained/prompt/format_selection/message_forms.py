@@ -16,35 +16,23 @@ from typing import Any
 
 from jinja2 import nodes
 
-from constrained.errors import TemplateError
-from constrained.prompt.messages import normalise
+from constrained.prompt.messages import normalise, read_function
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.errors import DetectError
-from grammars.infer.detect import Detection, detect
-from grammars.infer.probes import Evidence
+from grammars.infer.detect import detect
+from grammars.infer.detection import Detection, Evidence, NoFormat
+from grammars.infer.probes import KEYS, NAMES, VALUES, ProbedTemplate, plain_id, show_message
+from grammars.infer.reasoning import probe
+from grammars.turn import ToolCall, Turn
 
 MAX_WORDS = 40
 """The maximum number of fields, or roles, for which forms are tried."""
 
-_NAME, _RESULT = "probe_of_a_call", "PROBE-OF-A-RESULT"
-_ARGUMENTS = {"probe_key": "PROBE-OF-AN-ARGUMENT"}
-_FUNCTION = {"name": _NAME, "arguments": _ARGUMENTS}
+_ARGUMENTS = {KEYS[0]: VALUES[0]}
+_CALL = show_message(Turn(calls=(ToolCall(NAMES[0], _ARGUMENTS, id=plain_id("", 0)),)))
+_RESULT = "PROBE-OF-A-RESULT"
+_RESULT_MESSAGE = {"role": "tool", "tool_call_id": plain_id("", 0), "content": _RESULT}
 _STANDARD_FIELDS = frozenset(["role", "content", "tool_calls", "tool_call_id"])
 _STANDARD_ROLES = frozenset(["system", "developer", "user", "assistant"])
-_USER: dict[str, Any] = {"role": "user", "content": "Hello"}
-_CALL_MESSAGE: dict[str, Any] = {
-    "role": "assistant",
-    "content": None,
-    "tool_calls": [
-        {
-            "id": "abcdefgh1",
-            "type": "function",
-            "function": {"name": _NAME, "arguments": _ARGUMENTS},
-        }
-    ],
-}
-_RESULT_MESSAGE: dict[str, Any] = {"role": "tool", "tool_call_id": "abcdefgh1", "content": _RESULT}
-
 Message = dict[str, Any]
 
 
@@ -86,7 +74,10 @@ class MessageForm:
         names: dict[Any, str] = {}  # by the id of the call
         for i, message in enumerate(messages):
             if "tool_calls" in message:
-                calls = [_read_call(call, f"/messages/{i}") for call in message["tool_calls"]]
+                calls: list[Message] = []
+                for call in message["tool_calls"]:
+                    name, arguments = read_function(call, f"/messages/{i}")
+                    calls.append({"name": name, "arguments": arguments})
                 for call, written in zip(message["tool_calls"], calls, strict=True):
                     names[call.get("id")] = written["name"]
                 yield from self._write_calls(message, calls)
@@ -143,37 +134,23 @@ class MessageFormTemplate(ChatTemplate):
         """As in `ChatTemplate`; its calls may have any arguments."""
         return True
 
-    def render(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        /,
-        *,
-        add_generation_prompt: bool = True,
-        **kwargs: Any,
-    ) -> str:
-        """As in `ChatTemplate.render`."""
-        with self.failures():
-            written = list(self.message_form.write(normalise(messages)))
-        return super().render(written, tools, add_generation_prompt=add_generation_prompt, **kwargs)
+    def rewrite(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Returns the conversation in that form."""
+        return list(self.message_form.write(normalise(messages)))
 
 
-def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection]:
+def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection] | NoFormat:
     """Finds the form in which a template expects calls, and the wire format that it then teaches.
-
-    Raises:
-        DetectError: the template writes calls of no form, or its calls cannot be parsed.
-    """
-    refusal: DetectError | None = None
+    There is none if it writes calls of no form, or its calls cannot be parsed."""
+    refusal: NoFormat | None = None
     for message_form in _list_written(template):
-        try:
-            found = detect(MessageFormTemplate(template, message_form).render)
-        except DetectError as e:
-            refusal = refusal or DetectError(f"{message_form.describe()}, but {e.message}")
+        found = detect(probe(MessageFormTemplate(template, message_form).render))
+        if isinstance(found, NoFormat):
+            refusal = refusal or NoFormat(f"{message_form.describe()}, but {found.message}")
             continue
         evidence = Evidence("calls in messages of another form", "", message_form.describe())
         return message_form, replace(found, evidence=(evidence, *found.evidence))
-    raise refusal or DetectError("no field or role that the template reads holds a call")
+    return refusal or NoFormat("no field or role that the template reads holds a call")
 
 
 def _list_written(template: ChatTemplate) -> Iterator[MessageForm]:
@@ -190,19 +167,17 @@ def _list_written(template: ChatTemplate) -> Iterator[MessageForm]:
 
 def _prove_call(template: ChatTemplate, message_form: MessageForm) -> MessageForm | None:
     """Returns the form if the template writes its calls where the model's turn begins."""
-    messages = [_USER, _CALL_MESSAGE]
     text = _write_json(_ARGUMENTS)
     # A template that writes arguments as they are needs text; one that encodes them as JSON needs
     # objects.
     as_text = replace(message_form, arguments_as_text=True)
-    if message_form.call_form in (CallForm.CALL, CallForm.CALLS) and text in _try(
-        template, as_text, messages
-    ):
+    is_field = message_form.call_form in (CallForm.CALL, CallForm.CALLS)
+    if is_field and text in _try(template, as_text, _CALL):
         message_form = as_text
-    written = _try(template, message_form, messages)
-    holds_call = _NAME in written and _ARGUMENTS["probe_key"] in written
+    written = _try(template, message_form, _CALL)
+    holds_call = NAMES[0] in written and VALUES[0] in written
     if message_form.call_form is CallForm.ROLE:  # it could be the role of results instead
-        prompt = _try(template, message_form, [_USER], add_generation_prompt=True)
+        prompt = _try(template, message_form, opening=True)
         holds_call = holds_call and bool(prompt) and written.startswith(prompt)
     return message_form if holds_call else None
 
@@ -217,24 +192,16 @@ def _list_with_results(
         if message_form.call_form is CallForm.ROLE and role == message_form.word:
             continue
         tried = replace(message_form, result_role=role)
-        if _RESULT in _try(template, tried, [_USER, _CALL_MESSAGE, _RESULT_MESSAGE]):
+        if _RESULT in _try(template, tried, _CALL, _RESULT_MESSAGE):
             yield tried
 
 
 def _try(
-    template: ChatTemplate,
-    message_form: MessageForm,
-    messages: Sequence[Message],
-    *,
-    add_generation_prompt: bool = False,
+    template: ChatTemplate, message_form: MessageForm, *messages: Message, opening: bool = False
 ) -> str:
-    """Renders the conversation; "": the template refuses it."""
-    try:
-        return MessageFormTemplate(template, message_form).render(
-            messages, add_generation_prompt=add_generation_prompt
-        )
-    except TemplateError:
-        return ""
+    """Renders a question and these messages; "": the template refuses them."""
+    chat = ProbedTemplate(MessageFormTemplate(template, message_form).render, None)
+    return chat.render(*messages, with_tools=False, opening=opening)
 
 
 def _list_fields(tree: nodes.Template) -> list[str]:
@@ -290,15 +257,6 @@ def _reads_role(node: nodes.Node, names: set[str]) -> bool:
 def _limit(found: Mapping[str, None], known: frozenset[str]) -> list[str]:
     words = [word for word in found if word not in known]
     return words if len(words) <= MAX_WORDS else []
-
-
-def _read_call(call: Any, where: str) -> Message:
-    match call:
-        case {"function": {"name": str(name), "arguments": arguments}}:
-            return {"name": name, "arguments": arguments}
-        case _:
-            hint = 'A call is {"id": ..., "type": "function", "function": {"name", "arguments"}}'
-            raise TemplateError("a tool call without a function", where=where, hint=hint)
 
 
 def _write_json(value: Any) -> str:

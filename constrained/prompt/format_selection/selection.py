@@ -7,7 +7,6 @@ or does not describe the tools, instructions are added; see `generic`.
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -27,15 +26,15 @@ from constrained.prompt.format_selection.generic import (
 from constrained.prompt.format_selection.message_forms import (
     MessageFormTemplate,
 )
-from constrained.prompt.format_selection.template_facts import detect_format, find_block, find_facts
+from constrained.prompt.format_selection.template_facts import TemplateFacts, find_facts
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.rendering import DETECTION_SECONDS, limit_renderings
-from grammars.errors import DetectError, FormatError, RenderError
-from grammars.infer.detect import Detection, Origin
-from grammars.infer.probes import Evidence
+from grammars.errors import FormatError, RenderError
+from grammars.infer.detection import Detection, Evidence, NoFormat, Origin
+from grammars.infer.probes import make_tool, show_call
 from grammars.infer.reasoning import find_prompted
 from grammars.infer.shown import ShownFormat, find_shown
-from grammars.infer.stated import find_stated
+from grammars.schema.nodes import Json
 from grammars.turn import Policy
 from grammars.wire.format import Content, Format, Marker, Reasoning, find_format
 from grammars.wire.format_text import load_format
@@ -51,6 +50,7 @@ class SelectedFormat:
 
     Args:
         origin: how the format is known.
+        evidence: from which it is known; () if the user chose it.
         notice: what the user should know of the selection; "" if nothing.
         tool_tags: the texts around tools that this project writes into prompts.
         result_tags: the texts around results in prompts.
@@ -59,6 +59,7 @@ class SelectedFormat:
     template: ChatTemplate
     format: Format
     origin: Origin
+    evidence: tuple[Evidence, ...] = ()
     notice: str = ""
     tool_tags: tuple[str, ...] = ()
     result_tags: tuple[str, ...] = ()
@@ -106,26 +107,22 @@ def select_format(
         RequestError: the chosen format cannot be used with this template, with the reason.
         TemplateError: the template fails on a plain message.
     """
-    if chosen is not None:
-        selected = _select_chosen(template, chosen)
-    else:
-        selected = _select_unchosen(template, special_tokens)
-    teacher = selected.template
-    selected = replace(selected, format=_open_as_prompted(template, selected.format))
+    facts = find_facts(template)
+    selector = _Selector(template, facts, special_tokens)
+    selected = selector.select() if chosen is None else selector.select_chosen(chosen)
+    teacher, format = selected.template, selected.format
+    if format.reasoning is not None:
+        block = find_prompted(facts.style.prompt, facts.style.turns, format.reasoning)
+        format = format if block is format.reasoning else replace(format, reasoning=block)
     tool_tags = teacher.tool_tags if isinstance(teacher, GenericTemplate) else ()
-    result_tags = RESULT_STEMS if _writes_results(teacher) else find_facts(template).result_tags
+    result_tags = RESULT_STEMS if _writes_results(teacher) else facts.result_tags
     return replace(
-        selected, template=teacher.with_forms(), tool_tags=tool_tags, result_tags=result_tags
+        selected,
+        template=teacher.with_forms(),
+        format=format,
+        tool_tags=tool_tags,
+        result_tags=result_tags,
     )
-
-
-def _open_as_prompted(template: ChatTemplate, format: Format) -> Format:
-    """Returns the format with the reasoning block that the generation prompt opens."""
-    if format.reasoning is None:
-        return format
-    style = find_facts(template).style
-    block = find_prompted(style.prompt, style.turns, format.reasoning)
-    return format if block is format.reasoning else replace(format, reasoning=block)
 
 
 def _writes_results(template: ChatTemplate) -> bool:
@@ -133,35 +130,218 @@ def _writes_results(template: ChatTemplate) -> bool:
     return isinstance(template, GenericTemplate) and template.writes_results
 
 
-def _select_unchosen(
-    template: ChatTemplate, special_tokens: Collection[str] | None
-) -> SelectedFormat:
-    try:
-        return _select_own(template)
-    except DetectError as e:
-        reason = e.message
-    if find_facts(template).describes_tools:
-        try:
-            return _select_message_form(template)
-        except DetectError as e:
-            reason += f", {e.message}"
-        try:
-            return _select_shown(template, _find_shown(template, special_tokens))
-        except DetectError as e:
-            reason += f", and {e.message}"
-    head, tail = find_facts(template).frame
-    format = replace(GENERIC, reasoning=find_block(template), head=head, tail=tail)
-    notice = (
-        f"{template.name}: {reason}: the generic tool format is used, and explained in the prompt"
-    )
-    if not find_facts(template).keeps_answers:
-        notice += (
-            "; the template changes the text of answers, including calls in it, and calls that the "
-            "model writes in the same way are not read"
+@dataclass(frozen=True)
+class _Selector:
+    """The ways from a template to a format, and to the template that teaches it.
+
+    Args:
+        template: as it is named in notices.
+        facts: of its source.
+        special_tokens: as for `select_format`.
+    """
+
+    template: ChatTemplate
+    facts: TemplateFacts
+    special_tokens: Collection[str] | None
+
+    def select(self) -> SelectedFormat:
+        """Selects the first format that is found: the template's own, the one of another form of
+        messages, the one that the prompt shows, or the generic one."""
+        ways = [self._select_own]
+        if self.facts.describes_tools:
+            ways += [self._select_message_form, self._select_shown]
+        reasons: list[str] = []
+        for way in ways:
+            found = way()
+            if isinstance(found, SelectedFormat):
+                return found
+            reasons.append(found.message)
+        *others, last = reasons
+        return self._select_generic(f"{', '.join(others)}, and {last}" if others else last)
+
+    def _select_own(self) -> SelectedFormat | NoFormat:
+        """Returns the template's own format.
+
+        Raises:
+            TemplateError: the template fails on a plain message.
+        """
+        found = self.facts.detection
+        if isinstance(found, NoFormat):
+            # A template without tools and one that always fails are refused alike.
+            self.template.render([{"role": "user", "content": "Hello"}])
+            return found
+        if found.slip:
+            return self._select_corrected(found)
+        if not self.facts.describes_tools:
+            return self._select_undescribed(found)
+        if (stated := self._find_stated_instead(found)) is not None:
+            selected = self._teach_shown(stated)
+            if isinstance(selected, SelectedFormat):  # or else the template changes such calls
+                return selected
+        if found.drops_thoughts:
+            notice = (
+                "the chat template writes reasoning in an unknown way: prompts leave it out, and "
+                "reasoning that the model writes is content"
+            )
+            return self._teach(found, Abilities(tools=True, calls=True, results=True), notice)
+        return self._select_as_it_is(self.template, found)
+
+    def _select_as_it_is(self, template: ChatTemplate, found: Detection) -> SelectedFormat:
+        """Selects a format for a template that teaches it. Where it writes the ids of messages, it
+        gets ids as the model writes them."""
+        if find_id_pattern(found.format) and self.facts.writes_call_ids:
+            template = CountedIdTemplate(template, found.format)
+        return SelectedFormat(template, found.format, found.origin, found.evidence)
+
+    def _teach(self, found: Detection, abilities: Abilities, notice: str) -> SelectedFormat:
+        """Selects a format for a template that only does a part of what teaches it."""
+        teacher = GenericTemplate(self.template, found.format, abilities=abilities)
+        notice = f"{self.template.name}: {notice}"
+        return SelectedFormat(teacher, found.format, found.origin, found.evidence, notice)
+
+    def _select_undescribed(self, found: Detection) -> SelectedFormat | NoFormat:
+        """Selects a format for a template that writes calls, but does not describe the tools to the
+        model; the prompt does so then."""
+        message = "the chat template does not describe the tools"
+        # A format that only resembles a known one may lack a part of it: the end of the calls, or
+        # calls beside content. So calls of the history are written here.
+        abilities = Abilities(calls=found.origin is Origin.INFERRED, results=True)
+        notice = f"{message}: the prompt explains them, in the model's own tool format"
+        selected = self._teach(found, abilities, notice)
+        if not abilities.calls and _count_examples(selected.template, found.format) < 1:
+            return NoFormat(f"{message}, and changes calls of the format {found.format.name}")
+        return selected
+
+    def _find_stated_instead(self, own: Detection) -> ShownFormat | None:
+        """Returns the format that the prompt states, if the template writes calls without the
+        marker that opens them there: Phi-4-mini is told to write `functools[...]`. Else None.
+
+        The prompt is what the model follows, and only with the marker is a call no answer.
+        """
+        stated = None if own.format.bare is None else self.facts.stated
+        if stated is None or isinstance(stated, NoFormat) or stated.format.opener is None:
+            return None
+        return stated
+
+    def _select_corrected(self, found: Detection) -> SelectedFormat | NoFormat:
+        """Returns the format that a template with a slip in its calls means. The prompt of the
+        template shows it; calls of the history become text of their message, well-formed."""
+        correction = f"its prompt shows those of {found.format.name}"
+        if found.origin is Origin.INFERRED:
+            correction = "each should be written like the first one"
+        notice = (
+            f"{found.slip}; {correction}, in which the calls of the history are written into their "
+            "messages (correct the template, and name it with --chat-template-file)"
         )
-    teacher = GenericTemplate(template, format)
-    notice = f"{notice}. {HARDLY_CALLS}"
-    return SelectedFormat(teacher, format, Origin.GENERIC, notice=notice)
+        abilities = Abilities(tools=True, results=self.facts.writes_results)
+        selected = self._teach(found, abilities, notice)
+        if _count_examples(selected.template, found.format) < 1:
+            return NoFormat(f"{found.slip}, and changes calls of the format {found.format.name}")
+        return selected
+
+    def _select_message_form(self) -> SelectedFormat | NoFormat:
+        """Returns the format in which a template writes calls that it is given in another form than
+        OpenAI's."""
+        found = self.facts.message_form
+        if isinstance(found, NoFormat):
+            return found
+        form, detection = found
+        template = MessageFormTemplate(self.template, form)
+        name = self.template.name
+        notice = f"{name}: {form.describe()}: conversations are written in this form"
+        return SelectedFormat(
+            template, detection.format, detection.origin, detection.evidence, notice
+        )
+
+    def _select_shown(self) -> SelectedFormat | NoFormat:
+        """Selects the format that a prompt with tools shows, by a sign of a known one, or by an
+        example. If the template writes calls that cannot be parsed, only an example counts."""
+        stated = self.facts.stated
+        if not self.facts.only_shows_tools:
+            return stated if isinstance(stated, NoFormat) else self._teach_shown(stated)
+        shown = find_shown(self.facts.chat, self.special_tokens)
+        if not isinstance(shown, NoFormat):
+            return self._teach_shown(shown)
+        if not isinstance(stated, NoFormat):
+            return self._teach_shown(stated)
+        return NoFormat(f"{shown.message}, and {stated.message}")
+
+    def _teach_shown(self, shown: ShownFormat) -> SelectedFormat | NoFormat:
+        """Selects the format that a prompt with tools shows. The template describes the tools;
+        calls of the history become text of their message, in that format."""
+        why = f"{self._describe_calls()}; {shown.reason}"
+        evidence = (Evidence("a prompt with a tool", "", why),)
+        notice = (
+            f"{why}, in which the calls of the history are written into their messages "
+            "(--tool-format generic uses another one)"
+        )
+        abilities = Abilities(tools=True, results=self.facts.writes_results)
+        selected = self._teach(Detection(shown.format, Origin.SHOWN, evidence), abilities, notice)
+        if _count_examples(selected.template, shown.format) < 1:
+            name = shown.format.name
+            return NoFormat(f"the chat template changes calls of the tool format {name}")
+        return selected
+
+    def _describe_calls(self) -> str:
+        if self.facts.only_shows_tools:
+            return "the chat template writes no tool calls"
+        if isinstance(self.facts.detection, Detection):
+            return "the chat template writes tool calls without the marker that opens them"
+        return "the chat template writes tool calls that cannot be read back"
+
+    def _select_generic(self, reason: str) -> SelectedFormat:
+        notice = f"{reason}: the generic tool format is used, and explained in the prompt"
+        if not self.facts.keeps_answers:
+            notice += (
+                "; the template changes the text of answers, including calls in it, and calls that "
+                "the model writes in the same way are not read"
+            )
+        notice = f"{notice}. {HARDLY_CALLS}"
+        head, tail = self.facts.frame
+        format = replace(GENERIC, reasoning=self.facts.chat.reasoning, head=head, tail=tail)
+        evidence = (Evidence("a prompt with a tool", "", f"{self.template.name}: {notice}"),)
+        return self._teach(Detection(format, Origin.GENERIC, evidence), Abilities(), notice)
+
+    def select_chosen(self, format: Format) -> SelectedFormat:
+        """Selects the user's format; the template teaches it, or instructions do."""
+        found = self.facts.detection
+        own = None if isinstance(found, NoFormat) else found.format
+        # One of the registry is meant by its name.
+        registered = find_format(format.name, FORMATS) == format
+        if own is not None and (own == format or (registered and own.name == format.name)):
+            chosen = Detection(own, Origin.CHOSEN, ())
+            return self._select_as_it_is(self.template, chosen)
+        if own is None and registered and self.facts.only_shows_tools:
+            signs = tuple(Marker(sign.text) for sign in SIGNS[format.name])
+            shown = find_shown(self.facts.chat, formats=(format,), signs={format.name: signs})
+            selected = shown if isinstance(shown, NoFormat) else self._teach_shown(shown)
+            if isinstance(selected, SelectedFormat):
+                return replace(selected, origin=Origin.CHOSEN)
+        adapted = self._adapt(format, own)
+        notice = f"the tool format {format.name} is explained in the prompt"
+        if own is not None:
+            notice += f" instead of {own.name}, which the template teaches"
+        selected = self._teach(Detection(adapted, Origin.CHOSEN, ()), Abilities(), notice)
+        _check_prompt(selected)
+        return selected
+
+    def _adapt(self, format: Format, own: Format | None) -> Format:
+        """Adapts the format to the template: the reasoning block, the ends of a turn."""
+        if _has_headers(format):
+            raise _refuse(format, "its turns have headers that this chat template does not write")
+        if own is not None and _has_headers(own):
+            why = f"the chat template writes the headers of {own.name} in each turn"
+            raise _refuse(format, why, _OWN_HINT)
+        wanted, block = format.reasoning, self.facts.chat.reasoning
+        if wanted and block and _marks(wanted) != _marks(block):
+            marks = f"{_marks(wanted)} and {_marks(block)}"
+            raise _refuse(format, f"its reasoning block is not that of the chat template: {marks}")
+        for token in self.template.tokens.values():
+            if token and any(token in text for text in format.texts):
+                raise _refuse(format, f"it writes {token!r}, which begins or ends a text")
+        ends = () if own is None else own.ends
+        head, tail = self.facts.frame
+        return replace(format, reasoning=block, head=head, tail=tail, ends=ends)
 
 
 def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat:
@@ -181,188 +361,6 @@ def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat
             reason = f"{end!r}, which ends a turn, stands between two calls: a turn has one call"
             notice = f"{notice}; {reason}" if notice else f"{selected.template.name}: {reason}"
     return replace(selected, format=format, notice=notice)
-
-
-def _select_own(template: ChatTemplate) -> SelectedFormat:
-    """Returns the template's own format.
-
-    Some templates write calls but do not describe the tools to the model; the prompt does so then.
-
-    Raises:
-        DetectError: as `detect_format`; or the tools are not described, and the template changes
-            calls that are written in a message.
-    """
-    found = detect_format(template)
-    if found.slip:
-        return _select_corrected(template, found)
-    if stated := _find_stated_instead(template, found):
-        with suppress(DetectError):  # the template changes such calls
-            return _select_shown(template, stated)
-    if find_facts(template).describes_tools and found.drops_thoughts:
-        return _select_thoughtless(template, found)
-    if find_facts(template).describes_tools:
-        return SelectedFormat(_give_ids(template, found.format), found.format, found.origin)
-    message = "the chat template does not describe the tools"
-    notice = f"{template.name}: {message}: the prompt explains them, in the model's own tool format"
-    # A format that only resembles a known one may lack a part of it: the end of the calls, or calls
-    # beside content. So calls of the history are written here.
-    abilities = Abilities(calls=found.origin is Origin.INFERRED, results=True)
-    teacher = GenericTemplate(template, found.format, abilities=abilities)
-    if not abilities.calls and _count_examples(teacher) < 1:
-        raise DetectError(f"{message}, and changes calls of the format {found.format.name}")
-    return SelectedFormat(teacher, found.format, found.origin, notice=notice)
-
-
-def _find_stated_instead(template: ChatTemplate, own: Detection) -> ShownFormat | None:
-    """Returns the format that the prompt states, if the template writes calls without the marker
-    that opens them there: Phi-4-mini is told to write `functools[...]`. Else None.
-
-    The prompt is what the model follows, and only with the marker is a call no answer.
-    """
-    if own.format.bare is None or not find_facts(template).describes_tools:
-        return None
-    try:
-        stated = find_stated(template.render)
-    except DetectError:
-        return None
-    return None if stated.format.opener is None else stated
-
-
-def _give_ids(template: ChatTemplate, format: Format) -> ChatTemplate:
-    """Returns the template, with ids as the model writes them if it writes those of messages."""
-    if find_id_pattern(format) and find_facts(template).writes_call_ids:
-        return CountedIdTemplate(template, format)
-    return template
-
-
-def _select_thoughtless(template: ChatTemplate, found: Detection) -> SelectedFormat:
-    """Selects a format without reasoning for a template that writes reasoning in an unknown way."""
-    abilities = Abilities(tools=True, calls=True, results=True)
-    notice = (
-        f"{template.name}: the chat template writes reasoning in an unknown way: prompts leave "
-        "it out, and reasoning that the model writes is content"
-    )
-    teacher = GenericTemplate(template, found.format, abilities=abilities)
-    return SelectedFormat(teacher, found.format, found.origin, notice=notice)
-
-
-def _select_corrected(template: ChatTemplate, found: Detection) -> SelectedFormat:
-    """Returns the format that a template with a slip in its calls means. The prompt of the template
-    shows it; calls of the history become text of their message, well-formed.
-
-    Raises:
-        DetectError: the template changes the calls.
-    """
-    abilities = Abilities(tools=True, results=find_facts(template).writes_results)
-    teacher = GenericTemplate(template, found.format, abilities=abilities)
-    if _count_examples(teacher) < 1:
-        raise DetectError(f"{found.slip}, and changes calls of the format {found.format.name}")
-    correction = f"its prompt shows those of {found.format.name}"
-    if found.origin is Origin.INFERRED:
-        correction = "each should be written like the first one"
-    notice = (
-        f"{template.name}: {found.slip}; {correction}, in which "
-        "the calls of the history are written into their messages (correct the template, and name "
-        "it with --chat-template-file)"
-    )
-    return SelectedFormat(teacher, found.format, found.origin, notice=notice)
-
-
-def _select_message_form(template: ChatTemplate) -> SelectedFormat:
-    """Returns the format in which a template writes calls that it is given in another form than
-    OpenAI's.
-
-    Raises:
-        DetectError: it accepts calls in no other form.
-    """
-    message_form, found = find_facts(template).read_message_form()
-    notice = f"{template.name}: {message_form.describe()}: conversations are written in this form"
-    return SelectedFormat(
-        MessageFormTemplate(template, message_form), found.format, found.origin, notice
-    )
-
-
-def _select_shown(template: ChatTemplate, shown: ShownFormat) -> SelectedFormat:
-    """Selects the format that a prompt with tools shows. The template describes the tools; calls of
-    the history become text of their message, in that format.
-
-    Raises:
-        DetectError: the template changes the calls.
-    """
-    abilities = Abilities(tools=True, results=find_facts(template).writes_results)
-    teacher = GenericTemplate(template, shown.format, abilities=abilities)
-    if _count_examples(teacher) < 1:
-        raise DetectError(f"the chat template changes calls of the tool format {shown.format.name}")
-    notice = (
-        f"{template.name}: {_describe_calls(template)}; {shown.reason}, in which the "
-        "calls of the history are written into their messages (--tool-format generic uses another "
-        "one)"
-    )
-    return SelectedFormat(teacher, shown.format, Origin.SHOWN, notice=notice)
-
-
-def _describe_calls(template: ChatTemplate) -> str:
-    if find_facts(template).only_shows_tools:
-        return "the chat template writes no tool calls"
-    if isinstance(find_facts(template).detection, Detection):
-        return "the chat template writes tool calls without the marker that opens them"
-    return "the chat template writes tool calls that cannot be read back"
-
-
-def _find_shown(template: ChatTemplate, special_tokens: Collection[str] | None) -> ShownFormat:
-    """Finds the format that a prompt with tools shows, by a sign of a known one, or by an example.
-    If the template writes calls that cannot be parsed, only an example counts.
-
-    Raises:
-        DetectError: the prompt has neither.
-    """
-    if not find_facts(template).only_shows_tools:
-        return find_stated(template.render)
-    try:
-        return find_shown(template.render, special_tokens)
-    except DetectError as e:
-        try:
-            return find_stated(template.render)
-        except DetectError as doubt:
-            raise DetectError(f"{e.message}, and {doubt.message}") from doubt
-
-
-@limit_renderings(DETECTION_SECONDS)
-def detect_shown(
-    template: ChatTemplate, special_tokens: Collection[str] | None = None
-) -> Detection:
-    """Returns the wire format that a template teaches, or that its prompt shows.
-
-    Args:
-        special_tokens: the texts of the model's special tokens; None: not known.
-
-    Raises:
-        TemplateError, DetectError: as `detect_format`.
-    """
-    try:
-        own = detect_format(template)
-        if stated := _find_stated_instead(template, own):
-            return _as_detection(template, stated)
-        return own
-    except DetectError as e:
-        if not find_facts(template).describes_tools:
-            raise
-        try:
-            return find_facts(template).read_message_form()[1]
-        except DetectError as doubt:
-            e = DetectError(f"{e.message}, {doubt.message}", hint=e.hint)
-        try:
-            shown = _find_shown(template, special_tokens)
-        except DetectError as doubt:
-            raise DetectError(f"{e.message}, and {doubt.message}", hint=e.hint) from doubt
-    return _as_detection(template, shown)
-
-
-def _as_detection(template: ChatTemplate, shown: ShownFormat) -> Detection:
-    """Returns the format that a prompt shows, with the reason."""
-    conclusion = f"{_describe_calls(template)}; {shown.reason}"
-    evidence = Evidence("a prompt with a tool", "", conclusion)
-    return Detection(shown.format, Origin.SHOWN, (evidence,))
 
 
 def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
@@ -392,62 +390,6 @@ def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
         raise FormatError(f"{given}: {e.message}", where=e.where, hint=e.hint) from e
 
 
-def _select_chosen(template: ChatTemplate, format: Format) -> SelectedFormat:
-    """Selects the user's format; the template teaches it, or instructions do."""
-    try:
-        own = detect_format(template).format
-    except DetectError:
-        own = None
-    # One of the registry is meant by its name.
-    registered = find_format(format.name, FORMATS) == format
-    if own is not None and (own == format or (registered and own.name == format.name)):
-        return SelectedFormat(_give_ids(template, own), own, Origin.CHOSEN)
-    if own is None and registered:
-        shown = _select_confirmed(template, format)
-        if shown is not None:
-            return shown
-    adapted = _adapt(format, own, template)
-    teacher = GenericTemplate(template, adapted)
-    _check_prompt(teacher)
-    notice = f"{template.name}: the tool format {format.name} is explained in the prompt"
-    if own is not None:
-        notice += f" instead of {own.name}, which the template teaches"
-    return SelectedFormat(teacher, adapted, Origin.CHOSEN, notice=notice)
-
-
-def _select_confirmed(template: ChatTemplate, format: Format) -> SelectedFormat | None:
-    """Selects the chosen format as the one that the prompt shows, if it shows this one."""
-    if not find_facts(template).only_shows_tools:
-        return None
-    signs = tuple(Marker(sign.text) for sign in SIGNS[format.name])
-    try:
-        shown = find_shown(template.render, formats=(format,), signs={format.name: signs})
-        return replace(_select_shown(template, shown), origin=Origin.CHOSEN)
-    except DetectError:
-        return None
-
-
-def _adapt(format: Format, own: Format | None, template: ChatTemplate) -> Format:
-    """Adapts the format to the template: the reasoning block, the ends of a turn."""
-    if _has_headers(format):
-        raise _refuse(format, "its turns have headers that this chat template does not write")
-    if own is not None and _has_headers(own):
-        why = f"the chat template writes the headers of {own.name} in each turn"
-        raise _refuse(format, why, _OWN_HINT)
-    wanted, block = format.reasoning, find_block(template)
-    if wanted and block and _marks(wanted) != _marks(block):
-        marks = f"{_marks(wanted)} and {_marks(block)}"
-        raise _refuse(format, f"its reasoning block is not that of the chat template: {marks}")
-    for token in template.tokens.values():
-        if token and any(token in text for text in format.texts):
-            raise _refuse(format, f"it writes {token!r}, which begins or ends a text")
-    ends: tuple[str, ...] = ()
-    if own is not None:
-        ends = own.ends
-    head, tail = find_facts(template).frame
-    return replace(format, reasoning=block, head=head, tail=tail, ends=ends)
-
-
 def _has_headers(format: Format) -> bool:
     return format.contents != (Content(),) or bool(format.head or format.tail)
 
@@ -456,35 +398,32 @@ def _marks(block: Reasoning) -> str:
     return " ".join(block.shown)
 
 
-def _check_prompt(teacher: GenericTemplate) -> None:
+def _check_prompt(selected: SelectedFormat) -> None:
     """Refuses a template that changes the example, or a call of the history."""
     try:
-        count = _count_examples(teacher)
+        count = _count_examples(selected.template, selected.format)
     except RenderError as e:
-        raise _refuse(teacher.format, str(e)) from e
+        raise _refuse(selected.format, str(e)) from e
     if count < 2:  # in the instructions, and in the history
-        raise _refuse(teacher.format, "the chat template changes what explains it")
+        raise _refuse(selected.format, "the chat template changes what explains it")
 
 
-def _count_examples(teacher: GenericTemplate) -> int:
+def _count_examples(teacher: ChatTemplate, format: Format) -> int:
     """Counts the example calls in a prompt with such a call in its history.
 
     Raises:
         RenderError: the format cannot write the example.
     """
-    example = write_example(teacher.format).strip()
-    name = EXAMPLES[0].name
-    call = {"type": "function", "function": {"name": name, "arguments": EXAMPLES[0].arguments}}
-    properties = {"text": {"type": "string"}, "count": {"type": "integer"}}
-    parameters = {"type": "object", "properties": properties}
-    function = {"name": name, "description": "An example", "parameters": parameters}
+    example = write_example(replace(format, head="")).strip()  # the template writes the head
+    call = show_call(EXAMPLES[0])
+    properties: dict[str, Json] = {"text": {"type": "string"}, "count": {"type": "integer"}}
     text = teacher.render(
         [
             {"role": "user", "content": "Hello"},
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "content": "1"},
         ],
-        [{"type": "function", "function": function}],
+        [make_tool(EXAMPLES[0].name, "An example", properties)],
     )
     return text.count(example)
 

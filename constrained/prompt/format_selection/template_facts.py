@@ -3,28 +3,26 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from constrained.errors import TemplateError
 from constrained.prompt.format_selection.message_forms import MessageForm, find_message_form
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.errors import DetectError
-from grammars.infer.detect import Detection, detect
-from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate
-from grammars.infer.reasoning import find_prompt, find_reasoning
+from grammars.infer.detect import detect
+from grammars.infer.detection import Detection, NoFormat
+from grammars.infer.probes import KEYS, NAMES, TEXT, VALUES, ProbedTemplate, plain_id, show_message
+from grammars.infer.reasoning import probe
+from grammars.infer.shown import ShownFormat, find_stated
 from grammars.infer.turn import find_frame
 from grammars.limits.byte_cache import MIB, ByteCache, share_cache
-from grammars.schema.nodes import Json
-from grammars.turn import Turn
-from grammars.wire.format import Reasoning
+from grammars.turn import ToolCall, Turn
 
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 TEMPLATES = 16 * MIB
 THOUGHT = "PROBE-THOUGHT"
 _PROBE = "probe_of_a_tool"
-_HELLO: dict[str, Any] = {"role": "user", "content": "Hello"}
+_CALL = show_message(Turn(calls=(ToolCall(_PROBE, {}, id=plain_id(_PROBE, 0)),)))
 _TAGS_AROUND = re.compile(rf"<([A-Za-z][\w-]*)>\s*{_PROBE}\s*</\1>")
 
 
@@ -59,38 +57,27 @@ class TemplateFacts:
         return self._template.measure()
 
     @cached_property
-    def detection(self) -> Detection | DetectError:
-        """The wire format, or why none is known."""
-        try:
-            return detect(self._template.render)
-        except DetectError as e:
-            # The error is kept for long, so without its traceback, which holds frames.
-            return DetectError(e.message, where=e.where, hint=e.hint)
+    def chat(self) -> ProbedTemplate:
+        """The template for probes, with its reasoning block."""
+        return probe(self._template.render)
 
     @cached_property
-    def _message_form(self) -> tuple[MessageForm, Detection] | str:
+    def detection(self) -> Detection | NoFormat:
+        """The wire format, or why none is known."""
+        return detect(self.chat)
+
+    @cached_property
+    def message_form(self) -> tuple[MessageForm, Detection] | NoFormat:
         """The form in which it expects calls and their format, or why there is none."""
         if not self.only_shows_tools:
-            return "calls in OpenAI's form are in its prompt"
-        try:
-            return find_message_form(self._template)
-        except DetectError as e:
-            return e.message
-
-    def read_message_form(self) -> tuple[MessageForm, Detection]:
-        """Returns the form in which the template expects calls, and the format that it writes them
-        in.
-
-        Raises:
-            DetectError: there is none.
-        """
-        if isinstance(self._message_form, str):
-            raise DetectError(self._message_form)
-        return self._message_form
+            return NoFormat("calls in OpenAI's form are in its prompt")
+        return find_message_form(self._template)
 
     @cached_property
-    def reasoning_block(self) -> Reasoning | None:
-        return find_reasoning(self._template.render)
+    def stated(self) -> ShownFormat | NoFormat:
+        """The format that its prompt states by an example or in a sentence, or why there is
+        none."""
+        return find_stated(self.chat)
 
     @cached_property
     def frame(self) -> tuple[str, str]:
@@ -99,12 +86,12 @@ class TemplateFacts:
         def render_plain(messages: Messages, _: object = None, /, **kwargs: Any) -> str:
             return self._template.render(messages, None, **kwargs)
 
-        return find_frame(ProbedTemplate(render_plain, self.reasoning_block))
+        return find_frame(replace(self.chat, render_chat=render_plain))
 
     @cached_property
     def style(self) -> TurnStyle:
         """How it writes turns."""
-        chat = ProbedTemplate(self._template.render, None)
+        chat = self.chat
         calls = chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[0], KEYS[1]: VALUES[1]})
         turns = (
             Turn(TEXT),
@@ -112,34 +99,36 @@ class TemplateFacts:
             Turn(calls=calls),
             Turn(TEXT, reasoning=THOUGHT, calls=calls[:1]),
         )
-        opened, plain = (chat.ask(opening=on) or "" for on in (True, False))
         written = tuple(chat.answer(turn) or "" for turn in turns)
-        return TurnStyle(written, find_prompt(opened, plain), chat.instruct())
+        return TurnStyle(written, chat.prompt, chat.instruct())
 
     @cached_property
     def keeps_answers(self) -> bool:
         """True if the prompt has the text of an answer unchanged. Some templates escape it, or
         write it as a JSON string."""
         text = 'It is "so":\n<b>'
-        prompt = self._render(_answer(text), add_generation_prompt=False)
+        prompt = self.chat.render(show_message(Turn(text)), with_tools=False)
         return not prompt or text in prompt
 
     @cached_property
     def only_shows_tools(self) -> bool:
         """True if the prompt names the tools, but has nothing of the calls in the history, not even
         their names."""
-        prompt = self._render(_call(_PROBE, content=None), add_generation_prompt=False)
-        return self.describes_tools and _PROBE not in prompt
+        message = {**_CALL, "content": None}
+        return self.describes_tools and _PROBE not in self.chat.render(message, with_tools=False)
 
     @cached_property
     def writes_call_ids(self) -> bool:
         """True if the prompt has the ids that calls have in messages."""
-        return _PROBE in self._render(_call("get_probe", id=_PROBE), add_generation_prompt=False)
+        message = show_message(Turn(calls=(ToolCall("get_probe", {}, id=_PROBE),)))
+        return _PROBE in self.chat.render(message, with_tools=False)
 
     @cached_property
     def writes_results(self) -> bool:
         """True if the prompt has results of tools, even after a message with its calls as text."""
-        return _PROBE in self._render(_answer("A call"), {"role": "tool", "content": _PROBE})
+        answer = show_message(Turn("A call"))
+        result = {"role": "tool", "content": _PROBE}
+        return _PROBE in self.chat.render(answer, result, with_tools=False, opening=True)
 
     @cached_property
     def result_tags(self) -> tuple[str, ...]:
@@ -148,36 +137,17 @@ class TemplateFacts:
 
         A model that may not write the last character of `<result>` writes another one there.
         """
-        result = {"tool_call_id": "abcdefgh1", "name": "get_probe", "content": _PROBE}
-        prompt = self._render(_call("get_probe"), {"role": "tool", **result})
+        call = show_message(Turn(calls=(ToolCall("get_probe", {}, id=plain_id("", 0)),)))
+        result = {"tool_call_id": plain_id("", 0), "name": "get_probe", "content": _PROBE}
+        result["role"] = "tool"
+        prompt = self.chat.render(call, result, with_tools=False, opening=True)
         found = _TAGS_AROUND.search(prompt)
         return () if found is None else (f"<{found[1]}", f"</{found[1]}")
 
     @cached_property
     def describes_tools(self) -> bool:
         """True if the prompt names the tools."""
-        parameters: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
-        function: Json = {"name": _PROBE, "description": "A probe", "parameters": parameters}
-        return _PROBE in self._template.render(
-            [_HELLO], [{"type": "function", "function": function}]
-        )
-
-    def _render(self, *messages: dict[str, Any], add_generation_prompt: bool = True) -> str:
-        """Returns the prompt of a question and these messages; "": the template refuses them."""
-        conversation = [_HELLO, *messages]
-        try:
-            return self._template.render(conversation, add_generation_prompt=add_generation_prompt)
-        except TemplateError:
-            return ""
-
-
-def _answer(text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": text}
-
-
-def _call(name: str, *, id: str = "abcdefgh1", content: str | None = "") -> dict[str, Any]:
-    call = {"id": id, "type": "function", "function": {"name": name, "arguments": {}}}
-    return {"role": "assistant", "content": content, "tool_calls": [call]}
+        return NAMES[0] in self.chat.instruct()
 
 
 _FACTS: "ByteCache[TemplateFacts]" = share_cache("templates", TEMPLATES, TemplateFacts.measure)
@@ -198,23 +168,3 @@ def find_facts(template: ChatTemplate) -> TemplateFacts:
         facts = TemplateFacts(template)
         _FACTS.keep(key, facts)
     return facts
-
-
-def detect_format(template: ChatTemplate) -> Detection:
-    """Returns the wire format that a template teaches.
-
-    Raises:
-        TemplateError: the template fails on a plain message.
-        DetectError: it writes calls in a format that is not known.
-    """
-    found = find_facts(template).detection
-    if isinstance(found, Detection):
-        return found
-    # Detection cannot distinguish a template without tools from one that always fails. This can.
-    template.render([{"role": "user", "content": "Hello"}])
-    raise DetectError(found.message, where=found.where, hint=found.hint)
-
-
-def find_block(template: ChatTemplate) -> Reasoning | None:
-    """Returns the reasoning block that a template writes or prefills; None: it has none."""
-    return find_facts(template).reasoning_block

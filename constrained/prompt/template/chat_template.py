@@ -209,6 +209,11 @@ class ChatTemplate:
         """
         return self._render(messages, tools, {**kwargs}, add_generation_prompt)
 
+    def rewrite(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Returns a conversation in the form that the source expects: another one than OpenAI's in
+        subclasses alone."""
+        return messages
+
     @cached_property
     def writes_text_arguments(self) -> bool:
         """Whether arguments that are no object, such as cut ones, are in the prompt: as a string,
@@ -269,7 +274,7 @@ class ChatTemplate:
     ) -> str:
         check_kwargs(kwargs)
         with self.failures():
-            normal = normalise(messages)
+            normal = normalise(self.rewrite(messages))
         render = partial(self._render_in_order, tools=tools, kwargs=kwargs)
         if self._finder is None:
             return self._render_refused(normal, partial(render, opened=add_generation_prompt))

@@ -7,7 +7,6 @@ import pytest
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, PolicyError
 from grammars.infer.after_prompt import try_after_prompt
-from grammars.infer.detect import detect
 from grammars.infer.probes import ProbedTemplate
 from grammars.infer.reasoning import find_state
 from grammars.parse.parser import parse
@@ -25,6 +24,7 @@ from grammars.wire.format import (
     Name,
 )
 from grammars.wire.formats import HERMES, QWEN3_CODER
+from tests.found_formats import detect
 
 PING = Tool("ping", lower({"type": "object", "properties": {"a": {"type": "string"}}}))
 CALL = (Marker("<to>"), Literal("tool "), Marker("<name>"), Name(), Literal("\n"), JsonArguments())

@@ -9,7 +9,6 @@ import pytest
 
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import DetectError
-from grammars.infer.inference import infer
 from grammars.wire.format import (
     CallId,
     CallIndex,
@@ -27,6 +26,7 @@ from grammars.wire.format import (
 )
 from grammars.wire.format_text import dump_format, load_format
 from grammars.wire.formats import NATIVE
+from tests.found_formats import infer
 from tests.real_templates import real_templates
 
 FILE = Path(__file__).parents[2] / "data" / "inferred_formats.jsonl"

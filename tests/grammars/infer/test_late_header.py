@@ -7,7 +7,6 @@ import pytest
 from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import Matcher
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.infer.detect import detect
 from grammars.infer.reasoning import find_state
 from grammars.parse.parser import parse
 from grammars.parse.render import render
@@ -19,6 +18,7 @@ from grammars.wire.format import Format, LateHeader
 from grammars.wire.formats.command_r7b import COMMAND_R7B
 from grammars.wire.formats.harmony import HARMONY
 from grammars.wire.formats.hermes import HERMES
+from tests.found_formats import detect
 
 PING = Tool("ping", lower({"type": "object", "properties": {}}))
 TURNS = (Turn("It is."), Turn(calls=(ToolCall("ping", {}),)))

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.infer.reasoning import find_reasoning, find_state
+from grammars.infer.reasoning import find_state
 from grammars.parse.parser import parse
 from grammars.turn import Start, State
 from grammars.wire.format import Format, Marker, Reasoning
 from grammars.wire.formats import HERMES
+from tests.found_formats import find_reasoning
 from tests.real_templates import real_templates
 
 FILE = Path(__file__).parents[2] / "data" / "start_states.jsonl"

@@ -8,7 +8,7 @@ import pytest
 
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, Error
-from grammars.infer.inference import Inference, infer
+from grammars.infer.detection import Detection
 from grammars.parse.render import render
 from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import (
@@ -26,6 +26,7 @@ from grammars.wire.format import (
     TaggedArguments,
 )
 from grammars.wire.formats import HERMES
+from tests.found_formats import infer
 
 Message = Mapping[str, Any]
 
@@ -280,7 +281,7 @@ def test_the_id_is_all_that_is_written() -> None:
     assert found.call == (*head, Marker("<args>"), JsonArguments(), Marker("</call>"))
 
 
-def conclusions(inference: Inference) -> dict[str, str]:
+def conclusions(inference: Detection) -> dict[str, str]:
     return {row.probe: row.conclusion for row in inference.evidence}
 
 

@@ -7,12 +7,11 @@ from constrained.errors import TemplateError
 from constrained.inspect.doctor.subject import Subject
 from constrained.inspect.doctor.verdicts import Level, Verdict
 from constrained.prompt.format_selection.generic import HARDLY_CALLS
+from constrained.prompt.format_selection.template_facts import find_facts
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.errors import DetectError
-from grammars.infer.detect import Origin
+from grammars.infer.detection import NoFormat, Origin
 from grammars.infer.probes import KEYS, NAMES, ProbedTemplate, distinct_id, make_parameters
 from grammars.infer.reasoning import find_state
-from grammars.infer.stated import find_stated
 from grammars.infer.verify import VALUES
 from grammars.parse.parser import parse
 from grammars.schema.lowering.lower import lower
@@ -58,9 +57,8 @@ def check_calls(subject: Subject) -> Iterator[Verdict]:
 
 def _compare_stated(template: ChatTemplate, written: Format) -> Iterator[Verdict]:
     """Compares the example of a call in the prompt with the calls of the history."""
-    try:
-        stated = find_stated(template.render)
-    except DetectError:  # it has no example, as most prompts
+    stated = find_facts(template).stated
+    if isinstance(stated, NoFormat):  # it has no example, as most prompts
         return
     if _differ(stated.format, written):
         yield Verdict(

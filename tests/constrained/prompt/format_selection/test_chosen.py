@@ -17,12 +17,12 @@ from constrained.prompt.format_selection.generic import (
     write_example,
 )
 from constrained.prompt.format_selection.selection import read_tool_format, select_format
-from constrained.prompt.format_selection.template_facts import detect_format
+from constrained.prompt.format_selection.template_facts import find_facts
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.tools.shapes import read_tools
 from grammars.errors import FormatError
-from grammars.infer.detect import Origin
+from grammars.infer.detection import Origin
 from grammars.parse.parser import parse
 from grammars.turn import Choice, Policy, State
 from grammars.wire.format import Content, Format, find_format
@@ -30,6 +30,7 @@ from grammars.wire.format_text import dump_format
 from grammars.wire.formats import FORMATS, GENERIC, HERMES, KIMI_K2, QWEN3_CODER
 from tests.agreement.matching import Masked
 from tests.command_line import Run, write
+from tests.found_formats import read
 from tests.real_templates import real_templates
 from tests.templates import HERMES as HERMES_SOURCE
 from tests.templates import PING, tool
@@ -103,9 +104,9 @@ def test_the_own_format_is_taught_by_the_template() -> None:
     template = ChatTemplate(HERMES_SOURCE)
     teaching = select_format(template, HERMES)
     assert teaching.template.source is template.source
-    assert teaching.format == detect_format(template).format
+    assert teaching.format == read(find_facts(template).detection).format
     assert (teaching.origin, teaching.notice) == (Origin.CHOSEN, "")
-    saved = detect_format(template).format
+    saved = read(find_facts(template).detection).format
     assert select_format(template, saved).template.source is template.source
     changed = select_format(template, replace(saved, between="\n\n"))
     assert isinstance(changed.template, GenericTemplate)
@@ -114,7 +115,7 @@ def test_the_own_format_is_taught_by_the_template() -> None:
 
 def test_another_format_takes_the_reasoning_of_the_template() -> None:
     teaching = select_format(ChatTemplate(HERMES_SOURCE), QWEN3_CODER)
-    own = detect_format(ChatTemplate(HERMES_SOURCE)).format
+    own = read(find_facts(ChatTemplate(HERMES_SOURCE)).detection).format
     assert teaching.format.reasoning == own.reasoning
     assert teaching.format.call == QWEN3_CODER.call
     assert "instead of hermes" in teaching.notice

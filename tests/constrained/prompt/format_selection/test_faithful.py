@@ -12,7 +12,7 @@ from constrained.inspect.replay.check import check_rows
 from constrained.prompt.job import Job
 from constrained.prompt.tools.shapes import read_tools
 from grammars.errors import RenderError, ToolError
-from grammars.infer.detect import Origin
+from grammars.infer.detection import Origin
 from grammars.infer.reasoning import find_opener
 from grammars.parse.parser import parse
 from grammars.parse.render import render

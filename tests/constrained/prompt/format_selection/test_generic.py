@@ -15,11 +15,11 @@ from constrained.errors import TemplateError
 from constrained.prompt.format_selection.generic import CHATML, GenericTemplate
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.special_tokens import render_prompt
-from grammars.infer.reasoning import find_reasoning
 from grammars.parse.parser import parse
 from grammars.wire.format import Marker, Reasoning
 from grammars.wire.formats import GEMMA4, QWEN3_CODER
 from grammars.wire.formats.generic import GENERIC
+from tests.found_formats import find_reasoning
 from tests.real_templates import real_templates
 
 TOOL = {

@@ -8,10 +8,9 @@ from constrained.model.compile.compiler import Compiler
 from constrained.prompt.format_selection import template_facts
 from constrained.prompt.format_selection.generic import CHATML, GenericTemplate
 from constrained.prompt.format_selection.selection import select_format
-from constrained.prompt.format_selection.template_facts import detect_format, find_block
+from constrained.prompt.format_selection.template_facts import find_facts
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.errors import DetectError
-from grammars.infer.detect import Origin
+from grammars.infer.detection import Detection, NoFormat, Origin
 from grammars.wire.formats import GENERIC, QWEN3_CODER
 from tests.real_templates import real_templates
 from tests.templates import HERMES, PING
@@ -36,11 +35,12 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_same_text_is_probed_once(probed: list[str]) -> None:
-    first = detect_format(ChatTemplate(SOURCE))
+    first = find_facts(ChatTemplate(SOURCE)).detection
+    assert isinstance(first, Detection)
     select_format(ChatTemplate(SOURCE))
     assert probed
     probed.clear()
-    assert detect_format(ChatTemplate(SOURCE, name="another")) is first
+    assert find_facts(ChatTemplate(SOURCE, name="another")).detection is first
     Compiler(byte_vocabulary(), ChatTemplate(SOURCE))
     assert select_format(ChatTemplate(SOURCE)).format is first.format
     assert not probed
@@ -53,10 +53,10 @@ def test_the_same_text_is_probed_once(probed: list[str]) -> None:
 def test_other_tokens_or_texts_are_probed(probed: list[str]) -> None:
     for given in ({}, {"bos_token": "<s>"}, {"eos_token": "<s>"}, {"bos_token": "<s"}):
         probed.clear()
-        detect_format(ChatTemplate(SOURCE, **given))
+        assert find_facts(ChatTemplate(SOURCE, **given)).detection
         assert probed, given
     probed.clear()
-    detect_format(ChatTemplate(SOURCE + " "))
+    assert find_facts(ChatTemplate(SOURCE + " ")).detection
     assert probed
 
 
@@ -69,10 +69,6 @@ def test_a_template_that_teaches_nothing_is_probed_once_under_each_name(
     again = select_format(ChatTemplate(CHAT, name="two"))
     assert again.notice == known.notice.replace("one", "two", 1)
     assert len(probed) == 1  # the plain message, which tells templates that always fail
-    for _ in range(2):
-        with pytest.raises(DetectError) as info:
-            detect_format(ChatTemplate(CHAT))
-        assert info.value.__context__ is None
 
 
 def test_a_broken_template_names_itself() -> None:
@@ -84,10 +80,10 @@ def test_a_broken_template_names_itself() -> None:
 
 def test_a_subclass_is_not_mistaken_for_its_source(probed: list[str]) -> None:
     template = ChatTemplate(CHAT)
-    with pytest.raises(DetectError):
-        detect_format(template)
-    assert detect_format(GenericTemplate(template, GENERIC)).format.name
-    assert find_block(GenericTemplate(template, GENERIC)) is None
+    assert isinstance(find_facts(template).detection, NoFormat)
+    facts = find_facts(GenericTemplate(template, GENERIC))
+    assert isinstance(facts.detection, Detection)
+    assert facts.chat.reasoning is None
 
 
 def test_calls_that_a_template_writes_in_part_are_written_here() -> None:

@@ -9,7 +9,7 @@ from benchmarks.inputs.rendered import TOOLS, Rendered, find_start, render_turns
 from constrained.prompt.format_selection.selection import SelectedFormat, select_format
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.tools.shapes import read_tools
-from grammars.infer.detect import Origin
+from grammars.infer.detection import Origin
 from grammars.parse.parser import parse
 from grammars.turn import Choice, Policy, State
 from grammars.turn_grammar.ir.completion import Completer

@@ -15,12 +15,14 @@ from constrained.prompt.template.chat_template import ChatTemplate
 from examples.random_model import MARKERS as SMALL_MARKERS
 from examples.random_model import load_small, with_markers, write_model
 from grammars.errors import DetectError
-from grammars.infer.detect import Origin
+from grammars.infer.detection import Origin
+from grammars.infer.reasoning import probe
 from grammars.infer.shown import find_shown
 from grammars.parse.parser import parse
 from grammars.wire.format import Marker
 from grammars.wire.formats import FORMATS, HERMES, LFM2, SIGNS
 from tests.command_line import Run, write
+from tests.found_formats import read
 from tests.real_templates import real_templates
 from tests.templates import tool
 
@@ -91,7 +93,7 @@ def test_a_template_that_changes_calls_is_not_trusted() -> None:
 def test_a_prompt_that_tells_of_two_formats_tells_of_none() -> None:
     signs = {"lfm2": (Marker("<|tool_list_start|>"),), "hermes": (Marker("<|tool_list_start|>"),)}
     with pytest.raises(DetectError, match="more than one tool format: lfm2 and hermes"):
-        find_shown(ChatTemplate(MARKED).render, formats=(LFM2, HERMES), signs=signs)
+        read(find_shown(probe(ChatTemplate(MARKED).render), formats=(LFM2, HERMES), signs=signs))
 
 
 def test_every_sign_is_of_a_format_and_has_text() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from constrained.prompt.format_selection.selection import SelectedFormat, select_format
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.infer.detect import Origin
+from grammars.infer.detection import Origin
 from grammars.parse.parser import parse
 from grammars.parse.render import render
 from grammars.schema.lowering.lower import lower
