@@ -24,8 +24,8 @@ from benchmarks.schemas import read
 from constrained.errors import GrammarError
 from constrained.inspect.replay.instances import InstanceTrial, spell_plain
 from grammars.errors import SchemaError
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower
-from grammars.schema.nodes import Json
 from grammars.schema.numbers import normalise_numbers
 
 _COUNT = 30

@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from grammars.errors import PolicyError
+from grammars.schema.json_values import Json
 from grammars.schema.members import KeyOrder as KeyOrder
-from grammars.schema.nodes import Json, Schema, Violation
+from grammars.schema.nodes import Schema, Violation
 from grammars.spelling.names import check_names
 from grammars.wire.format import Reasoning
 

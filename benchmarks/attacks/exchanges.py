@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import httpx
 
 from benchmarks.attacks.bodies import HELLO, MIB
+from grammars.schema.json_values import JsonObject
 
 PATIENCE = 50.0  # seconds until a batch has to be over
 ENDED = ("completed", "failed", "expired", "cancelled")
 CHAT = "/v1/chat/completions"
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def keep_small_values(client: httpx.Client) -> Iterator[int]:
         yield reply.status_code
 
 
-def send_together(path: str, body: Json, count: int, client: httpx.Client) -> Iterator[int]:
+def send_together(path: str, body: JsonObject, count: int, client: httpx.Client) -> Iterator[int]:
     """The same request several times at once."""
     content = json.dumps(body)
     headers = {"Content-Type": "application/json"}
@@ -111,7 +110,7 @@ def send_together(path: str, body: Json, count: int, client: httpx.Client) -> It
         yield from pool.map(send, range(count))
 
 
-LONG_TALK: Json = {"messages": HELLO * 9_999, "max_tokens": 2}
+LONG_TALK: JsonObject = {"messages": HELLO * 9_999, "max_tokens": 2}
 EXCHANGES = (
     Exchange("8 conversations of 9,999 messages", partial(send_together, CHAT, LONG_TALK, 8)),
     Exchange("a batch of 50,001 lines", send_many_lines),

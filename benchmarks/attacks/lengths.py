@@ -8,16 +8,16 @@ from typing import Any
 from benchmarks.attacks.attack import Attack, Body, ask_for_call
 from benchmarks.attacks.bodies import HELLO, MESSAGES
 from benchmarks.attacks.schemas import HASHED
+from grammars.schema.json_values import JsonObject
 
 LONG = 400_000
-Json = dict[str, Any]
 
 
-def _object(**properties: Any) -> Json:
+def _object(**properties: Any) -> JsonObject:
     return {"type": "object", "properties": properties, "required": [*properties]}
 
 
-def _list_keys(count: int) -> Json:
+def _list_keys(count: int) -> JsonObject:
     return _object(**{f"p{number}": {"type": "string"} for number in range(count)})
 
 
@@ -29,7 +29,7 @@ def _list_patterns() -> Iterator[tuple[str, str]]:
     yield "a character beyond Unicode", r"\u{FFFFFFFFFFFF}"
 
 
-def _list_names() -> Iterator[tuple[str, Json]]:
+def _list_names() -> Iterator[tuple[str, JsonObject]]:
     yield "a key around 3,000 keys", _object(**{"a" * LONG: _list_keys(3_000)})
     anchors = {f"d{number}": {"$anchor": f"a{number}"} for number in range(10_000)}
     # Of unused definitions nothing is read, so one refers to the others.
@@ -42,7 +42,7 @@ def _list_names() -> Iterator[tuple[str, Json]]:
     yield "5,000 uses of a chain of references", chained
 
 
-def _list_values() -> Iterator[tuple[str, Json]]:
+def _list_values() -> Iterator[tuple[str, JsonObject]]:
     integers = [HASHED * number for number in range(15_000)]
     twice = {"allOf": [{"enum": integers}, {"enum": integers[::-1]}]}
     yield "integers of one hash, twice", _object(a=twice)

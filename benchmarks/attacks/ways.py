@@ -7,14 +7,14 @@ from typing import Any
 from benchmarks.attacks.attack import Attack
 from benchmarks.attacks.bodies import HELLO, MESSAGES, RESPONSES, chat, respond
 from benchmarks.attacks.schemas import large_patterns
+from grammars.schema.json_values import JsonObject
 
 PATTERNS = 60
 """Each becomes 10 MB if somebody compiles it."""
 CHAT = "/v1/chat/completions"
-Json = dict[str, Any]
 
 
-def _list_schemas(schema: Json) -> Iterator[tuple[str, str, Any]]:
+def _list_schemas(schema: JsonObject) -> Iterator[tuple[str, str, Any]]:
     """Names, paths and bodies of requests with a schema."""
     named = {"name": "x", "schema": schema}
     answer = {"type": "json_schema", "json_schema": named}

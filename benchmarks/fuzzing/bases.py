@@ -2,11 +2,11 @@
 
 import struct
 from pathlib import Path
-from typing import Any
+
+from grammars.schema.json_values import JsonObject
 
 TEMPLATES = Path(__file__).parents[2] / "examples" / "templates"
-Json = dict[str, Any]
-SCHEMA: Json = {
+SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
         "city": {"type": "string", "minLength": 1, "maxLength": 20, "pattern": "^[A-Z]"},
@@ -19,7 +19,7 @@ SCHEMA: Json = {
     "additionalProperties": False,
     "$defs": {"tag": {"anyOf": [{"type": "string"}, {"const": 7}]}},
 }
-TREE: Json = {
+TREE: JsonObject = {
     "type": "object",
     "properties": {"value": {"type": "number"}, "next": {"$ref": "#"}},
     "if": {"required": ["next"]},
@@ -27,7 +27,7 @@ TREE: Json = {
     "minProperties": 1,
     "patternProperties": {"^x-": {"not": {"type": "null"}}},
 }
-MIXED: Json = {
+MIXED: JsonObject = {
     "oneOf": [
         {"type": "array", "prefixItems": [True], "contains": {"type": "integer"}},
         {"$ref": "#/$defs/place"},
@@ -38,11 +38,11 @@ MIXED: Json = {
 }
 SCHEMAS = (SCHEMA, TREE, MIXED)
 
-TOOL: Json = {
+TOOL: JsonObject = {
     "type": "function",
     "function": {"name": "weather", "description": "of a city", "parameters": SCHEMA},
 }
-CALL: Json = {
+CALL: JsonObject = {
     "role": "assistant",
     "content": None,
     "tool_calls": [
@@ -53,14 +53,14 @@ CALL: Json = {
         }
     ],
 }
-MESSAGES: list[Json] = [
+MESSAGES: list[JsonObject] = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": [{"type": "text", "text": "How is it?"}]},
     CALL,
     {"role": "tool", "tool_call_id": "call_123456789", "content": "12 C"},
     {"role": "user", "content": "And now?"},
 ]
-CHAT: tuple[Json, ...] = (
+CHAT: tuple[JsonObject, ...] = (
     {
         "model": "demo",
         "messages": MESSAGES,
@@ -90,7 +90,7 @@ CHAT: tuple[Json, ...] = (
     {"messages": [*MESSAGES[:2], {"role": "assistant", "content": "It"}], "max_tokens": 5}
     | {"continue_final_message": True},
 )
-RESPONSES: tuple[Json, ...] = (
+RESPONSES: tuple[JsonObject, ...] = (
     {
         "input": [
             {"role": "user", "content": [{"type": "input_text", "text": "How is it?"}]},
@@ -118,7 +118,7 @@ RESPONSES: tuple[Json, ...] = (
         "store": False,
     },
 )
-ANTHROPIC: tuple[Json, ...] = (
+ANTHROPIC: tuple[JsonObject, ...] = (
     {
         "model": "demo",
         "max_tokens": 90,
@@ -156,13 +156,13 @@ ANTHROPIC: tuple[Json, ...] = (
         "metadata": {"user_id": "me"},
     },
 )
-COMPLETIONS: tuple[Json, ...] = (
+COMPLETIONS: tuple[JsonObject, ...] = (
     {"prompt": "Once", "max_tokens": 5, "logprobs": 2, "n": 2},
     {"prompt": [[65, 66], [67]], "max_tokens": 5, "stop": "x", "echo": True},
     {"prompt": ["a", "b"], "max_tokens": 40, "json_schema": SCHEMA},
 )
-TOKENS: tuple[Json, ...] = ({"content": "Hello", "add_special": True, "with_pieces": True},)
-REQUESTS: dict[str, tuple[Json, ...]] = {
+TOKENS: tuple[JsonObject, ...] = ({"content": "Hello", "add_special": True, "with_pieces": True},)
+REQUESTS: dict[str, tuple[JsonObject, ...]] = {
     "/v1/chat/completions": CHAT,
     "/v1/responses": RESPONSES,
     "/v1/messages": ANTHROPIC,

@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from grammars.schema.json_values import Json
 from grammars.suite.strategies import mutations
 
-Json = Any
 CHANGES = st.sampled_from([1, 1, 1, 2, 2, 3, 4, 0])
 """How many there are."""
 ODD_VALUES: tuple[Json, ...] = (

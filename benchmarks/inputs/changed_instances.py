@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from grammars.schema.subschemas import Json, is_list, is_object
+from grammars.schema.json_values import Json
+from grammars.schema.subschemas import is_list, is_object
 
 _TEXTS = ("", "x", " ", "\n", "é", "0", '"', "null")
 _OTHERS: tuple[Json, ...] = (None, True, 0, "x", [], {})

@@ -14,7 +14,8 @@ from hypothesis.errors import HypothesisException
 from hypothesis.strategies import DataObject, SearchStrategy
 
 from grammars.errors import SchemaError
-from grammars.schema.subschemas import Json, is_list, is_object, look_up
+from grammars.schema.json_values import Json
+from grammars.schema.subschemas import is_list, is_object, look_up
 from grammars.schema.validator import Validator
 
 _DEEPEST = 5  # levels; below, objects and lists are as small as they may be

@@ -20,7 +20,8 @@ from constrained.prompt.cache_breakpoints import NO_BREAKPOINTS, CacheBreakpoint
 from constrained.prompt.cache_scope import COMMON, CacheScope
 from constrained.prompt.job import NO_LIMITS, CallLimits
 from grammars.parse.parser import Parser
-from grammars.schema.nodes import Json, Schema
+from grammars.schema.json_values import Json
+from grammars.schema.nodes import Schema
 from grammars.turn import Event, ToolCall
 from grammars.turn_grammar.ir.grammar import Grammar
 from grammars.wire.envelopes import EnvelopeKind

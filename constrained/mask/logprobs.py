@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 
 MIN_LOGPROB = -9999.0  # stands for minus infinity in JSON
 

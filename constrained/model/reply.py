@@ -20,7 +20,7 @@ from constrained.prompt.answers import CHECKED_ONLY, read_answer
 from constrained.prompt.template.conversation_forms import ConversationForm
 from constrained.prompt.tools.offer import Refusal
 from grammars.parse.parser import collect
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.turn import CallOpened, CallRead, Event, JsonAnswer, Tool, ToolCall, Turn
 from grammars.wire.envelopes import EnvelopeKind
 

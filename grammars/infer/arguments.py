@@ -10,7 +10,7 @@ from grammars.errors import DetectError
 from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.styles import find_style
 from grammars.infer.text import TAG, common_prefix, common_suffix, find_tag
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.wire.format import JsonStyle, KeywordArguments, TaggedArguments, TextWrapper
 
 H = TypeVar("H", bound=TaggedArguments | KeywordArguments, covariant=True)

@@ -43,7 +43,7 @@ from grammars.infer.text import (
     tokenise,
 )
 from grammars.infer.turn import CallLayout
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_object
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (

@@ -13,7 +13,7 @@ from grammars.infer.detection import NoFormat, attempt
 from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.styles import find_style
 from grammars.infer.text import common_prefix, common_suffix
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.spelling.styles import spell
 from grammars.wire.format import JsonStyle, KeywordArguments
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from grammars.errors import DetectError, Error, RenderError, ToolError
 from grammars.infer.text import common_prefix, common_suffix, match_opener, skip_words
 from grammars.parse.render import render
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import Format, Reasoning, count_common
 

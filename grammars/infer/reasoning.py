@@ -31,7 +31,7 @@ from grammars.infer.text import (
     leading_space,
     match_opener,
 )
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import Start, State, Turn
 from grammars.wire.format import (

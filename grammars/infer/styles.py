@@ -9,7 +9,7 @@ from itertools import product
 from typing import cast
 
 from grammars.errors import DetectError
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_object
 from grammars.spelling.styles import spell
 from grammars.wire.format import PYTHON, JsonStyle

@@ -10,7 +10,7 @@ from grammars.infer.detection import Evidence
 from grammars.infer.probes import KEYS, ProbedTemplate, show_message, squeeze, write
 from grammars.infer.text import find_tag, merge_literals, tokenise
 from grammars.parse.render import render
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (

@@ -12,7 +12,8 @@ from typing import cast
 
 from grammars.errors import CoerceError
 from grammars.parse.buffer import Sign, make_scanner
-from grammars.schema.nodes import AnyValue, Constant, Json, Schema, String, flatten
+from grammars.schema.json_values import Json
+from grammars.schema.nodes import AnyValue, Constant, Schema, String, flatten
 from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.coerce import TypedText, coerce
 from grammars.spelling.reading import find_words, read_json

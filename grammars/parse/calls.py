@@ -18,7 +18,8 @@ from grammars.parse.buffer import (
 )
 from grammars.parse.keyword_arguments import KeywordArgumentsReader
 from grammars.parse.nested import NestedArgumentsReader
-from grammars.schema.nodes import Json, Object, Violation
+from grammars.schema.json_values import Json
+from grammars.schema.nodes import Object, Violation
 from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.coerce import Raw, TypedText, coerce_members, read_undeclared
 from grammars.spelling.keyword_arguments import find_ends

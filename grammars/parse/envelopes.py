@@ -18,7 +18,7 @@ from typing import cast
 
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps, make_scanner
 from grammars.parse.render import render_opening
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.spelling.reading import read_json, read_value
 from grammars.turn import Tool
 from grammars.wire.envelopes import (

@@ -8,7 +8,7 @@ from grammars.parse.calls import CallReader
 from grammars.parse.envelopes import MAX_HELD, EnvelopeReader, WholeCalls
 from grammars.parse.output import TurnOutput
 from grammars.parse.render import render_opening
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall
 from grammars.wire.envelopes import ForeignCall

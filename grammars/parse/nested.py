@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from grammars.parse.arguments import NestedWriter
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.spelling.nested import Tree
 from grammars.spelling.reading import DeepJsonError
 from grammars.wire.format import MAX_NAME_LENGTH, NestedArguments

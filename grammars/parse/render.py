@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from grammars.errors import RenderError
-from grammars.schema.nodes import Constant, Json, Object, escape, flatten
+from grammars.schema.json_values import Json
+from grammars.schema.nodes import Constant, Object, escape, flatten
 from grammars.schema.numbers import are_equal
 from grammars.spelling.coerce import Raw, TypedText, coerce_members
 from grammars.spelling.json_call import (

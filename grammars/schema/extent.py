@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import cast
 
 from grammars.regex.texts import Texts
+from grammars.schema.json_values import Json
 from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
     Constant,
     Extra,
-    Json,
     Node,
     Null,
     Number,

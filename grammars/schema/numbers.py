@@ -9,13 +9,13 @@ from math import ceil, floor, inf
 from operator import ge, gt, is_, le, lt
 from typing import TypeAlias, cast
 
+from grammars.schema.json_values import Json
 from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
     Constant,
     Flat,
-    Json,
     Node,
     Null,
     Number,

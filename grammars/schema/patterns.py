@@ -18,7 +18,8 @@ from grammars.limits.byte_cache import MIB, keep_results
 from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.regex.automaton import Automaton, compile_regexes
 from grammars.regex.ecma import translate
-from grammars.schema.subschemas import Json, is_list, is_object, map_parts
+from grammars.schema.json_values import Json
+from grammars.schema.subschemas import is_list, is_object, map_parts
 
 PREFIX = "pattern "
 """The prefix of the name of a format that replaces a pattern."""

@@ -5,15 +5,13 @@ earlier drafts). They are not separated by draft.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias, TypeGuard
+from typing import TypeGuard
 from urllib.parse import unquote
 
 from grammars.errors import SchemaError
 from grammars.limits.steps import spend
+from grammars.schema.json_values import Json
 from grammars.schema.pointers import escape, find_member, split_pointer
-
-Json: TypeAlias = Any
-"""A JSON value: None, bool, int, float, str, list or dict with string keys."""
 
 MAPS = frozenset(
     "properties patternProperties $defs definitions dependentSchemas dependencies".split()

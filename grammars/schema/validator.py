@@ -18,9 +18,10 @@ import jsonschema_rs
 
 from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError, limit_steps, spend
+from grammars.schema.json_values import Json
 from grammars.schema.patterns import PREFIX, Formats, replace_large, spend_on_pattern
 from grammars.schema.pointers import point_to
-from grammars.schema.subschemas import Json, is_list, is_object, look_up, map_parts
+from grammars.schema.subschemas import is_list, is_object, look_up, map_parts
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
 MAX_WAYS = 1_000_000

@@ -24,13 +24,13 @@ from itertools import chain
 from typing import TypeAlias
 
 from grammars.errors import CoerceError
+from grammars.schema.json_values import Json
 from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
     Constant,
     Flat,
-    Json,
     Node,
     Null,
     Number,

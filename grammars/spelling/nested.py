@@ -7,13 +7,13 @@ from operator import itemgetter
 from typing import cast
 
 from grammars.regex.texts import SPACES, Texts, match_words
+from grammars.schema.json_values import Json
 from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
     Constant,
     Flat,
-    Json,
     Node,
     Null,
     Number,

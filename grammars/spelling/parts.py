@@ -2,8 +2,9 @@
 
 from typing import cast
 
+from grammars.schema.json_values import Json
 from grammars.schema.members import KeyOrder
-from grammars.schema.nodes import Array, Constant, Json, Node, Object, Property
+from grammars.schema.nodes import Array, Constant, Node, Object, Property
 from grammars.spelling.styles import Sorting, sort_keys
 
 

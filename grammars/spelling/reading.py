@@ -10,7 +10,7 @@ import sys
 from functools import lru_cache
 from typing import cast
 
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.spelling.styles import speaks_json
 from grammars.wire.format import JsonStyle
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import cast
 
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.wire.format import JsonStyle, KeywordArguments, TaggedArguments
 
 EXACT_LEVELS = 6

@@ -4,13 +4,13 @@ marked."""
 from collections.abc import Callable, Iterable, Sequence
 
 from grammars.regex.texts import SPACES, Texts, match_words
+from grammars.schema.json_values import Json
 from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
     Constant,
     Flat,
-    Json,
     Null,
     Number,
     Object,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from grammars.parse.parser import collect
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from hypothesis.errors import HypothesisException
 
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.suite.parser_output import (
     BrokenParser,
     ParserRefusal,

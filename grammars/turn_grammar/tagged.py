@@ -12,6 +12,7 @@ from typing import TypeAlias, cast
 from grammars.errors import SchemaError
 from grammars.regex.writing import escape_regex, match_any
 from grammars.schema.bits import KEEP, NEVER, Condition, conjoin, negate
+from grammars.schema.json_values import Json
 from grammars.schema.members import Unordered, arrange
 from grammars.schema.nodes import (
     AnyValue,
@@ -19,7 +20,6 @@ from grammars.schema.nodes import (
     Constant,
     Extra,
     Flat,
-    Json,
     Node,
     Null,
     Number,

@@ -18,6 +18,7 @@ from grammars.regex.spelled import spell_extra_keys, spell_pattern
 from grammars.regex.texts import ANY, FREE, Texts
 from grammars.regex.writing import escape_slashes
 from grammars.schema.counted import Items, find_items
+from grammars.schema.json_values import Json
 from grammars.schema.members import KeyOrder, arrange
 from grammars.schema.nodes import (
     AnyValue,
@@ -25,7 +26,6 @@ from grammars.schema.nodes import (
     Boolean,
     Constant,
     Flat,
-    Json,
     Node,
     Null,
     Number,

@@ -8,22 +8,21 @@ APIs, whose clients have types for them, so they are not described again.
 
 import threading
 from collections.abc import Mapping
-from typing import Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from grammars.schema.json_values import JsonObject
 from server.settings import Settings
 
-Json = dict[str, Any]
-Responses = dict[int | str, Json]
+Responses = dict[int | str, JsonObject]
 REFERENCES = "#/components/schemas/{model}"
 EVENTS = "text/event-stream"
 JSON = "application/json"
 _bodies: dict[str, type[BaseModel]] = {}
 """The bodies of requests, by the names of their types."""
-_SCHEMES: Json = {
+_SCHEMES: JsonObject = {
     "bearer": {
         "type": "http",
         "scheme": "bearer",
@@ -67,7 +66,7 @@ _DESCRIPTIONS = {
 }
 
 
-def describe_body(kind: type[BaseModel], *examples: Json) -> Json:
+def describe_body(kind: type[BaseModel], *examples: JsonObject) -> JsonObject:
     """Returns the body of a path, for FastAPI's `openapi_extra`.
 
     Args:
@@ -75,7 +74,7 @@ def describe_body(kind: type[BaseModel], *examples: Json) -> Json:
         examples: requests that the demo model can answer.
     """
     _bodies[kind.__name__] = kind
-    content: Json = {"schema": {"$ref": REFERENCES.format(model=kind.__name__)}}
+    content: JsonObject = {"schema": {"$ref": REFERENCES.format(model=kind.__name__)}}
     if examples:
         named = {f"example {number}": {"value": value} for number, value in enumerate(examples, 1)}
         content["examples"] = named
@@ -85,7 +84,7 @@ def describe_body(kind: type[BaseModel], *examples: Json) -> Json:
 def describe_stream(media_type: str) -> Responses:
     """Returns the reply of a path, for FastAPI's `responses`: it is JSON, or a stream of this media
     type."""
-    content: Json = {JSON: {}, media_type: {}}
+    content: JsonObject = {JSON: {}, media_type: {}}
     return {200: {"description": "The reply, or its stream if asked for", "content": content}}
 
 
@@ -122,16 +121,16 @@ def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[st
     make = app.openapi
     lock = threading.Lock()
 
-    def make_complete() -> Json:
+    def make_complete() -> JsonObject:
         with lock:
             return make_once()
 
-    def make_once() -> Json:
+    def make_once() -> JsonObject:
         if app.openapi_schema is None:
             document = make()
             schemas = dict(sorted(_describe_bodies().items()))
             document["components"] = {"schemas": schemas, "securitySchemes": _SCHEMES}
-            known: list[Json] = [{name: []} for name in _SCHEMES]
+            known: list[JsonObject] = [{name: []} for name in _SCHEMES]
             document["security"] = known if settings.api_keys else [{}, *known]
             _open(document["paths"], open_paths)
             _drop_schemas_of_replies(document["paths"])
@@ -141,7 +140,7 @@ def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[st
     app.openapi = make_complete
 
 
-def _describe_bodies() -> Json:
+def _describe_bodies() -> JsonObject:
     kinds: list[tuple[type[BaseModel], JsonSchemaMode]] = []
     for kind in _bodies.values():
         kinds.append((kind, "validation"))
@@ -149,25 +148,25 @@ def _describe_bodies() -> Json:
     return described["$defs"]
 
 
-def _open(paths: Mapping[str, Json], open_paths: frozenset[str]) -> None:
+def _open(paths: Mapping[str, JsonObject], open_paths: frozenset[str]) -> None:
     for path in open_paths & paths.keys():
         for operation in paths[path].values():
             operation["security"] = []
 
 
-def _drop_schemas_of_replies(paths: Mapping[str, Json]) -> None:
+def _drop_schemas_of_replies(paths: Mapping[str, JsonObject]) -> None:
     """Removes what FastAPI adds: schemas of replies, and the 422 error of paths with a query, since
     this server uses another status."""
     for item in paths.values():
         for operation in item.values():
-            replies: Json = operation["responses"]
+            replies: JsonObject = operation["responses"]
             if replies.get("422", {}).get("description") == "Validation Error":
                 del replies["422"]
             for reply in replies.values():
                 reply["content"] = {media_type: {} for media_type in reply["content"]}
 
 
-def _describe_parameters(document: Json) -> None:
+def _describe_parameters(document: JsonObject) -> None:
     for item in document["paths"].values():
         for operation in item.values():
             for parameter in operation.get("parameters", ()):

@@ -15,7 +15,7 @@ from pathlib import Path
 from constrained.engine.files.private_files import OTHERS, PRIVATE_FILE
 from constrained.errors import RequestError
 from constrained.model.trace.turn_trace import TurnTrace
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from server.turns.observers import TracedRequest
 
 LOG = logging.getLogger("constrained.server")

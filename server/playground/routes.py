@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.inspect.replay.workbench import inspect_row
 from constrained.model.trace.page import read_page
+from grammars.schema.json_values import JsonObject
 from server.dialects.common.reading import read_request
 from server.dialects.common.replies import answer_json
 from server.http.openapi import ERRORS, describe_body
@@ -18,10 +19,9 @@ router = APIRouter()
 UNFRAMED = {"X-Frame-Options": "DENY"}
 """Other sites may not show these pages in a frame, where they could steal clicks (clickjacking):
 the playground knows an API key."""
-Json = dict[str, Any]
 MAX_TEXT = 200_000
 """The maximum characters of a text in the workbench: each takes 150 bytes."""
-EXAMPLE: Json = {
+EXAMPLE: JsonObject = {
     "format": "hermes",
     "tools": [{"name": "ping", "input_schema": {"type": "object", "properties": {}}}],
     "text": '<tool_call>\n{"name": "pong"',
@@ -43,15 +43,15 @@ class InspectRequest(BaseModel):
     """The name of a known format that the prompt teaches."""
     tools: list[Any] | None = None
     """In the form of OpenAI, Anthropic or MCP."""
-    messages: list[Json] | None = None
+    messages: list[JsonObject] | None = None
     """The conversation before the text; default: a greeting."""
-    tool_choice: str | Json | None = None
+    tool_choice: str | JsonObject | None = None
     """`auto`, `none`, `required`, or the tool that must be called."""
     parallel_tool_calls: bool | None = None
     """false: at most one call."""
-    response_format: Json | None = None
+    response_format: JsonObject | None = None
     """The format of an answer."""
-    chat_template_kwargs: Json | None = None
+    chat_template_kwargs: JsonObject | None = None
     """Variables of the template."""
     reasoning_format: str | None = None
     """As in llama-server: `none` leaves reasoning in the content."""

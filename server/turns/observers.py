@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from constrained.model.reply import Usage
 from constrained.model.trace.turn_trace import TurnTrace
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from server.turns.request_record import RequestRecord
 
 KEY_DIGITS = 12

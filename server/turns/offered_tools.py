@@ -16,11 +16,11 @@ from constrained.errors import Error
 from constrained.prompt.tools.functions import FunctionTool
 from grammars.errors import SchemaError
 from grammars.regex.lark_texts import express_lark
+from grammars.schema.json_values import JsonObject
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.request_checks import check_size
 
-Json = dict[str, Any]
 INPUT = "input"
 """The argument with the text of a custom tool."""
 JOINT = "__"  # between a namespace and the name of a tool
@@ -114,9 +114,9 @@ class OfferedTools:
             case _:
                 return choice
 
-    def _choose_of_server(self, label: str, name: Any) -> Json:
+    def _choose_of_server(self, label: str, name: Any) -> JsonObject:
         """Returns the choice of a tool of an MCP server, or of any of its tools."""
-        found: list[Json] = []
+        found: list[JsonObject] = []
         for function, form in self.forms.items():
             if form.server == label and name in (None, form.name):
                 found.append({"type": "function", "name": function})
@@ -186,7 +186,7 @@ def join_name(namespace: str | None, name: str) -> str:
     return f"{namespace}{JOINT}{name}" if namespace else name
 
 
-def pack_input(text: str) -> Json:
+def pack_input(text: str) -> JsonObject:
     """Returns the arguments of a custom tool's function."""
     return {INPUT: text}
 
@@ -239,7 +239,7 @@ def enforce_strictly(tool: Any, settings: Settings) -> Any:
     return _drop_strict(tool) if tool.get("strict") is False else tool
 
 
-def _drop_strict(body: Mapping[str, Any]) -> Json:
+def _drop_strict(body: Mapping[str, Any]) -> JsonObject:
     return {key: value for key, value in body.items() if key != "strict"}
 
 
@@ -320,7 +320,7 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
     return any(isinstance(tool.get(key), Mapping) for key in _SCHEMAS)
 
 
-def _read_format(given: Any, where: str) -> tuple[Json, str]:
+def _read_format(given: Any, where: str) -> tuple[JsonObject, str]:
     """Returns the schema of a custom tool's text, and a description for the model.
 
     Raises:

@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -16,18 +16,18 @@ from constrained.engine.sampling import Sampling
 from constrained.limits.isolated_call import Isolation
 from constrained.model.reply import Reply
 from constrained.prompt.tools.call_result import Outcome
+from grammars.schema.json_values import JsonObject
 from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Schema, Violation
 from grammars.turn import CallConfidence, ToolCall
 
-Json: TypeAlias = Mapping[str, Any]
-_TEXT: Json = {"type": "string"}
-_NUMBER: Json = {"type": "number"}
-_BOOLEAN: Json = {"type": "boolean"}
-_ANY: Json = {}
+_TEXT: JsonObject = {"type": "string"}
+_NUMBER: JsonObject = {"type": "number"}
+_BOOLEAN: JsonObject = {"type": "boolean"}
+_ANY: JsonObject = {}
 
 
-def _object(required: Json, optional: Json | None = None) -> Json:
+def _object(required: JsonObject, optional: JsonObject | None = None) -> JsonObject:
     return {
         "type": "object",
         "properties": {**required, **(optional or {})},
@@ -36,7 +36,7 @@ def _object(required: Json, optional: Json | None = None) -> Json:
     }
 
 
-def _fields(kind: type, known: Json) -> Json:
+def _fields(kind: type, known: JsonObject) -> JsonObject:
     """Returns the schema of an object with the fields of a dataclass, and no others."""
     fields = dataclasses.fields(kind)
     properties = {field.name: known.get(field.name, _ANY) for field in fields}
@@ -49,7 +49,7 @@ def _fields(kind: type, known: Json) -> Json:
     }
 
 
-def _find_types(kind: type) -> Json:
+def _find_types(kind: type) -> JsonObject:
     """Returns the schemas of the fields of a dataclass, by their annotations."""
     return TypeAdapter(kind).json_schema()["properties"]
 
@@ -59,7 +59,7 @@ def _has_no_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is missing and field.default_factory is missing
 
 
-def _list(items: Json) -> Json:
+def _list(items: JsonObject) -> JsonObject:
     return {"type": "array", "items": items}
 
 
@@ -72,7 +72,7 @@ _WRITTEN_CALL = _fields(
         "confidence": {"anyOf": [{"type": "null"}, _fields(CallConfidence, {})]},
     },
 )
-_CALL: Json = {**_WRITTEN_CALL, "required": ["name", "arguments", "errors", "confidence"]}
+_CALL: JsonObject = {**_WRITTEN_CALL, "required": ["name", "arguments", "errors", "confidence"]}
 _CALLS = _list(_CALL)
 _USAGE = _fields(Usage, {"completion_tokens": _NUMBER, "prompt_tokens": _NUMBER})
 _TOOLS = _list(
@@ -95,11 +95,11 @@ _REPLY = _fields(
         "unsure_calls": _CALLS,
     },
 )
-_BIAS: Json = {"type": "array", "minItems": 2, "maxItems": 2}
+_BIAS: JsonObject = {"type": "array", "minItems": 2, "maxItems": 2}
 _BIASES = _list(
     {**_BIAS, "prefixItems": [{"type": ["integer", "string"]}, {"type": ["string", "number"]}]}
 )
-_MESSAGES: Json = {"anyOf": [_TEXT, _list(_object({"role": _TEXT}))]}
+_MESSAGES: JsonObject = {"anyOf": [_TEXT, _list(_object({"role": _TEXT}))]}
 _OPTIONS = _object(
     {},
     {
@@ -123,7 +123,7 @@ _REQUEST = _object(
     },
     {"hidden_tools": _TOOLS, "search": _object({"tools": _TOOLS})},
 )
-SCHEMAS: Mapping[str, Json] = {
+SCHEMAS: Mapping[str, JsonObject] = {
     "turn": _object({"seconds": _NUMBER}),
     "tools": _object({"tools": _TOOLS}),
     "reply": _object({"reply": _REPLY, "seconds": _NUMBER}),

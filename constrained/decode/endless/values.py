@@ -31,7 +31,7 @@ import numpy as np
 from constrained.decode.endless.loops import FEWEST_TOKENS, Loop, LoopFinder
 from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.engine.vocabulary.vocabulary import Vocabulary, ends_inside
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.turn_grammar.ir.completion import TooLong
 
 EARLY = 3  # a loop that may need more and more tokens to end is examined at this part of its bound

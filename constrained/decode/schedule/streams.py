@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from constrained.decode.filters.events import StreamEvent
 from constrained.errors import AbandonedError
 from constrained.limits.deadline import Clock, Deadline
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead
 
 S = TypeVar("S")

@@ -11,6 +11,7 @@ import httpx
 
 from constrained.errors import RequestError
 from constrained.inspect.cache_check.timed_http import ReceivedReply, send_in_time
+from grammars.schema.json_values import JsonObject
 
 CACHED_TOKENS = "usage.prompt_tokens_details.cached_tokens"
 CACHE_N = "timings.cache_n"
@@ -19,7 +20,6 @@ _MAX_SHOWN = 300  # characters of an error
 _PATIENCE = 300  # seconds
 _ENDINGS = ("/chat/completions", "/v1")
 _UNUSABLE = (400, 404, 422, 500, 501)  # statuses for a refused shape; llama-server's templates: 500
-Json = Mapping[str, Any]
 
 
 class RefusedError(RequestError):
@@ -94,7 +94,7 @@ class ChatClient:
         self._client = httpx.Client(headers=headers)  # without redirects: the key is for this one
         self.model = model or self._find_model()
 
-    def ask(self, messages: Sequence[Json], tools: Sequence[Json]) -> ChatReply:
+    def ask(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> ChatReply:
         """Sends a conversation, which is answered with one token.
 
         Raises:
@@ -113,7 +113,7 @@ class ChatClient:
             raise RequestError(f"{self.base} answers without a message (at /choices/0/message)")
         return read_reply(answer, seconds)
 
-    def find_template(self) -> Json | None:
+    def find_template(self) -> JsonObject | None:
         """Returns the properties from `/props`, with the chat template; None: the server has
         none."""
         try:
@@ -139,7 +139,7 @@ class ChatClient:
             )
         return names[0]
 
-    def _send(self, path: str, body: Json | None = None) -> Json:
+    def _send(self, path: str, body: JsonObject | None = None) -> JsonObject:
         url = self.base + path
         reply = send_in_time(self._client, url, body, seconds=_PATIENCE)
         if reply.status != httpx.codes.OK:
@@ -163,7 +163,7 @@ def _explain(reply: ReceivedReply, url: str) -> RequestError:
     return RequestError(message)
 
 
-def read_reply(answer: Json, seconds: float) -> ChatReply:
+def read_reply(answer: JsonObject, seconds: float) -> ChatReply:
     """Reads from a reply how much of its prompt was cached: in the fields of OpenAI (also of vLLM
     and this project), of llama-server, and of Ollama.
 
@@ -188,19 +188,19 @@ def read_reply(answer: Json, seconds: float) -> ChatReply:
     return ChatReply(total, cached, seconds)
 
 
-def _has_message(answer: Json) -> bool:
+def _has_message(answer: JsonObject) -> bool:
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices:
         return False
     return isinstance(choices[0], dict) and isinstance(choices[0].get("message"), dict)
 
 
-def _read_object(answer: Json, key: str) -> Json:
+def _read_object(answer: JsonObject, key: str) -> JsonObject:
     value = answer.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def _read_count(answer: Json, key: str) -> int | None:
+def _read_count(answer: JsonObject, key: str) -> int | None:
     value = answer.get(key)
     is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     return value if is_count else None

@@ -3,9 +3,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from constrained.inspect.conformance.finding import Json, make_id
+from constrained.inspect.conformance.finding import make_id
 from constrained.inspect.conformance.parser_protocol import write_tools
 from constrained.inspect.conformance.rows import CorpusRow, write_expected
+from grammars.schema.json_values import Json
 from grammars.suite.cases import draw_cases
 from grammars.suite.parser_output import as_reading
 from grammars.wire.format import Format

@@ -1,20 +1,17 @@
 """A client for Chat Completions that returns the answers of a server unchanged."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
 from constrained.errors import RequestError
 from constrained.inspect.cache_check.chat_client import read_base_url
 from constrained.inspect.cache_check.timed_http import send_in_time
+from grammars.schema.json_values import JsonObject
 
 TIMEOUT = 300
 """Seconds for a reply: a model on a small machine takes its time."""
-
-Json = Mapping[str, Any]
 
 
 class WrongReply(Exception):  # noqa: N818  what a server did, and no error of ours
@@ -33,7 +30,7 @@ class HttpAnswer:
     status: int
     text: str
 
-    def read_json(self) -> Json:
+    def read_json(self) -> JsonObject:
         """Returns the body as a JSON object.
 
         Raises:
@@ -47,13 +44,13 @@ class HttpAnswer:
             raise WrongReply(f"the body is not an object: {self.text[:200]!r}")
         return value
 
-    def read_chunks(self) -> list[Json]:
+    def read_chunks(self) -> list[JsonObject]:
         """Returns the chunks of a stream.
 
         Raises:
             WrongReply: it is not a stream of JSON objects, or does not end with [DONE].
         """
-        chunks: list[Json] = []
+        chunks: list[JsonObject] = []
         is_done = False
         for line in self.text.splitlines():
             if not line.startswith("data:"):
@@ -99,7 +96,7 @@ class ChatServer:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def ask(self, body: Json) -> HttpAnswer:
+    def ask(self, body: JsonObject) -> HttpAnswer:
         """Sends a chat completion request, and returns the answer.
 
         Raises:
@@ -120,6 +117,6 @@ class ChatServer:
         except (WrongReply, LookupError, TypeError) as e:
             raise RequestError(f"{url} lists no models", hint=hint) from e
 
-    def _send(self, url: str, body: Json | None = None) -> HttpAnswer:
+    def _send(self, url: str, body: JsonObject | None = None) -> HttpAnswer:
         reply = send_in_time(self._client, url, body, seconds=TIMEOUT)
         return HttpAnswer(reply.status, reply.text)

@@ -3,13 +3,12 @@
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from constrained.inspect.conformance.fault_kind import FaultKind
-
-Json = Mapping[str, Any]
+from grammars.schema.json_values import JsonObject
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class SuiteFinding:
     about: str
     what: str
     kinds: Sequence[FaultKind]
-    request: Json
+    request: JsonObject
     expected: Any
     got: Any
     reproduce: str
@@ -42,7 +41,7 @@ class SuiteFinding:
         """A hash of the check, the format, the kinds of faults and the request."""
         return make_id(self.check, self.request, format=self.format, kinds=self.kinds)
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         """Returns the finding as a JSON object."""
         return {"id": self.id, **vars(self)}
 
@@ -69,7 +68,9 @@ class SuiteFinding:
         yield "```"
 
 
-def make_id(check: str, request: Json, *, format: str, kinds: Sequence[FaultKind] = ()) -> str:
+def make_id(
+    check: str, request: JsonObject, *, format: str, kinds: Sequence[FaultKind] = ()
+) -> str:
     """Returns an id: the name of the check and 12 hexadecimal digits of a hash.
 
     Args:
@@ -83,13 +84,13 @@ def make_id(check: str, request: Json, *, format: str, kinds: Sequence[FaultKind
     return f"{name}-{hashlib.sha256(written.encode()).hexdigest()[:12]}"
 
 
-def write_pipe_line(command: str, request: Json) -> str:
+def write_pipe_line(command: str, request: JsonObject) -> str:
     """Returns the shell's line that sends one request to a parser."""
     # printf, as echo reads backslashes in some shells.
     return f"printf '%s\\n' {shlex.quote(json.dumps({'id': 1, **request}))} | {command}"
 
 
-def write_curl(url: str, body: Json) -> str:
+def write_curl(url: str, body: JsonObject) -> str:
     """Returns the shell's line that sends one request to a server."""
     data = shlex.quote(json.dumps(body))
     return f"curl {shlex.quote(url)} -H 'Content-Type: application/json' -d {data}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial, wraps
 
 from constrained.inspect.conformance.fault_kind import FaultKind
-from constrained.inspect.conformance.finding import Json, SuiteFinding, write_pipe_line
+from constrained.inspect.conformance.finding import SuiteFinding, write_pipe_line
 from constrained.inspect.conformance.parser_fault import BrokenAnswer, find_kinds, show
 from constrained.inspect.conformance.parser_process import ParserProcess
 from constrained.inspect.conformance.parser_protocol import (
@@ -20,6 +20,7 @@ from constrained.inspect.conformance.parser_protocol import (
     write_text,
 )
 from constrained.inspect.conformance.rows import CorpusRow
+from grammars.schema.json_values import Json
 from grammars.suite.checks import CHECKS, Check
 from grammars.suite.parser_output import BrokenParser, Reading, Streamed
 from grammars.suite.reading import (

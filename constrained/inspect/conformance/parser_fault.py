@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from constrained.inspect.conformance.fault_kind import FaultKind, compare_calls
-from constrained.inspect.conformance.finding import Json
+from grammars.schema.json_values import Json
 from grammars.suite.parser_output import BrokenParser, Reading
 from grammars.suite.reading import (
     WORDS,

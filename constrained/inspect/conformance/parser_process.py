@@ -13,14 +13,13 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any
 
 from constrained.errors import RequestError
 from constrained.inspect.conformance.fault_kind import FaultKind
 from constrained.inspect.conformance.parser_fault import BrokenAnswer
+from grammars.schema.json_values import JsonObject
 from grammars.suite.parser_output import BrokenParser
 
 START_TIMEOUT = 60
@@ -30,8 +29,6 @@ _MAX_SHOWN = 200  # characters of a wrong answer that are shown
 _PATIENCE = 2  # seconds for a process to end after its pipe is closed
 _ERROR = re.compile(r"error|panic|exception", re.IGNORECASE)
 _CAN_GROUP = sys.platform != "win32"
-
-Json = Mapping[str, Any]
 
 
 class ParserProcess:
@@ -46,7 +43,7 @@ class ParserProcess:
         RequestError: it cannot be started, or does not answer the first line.
     """
 
-    def __init__(self, command: str, hello: Json, *, timeout: float):
+    def __init__(self, command: str, hello: JsonObject, *, timeout: float):
         try:
             self._arguments = shlex.split(command)
         except ValueError as e:
@@ -78,7 +75,7 @@ class ParserProcess:
     ) -> None:
         self.close()
 
-    def ask(self, request: Json) -> Json:
+    def ask(self, request: JsonObject) -> JsonObject:
         """Sends a request, and returns the answer.
 
         Raises:
@@ -102,7 +99,7 @@ class ParserProcess:
         self._runner.close()
         self._errors.close()
 
-    def _start(self) -> Json:
+    def _start(self) -> JsonObject:
         try:
             self._process = self._runner.run(self._spawn())
         except OSError as e:
@@ -114,7 +111,7 @@ class ParserProcess:
             hint = 'Answer {"id": 0, "hello": ...} with {"id": 0, "can": [...]}'
             raise RequestError(f"the first line to the parser: {e}", hint=hint) from e
 
-    def _exchange(self, request: Json, timeout: float) -> Json:
+    def _exchange(self, request: JsonObject, timeout: float) -> JsonObject:
         # ASCII, since the process may read stdin in any encoding.
         line = json.dumps(request).encode() + b"\n"
         try:
@@ -189,7 +186,7 @@ class ParserProcess:
                 await process.communicate()
 
 
-def _read_answer(line: bytes, request: Json) -> Json:
+def _read_answer(line: bytes, request: JsonObject) -> JsonObject:
     shown = line.decode("utf-8", "replace").strip()[:_MAX_SHOWN]
     try:
         answer = json.loads(line)

@@ -7,6 +7,7 @@ from typing import Any
 
 from constrained.errors import RequestError
 from constrained.prompt.tools.shapes import as_openai
+from grammars.schema.json_values import JsonObject
 from grammars.suite.parser_output import (
     BrokenParser,
     ParserRefusal,
@@ -37,8 +38,6 @@ ABILITIES: Mapping[str, str] = {
 }
 """The abilities that a parser may claim, and what they mean."""
 
-Json = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class ParserAbilities:
@@ -55,12 +54,12 @@ class ParserAbilities:
     names: tuple[str, ...]
 
 
-def write_hello(format: str) -> Json:
+def write_hello(format: str) -> JsonObject:
     """Returns the first line to a parser."""
     return {"id": 0, "hello": {"version": VERSION, "format": format}}
 
 
-def read_abilities(greeting: Json) -> ParserAbilities:
+def read_abilities(greeting: JsonObject) -> ParserAbilities:
     """Reads the abilities from a parser's answer to the first line.
 
     Raises:
@@ -84,12 +83,12 @@ def read_abilities(greeting: Json) -> ParserAbilities:
     return ParserAbilities(STREAM in abilities, claims=Claims(**claims, exact=False), names=names)
 
 
-def write_text(tools: Sequence[Tool], text: str) -> Json:
+def write_text(tools: Sequence[Tool], text: str) -> JsonObject:
     """Returns a request to read a whole text, without its id."""
     return {"tools": write_tools(tools), "text": text}
 
 
-def write_chunks(tools: Sequence[Tool], chunks: Sequence[str]) -> Json:
+def write_chunks(tools: Sequence[Tool], chunks: Sequence[str]) -> JsonObject:
     """Returns a request to read a text that arrives in chunks, without its id."""
     return {"tools": write_tools(tools), "chunks": list(chunks)}
 
@@ -99,7 +98,7 @@ def write_tools(tools: Sequence[Tool]) -> list[Any]:
     return as_openai([{"name": tool.name, "parameters": tool.schema.source} for tool in tools])
 
 
-def read_reading(answer: Json) -> Reading:
+def read_reading(answer: JsonObject) -> Reading:
     """Reads a parser's answer to a whole text.
 
     Raises:
@@ -122,7 +121,7 @@ def read_reading(answer: Json) -> Reading:
     )
 
 
-def read_stream(answer: Json) -> Streamed:
+def read_stream(answer: JsonObject) -> Streamed:
     """Reads a parser's answer to a text in chunks. Calls are in the order of their first delta.
 
     Raises:
@@ -140,7 +139,7 @@ def read_stream(answer: Json) -> Streamed:
     return Streamed(add_up(events), events)
 
 
-def _check_error(answer: Json) -> None:
+def _check_error(answer: JsonObject) -> None:
     error = answer.get("error")
     if error is not None:
         raise ParserRefusal(f"it answers with an error: {str(error)[:200]}")

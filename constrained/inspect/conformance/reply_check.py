@@ -3,15 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from jsonschema_rs import validator_for
 
 from constrained.inspect.conformance.chat_server import WrongReply
 from constrained.inspect.conformance.fault_kind import FaultKind
+from grammars.schema.json_values import JsonObject
 from grammars.wire.formats import FORMATS
-
-Json = Mapping[str, Any]
 
 _REASONS = ("stop", "length", "tool_calls", "content_filter")
 CUT = "length"
@@ -68,20 +66,20 @@ class ReplyOfServer:
     content: str
     calls: tuple[CallOfReply, ...]
     reason: str
-    message: Json
+    message: JsonObject
 
     @property
     def is_cut(self) -> bool:
         """Whether the tokens ran out."""
         return self.reason == CUT
 
-    def show(self) -> Json:
+    def show(self) -> JsonObject:
         """Returns the reply as JSON."""
         calls = [{"name": call.name, "arguments": call.arguments} for call in self.calls]
         return {"content": self.content, "calls": calls, "finish_reason": self.reason}
 
 
-def read_whole_reply(body: Json) -> ReplyOfServer:
+def read_whole_reply(body: JsonObject) -> ReplyOfServer:
     """Reads a reply that was not streamed.
 
     Raises:
@@ -105,7 +103,7 @@ def read_whole_reply(body: Json) -> ReplyOfServer:
     return reply
 
 
-def read_streamed_reply(chunks: Sequence[Json]) -> ReplyOfServer:
+def read_streamed_reply(chunks: Sequence[JsonObject]) -> ReplyOfServer:
     """Returns what the chunks of a stream add up to.
 
     Raises:
@@ -132,7 +130,7 @@ def read_streamed_reply(chunks: Sequence[Json]) -> ReplyOfServer:
     return ReplyOfServer(content, tuple(calls), reasons[0], {})
 
 
-def _add_call(calls: list[CallOfReply], delta: Json) -> None:
+def _add_call(calls: list[CallOfReply], delta: JsonObject) -> None:
     index, function = delta["index"], delta.get("function") or {}
     arguments = function.get("arguments") or ""
     if index == len(calls):
@@ -148,7 +146,7 @@ def _add_call(calls: list[CallOfReply], delta: Json) -> None:
     calls[-1] = CallOfReply(last.id, last.name, last.arguments + arguments)
 
 
-def find_errors(reply: ReplyOfServer, tools: Sequence[Json]) -> Iterator[DescribedError]:
+def find_errors(reply: ReplyOfServer, tools: Sequence[JsonObject]) -> Iterator[DescribedError]:
     """Finds errors that do not depend on the request: in ids, names and arguments of calls, and
     markers of calls in the content. If a reply was cut, its last call may be cut, too."""
     if fault := _find_wrong_reason(reply):
@@ -180,7 +178,9 @@ def _find_wrong_reason(reply: ReplyOfServer) -> str | None:
     return None
 
 
-def _find_error_of_call(call: CallOfReply, schemas: Mapping[str, Json]) -> DescribedError | None:
+def _find_error_of_call(
+    call: CallOfReply, schemas: Mapping[str, JsonObject]
+) -> DescribedError | None:
     if call.name not in schemas:
         return DescribedError(FaultKind.EXTRA_CALL, f"there is no tool {call.name!r}")
     if not isinstance(call.arguments, str):
@@ -195,7 +195,7 @@ def _find_error_of_call(call: CallOfReply, schemas: Mapping[str, Json]) -> Descr
     return None if unfit is None else DescribedError(FaultKind.SCHEMA, unfit)
 
 
-def find_unfit(value: object, schema: Json) -> str | None:
+def find_unfit(value: object, schema: JsonObject) -> str | None:
     """Returns why a value does not fit a schema; None if it does."""
     for error in validator_for(dict(schema)).iter_errors(value):
         pointer = "".join(f"/{part}" for part in error.instance_path)

@@ -9,7 +9,7 @@ from typing import Any
 from constrained.errors import DeadlineError, RequestError
 from constrained.inspect.conformance.chat_server import ChatServer, HttpAnswer, WrongReply
 from constrained.inspect.conformance.fault_kind import FaultKind, compare_calls, find_status_kind
-from constrained.inspect.conformance.finding import Json, SuiteFinding, write_curl
+from constrained.inspect.conformance.finding import SuiteFinding, write_curl
 from constrained.inspect.conformance.reply_check import (
     ReplyOfServer,
     find_errors,
@@ -26,6 +26,7 @@ from constrained.inspect.conformance.server_requests import (
     make_body,
     write_format,
 )
+from grammars.schema.json_values import Json
 
 _FEW_TOKENS = 12  # fewer than any call of the tools needs
 _OK = 200

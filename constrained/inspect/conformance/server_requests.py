@@ -1,17 +1,18 @@
 """The requests for checking a server: tools, messages, and invalid requests, which it must
 refuse."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-Json = Mapping[str, Any]
+from grammars.schema.json_values import JsonObject
 
 MAX_TOKENS = 512
 """Enough for a call of each of the tools."""
 
 
-def make_tool(name: str, description: str, properties: Json, **keywords: Any) -> dict[str, Any]:
+def make_tool(
+    name: str, description: str, properties: JsonObject, **keywords: Any
+) -> dict[str, Any]:
     """Returns a tool in OpenAI's form, strict, with closed arguments; `keywords` are further ones
     of its schema."""
     parameters: dict[str, Any] = {"type": "object", "properties": properties}
@@ -73,7 +74,7 @@ def make_body(model: str, question: str, **fields: Any) -> dict[str, Any]:
     return {**body, "max_tokens": MAX_TOKENS, **fields}
 
 
-def write_format(schema: Any) -> Json:
+def write_format(schema: Any) -> JsonObject:
     """Returns a response format for an answer that fits a schema."""
     format = {"name": "answer", "schema": schema, "strict": True}
     return {"type": "json_schema", "json_schema": format}
@@ -89,7 +90,7 @@ class Mistake:
     """
 
     what: str
-    fields: Json
+    fields: JsonObject
 
 
 def _mistake(what: str, parameters: Any) -> Mistake:
@@ -97,7 +98,7 @@ def _mistake(what: str, parameters: Any) -> Mistake:
     return Mistake(what, {"tools": [tool], "tool_choice": "required"})
 
 
-def _of_property(schema: Any) -> Json:
+def _of_property(schema: Any) -> JsonObject:
     return {"type": "object", "properties": {"a": schema}, "required": ["a"]}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from constrained.prompt.messages import REASONING_NAMES
 from grammars.infer.probes import make_tool, show_call
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.turn import ToolCall
 
 Message = dict[str, Any]

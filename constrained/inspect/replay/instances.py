@@ -8,7 +8,8 @@ from typing import TypeAlias, cast
 from constrained.errors import GrammarError
 from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import Matcher
-from grammars.schema.nodes import Json, Schema, escape
+from grammars.schema.json_values import Json
+from grammars.schema.nodes import Schema, escape
 from grammars.schema.numbers import normalise_numbers
 from grammars.schema.subschemas import is_list, is_object
 from grammars.turn_grammar.ir.grammar import GrammarBuilder

@@ -17,7 +17,7 @@ from constrained.prompt.template.rendering import DETECTION_SECONDS, limit_rende
 from constrained.prompt.tools.reports import report_tools
 from constrained.prompt.tools.shapes import as_openai
 from grammars.limits.steps import StepsError, limit_steps
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.wire.format import find_format
 from grammars.wire.formats import FORMATS
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from importlib.resources import files
 
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 
 PLACEHOLDER = "/*TRACES*/[]"
 

@@ -15,7 +15,7 @@ from constrained.model.trace.confidence import measure_call_probability, measure
 from constrained.model.trace.page import write_page
 from constrained.model.trace.places import END, TokenPlace, decode_pieces, find_places
 from grammars.parse.parser import Parser
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.turn import CallConfidence, CallOpened, JsonAnswer
 
 VERSION = 1

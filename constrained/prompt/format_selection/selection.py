@@ -34,7 +34,7 @@ from grammars.infer.detection import Detection, Evidence, NoFormat, Origin
 from grammars.infer.probes import make_tool, show_call
 from grammars.infer.reasoning import find_prompted
 from grammars.infer.shown import ShownFormat, find_shown
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.turn import Policy
 from grammars.wire.format import Content, Format, Marker, Reasoning, find_format
 from grammars.wire.format_text import load_format

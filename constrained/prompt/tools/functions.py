@@ -15,7 +15,7 @@ from constrained.prompt.tools.signatures import (
     read_model,
 )
 from grammars.errors import ToolError
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.turn import ToolCall
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -13,7 +13,7 @@ from constrained.prompt.cache_scope import COMMON
 from constrained.prompt.tools.reports import explain_refusal
 from constrained.prompt.tools.shapes import drop_copies, read_entries
 from grammars.errors import Error, SchemaError
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.turn import Policy, Tool
 
 HIDDEN = "/hidden_tools"

@@ -20,7 +20,8 @@ from typing_extensions import Doc
 from constrained.errors import CallError
 from constrained.prompt.tools.docstrings import read_docstring
 from grammars.errors import ToolError
-from grammars.schema.nodes import Json, escape
+from grammars.schema.json_values import Json
+from grammars.schema.nodes import escape
 
 Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
 """Positional and keyword arguments of a call."""

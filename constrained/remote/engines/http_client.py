@@ -6,14 +6,14 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import httpx
 
 from constrained.errors import RemoteError
 from constrained.remote.address import Address
+from grammars.schema.json_values import JsonObject
 
-Json: TypeAlias = dict[str, Any]
 CONNECT_SECONDS = 5.0
 STALL_SECONDS = 300.0
 """Maximum time without an event. A CPU may read a long prompt for minutes before the first
@@ -65,7 +65,7 @@ class HttpClient:
             trust_env=False,
         )
 
-    async def get(self, path: str, *, former: str | None = None) -> Json:
+    async def get(self, path: str, *, former: str | None = None) -> JsonObject:
         """Gets the JSON object at a path.
 
         Args:
@@ -92,11 +92,11 @@ class HttpClient:
             raise
         return body.decode("utf-8", "replace")
 
-    async def post(self, path: str, body: Json) -> Json:
+    async def post(self, path: str, body: JsonObject) -> JsonObject:
         """Posts an object; returns the object of the reply. Raises RemoteError."""
         return await self._exchange("POST", path, body)
 
-    async def _exchange(self, method: str, path: str, body: Json | None) -> Json:
+    async def _exchange(self, method: str, path: str, body: JsonObject | None) -> JsonObject:
         async with self._send(method, path, body) as response:
             try:
                 async with asyncio.timeout(self._stall_seconds):
@@ -104,7 +104,7 @@ class HttpClient:
             except TimeoutError as error:
                 raise self._fail_stalled() from error
 
-    async def stream(self, path: str, body: Json) -> AsyncGenerator[Json, None]:
+    async def stream(self, path: str, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
         """Posts an object; yields the events of the reply as objects. Closing the generator closes
         the connection, and the engine stops.
 
@@ -129,7 +129,7 @@ class HttpClient:
 
     @asynccontextmanager
     async def _send(
-        self, method: str, path: str, body: Json | None
+        self, method: str, path: str, body: JsonObject | None
     ) -> AsyncGenerator[httpx.Response, None]:
         try:
             async with self._client.stream(method, path, json=body) as response:
@@ -239,7 +239,7 @@ class HttpClient:
         if rest.strip():
             raise self._fail("the stream ended in the middle of an event")
 
-    def _read_object(self, data: bytes, path: str) -> Json:
+    def _read_object(self, data: bytes, path: str) -> JsonObject:
         try:
             read = json.loads(data)
         except (ValueError, RecursionError) as error:

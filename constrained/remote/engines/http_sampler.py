@@ -7,8 +7,9 @@ from typing import Any
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.remote.emitters import LARK
 from constrained.remote.engines.answers import read_ids, refuse
-from constrained.remote.engines.http_client import HttpClient, Json
+from constrained.remote.engines.http_client import HttpClient
 from constrained.remote.sampler import SampleRequest, SamplerLimits
+from grammars.schema.json_values import Json
 
 WRITTEN = re.compile(r"<\[(\d+)\]>")
 """A token in a grammar's text. A quoted text may look like one, too; then one token less is

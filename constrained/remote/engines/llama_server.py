@@ -20,7 +20,7 @@ from constrained.remote.engines.answers import (
     read_logprob,
     refuse,
 )
-from constrained.remote.engines.http_client import HttpClient, Json
+from constrained.remote.engines.http_client import HttpClient
 from constrained.remote.engines.http_sampler import (
     HttpSampler,
     HttpTokenizer,
@@ -40,6 +40,7 @@ from constrained.remote.sampler import (
     SamplerLimits,
     SampleStart,
 )
+from grammars.schema.json_values import Json
 
 LAST_FIELDS = (
     "content",

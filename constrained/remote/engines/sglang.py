@@ -22,7 +22,7 @@ from constrained.remote.engines.answers import (
     read_logprob,
     refuse,
 )
-from constrained.remote.engines.http_client import HttpClient, Json
+from constrained.remote.engines.http_client import HttpClient
 from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer, refuse_more
 from constrained.remote.engines.sampling_fields import (
     SamplingBounds,
@@ -41,6 +41,7 @@ from constrained.remote.sampler import (
     SampleRequest,
     SamplerLimits,
 )
+from grammars.schema.json_values import Json
 
 REQUESTS = 256
 BACKEND = "llguidance"

@@ -21,7 +21,7 @@ from constrained.remote.engines.answers import (
     read_logprob,
     refuse,
 )
-from constrained.remote.engines.http_client import HttpClient, Json
+from constrained.remote.engines.http_client import HttpClient
 from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer
 from constrained.remote.engines.sampling_fields import (
     SamplingBounds,
@@ -39,6 +39,7 @@ from constrained.remote.sampler import (
     SampleRequest,
     SamplerLimits,
 )
+from grammars.schema.json_values import Json
 
 REQUESTS = 256
 """vLLM's default limit of sequences; it does not report its own limit."""

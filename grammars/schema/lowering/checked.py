@@ -13,7 +13,8 @@ from urllib.parse import unquote
 
 from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError, limit_steps, spend
-from grammars.schema.nodes import Json, Schema, escape
+from grammars.schema.json_values import Json
+from grammars.schema.nodes import Schema, escape
 from grammars.schema.subschemas import find_origin, is_list, is_object, look_up, omit
 
 MAX_STEPS = 100_000

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.references import find_draft
 from grammars.schema.lowering.keywords import is_format_validated, is_validated, number_draft
-from grammars.schema.nodes import Finding, Json, Report
+from grammars.schema.nodes import Finding, Report
 from grammars.schema.pointers import find_member, unescape
 from grammars.schema.subschemas import find_keywords, find_origin
 

@@ -4,7 +4,7 @@ which types they apply, which of them a mask can enforce, which restrict nothing
 import re
 from collections.abc import Mapping
 
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_list
 
 _RANGE = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from grammars.errors import SchemaError
 from grammars.limits.steps import WRITTEN, StepsError, limit_steps, spend
 from grammars.schema.extent import measure_least
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.reading import (
     DocumentReading,
     pointing_to_origins,
@@ -33,17 +34,7 @@ from grammars.schema.lowering.rewrite.conditions import Split, divide, find_spli
 from grammars.schema.lowering.rewrite.flattening import Flattening
 from grammars.schema.lowering.rewrite.patterns import limit_patterns
 from grammars.schema.lowering.rewrite.presence import find_presence
-from grammars.schema.nodes import (
-    AnyValue,
-    Json,
-    Node,
-    Object,
-    Reference,
-    Schema,
-    Union,
-    flatten,
-    unite,
-)
+from grammars.schema.nodes import AnyValue, Node, Object, Reference, Schema, Union, flatten, unite
 from grammars.schema.subschemas import find_origin, is_object, look_up, map_parts, omit
 from grammars.schema.text_members import find_covered
 from grammars.schema.validator import find_multiplied

@@ -12,6 +12,7 @@ allow only the empty string.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.nodes.inhabitation import prune
 from grammars.schema.nodes import (
     AnyValue,
@@ -20,7 +21,6 @@ from grammars.schema.nodes import (
     Constant,
     Contains,
     Finding,
-    Json,
     Node,
     Null,
     Number,

@@ -3,11 +3,11 @@
 import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.mask.logprobs import MIN_LOGPROB, TokenDrawn
 from constrained.model.reply import Reply, Usage
+from grammars.schema.json_values import JsonObject
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.timings import show_timings
 from server.dialects.common.replies import ReplyWriter
@@ -24,8 +24,6 @@ from server.turns.call_stream import (
 )
 from server.turns.compiled_request import CompiledRequest
 from server.turns.unshown_tokens import UnshownTokens
-
-Json = dict[str, Any]
 
 
 class ChunkWriter(ReplyWriter):
@@ -48,7 +46,7 @@ class ChunkWriter(ReplyWriter):
         self._compiled = compiled
         self._count = count
         self._shows_usage = shows_usage
-        self._head: Json = {
+        self._head: JsonObject = {
             "id": make_id(prefix),
             "object": type,
             "created": int(time.time()),
@@ -57,7 +55,7 @@ class ChunkWriter(ReplyWriter):
         }
         self._replies: dict[int, Reply] = {}
 
-    def close(self) -> Iterator[Json]:
+    def close(self) -> Iterator[JsonObject]:
         """Writes the chunk with the usage, if the request asks for it: other clients do not expect
         a chunk without a choice."""
         if self._shows_usage:
@@ -69,14 +67,14 @@ class ChunkWriter(ReplyWriter):
                 "timings": show_timings(self._replies[0]),
             }
 
-    def count_tokens(self) -> Json:
+    def count_tokens(self) -> JsonObject:
         """Adds up the tokens of all choices; their prompt counts once."""
         return count_usage([reply.usage for reply in self._replies.values()])
 
-    def _make_chunk(self, choice: Json) -> Json:
+    def _make_chunk(self, choice: JsonObject) -> JsonObject:
         return {**self._head, "choices": [choice]}
 
-    def _end_choice(self, number: int, reply: Reply, last: Json) -> Json:
+    def _end_choice(self, number: int, reply: Reply, last: JsonObject) -> JsonObject:
         """Returns the last chunk of a choice; the very last one has the notes on the reply, if no
         chunk with the usage follows."""
         self._replies[number] = reply
@@ -107,12 +105,12 @@ class ChatWriter(ChunkWriter):
         )
         self._choices = [_ChoiceWriter(compiled, field, number) for number in range(count)]
 
-    def open(self) -> Iterator[Json]:
+    def open(self) -> Iterator[JsonObject]:
         """Yields the first chunk of each choice."""
         for number in range(len(self._choices)):
             yield self._chunk(number, {"role": "assistant", "content": ""})
 
-    def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
+    def take(self, number: int, event: TurnEvent) -> Iterator[JsonObject]:
         choice = self._choices[number]
         if not isinstance(event, Reply):
             for delta in choice.take(event):
@@ -125,13 +123,17 @@ class ChatWriter(ChunkWriter):
             last["trace"] = event.trace.to_json()
         yield self._end_choice(number, event, last)
 
-    def fold(self, chunks: Sequence[Json]) -> Json:
+    def fold(self, chunks: Sequence[JsonObject]) -> JsonObject:
         return fold(chunks)
 
     def _chunk(
-        self, number: int, delta: Json, logprobs: list[Json] | None = None, finish: str = ""
-    ) -> Json:
-        choice: Json = {"index": number, "delta": delta, "finish_reason": finish or None}
+        self,
+        number: int,
+        delta: JsonObject,
+        logprobs: list[JsonObject] | None = None,
+        finish: str = "",
+    ) -> JsonObject:
+        choice: JsonObject = {"index": number, "delta": delta, "finish_reason": finish or None}
         if logprobs:
             choice["logprobs"] = {"content": logprobs}
         return self._make_chunk(choice)
@@ -149,7 +151,7 @@ class _ChoiceWriter:
         self._unshown = UnshownTokens()
         self._vocabulary = compiled.service.model.engine.vocabulary
 
-    def take(self, event: TurnEvent) -> Iterator[Json]:
+    def take(self, event: TurnEvent) -> Iterator[JsonObject]:
         match event:
             case TokenDrawn():
                 self._unshown.add(event)
@@ -161,12 +163,12 @@ class _ChoiceWriter:
                 for call_event in self._calls.take(event):
                     yield from self._show_call(call_event)
 
-    def close(self) -> Iterator[Json]:
+    def close(self) -> Iterator[JsonObject]:
         """Closes an open tag."""
         if closer := self._leave():
             yield {"content": closer}
 
-    def show_logprobs(self, event: TurnEvent) -> list[Json]:
+    def show_logprobs(self, event: TurnEvent) -> list[JsonObject]:
         """Returns the log probabilities of the tokens of an event. With content come those that
         spell it, and not the end of the reasoning: clients put the content together from them."""
         if self._fields and isinstance(event, ContentDelta):
@@ -175,7 +177,7 @@ class _ChoiceWriter:
             tokens = self._unshown.take_all()
         return [show_token(token, self._vocabulary) for token in tokens]
 
-    def _reason(self, text: str) -> Json:
+    def _reason(self, text: str) -> JsonObject:
         if self._fields:
             return dict.fromkeys(self._fields, text)
         if not self._is_inside:
@@ -189,11 +191,11 @@ class _ChoiceWriter:
         self._is_inside = False
         return self._closer
 
-    def _show_call(self, event: CallEvent) -> Iterator[Json]:
+    def _show_call(self, event: CallEvent) -> Iterator[JsonObject]:
         yield from self.close()
         match event:
             case CallStarted(index, id, tool):
-                call: Json = {"index": index, "id": f"call_{id}"}
+                call: JsonObject = {"index": index, "id": f"call_{id}"}
                 if tool.is_custom:
                     call |= {"type": "custom", "custom": {"name": tool.name, "input": ""}}
                 else:
@@ -214,10 +216,10 @@ def _find_tags(compiled: CompiledRequest) -> tuple[str, str]:
     return block.head, block.foot
 
 
-def fold(chunks: Sequence[Json]) -> Json:
+def fold(chunks: Sequence[JsonObject]) -> JsonObject:
     """Adds chunks up to the whole reply."""
 
-    def add(choice: Json, part: Json) -> None:
+    def add(choice: JsonObject, part: JsonObject) -> None:
         added = dict(part)
         add_delta(choice["message"], added.pop("delta"))
         add_delta(choice, added)
@@ -235,16 +237,18 @@ def fold(chunks: Sequence[Json]) -> Json:
 
 
 def fold_choices(
-    chunks: Sequence[Json], make: Callable[[], Json], add: Callable[[Json, Json], None]
-) -> Json:
+    chunks: Sequence[JsonObject],
+    make: Callable[[], JsonObject],
+    add: Callable[[JsonObject, JsonObject], None],
+) -> JsonObject:
     """Adds chunks up to a reply with its whole choices.
 
     Args:
         make: makes an empty choice.
         add: adds a part to a choice.
     """
-    body: Json = {}
-    choices: dict[int, Json] = {}
+    body: JsonObject = {}
+    choices: dict[int, JsonObject] = {}
     for chunk in chunks:
         body |= chunk
         for part in chunk["choices"]:
@@ -255,7 +259,7 @@ def fold_choices(
     return body | {"choices": [choices[number] for number in sorted(choices)]}
 
 
-def add_delta(whole: Json, delta: Json) -> None:
+def add_delta(whole: JsonObject, delta: JsonObject) -> None:
     """Adds a delta as OpenAI's SDKs do: texts and lists are appended, objects are merged, and so
     are calls with the same `index`; other values are replaced."""
     for key, value in delta.items():
@@ -276,7 +280,7 @@ def add_delta(whole: Json, delta: Json) -> None:
                 whole[key] = copy.deepcopy(value)
 
 
-def _add_call(calls: list[Json], delta: Json) -> None:
+def _add_call(calls: list[JsonObject], delta: JsonObject) -> None:
     for call in calls:
         if call["index"] == delta["index"]:
             add_delta(call, delta)
@@ -284,7 +288,7 @@ def _add_call(calls: list[Json], delta: Json) -> None:
     calls.append(copy.deepcopy(delta))
 
 
-def count_usage(usages: Sequence[Usage]) -> Json:
+def count_usage(usages: Sequence[Usage]) -> JsonObject:
     """Adds up the tokens of all choices; their prompt counts once."""
     prompt = max((usage.prompt_tokens for usage in usages), default=0)
     cached = min((usage.cached_tokens for usage in usages), default=0)
@@ -304,13 +308,13 @@ def count_usage(usages: Sequence[Usage]) -> Json:
     }
 
 
-def show_token(event: TokenDrawn, vocabulary: Vocabulary) -> Json:
+def show_token(event: TokenDrawn, vocabulary: Vocabulary) -> JsonObject:
     """Returns a token with its log probability, and its likely alternatives."""
     top = [_show_logprob(vocabulary.tokens[token], logprob) for token, logprob in event.top]
     return {**_show_logprob(event.text, event.logprob), "top_logprobs": top}
 
 
-def _show_logprob(text: bytes, logprob: float) -> Json:
+def _show_logprob(text: bytes, logprob: float) -> JsonObject:
     return {
         "token": text.decode("utf-8", "replace"),
         "bytes": list(text),

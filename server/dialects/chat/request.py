@@ -12,6 +12,7 @@ from pydantic import Field
 from constrained.prompt.job import Job, MaxIdentical
 from constrained.prompt.messages import find_noted
 from constrained.prompt.tools.shapes import read_policy
+from grammars.schema.json_values import JsonObject
 from server.dialects.chat.reasoning_parts import (
     find_unread_blocks,
     place_reasoning,
@@ -36,7 +37,6 @@ from server.turns.request_checks import find_left_out, read_noted_parts, read_te
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
-Json = dict[str, Any]
 HARMLESS = frozenset(
     "user metadata store service_tier safety_identifier prompt_cache_key id_slot "
     "verbosity prediction prompt_cache_retention stream_options.include_obfuscation "
@@ -63,7 +63,7 @@ class ChatRequest(GenerationFields, ConfidenceFields):
     tools: Objects | None = None
     """The tools that the model may call: functions, with a JSON schema of their arguments, and
     custom tools."""
-    tool_choice: str | Json | None = None
+    tool_choice: str | JsonObject | None = None
     """`auto`, `none`, `required`, or the tool to call."""
     parallel_tool_calls: bool | None = None
     """false: at most one call."""
@@ -98,7 +98,7 @@ class ChatRequest(GenerationFields, ConfidenceFields):
     """llama-server's name of `reasoning_budget`."""
     reasoning_format: Literal["none", "auto", "deepseek", "deepseek-legacy"] | None = None
     """The place of the reasoning: `none` leaves it in the content."""
-    chat_template_kwargs: Json | None = None
+    chat_template_kwargs: JsonObject | None = None
     """Variables of the chat template, such as `enable_thinking`."""
     continue_final_message: bool | None = None
     """The reply continues the last message, which must be one of the assistant."""
@@ -242,7 +242,7 @@ class ChatRequest(GenerationFields, ConfidenceFields):
         return "auto"
 
 
-def _read_message(message: Json, number: int, is_noted: bool) -> Json:
+def _read_message(message: JsonObject, number: int, is_noted: bool) -> JsonObject:
     """Converts a message: its content becomes text, its reasoning a separate field, its calls calls
     of functions.
 

@@ -1,13 +1,10 @@
 """The times of a reply, in llama-server's form: `timings`."""
 
-from typing import Any
-
 from constrained.model.reply import Reply
+from grammars.schema.json_values import JsonObject
 
-Json = dict[str, Any]
 
-
-def show_timings(reply: Reply) -> Json:
+def show_timings(reply: Reply) -> JsonObject:
     """Returns llama-server's `timings` of a whole reply, in milliseconds."""
     usage, timings = reply.usage, reply.timings
     computed = usage.prompt_tokens - usage.cached_tokens

@@ -8,6 +8,7 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
+from grammars.schema.json_values import JsonObject
 from grammars.schema.pointers import point_to
 from server.errors import HttpError
 from server.http.disconnects import GONE
@@ -17,7 +18,6 @@ from server.turns.fields.common_fields import Fields
 from server.turns.fields.request_lists import WRONG_VALUE
 
 M = TypeVar("M", bound=BaseModel)
-Json = dict[str, Any]
 DEFAULT_TYPES = frozenset(
     {"text/plain", "application/x-www-form-urlencoded", "application/octet-stream"}
 )
@@ -59,7 +59,7 @@ def _is_json(header: Message) -> bool:
     )
 
 
-def read_object(body: bytes, settings: Settings) -> Json:
+def read_object(body: bytes, settings: Settings) -> JsonObject:
     """Reads a body as a JSON object.
 
     Raises:
@@ -72,7 +72,7 @@ def read_object(body: bytes, settings: Settings) -> Json:
     return value
 
 
-def _check_arguments(body: Json, limit: int) -> None:
+def _check_arguments(body: JsonObject, limit: int) -> None:
     """Refuses calls whose arguments have too many values in all. They are JSON in a text, so they
     do not count as values of the body, but they are read in the same way."""
     texts = [*_list_arguments(body)]
@@ -87,7 +87,7 @@ def _check_arguments(body: Json, limit: int) -> None:
             raise HttpError(400, f"{message}: {hint}", "too_large", where=f"{where}/arguments")
 
 
-def _list_arguments(body: Json) -> Iterator[tuple[str, str]]:
+def _list_arguments(body: JsonObject) -> Iterator[tuple[str, str]]:
     for name in ("messages", "input"):
         for number, message in enumerate(_as_list(body.get(name))):
             where = f"/{name}/{number}"
@@ -105,7 +105,7 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def validate_fields(value: Json, kind: type[M]) -> M:
+def validate_fields(value: JsonObject, kind: type[M]) -> M:
     """Validates the fields of a request.
 
     Raises:

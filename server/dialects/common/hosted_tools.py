@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from constrained.prompt.tools.functions import FunctionTool
+from grammars.schema.json_values import JsonObject
 from server.errors import HttpError
 from server.turns.offered_tools import OfferedTools, ToolForm, check_tool_count
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class HostedTool:
     function: FunctionTool
     needs_approval: bool = False
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         """Returns the tool in the form of OpenAI's `mcp_list_tools`."""
         return {
             "name": self.name,

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from fastapi import APIRouter, Request
 
 from constrained.engine.model_facts import ModelFacts
+from grammars.schema.json_values import JsonObject
 from server.dialects.common.reading import read_fields
 from server.dialects.common.serving import find_embeddings
 from server.http.disconnects import wait_for_client
@@ -16,7 +16,6 @@ from server.models.served_models import ModelState, ServedModel, ServedModels
 from server.turns.fields.common_fields import Fields
 
 router = APIRouter()
-Json = dict[str, Any]
 STARTED = int(time.time())
 STARTED_AT = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(STARTED))
 NOT_FOUND = describe_errors(401, 404)
@@ -32,7 +31,7 @@ class ModelRequest(Fields):
 
 @router.get("/v1/models", responses=describe_errors(401))
 @router.get("/models", include_in_schema=False)
-async def list_models(request: Request) -> Json:
+async def list_models(request: Request) -> JsonObject:
     """Lists the models, loaded or not."""
     await request.app.state.models.read_facts()
     described = [describe_model(model) for model in request.app.state.models]
@@ -50,7 +49,7 @@ async def list_models(request: Request) -> Json:
 
 @router.get("/v1/models/{id:path}", responses=NOT_FOUND)
 @router.get("/models/{id:path}", include_in_schema=False)
-async def show_model(id: str, request: Request) -> Json:
+async def show_model(id: str, request: Request) -> JsonObject:
     """Shows the model of this name."""
     await request.app.state.models.read_facts()
     embeddings = find_embeddings(request)
@@ -59,25 +58,25 @@ async def show_model(id: str, request: Request) -> Json:
     return describe_model(request.app.state.models.get(id))
 
 
-def describe_model(model: ServedModel) -> Json:
+def describe_model(model: ServedModel) -> JsonObject:
     """Describes a model for the clients of OpenAI, Anthropic and llama-server."""
     # The size is 0 if it is not known before the model is loaded.
-    meta: Json = {"size": model.file_bytes, **describe_file(model.facts)}
+    meta: JsonObject = {"size": model.file_bytes, **describe_file(model.facts)}
     if model.service is not None:
         loaded = model.service.model
         meta["n_vocab"] = len(loaded.engine.vocabulary.tokens)
         meta["n_ctx"] = loaded.engine.context_length  # of a request and its reply together
         meta["memory"] = loaded.engine.memory_bytes
         meta["tool_format"] = loaded.compiler.format.name
-    status: Json = {"value": model.state}
+    status: JsonObject = {"value": model.state}
     if model.state is ModelState.FAILED:
         status = {"value": model.state, "failed": True, "message": str(model.failure)}
     return _make_entry(model.name, model.source.aliases, status=status, meta=meta)
 
 
-def describe_embedding_model(service: EmbeddingService) -> Json:
+def describe_embedding_model(service: EmbeddingService) -> JsonObject:
     """Describes the embedding model."""
-    meta: Json = {"size": service.facts.bytes, **describe_file(service.facts)}
+    meta: JsonObject = {"size": service.facts.bytes, **describe_file(service.facts)}
     state = ModelState.LOADING
     if service.model is not None:
         state = ModelState.LOADED
@@ -85,7 +84,9 @@ def describe_embedding_model(service: EmbeddingService) -> Json:
     return _make_entry(service.name, (), status={"value": state}, meta=meta)
 
 
-def _make_entry(name: str, aliases: Sequence[str], *, status: Json, meta: Json) -> Json:
+def _make_entry(
+    name: str, aliases: Sequence[str], *, status: JsonObject, meta: JsonObject
+) -> JsonObject:
     return {
         "id": name,
         "object": "model",
@@ -102,9 +103,9 @@ def _make_entry(name: str, aliases: Sequence[str], *, status: Json, meta: Json) 
     }
 
 
-def describe_file(facts: ModelFacts) -> Json:
+def describe_file(facts: ModelFacts) -> JsonObject:
     """Returns the facts in a model's file, under llama-server's names if it has them."""
-    stated: Json = {
+    stated: JsonObject = {
         "general_name": facts.name,
         "architecture": facts.architecture,
         "quantization": facts.quantisation,
@@ -119,7 +120,7 @@ BODY = describe_body(ModelRequest, {"model": "demo"})
 
 
 @router.post("/models/load", responses=NOT_LOADED, openapi_extra=BODY)
-async def load(request: Request) -> Json:
+async def load(request: Request) -> JsonObject:
     """Loads a model, unless it is loaded. Others may be unloaded for it."""
     models, name = await _read(request)
     model = await wait_for_client(request, models.acquire(name))
@@ -128,7 +129,7 @@ async def load(request: Request) -> Json:
 
 
 @router.post("/models/unload", responses=NOT_LOADED, openapi_extra=BODY)
-async def unload(request: Request) -> Json:
+async def unload(request: Request) -> JsonObject:
     """Unloads a model when no request uses it any more. The next request for it loads it again."""
     models, name = await _read(request)
     await wait_for_client(request, models.unload(models.get(name)))

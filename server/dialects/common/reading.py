@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel
@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from constrained.decode.schedule.streams import Wanted, arun, check_demand
 from constrained.decode.schedule.workers import Order
 from constrained.limits.deadline import set_deadline
+from grammars.schema.json_values import JsonObject
 from server.dialects.common.body import read_object, receive_body, validate_fields
 from server.dialects.common.serving import find_named_service
 from server.http.caller import as_caller, find_owner
@@ -29,7 +30,6 @@ from server.turns.service import Service
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
-Json = dict[str, Any]
 QUICK = 64 << 10
 """Smaller bodies (in bytes) do not wait for the requests of other clients."""
 _ANSWER_FIELDS = (
@@ -73,7 +73,7 @@ async def read_request(
     settings: Settings = request.app.state.settings
     time_left = start_time(settings.timeout)
     name = request.query_params.get("model")
-    known: Json | None = None
+    known: JsonObject | None = None
     if models.has_choice and not name:
         reading = partial(read_object, data, settings)
         known = await run_unassigned(request, reading, quick=is_short)
@@ -111,7 +111,7 @@ async def read_fields(request: Request, kind: type[M]) -> M:
     return await run_unassigned(request, read, quick=len(data) <= QUICK)
 
 
-def _find_name(value: Json) -> str | None:
+def _find_name(value: JsonObject) -> str | None:
     """Returns the field `model`; None if it is missing or not a string, which the dialect
     reports."""
     name = value.get("model")

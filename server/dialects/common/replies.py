@@ -6,18 +6,17 @@ two cannot differ.
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from fastapi import Request
 from fastapi.responses import Response
 
+from grammars.schema.json_values import JsonObject
 from server.errors import as_http_error, encode_openai_error, log_error
 from server.http.disconnects import wait_for_client
 from server.http.sse import COMMENT, EventStream, encode_event, encode_json
 from server.turns.active_request import TurnEvent, TurnEvents
 from server.turns.compiled_request import CompiledRequest
-
-Json = dict[str, Any]
 
 
 class RunningRequest(Protocol):
@@ -56,38 +55,38 @@ class ReplyWriter:
         """Called before `open` with the first events of a stream that have come by then, for what
         its beginning tells of them. `take` gets them as well."""
 
-    def open(self) -> Iterator[Json]:
+    def open(self) -> Iterator[JsonObject]:
         """Returns the first chunks."""
         return iter(())
 
-    def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
+    def take(self, number: int, event: TurnEvent) -> Iterator[JsonObject]:
         """Returns the chunks for an event of the choice with this number."""
         raise NotImplementedError
 
-    def close(self) -> Iterator[Json]:
+    def close(self) -> Iterator[JsonObject]:
         """Returns the last chunks."""
         return iter(())
 
-    def fail(self, error: Exception) -> Iterator[Json]:
+    def fail(self, error: Exception) -> Iterator[JsonObject]:
         """Yields the chunks for an error after the status was sent."""
         yield encode_openai_error(as_http_error(error))
 
-    def before_sending(self, chunk: Json) -> None:
+    def before_sending(self, chunk: JsonObject) -> None:
         """Called before each chunk is sent."""
 
-    def fold(self, chunks: Sequence[Json]) -> Json | list[Json]:
+    def fold(self, chunks: Sequence[JsonObject]) -> JsonObject | list[JsonObject]:
         """Combines the chunks of a stream to the whole reply; fields that only whole replies have
         are added here."""
         raise NotImplementedError
 
-    def encode(self, chunk: Json) -> bytes:
+    def encode(self, chunk: JsonObject) -> bytes:
         """Encodes a chunk: as a server-sent event, or in another format of streams."""
         if self.names_events:
             return encode_event(chunk, chunk["type"])
         return encode_event(chunk)
 
 
-def answer_json(value: Json) -> Response:
+def answer_json(value: JsonObject) -> Response:
     """Returns a whole reply that may be long; call it off the event loop."""
     written = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
     return Response(written, media_type="application/json")
@@ -132,27 +131,27 @@ async def _wait_for_start(
         raise
 
 
-async def _write(active: RunningRequest, writer: ReplyWriter) -> AsyncIterator[list[Json]]:
+async def _write(active: RunningRequest, writer: ReplyWriter) -> AsyncIterator[list[JsonObject]]:
     """Yields the chunks of a reply, in batches."""
     yield _take_chunks(writer, writer.open())
     async for number, events in active.follow():
-        chunks = list[Json]()
+        chunks = list[JsonObject]()
         for event in events:
             chunks += _take_chunks(writer, writer.take(number, event))
         yield chunks
     yield _take_chunks(writer, writer.close())
 
 
-def _take_chunks(writer: ReplyWriter, chunks: Iterable[Json]) -> list[Json]:
-    taken = list[Json]()
+def _take_chunks(writer: ReplyWriter, chunks: Iterable[JsonObject]) -> list[JsonObject]:
+    taken = list[JsonObject]()
     for chunk in chunks:
         writer.before_sending(chunk)
         taken.append(chunk)
     return taken
 
 
-async def _collect(active: RunningRequest, writer: ReplyWriter) -> list[Json]:
-    collected = list[Json]()
+async def _collect(active: RunningRequest, writer: ReplyWriter) -> list[JsonObject]:
+    collected = list[JsonObject]()
     async for chunks in _write(active, writer):
         collected += chunks
     return collected

@@ -1,21 +1,20 @@
 """Paths about the server itself: health, OpenAPI document."""
 
 import asyncio
-from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from constrained.errors.own_packages import read_version
+from grammars.schema.json_values import JsonObject
 from server.dialects.common.serving import find_embeddings
 from server.http.openapi import describe_errors
 
 router = APIRouter()
-Json = dict[str, Any]
 
 
 @router.get("/")
-async def show_start() -> Json:
+async def show_start() -> JsonObject:
     """Names the server and the paths that describe it."""
     return {
         "name": "constrained",
@@ -35,7 +34,7 @@ async def show_openapi(request: Request) -> JSONResponse:
 
 @router.get("/health", responses=describe_errors(503))
 @router.get("/v1/health", include_in_schema=False)
-async def show_health(request: Request) -> Json:
+async def show_health(request: Request) -> JsonObject:
     """Returns that the server can answer requests."""
     request.app.state.models.check_health()
     embeddings = find_embeddings(request)

@@ -2,17 +2,15 @@
 
 import codecs
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.mask.logprobs import TokenDrawn
 from constrained.model.reply import Reply
+from grammars.schema.json_values import JsonObject
 from grammars.turn import ContentDelta
 from server.dialects.chat.reply import ChunkWriter, add_delta, count_usage, fold_choices, show_token
 from server.turns.active_request import TurnEvent
 from server.turns.compiled_request import CompiledRequest
-
-Json = dict[str, Any]
 
 
 class CompletionWriter(ChunkWriter):
@@ -36,13 +34,13 @@ class CompletionWriter(ChunkWriter):
         vocabulary = compiled.service.model.engine.vocabulary
         self._logprobs = [_LogprobsWriter(vocabulary) for _ in range(count)]
 
-    def open(self) -> Iterator[Json]:
+    def open(self) -> Iterator[JsonObject]:
         """Writes the prompts, if the replies begin with them."""
         for number in range(len(self._logprobs)):
             if echo := self._echoes[number // self._choices]:
                 yield self._chunk(number, echo)
 
-    def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
+    def take(self, number: int, event: TurnEvent) -> Iterator[JsonObject]:
         match event:
             case TokenDrawn():
                 self._logprobs[number].add(event)
@@ -54,25 +52,25 @@ class CompletionWriter(ChunkWriter):
             case _:
                 pass
 
-    def fold(self, chunks: Sequence[Json]) -> Json:
+    def fold(self, chunks: Sequence[JsonObject]) -> JsonObject:
         return fold(chunks)
 
-    def count_tokens(self) -> Json:
+    def count_tokens(self) -> JsonObject:
         """Adds up the tokens of all choices; each prompt counts once."""
-        total: Json = {}
+        total: JsonObject = {}
         for first in range(0, len(self._replies), self._choices):
             numbers = range(first, first + self._choices)
             _add_counts(total, count_usage([self._replies[number].usage for number in numbers]))
         return total
 
-    def _chunk(self, number: int, text: str, finish: str | None = None) -> Json:
+    def _chunk(self, number: int, text: str, finish: str | None = None) -> JsonObject:
         logprobs = self._logprobs[number].drain()
         return self._make_chunk(
             {"index": number, "text": text, "logprobs": logprobs, "finish_reason": finish}
         )
 
 
-def _add_counts(total: Json, counts: Json) -> None:
+def _add_counts(total: JsonObject, counts: JsonObject) -> None:
     for key, value in counts.items():
         if isinstance(value, dict):
             _add_counts(total.setdefault(key, {}), value)
@@ -87,7 +85,7 @@ class _LogprobsWriter:
         self._vocabulary = vocabulary
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._offset = 0
-        self._shown: Json | None = None
+        self._shown: JsonObject | None = None
 
     def add(self, event: TokenDrawn) -> None:
         """Adds a token. A character of several tokens counts at its last token."""
@@ -108,12 +106,12 @@ class _LogprobsWriter:
         shown["text_offset"].append(self._offset)
         self._offset += len(self._decoder.decode(event.text))
 
-    def drain(self) -> Json | None:
+    def drain(self) -> JsonObject | None:
         """Returns the log probabilities of the tokens since the last call; None: there are none."""
         shown, self._shown = self._shown, None
         return shown
 
 
-def fold(chunks: Sequence[Json]) -> Json:
+def fold(chunks: Sequence[JsonObject]) -> JsonObject:
     """Adds chunks up to the whole reply."""
     return fold_choices(chunks, lambda: {"text": "", "logprobs": None}, add_delta)

@@ -1,13 +1,13 @@
 """llama-server's own paths: tokens, chat template, properties, slots."""
 
 from functools import partial
-from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field
 
 from constrained.engine.sampling import Sampling
+from grammars.schema.json_values import JsonObject
 from server.dialects.chat.request import ChatRequest
 from server.dialects.common.model_routes import describe_file
 from server.dialects.common.reading import read_request, run_off_loop
@@ -23,7 +23,6 @@ from server.turns.fields.request_lists import Numbers
 from server.turns.service import Service
 
 router = APIRouter()
-Json = dict[str, Any]
 NOT_LOADED = describe_errors(400, 401, 404, 503)
 
 
@@ -121,7 +120,7 @@ async def apply_template(request: Request) -> Response:
 
 
 @router.get("/props", responses=NOT_LOADED)
-async def show_properties(request: Request) -> Json:
+async def show_properties(request: Request) -> JsonObject:
     """Returns the properties of the model and its options."""
     service = await find_service(request)
     models: ServedModels = request.app.state.models
@@ -149,7 +148,7 @@ async def show_properties(request: Request) -> Json:
     }
 
 
-def _show_sampling(sampling: Sampling) -> Json:
+def _show_sampling(sampling: Sampling) -> JsonObject:
     """Returns the sampling in llama-server's names."""
     return {
         "seed": -1 if sampling.seed is None else sampling.seed,
@@ -165,7 +164,7 @@ def _show_sampling(sampling: Sampling) -> Json:
 
 
 @router.get("/slots", responses=NOT_LOADED)
-async def show_slots(request: Request) -> list[Json]:
+async def show_slots(request: Request) -> list[JsonObject]:
     """Lists the sequences; the number of processing ones equals that of running turns."""
     model = (await find_service(request)).model
     metrics = model.metrics()

@@ -15,6 +15,7 @@ from typing import Any
 
 from constrained.prompt.messages import find_noted, is_left_out, write_note
 from constrained.prompt.tools.execution import format_result
+from grammars.schema.json_values import JsonObject
 from server.dialects.messages.documents import (
     find_left_out_of_result,
     read_documents,
@@ -29,7 +30,6 @@ from server.turns.request_checks import (
     read_noted_parts,
 )
 
-Json = dict[str, Any]
 NO_TOOLS = OfferedTools()
 ROLES = ("user", "assistant", "system")
 LEFT_OUT = ("redacted_thinking", "container_upload")
@@ -72,7 +72,7 @@ class Conversation:
         unread: names blocks, and fields of blocks and messages, that the model does not read.
     """
 
-    messages: list[Json]
+    messages: list[JsonObject]
     sources: tuple[int | None, ...]
     calls: Sequence[Sequence[str]] = ()
     marks: tuple[int, ...] = ()
@@ -100,7 +100,7 @@ class Conversation:
 class _Block:
     """A block, the pointer to it, its role, and the number of the client's message."""
 
-    body: Json
+    body: JsonObject
     where: str
     role: str
     source: int | None
@@ -118,7 +118,7 @@ class _Block:
 class _WrittenMessage:
     """A message in OpenAI's form, and the blocks that it is made of."""
 
-    message: Json
+    message: JsonObject
     blocks: Sequence[_Block]
 
     @property
@@ -214,7 +214,7 @@ def _is_file(body: Any) -> bool:
     return is_left_out(body) and body["type"] not in OF_ROLE
 
 
-def _is_unread(body: Json) -> bool:
+def _is_unread(body: JsonObject) -> bool:
     """Returns whether the model reads nothing of a block. Thinking of this server's own models is
     in its cache, as long as the conversation is."""
     if body["type"] == "thinking" and not body.get("thinking"):
@@ -304,11 +304,11 @@ def _join(blocks: Sequence[_Block]) -> Any:
     return parts
 
 
-def _write_turn(blocks: Sequence[_Block], writer: "_ResultWriter") -> Json:
+def _write_turn(blocks: Sequence[_Block], writer: "_ResultWriter") -> JsonObject:
     """Returns a turn of the assistant. Texts are joined as they are, as the model had written
     them."""
     bodies = [block.body for block in blocks]
-    message: Json = {"role": "assistant"}
+    message: JsonObject = {"role": "assistant"}
     message["content"] = "".join(body["text"] for body in bodies if body["type"] == "text")
     thought = "".join(body["thinking"] for body in bodies if body["type"] == "thinking")
     if thought:
@@ -330,7 +330,7 @@ class _ResultWriter:
         self._functions = {(form.server, form.name): name for name, form in tools.forms.items()}
         self._names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
 
-    def write_call(self, body: Json) -> Json:
+    def write_call(self, body: JsonObject) -> JsonObject:
         """Returns a call."""
         name = body["name"]
         if body["type"] == "mcp_tool_use":
@@ -340,7 +340,7 @@ class _ResultWriter:
         function = {"name": name, "arguments": body["input"]}
         return {"id": body["id"], "type": "function", "function": function}
 
-    def write(self, block: _Block) -> Json:
+    def write(self, block: _Block) -> JsonObject:
         """Returns the result of a call."""
         id = block.body["tool_use_id"]
         message = {"role": "tool", "tool_call_id": id, "content": _read_result(block)}

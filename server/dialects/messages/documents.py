@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from constrained.prompt.messages import is_left_out
+from grammars.schema.json_values import JsonObject
 from server.errors import HttpError
 from server.turns.request_checks import (
     UNREADABLE,
@@ -13,7 +14,6 @@ from server.turns.request_checks import (
     read_text_parts,
 )
 
-Json = dict[str, Any]
 ReadParts = Callable[[Any, str], Any]
 KINDS = ("document", "search_result")
 
@@ -81,7 +81,7 @@ def is_file(source: Any) -> bool:
 
 def read_document(
     block: Mapping[str, Any], where: str, read_parts: ReadParts = read_text_parts
-) -> Json:
+) -> JsonObject:
     """Converts a document, or a search result, to a block of text.
 
     Args:
@@ -103,7 +103,7 @@ def read_document(
             raise HttpError(400, f"{name} must be a text", "invalid_value", where=f"{where}/{name}")
         lines.append(f"{name.capitalize()}: {said}")
     lines += _read_texts(block, where, read_parts)
-    written: Json = {"type": "text", "text": "\n".join(lines) + "\n\n"}
+    written: JsonObject = {"type": "text", "text": "\n".join(lines) + "\n\n"}
     if "cache_control" in block:
         written["cache_control"] = block["cache_control"]
     return written

@@ -10,6 +10,7 @@ from constrained.decode.filters.events import ProgressMade
 from constrained.errors import ContextError
 from constrained.model.reply import Reply, Usage
 from constrained.prompt.tools.call_result import CallResult, Outcome
+from grammars.schema.json_values import JsonObject
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.common.replies import ReplyWriter
 from server.dialects.messages.request import DecodedRequest
@@ -27,8 +28,7 @@ from server.turns.call_stream import (
 )
 from server.turns.compiled_request import CompiledRequest
 
-Json = dict[str, Any]
-PING: Json = {"type": "ping"}
+PING: JsonObject = {"type": "ping"}
 REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 ERROR_TYPES = {
     400: "invalid_request_error",
@@ -44,7 +44,7 @@ ERROR_TYPES = {
 }
 
 
-def encode_anthropic_error(error: HttpError) -> Json:
+def encode_anthropic_error(error: HttpError) -> JsonObject:
     """Returns the body of an error. The form has no field for the pointer: the message names it."""
     kind = ERROR_TYPES.get(error.status, "api_error")
     message = error.message
@@ -84,12 +84,12 @@ class MessagesWriter(ReplyWriter):
             if isinstance(event, ProgressMade):
                 self._cached = event.cached_tokens
 
-    def open(self) -> Iterator[Json]:
+    def open(self) -> Iterator[JsonObject]:
         """Yields the message without content; of its usage, only the tokens of the prompt are
         known: how many of them were cached, if the prompt is being read already."""
         prompt = len(self._compiled.turn.tokens)
         usage = Usage(prompt, 0, 0, cached_tokens=self._cached)
-        message: Json = {
+        message: JsonObject = {
             "id": make_id("msg_"),
             "type": "message",
             "role": "assistant",
@@ -103,7 +103,7 @@ class MessagesWriter(ReplyWriter):
         yield {"type": "message_start", "message": message}
         yield PING
 
-    def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
+    def take(self, number: int, event: TurnEvent) -> Iterator[JsonObject]:
         match event:
             case ReasoningDelta(text) if text:
                 yield from self._think(text)
@@ -126,11 +126,11 @@ class MessagesWriter(ReplyWriter):
                 for call_event in self._calls.take(event):
                     yield from self._call(call_event)
 
-    def fail(self, error: Exception) -> Iterator[Json]:
+    def fail(self, error: Exception) -> Iterator[JsonObject]:
         self._decoded.locate_error(error)
         yield encode_anthropic_error(as_http_error(error))
 
-    def fold(self, chunks: Sequence[Json]) -> Json:
+    def fold(self, chunks: Sequence[JsonObject]) -> JsonObject:
         return fold(chunks)
 
     def _start_turn(self, compiled: CompiledRequest) -> None:
@@ -139,7 +139,7 @@ class MessagesWriter(ReplyWriter):
         self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
         self._ids: dict[int, str] = {}  # by number, of calls that this server executes
 
-    def _answer(self, index: int, result: CallResult) -> Iterator[Json]:
+    def _answer(self, index: int, result: CallResult) -> Iterator[JsonObject]:
         """Writes the result of a call that this server has executed, as one block."""
         id = self._ids.pop(index, None)
         if id is None:
@@ -149,13 +149,13 @@ class MessagesWriter(ReplyWriter):
         yield {"type": "content_block_stop", "index": self._index}
         self._index += 1
 
-    def _think(self, text: str) -> Iterator[Json]:
+    def _think(self, text: str) -> Iterator[JsonObject]:
         yield from self._enter("thinking", {"thinking": "", "signature": ""})
         self._thought.append(text)
         if self._decoded.shows_thinking:
             yield self._add("thinking_delta", thinking=text)
 
-    def _call(self, event: CallEvent) -> Iterator[Json]:
+    def _call(self, event: CallEvent) -> Iterator[JsonObject]:
         match event:
             case CallStarted():
                 yield from self._leave()
@@ -168,16 +168,16 @@ class MessagesWriter(ReplyWriter):
             case _:
                 pass
 
-    def _open_call(self, started: CallStarted) -> tuple[str, Json]:
+    def _open_call(self, started: CallStarted) -> tuple[str, JsonObject]:
         """Returns the kind of block of a call, and what it begins with."""
         id, tool = started.id, started.tool
-        head: Json = {"name": tool.name, "input": {}}
+        head: JsonObject = {"name": tool.name, "input": {}}
         if tool.server is None:
             return "tool_use", {"id": f"toolu_{id}", **head}
         self._ids[started.index] = f"mcptoolu_{id}"
         return "mcp_tool_use", {"id": f"mcptoolu_{id}", **head, "server_name": tool.server}
 
-    def _enter(self, kind: str, fields: Json) -> Iterator[Json]:
+    def _enter(self, kind: str, fields: JsonObject) -> Iterator[JsonObject]:
         if self._kind == kind:
             return
         yield from self._leave()
@@ -185,11 +185,11 @@ class MessagesWriter(ReplyWriter):
         block = {"type": kind, **fields}
         yield {"type": "content_block_start", "index": self._index, "content_block": block}
 
-    def _add(self, kind: str, **fields: str) -> Json:
+    def _add(self, kind: str, **fields: str) -> JsonObject:
         delta = {"type": kind, **fields}
         return {"type": "content_block_delta", "index": self._index, "delta": delta}
 
-    def _leave(self) -> Iterator[Json]:
+    def _leave(self) -> Iterator[JsonObject]:
         if not self._kind:
             return
         if self._kind == "thinking":
@@ -199,12 +199,12 @@ class MessagesWriter(ReplyWriter):
         self._index += 1
         self._kind = ""
 
-    def _finish(self, reply: Reply) -> Json:
+    def _finish(self, reply: Reply) -> JsonObject:
         delta = {"stop_reason": self._find_reason(reply), "stop_sequence": reply.stop_sequence}
         last = {"type": "message_delta", "delta": delta, "usage": self._count(reply.usage)}
         return last | self._compiled.annotate_end(reply)
 
-    def _count(self, usage: Usage) -> Json:
+    def _count(self, usage: Usage) -> JsonObject:
         return count_usage(usage, self._decoded.count_breakpoint_tokens(self._compiled.turn))
 
     def _find_reason(self, reply: Reply) -> str:
@@ -219,14 +219,14 @@ class MessagesWriter(ReplyWriter):
         return REASONS.get(reply.finish_reason, "end_turn")
 
 
-def _show_result(id: str, result: CallResult) -> Json:
+def _show_result(id: str, result: CallResult) -> JsonObject:
     is_error = result.outcome is not Outcome.DONE
     text = json.loads(result.content)["error"] if is_error else result.content
     content = [{"type": "text", "text": text}]
     return {"type": "mcp_tool_result", "tool_use_id": id, "is_error": is_error, "content": content}
 
 
-def count_usage(usage: Usage, breakpoint_tokens: int) -> Json:
+def count_usage(usage: Usage, breakpoint_tokens: int) -> JsonObject:
     """Returns the tokens of a reply in Anthropic's form.
 
     Args:
@@ -245,9 +245,9 @@ def count_usage(usage: Usage, breakpoint_tokens: int) -> Json:
     }
 
 
-def fold(events: Sequence[Json]) -> Json:
+def fold(events: Sequence[JsonObject]) -> JsonObject:
     """Returns the whole message that events add up to."""
-    message: Json = {}
+    message: JsonObject = {}
     texts: list[str] = []
     for event in events:
         match event:
@@ -268,7 +268,7 @@ def fold(events: Sequence[Json]) -> Json:
     return message
 
 
-def _add_delta(block: Json, delta: Json, texts: list[str]) -> None:
+def _add_delta(block: JsonObject, delta: JsonObject, texts: list[str]) -> None:
     for key, value in delta.items():
         if key == "partial_json":
             texts.append(value)

@@ -7,7 +7,7 @@ them.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from constrained.errors import Error, ReplyError
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.prompt.answers import read_response_format
 from constrained.prompt.job import Job
+from grammars.schema.json_values import JsonObject
 from grammars.turn import Answer
 from server.dialects.common.hosted_tools import (
     NO_HOSTED,
@@ -47,7 +48,6 @@ from server.turns.request_checks import check_size, renaming_place
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
-Json = dict[str, Any]
 HARMLESS = frozenset(
     "metadata service_tier inference_geo speed user_profile_id workspace_id diagnostics".split()
 )
@@ -89,7 +89,7 @@ class OutputOptions(Fields):
 
     effort: Effort | None = None
     """The reasoning effort."""
-    format: Json | None = None
+    format: JsonObject | None = None
     """The format of the reply: `json_schema` with a schema."""
 
 
@@ -134,9 +134,9 @@ class CountRequest(RequestFields, RepetitionFields, ConfidenceFields):
     """Whether to think, and how much."""
     output_config: OutputOptions | None = None
     """The reasoning effort, and the format of the reply."""
-    output_format: Json | None = None
+    output_format: JsonObject | None = None
     """The former name of the `format` of `output_config`."""
-    cache_control: Json | None = None
+    cache_control: JsonObject | None = None
     """Sets a cache breakpoint after the conversation."""
     stream: bool | None = None
     """Send the reply in parts, as server-sent events."""
@@ -250,11 +250,11 @@ class CountRequest(RequestFields, RepetitionFields, ConfidenceFields):
                 message = f"it asks for {choice.name!r} of type {kind!r}, which this server lacks"
                 raise HttpError(400, message, "unsupported_tool", where="/tool_choice/name")
 
-    def _read_choice(self) -> Json | None:
+    def _read_choice(self) -> JsonObject | None:
         choice = self.tool_choice
         if choice is None:
             return None
-        given: Json = {"type": choice.type}
+        given: JsonObject = {"type": choice.type}
         if choice.type == "tool":
             given["name"] = choice.name
         if choice.disable_parallel_tool_use:
@@ -343,7 +343,7 @@ class DecodedRequest:
                 error.where = RENAMED.get(where, error.where)
 
 
-def _read_tools(tools: Sequence[Json], settings: Settings) -> OfferedTools:
+def _read_tools(tools: Sequence[JsonObject], settings: Settings) -> OfferedTools:
     """Returns the tools, without those that only Anthropic's own service supports. Tools that it
     runs itself, such as its web search, and tools whose schema only its own models know are left
     out and named.
@@ -351,7 +351,7 @@ def _read_tools(tools: Sequence[Json], settings: Settings) -> OfferedTools:
     Raises:
         HttpError: a tool is invalid.
     """
-    known: list[Json] = []
+    known: list[JsonObject] = []
     for number, tool in enumerate(tools):
         if tool.get("type") not in (None, "custom"):
             known.append(tool)

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from constrained.mask.logprobs import TokenDrawn
 from constrained.model.reply import Reply
+from grammars.schema.json_values import JsonObject
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
 from server.dialects.common.replies import ReplyWriter
@@ -17,22 +17,20 @@ from server.turns.call_stream import CallArguments, CallFinished, CallInput, Cal
 from server.turns.compiled_request import CompiledRequest
 from server.turns.offered_tools import INPUT
 
-Json = dict[str, Any]
 
-
-def encode_line(value: Json) -> bytes:
+def encode_line(value: JsonObject) -> bytes:
     """Encodes a line of a stream."""
     return encode_json(value) + b"\n"
 
 
-def encode_ollama_error(error: HttpError) -> Json:
+def encode_ollama_error(error: HttpError) -> JsonObject:
     """Returns the body of an error in Ollama's form, which has only a message."""
     if error.where and error.where not in error.message:
         return {"error": f"{error.message} (at {error.where})"}
     return {"error": error.message}
 
 
-def make_head(name: str) -> Json:
+def make_head(name: str) -> JsonObject:
     """Returns the common fields of all lines."""
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     return {"model": name, "created_at": now}
@@ -55,11 +53,11 @@ class OllamaWriter(ReplyWriter):
             compiled.turn, compiled.service.call_ids, tools=compiled.request.tools
         )
         self._under_way: dict[int, _Call] = {}
-        self._logprobs: list[Json] = []
+        self._logprobs: list[JsonObject] = []
         # Clients read each line as JSON, so a line without text keeps the stream alive.
         self.ping = self.encode(self._write())
 
-    def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
+    def take(self, number: int, event: TurnEvent) -> Iterator[JsonObject]:
         match event:
             case TokenDrawn():
                 vocabulary = self._compiled.service.model.engine.vocabulary
@@ -73,16 +71,16 @@ class OllamaWriter(ReplyWriter):
             case _:
                 yield from self._take_call(event)
 
-    def fail(self, error: Exception) -> Iterator[Json]:
+    def fail(self, error: Exception) -> Iterator[JsonObject]:
         yield encode_ollama_error(as_http_error(error))
 
-    def encode(self, chunk: Json) -> bytes:
+    def encode(self, chunk: JsonObject) -> bytes:
         return encode_line(chunk)
 
-    def fold(self, chunks: Sequence[Json]) -> Json:
+    def fold(self, chunks: Sequence[JsonObject]) -> JsonObject:
         return fold(chunks)
 
-    def _take_call(self, event: TurnEvent) -> Iterator[Json]:
+    def _take_call(self, event: TurnEvent) -> Iterator[JsonObject]:
         for part in self._calls.take(event):
             match part:
                 case CallStarted(index, id, tool):
@@ -94,10 +92,12 @@ class OllamaWriter(ReplyWriter):
                 case CallFinished(index):
                     yield self._write(call=self._under_way.pop(index).show(index))
 
-    def _write(self, text: str = "", *, thinking: str = "", call: Json | None = None) -> Json:
+    def _write(
+        self, text: str = "", *, thinking: str = "", call: JsonObject | None = None
+    ) -> JsonObject:
         line = make_head(self._compiled.service.name)
         if self._is_chat:
-            part: Json = {"role": "assistant", "content": text}
+            part: JsonObject = {"role": "assistant", "content": text}
             line["message"] = part
         else:
             part = line
@@ -120,13 +120,13 @@ class _Call:
         self.arguments = ""
         self.input = ""
 
-    def show(self, index: int) -> Json:
+    def show(self, index: int) -> JsonObject:
         arguments = {INPUT: self.input} if self.input else json.loads(self.arguments)
         function = {"index": index, "name": self._name, "arguments": arguments}
         return {"id": self._id, "function": function}
 
 
-def _describe_end(reply: Reply) -> Json:
+def _describe_end(reply: Reply) -> JsonObject:
     """Returns why the reply ended, with counts and durations in nanoseconds."""
     usage, timings = reply.usage, reply.timings
     prompt = round(timings.prompt_seconds * 1e9)
@@ -143,10 +143,10 @@ def _describe_end(reply: Reply) -> Json:
     }
 
 
-def fold(lines: Sequence[Json]) -> Json:
+def fold(lines: Sequence[JsonObject]) -> JsonObject:
     """Adds lines up to the whole reply: texts and lists are appended, other values are those of the
     last line."""
-    whole: Json = {}
+    whole: JsonObject = {}
     for line in lines:
         message = whole.get("message", {})
         _add(whole, line)
@@ -156,7 +156,7 @@ def fold(lines: Sequence[Json]) -> Json:
     return whole
 
 
-def _add(whole: Json, part: Json) -> None:
+def _add(whole: JsonObject, part: JsonObject) -> None:
     for key, value in part.items():
         if key in ("content", "thinking", "response", "tool_calls", "logprobs") and key in whole:
             whole[key] = whole[key] + value

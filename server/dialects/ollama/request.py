@@ -13,6 +13,7 @@ from constrained.prompt.answers import read_response_format
 from constrained.prompt.job import Job
 from constrained.prompt.messages import find_noted, write_note
 from constrained.prompt.tools.shapes import read_policy
+from grammars.schema.json_values import JsonObject
 from grammars.turn import Answer
 from server.dialects.completions.request import NO_INSERTION, TextRequest
 from server.errors import HttpError
@@ -30,7 +31,6 @@ from server.turns.request_checks import UNREADABLE, check_size, find_left_out, r
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
-Json = dict[str, Any]
 HARMLESS = frozenset(
     f"options.{name}"
     for name in (
@@ -112,7 +112,7 @@ class ModelOptions(SamplingFields, RepetitionFields, ConfidenceFields):
 class OllamaRequest(RequestFields):
     """The common fields of /api/chat and /api/generate."""
 
-    format: Json | str | None = None
+    format: JsonObject | str | None = None
     """The form of the reply: `json`, or a JSON schema."""
     options: ModelOptions | None = None
     """The sampling, and the number of tokens."""
@@ -161,9 +161,9 @@ class OllamaRequest(RequestFields):
     def make(
         self,
         service: Service,
-        messages: Sequence[Json],
+        messages: Sequence[JsonObject],
         tools: OfferedTools,
-        tool_choice: str | Json | None = None,
+        tool_choice: str | JsonObject | None = None,
     ) -> TurnRequest:
         """Makes the request for a turn after these messages."""
         job = Job(
@@ -223,7 +223,7 @@ class OllamaChatRequest(OllamaRequest):
     """The conversation, in order; without one, the model is loaded."""
     tools: Objects | None = None
     """The functions that the model may call, with a JSON schema of their arguments."""
-    tool_choice: str | Json | None = None
+    tool_choice: str | JsonObject | None = None
     """`auto`, `none`, `required`, or the function to call. Ollama does not have this field, but
     some of its clients send it."""
 
@@ -290,7 +290,7 @@ class OllamaGenerateRequest(OllamaRequest):
         return self.make(service, messages, OfferedTools())
 
 
-def read_messages(messages: Sequence[Json]) -> list[Json]:
+def read_messages(messages: Sequence[JsonObject]) -> list[JsonObject]:
     """Converts messages to OpenAI's form. Ollama's calls need no ids: a result belongs to the first
     call of its `tool_name` that has none yet.
 
@@ -298,7 +298,7 @@ def read_messages(messages: Sequence[Json]) -> list[Json]:
         HttpError: the user asks about an image; calls that are not an array, or a call without a
             function.
     """
-    read: list[Json] = []
+    read: list[JsonObject] = []
     noted = find_noted([message.get("role") for message in messages])
     waiting: list[tuple[str, str]] = []  # the ids and names of calls without a result
     for number, message in enumerate(messages):
@@ -341,7 +341,7 @@ def _find_call(waiting: Sequence[tuple[str, str]], name: str | None) -> str | No
     return None
 
 
-def _read_call(call: Any, id: str, where: str) -> Json:
+def _read_call(call: Any, id: str, where: str) -> JsonObject:
     match call:
         case {"function": {"name": str(name), **function}}:
             function = {"name": name, "arguments": function.get("arguments") or {}}

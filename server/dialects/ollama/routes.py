@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import AsyncIterator
-from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from constrained.engine.model_facts import ModelFacts
 from constrained.model.loaded_model import LoadedModel
+from grammars.schema.json_values import JsonObject
 from server.dialects.common.model_routes import STARTED_AT
 from server.dialects.common.reading import read_fields, read_request
 from server.dialects.common.replies import answer
@@ -38,7 +38,6 @@ GREETING = {
     "stream": False,
 }
 PROMPT = {"model": "demo", "prompt": "Hello!", "options": OPTIONS, "stream": False}
-Json = dict[str, Any]
 VERSION = "0.13.0"
 """The version of Ollama whose API this is, since clients require a minimum version."""
 FOREVER = "2318-01-01T00:00:00Z"
@@ -81,7 +80,7 @@ async def generate(request: Request) -> Response:
     return await _answer(request, OllamaGenerateRequest, {"response": ""})
 
 
-async def _answer(request: Request, kind: type[OllamaRequest], empty: Json) -> Response:
+async def _answer(request: Request, kind: type[OllamaRequest], empty: JsonObject) -> Response:
     """Answers a request of this type; an empty request gets the empty reply."""
     service, body, read = await read_request(request, kind, _read_unless_it_loads)
     if read is None:
@@ -104,7 +103,7 @@ def _read_unless_it_loads(
     return None if body.only_loads else body.read(service)
 
 
-def _confirm_loaded(service: Service, body: OllamaRequest, empty: Json) -> Response:
+def _confirm_loaded(service: Service, body: OllamaRequest, empty: JsonObject) -> Response:
     line = {**make_head(service.name), **empty, "done": True, "done_reason": "load"}
     if body.unloads:
         line["done_reason"] = "unload"
@@ -118,13 +117,13 @@ def _confirm_loaded(service: Service, body: OllamaRequest, empty: Json) -> Respo
 
 
 @router.get("/version", responses=NO_KEY)
-async def show_version() -> Json:
+async def show_version() -> JsonObject:
     """Returns the version of Ollama whose API this is."""
     return {"version": VERSION}
 
 
 @router.get("/tags", responses=NO_KEY)
-async def list_models(request: Request) -> Json:
+async def list_models(request: Request) -> JsonObject:
     """Lists the models, loaded or not."""
     await request.app.state.models.read_facts()
     tags = [_describe(model) for model in request.app.state.models]
@@ -135,10 +134,10 @@ async def list_models(request: Request) -> Json:
 
 
 @router.get("/ps", responses=NO_KEY)
-async def list_loaded(request: Request) -> Json:
+async def list_loaded(request: Request) -> JsonObject:
     """Lists the loaded models."""
     await request.app.state.models.read_facts()
-    described: list[Json] = []
+    described: list[JsonObject] = []
     for model in request.app.state.models:
         if model.service is not None:
             length = model.service.model.engine.context_length
@@ -156,7 +155,7 @@ async def list_loaded(request: Request) -> Json:
 
 
 @router.post("/show", responses=ERRORS, openapi_extra=describe_body(ShowRequest, {"model": "demo"}))
-async def show(request: Request) -> Json:
+async def show(request: Request) -> JsonObject:
     """Describes the model and its capabilities."""
     body = await read_fields(request, ShowRequest)
     name = request.query_params.get("model") or body.model
@@ -182,7 +181,7 @@ async def show(request: Request) -> Json:
     }
 
 
-def _show_embedding_model(service: EmbeddingService) -> Json:
+def _show_embedding_model(service: EmbeddingService) -> JsonObject:
     facts = service.facts
     return {
         "modelfile": "",
@@ -202,7 +201,7 @@ def _list_capabilities(model: LoadedModel) -> list[str]:
     return capabilities
 
 
-def _describe_file(name: str, facts: ModelFacts, context_length: int) -> Json:
+def _describe_file(name: str, facts: ModelFacts, context_length: int) -> JsonObject:
     """Describes a model by the keys of GGUF.
 
     Args:
@@ -222,7 +221,7 @@ def _describe_file(name: str, facts: ModelFacts, context_length: int) -> Json:
     }
 
 
-def _describe(model: ServedModel) -> Json:
+def _describe(model: ServedModel) -> JsonObject:
     tag = _make_tag(model.name, model.file_bytes, model.facts)
     if model.service is not None:
         loaded = model.service.model
@@ -231,14 +230,14 @@ def _describe(model: ServedModel) -> Json:
     return tag
 
 
-def _describe_embedding_model(service: EmbeddingService) -> Json:
+def _describe_embedding_model(service: EmbeddingService) -> JsonObject:
     return {
         **_make_tag(service.name, service.facts.bytes, service.facts),
         "capabilities": EMBEDDING,
     }
 
 
-def _make_tag(name: str, size: int, facts: ModelFacts) -> Json:
+def _make_tag(name: str, size: int, facts: ModelFacts) -> JsonObject:
     return {
         "name": name,
         "model": name,
@@ -250,8 +249,8 @@ def _make_tag(name: str, size: int, facts: ModelFacts) -> Json:
     }
 
 
-def _describe_details(facts: ModelFacts, context_length: int) -> Json:
-    details: Json = {
+def _describe_details(facts: ModelFacts, context_length: int) -> JsonObject:
+    details: JsonObject = {
         "format": "gguf",
         "family": facts.architecture,
         "families": [facts.architecture] if facts.architecture else None,

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from grammars.schema.json_values import JsonObject
 from server.http.ids import make_id
 from server.turns.offered_tools import ToolForm
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -32,20 +31,20 @@ class ClientTool:
     prefix: str
     arguments_field: str
     description: str
-    parameters: Json
+    parameters: JsonObject
     unfinished: str = "incomplete"
 
 
-def _text(description: str, **limits: Any) -> Json:
+def _text(description: str, **limits: Any) -> JsonObject:
     return {"type": "string", "description": description, **limits}
 
 
-def _texts(description: str) -> Json:
+def _texts(description: str) -> JsonObject:
     item = {"type": "string"}
     return {"type": "array", "items": item, "minItems": 1, "description": description}
 
 
-TIMEOUT: Json = {
+TIMEOUT: JsonObject = {
     "type": "integer",
     "minimum": 1,
     "description": "The maximum time in milliseconds.",
@@ -115,18 +114,18 @@ CLIENT_TOOLS: Mapping[str, ClientTool] = {
 CALL = "_call"  # the type of a call is the type of its tool with this ending
 
 
-def describe_client_tools(tools: Sequence[Json]) -> list[Json]:
+def describe_client_tools(tools: Sequence[JsonObject]) -> list[JsonObject]:
     """Returns the tools of a request; those that the client executes as functions."""
     return [_describe(tool) if is_client_tool(tool) else tool for tool in tools]
 
 
-def list_client_forms(tools: Sequence[Json]) -> dict[str, ToolForm]:
+def list_client_forms(tools: Sequence[JsonObject]) -> dict[str, ToolForm]:
     """Returns how the client knows these tools, by the names of their functions."""
     kinds = [tool["type"] for tool in tools if is_client_tool(tool)]
     return {kind: ToolForm(kind, is_described=True) for kind in kinds}
 
 
-def is_client_tool(tool: Json) -> bool:
+def is_client_tool(tool: JsonObject) -> bool:
     """Returns True for a tool that OpenAI describes and the client executes."""
     kind = tool.get("type")
     if not isinstance(kind, str) or kind not in CLIENT_TOOLS or "parameters" in tool:
@@ -135,7 +134,7 @@ def is_client_tool(tool: Json) -> bool:
     return place is None or (isinstance(place, Mapping) and place.get("type") == "local")
 
 
-def _describe(tool: Json) -> Json:
+def _describe(tool: JsonObject) -> JsonObject:
     known = CLIENT_TOOLS[tool["type"]]
     lines = [known.description, *_describe_skills(tool.get("environment"))]
     return {
@@ -163,12 +162,12 @@ def find_client_tool(kind: str) -> ClientTool:
     return CLIENT_TOOLS[_find_name(kind)]
 
 
-def describe_client_call(item: Json) -> tuple[str, str]:
+def describe_client_call(item: JsonObject) -> tuple[str, str]:
     """Returns the name of the function that such an item calls, and the JSON text of its arguments,
     as the model has written them."""
     name = _find_name(item["type"])
     tool = CLIENT_TOOLS[name]
-    arguments: Json = {}
+    arguments: JsonObject = {}
     for key, value in item[tool.arguments_field].items():
         if value is not None:  # null: a client has written a field out
             arguments[key] = value
@@ -194,22 +193,22 @@ class ClientCallItem:
         self.index = index
         self._tool = CLIENT_TOOLS[name]
         self._texts: list[str] = []
-        self._head: Json = {
+        self._head: JsonObject = {
             "type": f"{name}{CALL}",
             "id": make_id(self._tool.prefix + mark),
             "call_id": id,
         }
 
-    def open(self) -> Iterator[Json]:
+    def open(self) -> Iterator[JsonObject]:
         """Begins the call; there are no events yet."""
         return iter(())
 
-    def add(self, text: str) -> Iterator[Json]:
+    def add(self, text: str) -> Iterator[JsonObject]:
         """Adds to the JSON text of the arguments; there are no events for it."""
         self._texts.append(text)
         return iter(())
 
-    def close(self, status: str) -> Iterator[Json]:
+    def close(self, status: str) -> Iterator[JsonObject]:
         """Ends the call, complete or incomplete; without its arguments, there is no item."""
         try:
             arguments = json.loads("".join(self._texts))

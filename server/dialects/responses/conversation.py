@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from grammars.schema.json_values import JsonObject
 from server.dialects.responses.client_tools import describe_client_call, is_client_call
 from server.dialects.responses.mcp_items import read_result
 from server.turns.offered_tools import ToolForm, join_name, pack_input
 from server.turns.request_checks import list_texts
 
-Json = dict[str, Any]
 PARALLEL = "p_"
 """A part of the id of an item that is a call of the same turn as the call before it. If a call is
 followed by its result, nothing else shows whether the next call is of the next turn."""
@@ -19,10 +19,10 @@ _PARALLEL_ID = re.compile(rf"[a-z]+_{PARALLEL}")
 
 
 def write_messages(
-    items: Iterable[Json],
+    items: Iterable[JsonObject],
     instructions: str | None = None,
     forms: Mapping[str, ToolForm] | None = None,
-) -> list[Json]:
+) -> list[JsonObject]:
     """Returns the conversation in OpenAI's chat form.
 
     Args:
@@ -48,13 +48,13 @@ class _MessageWriter:
     """
 
     def __init__(self, instructions: str | None, forms: Mapping[str, ToolForm]):
-        self.messages: list[Json] = []
+        self.messages: list[JsonObject] = []
         self._has_instructions = bool(instructions)
         if instructions:
             self.messages.append({"role": "system", "content": instructions})
         self._functions = {(form.server, form.name): name for name, form in forms.items()}
 
-    def write(self, item: Json) -> None:
+    def write(self, item: JsonObject) -> None:
         """Adds an item."""
         match item["type"]:
             case "reasoning":
@@ -81,13 +81,13 @@ class _MessageWriter:
             case _:
                 self._add_message({"role": item["role"], "content": _as_content(item["content"])})
 
-    def _name_function(self, item: Json) -> str:
+    def _name_function(self, item: JsonObject) -> str:
         """Returns the function of a tool of an MCP server; for one that is no longer offered, a
         name of the same form."""
         label, name = item["server_label"], item["name"]
         return self._functions.get((label, name), join_name(label, name))
 
-    def _add_call(self, item: Json, name: str, arguments: str) -> None:
+    def _add_call(self, item: JsonObject, name: str, arguments: str) -> None:
         function = {"name": name, "arguments": arguments}
         call = {"id": item.get("call_id") or item["id"], "type": "function", "function": function}
         turn = None
@@ -99,7 +99,7 @@ class _MessageWriter:
     def _add_result(self, id: str, content: Any) -> None:
         self.messages.append({"role": "tool", "tool_call_id": id, "content": content})
 
-    def _find_turn(self, not_after: Sequence[str] = ()) -> Json:
+    def _find_turn(self, not_after: Sequence[str] = ()) -> JsonObject:
         """Returns the current message of the assistant, or a new one; its texts are still lists.
 
         Args:
@@ -115,11 +115,11 @@ class _MessageWriter:
                 stage = "text"
             if stage not in not_after:
                 return last
-        turn: Json = {"role": "assistant", "content": list[str]()}
+        turn: JsonObject = {"role": "assistant", "content": list[str]()}
         self.messages.append(turn)
         return turn
 
-    def _find_answered_turn(self) -> Json | None:
+    def _find_answered_turn(self) -> JsonObject | None:
         """Returns the assistant's message if only results follow it; None: there is none."""
         for message in reversed(self.messages):
             if message["role"] == "assistant":
@@ -128,7 +128,7 @@ class _MessageWriter:
                 return None
         return None
 
-    def _add_message(self, message: Json) -> None:
+    def _add_message(self, message: JsonObject) -> None:
         is_second = self._has_instructions and len(self.messages) == 1
         is_system = message["role"] in ("system", "developer")
         content = message["content"]
@@ -138,15 +138,15 @@ class _MessageWriter:
             self.messages.append(message)
 
 
-def _name_call(item: Json) -> str:
+def _name_call(item: JsonObject) -> str:
     return join_name(item.get("namespace"), item["name"])
 
 
-def _find_texts(item: Json) -> list[str]:
+def _find_texts(item: JsonObject) -> list[str]:
     return [part["text"] for part in item["content"] if part["text"]]
 
 
-def _join_texts(message: Json) -> Json:
+def _join_texts(message: JsonObject) -> JsonObject:
     """Joins the texts of a message. They are collected in lists, since adding each of many items to
     a string would take quadratic time."""
     if message["role"] == "assistant":
@@ -156,7 +156,7 @@ def _join_texts(message: Json) -> Json:
     return message
 
 
-def _as_content(parts: str | Sequence[Json]) -> Any:
+def _as_content(parts: str | Sequence[JsonObject]) -> Any:
     """Returns a single text as text, several as parts."""
     texts = list_texts(parts)
     if len(texts) == 1:

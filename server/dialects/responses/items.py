@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from constrained.prompt.messages import find_noted
+from grammars.schema.json_values import JsonObject
 from server.dialects.responses import mcp_items
 from server.dialects.responses.client_tools import find_client_tool, is_client_call
 from server.dialects.responses.sealed_reasoning import is_sealed_here, unseal
@@ -22,7 +23,6 @@ from server.turns.request_checks import (
     read_text_parts,
 )
 
-Json = dict[str, Any]
 ROLES = ("user", "system", "developer", "assistant")
 CALLS = ("function_call", "custom_tool_call")
 """Items of calls that the client executes; they need a `call_id`."""
@@ -44,11 +44,11 @@ UNSUPPORTED: Mapping[str, str] = {
 }
 """Items that a conversation needs, or that change its request, each with a hint for the client."""
 ReadParts = Callable[[Any, str], Any]
-Find = Callable[[set[str]], Mapping[str, Json]]
+Find = Callable[[set[str]], Mapping[str, JsonObject]]
 """Finds stored items by their ids."""
 
 
-def read_input(given: str | Sequence[Json] | None, find: Find) -> list[Json]:
+def read_input(given: str | Sequence[JsonObject] | None, find: Find) -> list[JsonObject]:
     """Reads the items of a request.
 
     Args:
@@ -64,7 +64,7 @@ def read_input(given: str | Sequence[Json] | None, find: Find) -> list[Json]:
         return [_read_message({"role": "user", "content": given}, "/input")]
     stored = find(_read_references(given))
     noted = find_noted([*map(_find_role, given)])
-    items: list[Json] = []
+    items: list[JsonObject] = []
     for number, item in enumerate(given):
         where = f"/input/{number}"
         if number in noted and _is_message(item):
@@ -74,11 +74,11 @@ def read_input(given: str | Sequence[Json] | None, find: Find) -> list[Json]:
     return items
 
 
-def _is_message(item: Json) -> bool:
+def _is_message(item: JsonObject) -> bool:
     return not _is_reference(item) and (item.get("type") or "message") == "message"
 
 
-def _find_role(item: Json) -> Any:
+def _find_role(item: JsonObject) -> Any:
     """Returns the role that an item has in Chat Completions; None: it has none."""
     if _is_message(item):
         return item.get("role")
@@ -88,7 +88,7 @@ def _find_role(item: Json) -> Any:
     return "tool" if kind.endswith("_output") else "assistant"
 
 
-def _read_references(given: Sequence[Json]) -> set[str]:
+def _read_references(given: Sequence[JsonObject]) -> set[str]:
     """Returns the ids of items that are given only by them.
 
     Raises:
@@ -106,7 +106,7 @@ def _read_references(given: Sequence[Json]) -> set[str]:
     return ids
 
 
-def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
+def find_unread_items(given: Sequence[JsonObject]) -> tuple[str, ...]:
     """Names the items that are left out: those of OpenAI's own tools, such as a web search, and
     encrypted ones."""
     unread: list[str] = []
@@ -125,7 +125,7 @@ def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
     return tuple(unread)
 
 
-def _is_unread(item: Json) -> bool:
+def _is_unread(item: JsonObject) -> bool:
     kind = item.get("type")
     if kind == "reasoning":
         has_text = item.get("content") or item.get("summary")
@@ -135,20 +135,20 @@ def _is_unread(item: Json) -> bool:
     return kind.endswith("_call") and item.get("call_id") is None
 
 
-def _has_annotations(item: Json) -> bool:
+def _has_annotations(item: JsonObject) -> bool:
     """Returns True for a message whose text has citations."""
     content = item.get("content")
     parts = content if isinstance(content, list) else ()
     return any(isinstance(part, Mapping) and part.get("annotations") for part in parts)
 
 
-def _has_summary_alone(item: Json) -> bool:
+def _has_summary_alone(item: JsonObject) -> bool:
     """Returns True for reasoning of another server that is encrypted, but for its summary."""
     is_reasoning = item.get("type") == "reasoning" and not item.get("content")
     return is_reasoning and _is_sealed_elsewhere(item)
 
 
-def _is_sealed_elsewhere(item: Json) -> bool:
+def _is_sealed_elsewhere(item: JsonObject) -> bool:
     """True of reasoning that another server has encrypted."""
     sealed = item.get("encrypted_content")
     if not isinstance(sealed, str) or not sealed:
@@ -156,7 +156,7 @@ def _is_sealed_elsewhere(item: Json) -> bool:
     return not is_sealed_here(sealed)
 
 
-def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
+def _read_item(item: JsonObject, where: str, stored: Mapping[str, JsonObject]) -> JsonObject:
     if _is_reference(item):
         id = _read_reference(item, where)
         if id not in stored:
@@ -187,21 +187,21 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
             raise HttpError(400, message, "unsupported_item", where=f"{where}/type")
 
 
-def _is_reference(item: Json) -> bool:
+def _is_reference(item: JsonObject) -> bool:
     return item.get("type") == "item_reference" or set(item) == {"id"}
 
 
-def _read_reference(item: Json, where: str) -> str:
+def _read_reference(item: JsonObject, where: str) -> str:
     return _read_text(item, "id", where)
 
 
-def _read_text(item: Json, key: str, where: str) -> str:
+def _read_text(item: JsonObject, key: str, where: str) -> str:
     if not isinstance(text := item.get(key), str):
         raise HttpError(400, f"{key} must be a text", "invalid_value", where=f"{where}/{key}")
     return text
 
 
-def _read_call_id(item: Json, where: str) -> str:
+def _read_call_id(item: JsonObject, where: str) -> str:
     id = _read_text(item, "call_id", where)
     if not id:
         message = "call_id is empty: a call and its output have to have the same id"
@@ -209,19 +209,21 @@ def _read_call_id(item: Json, where: str) -> str:
     return id
 
 
-def _find_status(item: Json) -> str:
+def _find_status(item: JsonObject) -> str:
     """Returns the status of an item, which says whether it was cut."""
     status = item.get("status")
     return status if status in STATUSES else "completed"
 
 
-def _find_id(item: Json, prefix: str) -> str:
+def _find_id(item: JsonObject, prefix: str) -> str:
     """Returns the id of an item; a new one, if it has none."""
     id = item.get("id")
     return id if isinstance(id, str) and id else make_id(prefix)
 
 
-def _read_message(item: Json, where: str, read_parts: ReadParts = read_text_parts) -> Json:
+def _read_message(
+    item: JsonObject, where: str, read_parts: ReadParts = read_text_parts
+) -> JsonObject:
     role = item.get("role")
     if role not in ROLES:
         message = f"the role {role!r} is not known: use {', '.join(ROLES)}"
@@ -242,13 +244,13 @@ def _read_message(item: Json, where: str, read_parts: ReadParts = read_text_part
     }
 
 
-def _make_part(text: str, *, is_output: bool) -> Json:
+def _make_part(text: str, *, is_output: bool) -> JsonObject:
     if is_output:
         return {"type": "output_text", "text": text, "annotations": []}
     return {"type": "input_text", "text": text}
 
 
-def _read_reasoning(item: Json, where: str) -> Json:
+def _read_reasoning(item: JsonObject, where: str) -> JsonObject:
     """Reads reasoning. The text is in its content, or sealed; otherwise there is only a summary."""
     text = _join(item.get("content"), f"{where}/content")
     sealed = item.get("encrypted_content")
@@ -256,7 +258,7 @@ def _read_reasoning(item: Json, where: str) -> Json:
         text = unseal(sealed, f"{where}/encrypted_content") or ""
     summary = item.get("summary") or []
     text = text or _join(summary, f"{where}/summary")
-    body: Json = {
+    body: JsonObject = {
         "type": "reasoning",
         "id": _find_id(item, "rs_"),
         "summary": summary,
@@ -284,7 +286,7 @@ def _join(parts: Any, where: str) -> str:
     return "\n".join(texts)
 
 
-def _read_call(item: Json, where: str) -> Json:
+def _read_call(item: JsonObject, where: str) -> JsonObject:
     arguments = item.get("arguments")
     if arguments is None:
         arguments = "{}"
@@ -304,12 +306,12 @@ def _read_call(item: Json, where: str) -> Json:
     }
 
 
-def _find_namespace(item: Json) -> Json:
+def _find_namespace(item: JsonObject) -> JsonObject:
     namespace = item.get("namespace")
     return {"namespace": namespace} if isinstance(namespace, str) and namespace else {}
 
 
-def _read_custom_call(item: Json, where: str) -> Json:
+def _read_custom_call(item: JsonObject, where: str) -> JsonObject:
     return {
         "type": "custom_tool_call",
         "id": _find_id(item, "ctc_"),
@@ -321,7 +323,7 @@ def _read_custom_call(item: Json, where: str) -> Json:
     }
 
 
-def _read_described_call(item: Json, where: str) -> Json:
+def _read_described_call(item: JsonObject, where: str) -> JsonObject:
     """Reads a call of a tool that OpenAI describes."""
     tool = find_client_tool(item["type"])
     arguments = item.get(tool.arguments_field)
@@ -337,7 +339,7 @@ def _read_described_call(item: Json, where: str) -> Json:
     }
 
 
-def _read_client_output(item: Json, where: str) -> Json:
+def _read_client_output(item: JsonObject, where: str) -> JsonObject:
     output = item.get("output")
     if output is None:
         output = item.get("status")  # the output of an apply_patch_call_output is optional
@@ -349,7 +351,7 @@ def _read_client_output(item: Json, where: str) -> Json:
     return _read_output(body, where)
 
 
-def _read_output(item: Json, where: str) -> Json:
+def _read_output(item: JsonObject, where: str) -> JsonObject:
     output = read_noted_parts(item.get("output"), f"{where}/output")
     if output is None:
         raise HttpError(400, "there is no output", "invalid_value", where=f"{where}/output")
@@ -364,7 +366,7 @@ def _read_output(item: Json, where: str) -> Json:
     }
 
 
-def pack_checked(described: Json, context: Iterable[Json]) -> bytes:
+def pack_checked(described: JsonObject, context: Iterable[JsonObject]) -> bytes:
     """Packs what a response repeats of its request, see `pack_request`. Refuses what JSON in UTF-8
     cannot represent.
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from constrained.prompt.tools.call_result import CallResult, Outcome
 from constrained.prompt.tools.execution import format_result
+from grammars.schema.json_values import JsonObject
 from server.dialects.common.hosted_tools import ListedServer
 from server.errors import HttpError
 from server.http.ids import make_id
 
-Json = dict[str, Any]
 ITEM_DONE = "response.output_item.done"
 TYPES = ("mcp_list_tools", "mcp_call")
 GIVEN_UP = "the response has ended before the call; whether that had an effect is not known"
@@ -28,7 +28,7 @@ _PREFIXES = {
 }
 
 
-def read_mcp_item(item: Json, where: str) -> Json:
+def read_mcp_item(item: JsonObject, where: str) -> JsonObject:
     """Checks and completes an item of a conversation.
 
     Raises:
@@ -39,7 +39,7 @@ def read_mcp_item(item: Json, where: str) -> Json:
         if not isinstance(item.get(name), str):
             message = f"{name} must be a text"
             raise HttpError(400, message, "invalid_value", where=f"{where}/{name}")
-    known: Json = {"type": kind, "id": item.get("id")}
+    known: JsonObject = {"type": kind, "id": item.get("id")}
     if not isinstance(known["id"], str) or not known["id"]:
         known["id"] = make_id(_PREFIXES[kind])
     known |= {name: item[name] for name in _TEXTS[kind]}
@@ -53,7 +53,7 @@ def read_mcp_item(item: Json, where: str) -> Json:
     }
 
 
-def _read_optional(item: Json, name: str, where: str) -> str | None:
+def _read_optional(item: JsonObject, name: str, where: str) -> str | None:
     value = item.get(name)
     if value is not None and not isinstance(value, str):
         message = f"{name} must be a text"
@@ -80,7 +80,7 @@ def _read_error(error: Any) -> str:
             return json.dumps(error, ensure_ascii=False)
 
 
-def _show_result(result: CallResult) -> Json:
+def _show_result(result: CallResult) -> JsonObject:
     """Returns the fields of a call about its result."""
     if result.outcome is Outcome.DONE:
         return {"output": result.content, "error": None, "status": "completed"}
@@ -88,7 +88,7 @@ def _show_result(result: CallResult) -> Json:
     return _show_error(json.loads(result.content)["error"], status)
 
 
-def _show_error(text: str, status: str) -> Json:
+def _show_error(text: str, status: str) -> JsonObject:
     """Returns the fields of a call that has failed."""
     content = [{"type": "text", "text": text}]
     error = {"type": "mcp_tool_execution_error", "content": content}
@@ -107,7 +107,7 @@ class McpCallItem:
 
     def __init__(self, id: str, *, server: str, name: str, index: int):
         self.index = index
-        self._head: Json = {
+        self._head: JsonObject = {
             "type": "mcp_call",
             "id": id,
             "approval_request_id": None,
@@ -116,45 +116,49 @@ class McpCallItem:
         }
         self._texts: list[str] = []
 
-    def open(self) -> Iterator[Json]:
+    def open(self) -> Iterator[JsonObject]:
         """Begins the call, without arguments."""
         item = self._show({"output": None, "error": None, "status": "in_progress"})
         yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
         yield self._make_event("response.mcp_call.in_progress")
 
-    def add(self, text: str) -> Iterator[Json]:
+    def add(self, text: str) -> Iterator[JsonObject]:
         """Adds to the JSON text of the arguments."""
         self._texts.append(text)
         yield self._make_event("response.mcp_call_arguments.delta", delta=text)
 
-    def finish_arguments(self) -> Iterator[Json]:
+    def finish_arguments(self) -> Iterator[JsonObject]:
         """Completes the arguments."""
         text = "".join(self._texts)
         yield self._make_event("response.mcp_call_arguments.done", arguments=text)
 
-    def answer(self, result: CallResult) -> Iterator[Json]:
+    def answer(self, result: CallResult) -> Iterator[JsonObject]:
         """Adds the result of the call."""
         shown = _show_result(result)
         step = "completed" if shown["status"] == "completed" else "failed"
         yield self._make_event(f"response.mcp_call.{step}")
         yield {"type": ITEM_DONE, "output_index": self.index, "item": self._show(shown)}
 
-    def close(self, status: str) -> Iterator[Json]:
+    def close(self, status: str) -> Iterator[JsonObject]:
         """Ends a call that was given up."""
         shown = _show_error(GIVEN_UP, "incomplete")
         yield self._make_event("response.mcp_call.failed")
         yield {"type": ITEM_DONE, "output_index": self.index, "item": self._show(shown)}
 
-    def _make_event(self, type: str, **fields: Any) -> Json:
+    def _make_event(self, type: str, **fields: Any) -> JsonObject:
         return {"type": type, "item_id": self._head["id"], "output_index": self.index, **fields}
 
-    def _show(self, result: Json) -> Json:
+    def _show(self, result: JsonObject) -> JsonObject:
         return {**self._head, "arguments": "".join(self._texts), **result}
 
 
-def write_list(server: ListedServer, index: int) -> Iterator[Json]:
+def write_list(server: ListedServer, index: int) -> Iterator[JsonObject]:
     """Yields the events of an item that lists the tools of a server."""
-    head: Json = {"type": "mcp_list_tools", "id": make_id("mcpl_"), "server_label": server.label}
+    head: JsonObject = {
+        "type": "mcp_list_tools",
+        "id": make_id("mcpl_"),
+        "server_label": server.label,
+    }
     path = {"item_id": head["id"], "output_index": index}
     empty = {**head, "tools": [], "error": None}
     yield {"type": "response.output_item.added", "output_index": index, "item": empty}

@@ -15,7 +15,6 @@ from server.dialects.common.hosted_tools import (
 )
 from server.errors import HttpError
 
-Json = dict[str, Any]
 MCP = "mcp"
 """The type of the tools."""
 _OPERATORS = ("connector_id", "tunnel_id", "authorization", "headers")

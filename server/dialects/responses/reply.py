@@ -10,6 +10,7 @@ from constrained.decode.filters.events import Exhausted
 from constrained.errors import ContextError, ReplyError
 from constrained.mask.logprobs import TokenDrawn
 from constrained.model.reply import Reply, Usage
+from grammars.schema.json_values import JsonObject
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
 from server.dialects.common.hosted_tools import ListedServer
@@ -33,7 +34,6 @@ from server.turns.compiled_request import CompiledRequest
 from server.turns.offered_tools import ToolForm
 from server.turns.unshown_tokens import UnshownTokens
 
-Json = dict[str, Any]
 NO_ANSWERS = ("reasoning", "mcp_list_tools", "mcp_call")
 """Types of items that cannot be the end of a response."""
 
@@ -92,22 +92,22 @@ class TextItem:
         self.index = index
         self._seals = seals
         self._texts: list[str] = []
-        self._logprobs: list[Json] = []
+        self._logprobs: list[JsonObject] = []
         self._id = make_id(kind.prefix)
 
-    def open(self) -> Iterator[Json]:
+    def open(self) -> Iterator[JsonObject]:
         """Begins the item with an empty part."""
         item = self._show("in_progress", [])
         yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
         yield self._make_event("response.content_part.added", part=self._show_part())
 
-    def add(self, text: str, logprobs: Sequence[Json] = ()) -> Iterator[Json]:
+    def add(self, text: str, logprobs: Sequence[JsonObject] = ()) -> Iterator[JsonObject]:
         """Adds to the text."""
         self._texts.append(text)
         self._logprobs += logprobs
         yield self._describe_text("delta", {"delta": text}, logprobs)
 
-    def close(self, status: str) -> Iterator[Json]:
+    def close(self, status: str) -> Iterator[JsonObject]:
         """Ends the item, complete or incomplete."""
         text = "".join(self._texts)
         yield self._describe_text("done", {"text": text}, self._logprobs)
@@ -117,25 +117,32 @@ class TextItem:
             item["encrypted_content"] = seal(text)
         yield {"type": ITEM_DONE, "output_index": self.index, "item": item}
 
-    def _make_event(self, type: str, **fields: Any) -> Json:
+    def _make_event(self, type: str, **fields: Any) -> JsonObject:
         path = {"item_id": self._id, "output_index": self.index, "content_index": 0}
         return {"type": type, **path, **fields}
 
-    def _describe_text(self, step: str, fields: Json, logprobs: Sequence[Json]) -> Json:
+    def _describe_text(
+        self, step: str, fields: JsonObject, logprobs: Sequence[JsonObject]
+    ) -> JsonObject:
         if self.kind is MESSAGE:
             fields["logprobs"] = list(logprobs)
         return self._make_event(f"response.{self.kind.part}.{step}", **fields)
 
-    def _show(self, status: str, content: list[Json]) -> Json:
-        item: Json = {"type": self.kind.type, "id": self._id, "status": status, "content": content}
+    def _show(self, status: str, content: list[JsonObject]) -> JsonObject:
+        item: JsonObject = {
+            "type": self.kind.type,
+            "id": self._id,
+            "status": status,
+            "content": content,
+        }
         if self.kind is MESSAGE:
             item["role"] = "assistant"
         else:
             item["summary"] = []
         return item
 
-    def _show_part(self) -> Json:
-        part: Json = {"type": self.kind.part, "text": "".join(self._texts)}
+    def _show_part(self) -> JsonObject:
+        part: JsonObject = {"type": self.kind.part, "text": "".join(self._texts)}
         if self.kind is MESSAGE:
             part |= {"annotations": [], "logprobs": list(self._logprobs)}
         return part
@@ -155,33 +162,33 @@ class CallItem:
         self.index = index
         self._kind = CUSTOM_CALL if tool.is_custom else FUNCTION_CALL
         item_id = make_id(self._kind.prefix + mark)
-        self._head: Json = {"type": self._kind.type, "id": item_id, "call_id": f"call_{id}"}
-        self._name: Json = {"name": tool.name}
+        self._head: JsonObject = {"type": self._kind.type, "id": item_id, "call_id": f"call_{id}"}
+        self._name: JsonObject = {"name": tool.name}
         if tool.namespace is not None:
             self._name["namespace"] = tool.namespace
         self._texts: list[str] = []
 
-    def open(self) -> Iterator[Json]:
+    def open(self) -> Iterator[JsonObject]:
         """Begins the call, without its text."""
         item = self._show("in_progress")
         yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
 
-    def add(self, text: str) -> Iterator[Json]:
+    def add(self, text: str) -> Iterator[JsonObject]:
         """Adds to the JSON text of the arguments, or to the text of a custom tool."""
         self._texts.append(text)
         yield self._make_event(f"response.{self._kind.event}.delta", delta=text)
 
-    def close(self, status: str) -> Iterator[Json]:
+    def close(self, status: str) -> Iterator[JsonObject]:
         """Ends the call, complete or incomplete."""
         whole = {self._kind.field: "".join(self._texts)}
         yield self._make_event(f"response.{self._kind.event}.done", **self._name, **whole)
         item = self._show(status)
         yield {"type": ITEM_DONE, "output_index": self.index, "item": item}
 
-    def _make_event(self, type: str, **fields: Any) -> Json:
+    def _make_event(self, type: str, **fields: Any) -> JsonObject:
         return {"type": type, "item_id": self._head["id"], "output_index": self.index, **fields}
 
-    def _show(self, status: str) -> Json:
+    def _show(self, status: str) -> JsonObject:
         text = "".join(self._texts)
         return {**self._head, **self._name, self._kind.field: text, "status": status}
 
@@ -207,14 +214,14 @@ class ResponsesWriter(ReplyWriter):
     def __init__(
         self,
         compiled: CompiledRequest,
-        described: Json,
+        described: JsonObject,
         *,
         shows_logprobs: bool = False,
         seals: bool = False,
-        keep: Callable[[Json], None] | None = None,
+        keep: Callable[[JsonObject], None] | None = None,
         listed: Sequence[ListedServer] = (),
     ):
-        self._head: Json = {
+        self._head: JsonObject = {
             "id": make_id("resp_"),
             "object": "response",
             "created_at": int(time.time()),
@@ -230,14 +237,14 @@ class ResponsesWriter(ReplyWriter):
         self._shows_logprobs = shows_logprobs
         self._seals = seals
         self._listed = listed
-        self._output: list[Json | None] = []  # None: the item is not complete
+        self._output: list[JsonObject | None] = []  # None: the item is not complete
         self._item: OutputItem | None = None
         self._unanswered: dict[int, McpCallItem] = {}  # calls of the turn, by number
         self._unshown = UnshownTokens()
         self._is_exhausted = False
         self._number = 0
 
-    def open(self) -> Iterator[Json]:
+    def open(self) -> Iterator[JsonObject]:
         """Writes two events with the empty response, as OpenAI sends them."""
         for type in ("response.created", "response.in_progress"):
             yield self._count({"type": type, "response": self._show("in_progress")})
@@ -245,11 +252,11 @@ class ResponsesWriter(ReplyWriter):
             for event in self._add_whole(write_list(server, self._reserve())):
                 yield self._count(event)
 
-    def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
+    def take(self, number: int, event: TurnEvent) -> Iterator[JsonObject]:
         for written in self._take(event):
             yield self._count(written)
 
-    def fail(self, error: Exception) -> Iterator[Json]:
+    def fail(self, error: Exception) -> Iterator[JsonObject]:
         fault = as_http_error(error)
         for event in (*self._close_item("incomplete"), *self._give_up()):
             yield self._count(event)
@@ -263,21 +270,21 @@ class ResponsesWriter(ReplyWriter):
         response = self._show("failed", error={"code": code, "message": fault.message})
         yield self._count({"type": "response.failed", "response": response})
 
-    def before_sending(self, chunk: Json) -> None:
+    def before_sending(self, chunk: JsonObject) -> None:
         response = chunk.get("response")
         if self._keep is not None and response and response["status"] != "in_progress":
             self._keep(response)
 
-    def fold(self, chunks: Sequence[Json]) -> Json:
+    def fold(self, chunks: Sequence[JsonObject]) -> JsonObject:
         """Returns the response of the last event, which is complete."""
         return chunks[-1]["response"]
 
-    def _count(self, event: Json) -> Json:
+    def _count(self, event: JsonObject) -> JsonObject:
         event["sequence_number"] = self._number
         self._number += 1
         return event
 
-    def _take(self, event: TurnEvent) -> Iterator[Json]:
+    def _take(self, event: TurnEvent) -> Iterator[JsonObject]:
         match event:
             case TokenDrawn():
                 self._unshown.add(event)
@@ -304,7 +311,7 @@ class ResponsesWriter(ReplyWriter):
                     self._unshown.take_all()
                     yield from self._write_call(call_event)
 
-    def _open_text(self, kind: TextItemKind) -> Generator[Json, None, TextItem]:
+    def _open_text(self, kind: TextItemKind) -> Generator[JsonObject, None, TextItem]:
         item = self._item
         if isinstance(item, TextItem) and item.kind is kind:
             return item
@@ -314,7 +321,7 @@ class ResponsesWriter(ReplyWriter):
         yield from item.open()
         return item
 
-    def _write_call(self, event: CallEvent) -> Iterator[Json]:
+    def _write_call(self, event: CallEvent) -> Iterator[JsonObject]:
         match event:
             case CallStarted():
                 yield from self._close_item("completed")
@@ -350,7 +357,7 @@ class ResponsesWriter(ReplyWriter):
         self._is_exhausted = False
         self._unshown.take_all()
 
-    def _give_up(self) -> Iterator[Json]:
+    def _give_up(self) -> Iterator[JsonObject]:
         """Ends the calls that will not be answered any more."""
         for call in self._unanswered.values():
             yield from self._add_whole(call.close("incomplete"))
@@ -361,21 +368,21 @@ class ResponsesWriter(ReplyWriter):
         self._output.append(None)
         return len(self._output) - 1
 
-    def _close_item(self, status: str) -> Iterator[Json]:
+    def _close_item(self, status: str) -> Iterator[JsonObject]:
         if self._item is None:
             return
         item = self._item
         self._item = None
         yield from self._add_whole(item.close(status))
 
-    def _add_whole(self, events: Iterator[Json]) -> Iterator[Json]:
+    def _add_whole(self, events: Iterator[JsonObject]) -> Iterator[JsonObject]:
         """Adds an item that is complete with the last of its events."""
         for event in events:
             if event["type"] == ITEM_DONE:
                 self._output[event["output_index"]] = event["item"]
             yield event
 
-    def _finish(self, reply: Reply) -> Iterator[Json]:
+    def _finish(self, reply: Reply) -> Iterator[JsonObject]:
         self._head |= self._compiled.annotate({0: reply})
         usage = count_usage(reply.usage)
         if reply.finish_reason in ("stop", "tool_calls"):
@@ -400,19 +407,19 @@ class ResponsesWriter(ReplyWriter):
             return True
         return any(item["type"] not in NO_ANSWERS for item in self._output if item is not None)
 
-    def _show_logprobs(self, text: str) -> list[Json]:
+    def _show_logprobs(self, text: str) -> list[JsonObject]:
         """Returns the log probabilities of the tokens that spell a piece of content."""
         if not self._shows_logprobs:
             return []
         return [show_token(token, self._vocabulary) for token in self._unshown.take(text)]
 
-    def _show(self, status: str, **fields: Any) -> Json:
+    def _show(self, status: str, **fields: Any) -> JsonObject:
         empty = dict.fromkeys(("completed_at", "error", "incomplete_details", "usage"))
         output = [item for item in self._output if item is not None]
         return {**self._head, "status": status, **empty, "output": output, **fields}
 
 
-def count_usage(usage: Usage) -> Json:
+def count_usage(usage: Usage) -> JsonObject:
     """Returns the tokens of a turn. Input tokens that were not cached are written to the cache."""
     read = usage.prompt_tokens
     written = usage.completion_tokens

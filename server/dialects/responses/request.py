@@ -13,6 +13,7 @@ from constrained.prompt.job import Job
 from constrained.prompt.messages import read_arguments
 from constrained.prompt.tools.functions import FunctionTool
 from constrained.prompt.tools.shapes import read_policy
+from grammars.schema.json_values import JsonObject
 from server.dialects.common.hosted_tools import NO_HOSTED, HostedOffer
 from server.dialects.responses.client_tools import describe_client_tools, list_client_forms
 from server.dialects.responses.conversation import write_messages
@@ -40,7 +41,6 @@ from server.turns.request_checks import check_echoed, check_size
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
-Json = dict[str, Any]
 HARMLESS = frozenset(
     "user safety_identifier prompt_cache_key prompt_cache_retention service_tier stream_options "
     "client_metadata reasoning.summary reasoning.generate_summary background".split()
@@ -67,7 +67,7 @@ OWN_TOOLS = (None, "function", "custom")
 class TextOptions(Fields):
     """The form of the text of a message."""
 
-    format: Json | None = None
+    format: JsonObject | None = None
     """The form of the text: `text`, `json_object`, or `json_schema` with a schema."""
     verbosity: Literal["low", "medium", "high"] | None = None
     """Returned unchanged; it has no other effect."""
@@ -86,7 +86,7 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
     """The tools that the model may call: functions, with a JSON schema of their arguments, custom
     tools, and tools of the MCP servers of this server (`mcp`). The prompt has all of them, also
     those with `defer_loading`."""
-    tool_choice: str | Json | None = None
+    tool_choice: str | JsonObject | None = None
     """`auto`, `none`, `required`, or the tool to call."""
     parallel_tool_calls: bool | None = None
     """false: at most one call."""
@@ -113,7 +113,7 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
     """Has no effect: the cached part of the prompt is always reused."""
     truncation: Literal["auto", "disabled"] | None = None
     """`auto`: the oldest items are left out of a prompt that would be too long for the context."""
-    chat_template_kwargs: Json | None = None
+    chat_template_kwargs: JsonObject | None = None
     """Variables of the chat template, such as `enable_thinking`."""
 
     harmless = HARMLESS
@@ -130,15 +130,15 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
         return ENCRYPTED in (self.include or ())
 
     @property
-    def _extra(self) -> Json:
+    def _extra(self) -> JsonObject:
         return self.model_extra or {}
 
     @property
-    def _echoed(self) -> Json:
+    def _echoed(self) -> JsonObject:
         return {name: self._extra.get(name) for name in ECHOED_OR_NULL}
 
     def read(
-        self, service: Service, items: Sequence[Json] = (), hosted: HostedOffer = NO_HOSTED
+        self, service: Service, items: Sequence[JsonObject] = (), hosted: HostedOffer = NO_HOSTED
     ) -> TurnRequest:
         """Reads the request.
 
@@ -197,7 +197,7 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
             return (*ignored, *find_unread_items(self.input))
         return ignored
 
-    def describe(self, request: TurnRequest) -> Json:
+    def describe(self, request: TurnRequest) -> JsonObject:
         """Returns the fields of a response that repeat its request."""
         text = self.text or TextOptions()
         reasoning = self.reasoning or ReasoningOptions.model_construct(effort=None)
@@ -229,7 +229,9 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
         }
 
 
-def _read_tools(tools: Sequence[Json], settings: Settings, hosted: HostedOffer) -> OfferedTools:
+def _read_tools(
+    tools: Sequence[JsonObject], settings: Settings, hosted: HostedOffer
+) -> OfferedTools:
     """Reads the tools of a request, followed by those of MCP servers. A search for tools is left
     out, since the prompt has them all.
 
@@ -242,7 +244,7 @@ def _read_tools(tools: Sequence[Json], settings: Settings, hosted: HostedOffer) 
     return hosted.join(replace(offered, forms=forms), settings.max_tools)
 
 
-def _list_tools(tools: Sequence[Json]) -> Iterator[Any]:
+def _list_tools(tools: Sequence[JsonObject]) -> Iterator[Any]:
     """Yields the tools, and those of namespaces."""
     for tool in tools:
         yield tool
@@ -251,7 +253,7 @@ def _list_tools(tools: Sequence[Json]) -> Iterator[Any]:
             yield from members
 
 
-def _drop_foreign(tool: Json | FunctionTool) -> Any:
+def _drop_foreign(tool: JsonObject | FunctionTool) -> Any:
     """Returns a function without the fields that only OpenAI's own service reads."""
     if isinstance(tool, FunctionTool):
         return tool
@@ -260,7 +262,7 @@ def _drop_foreign(tool: Json | FunctionTool) -> Any:
     return {name: tool[name] for name in TOOL_FIELDS if name in tool}
 
 
-def _show_tool(tool: Json) -> Json:
+def _show_tool(tool: JsonObject) -> JsonObject:
     """Returns a tool in the form that responses repeat: functions have all their fields."""
     if tool.get("type", "function") != "function":
         return tool
@@ -269,13 +271,13 @@ def _show_tool(tool: Json) -> Json:
     return {"type": "function", "description": None, "parameters": None, "strict": None, **given}
 
 
-def _show_tool_choice(choice: str | Json | None) -> str | Json:
+def _show_tool_choice(choice: str | JsonObject | None) -> str | JsonObject:
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         return {"mode": "auto", **choice}
     return choice or "auto"
 
 
-def _show_format(format: Json | None) -> Json:
+def _show_format(format: JsonObject | None) -> JsonObject:
     if format is None:
         return {"type": "text"}
     if format.get("type") == "json_schema":

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
+from grammars.schema.json_values import JsonObject
 from server.dialects.common.hosted_request import read_hosted_request, start_hosted
 from server.dialects.common.hosted_tools import (
     HostedOffer,
@@ -35,7 +36,6 @@ from server.turns.turn_request import TurnRequest
 
 router = APIRouter()
 T = TypeVar("T")
-Json = dict[str, Any]
 JSON = "application/json"
 KEPT = describe_errors(400, 401, 404, 503)
 EXAMPLE = {"model": "demo", "input": "Hello!", "max_output_tokens": 30}
@@ -57,8 +57,8 @@ class _ReadRequest:
     """
 
     turn_request: TurnRequest
-    described: Json
-    context: tuple[Json, ...]
+    described: JsonObject
+    context: tuple[JsonObject, ...]
     listed: Sequence[ListedServer]
     packed: bytes
 
@@ -182,7 +182,9 @@ async def _fit(service: Service, body: ResponsesRequest, request: TurnRequest) -
     return await drop_oldest(service, request) if body.truncation == "auto" else request
 
 
-def _find_earlier(body: ResponsesRequest, store: ResponseStore, owner: str) -> tuple[Json, ...]:
+def _find_earlier(
+    body: ResponsesRequest, store: ResponseStore, owner: str
+) -> tuple[JsonObject, ...]:
     """Returns the conversation that the request continues.
 
     Raises:
@@ -243,7 +245,7 @@ async def show_response(id: str, request: Request, stream: bool = False) -> Resp
 
 @router.delete("/v1/responses/{id}", responses=KEPT)
 @router.delete("/responses/{id}", include_in_schema=False)
-async def delete_response(id: str, request: Request) -> Json:
+async def delete_response(id: str, request: Request) -> JsonObject:
     """Deletes a response."""
     if not find_response_store(request).delete(find_key_owner(request), id):
         raise HttpError(404, f"there is no response {id!r}", "not_found")

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from constrained.engine.files.stored import skipping
-from server.dialects.responses.store import Json, ResponseStore, StoredResponse
+from grammars.schema.json_values import Json
+from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.models.shared_store import SharedStore, StoreEntry
 
 RESPONSES, ITEM_COPIES, ITEMS = "response", "item-copy", "item"

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from grammars.schema.json_values import JsonObject
 from server.errors import HttpError
 
-Json = dict[str, Any]
 Key: TypeAlias = tuple[str, str]
 """An owner, and the id of a response or an item: clients choose ids of items themselves."""
 
@@ -26,13 +26,13 @@ class StoredResponse:
         size: of response and context in bytes, in the stored form.
     """
 
-    response: Json
-    context: tuple[Json, ...]
+    response: JsonObject
+    context: tuple[JsonObject, ...]
     owner: str
     size: int
 
     @property
-    def conversation(self) -> tuple[Json, ...]:
+    def conversation(self) -> tuple[JsonObject, ...]:
         """The conversation before the next response's own input."""
         return (*self.context, *self.response["output"])
 
@@ -47,7 +47,7 @@ def pack(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, default=str).encode(errors="surrogatepass")
 
 
-def pack_request(described: Json, context: Iterable[Json]) -> bytes:
+def pack_request(described: JsonObject, context: Iterable[JsonObject]) -> bytes:
     """Packs the fields of a response that repeat its request, and its context: a line of JSON for
     these fields, and one for each item. A conversation can be longer than any body, and a single
     call of json for all of it would block other threads.
@@ -103,8 +103,8 @@ class ResponseStore:
 
     def keep(
         self,
-        response: Json,
-        context: tuple[Json, ...],
+        response: JsonObject,
+        context: tuple[JsonObject, ...],
         owner: str,
         *,
         repeated: Collection[str],
@@ -172,7 +172,7 @@ class ResponseStore:
         with self._lock:
             return self._forget((owner, id))
 
-    def find_items(self, owner: str, ids: Iterable[str]) -> Mapping[str, Json]:
+    def find_items(self, owner: str, ids: Iterable[str]) -> Mapping[str, JsonObject]:
         """Returns the owner's stored items with these ids; of several with one id, the newest.
 
         Raises:
@@ -187,7 +187,7 @@ class ResponseStore:
             kept += [self._kept[owner, response] for response in wanted]
         size = sum(packed.size for packed in kept)
         self._check_read(size, count=len(kept))
-        found = dict[str, Json]()
+        found = dict[str, JsonObject]()
         for packed, items in zip(kept, wanted.values(), strict=True):
             for item in packed.unpack().conversation:
                 if item["id"] in items:

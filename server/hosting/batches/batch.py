@@ -4,17 +4,17 @@ import re
 import time
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from grammars.schema.json_values import JsonObject
 from server.errors import HttpError
 from server.hosting.batches.batch_input import BatchLine, LineFault
 from server.hosting.batches.file_store import StoredFile
 from server.http.ids import make_id
 
 _WINDOW = re.compile(r"([1-9][0-9]{0,3})h")
-Json = dict[str, Any]
 HOUR = 3600  # seconds
 YEAR = 365 * 24 * HOUR
 
@@ -117,7 +117,7 @@ class RequestBatch:
         self.status = status
         self.reached[status] = int(time.time())
 
-    def describe(self) -> Json:
+    def describe(self) -> JsonObject:
         """Returns the batch as OpenAI's clients read it."""
         reached = self.reached.get
         return {
@@ -147,7 +147,7 @@ class RequestBatch:
             "metadata": self.request.metadata,
         }
 
-    def _describe_faults(self) -> Json | None:
+    def _describe_faults(self) -> JsonObject | None:
         if not self.faults:
             return None
         return {"object": "list", "data": [fault.describe() for fault in self.faults]}

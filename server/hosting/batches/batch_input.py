@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from grammars.schema.json_values import JsonObject
 from server.errors import HttpError, cut_middle
 from server.http.ids import make_id
 from server.http.json_body import read_json
 from server.settings import Settings
 
-Json = dict[str, Any]
 EMBEDDINGS = "/v1/embeddings"
 ENDPOINTS = (
     "/v1/chat/completions",
@@ -64,7 +64,7 @@ class LineFault:
     line: int | None = None
     param: str | None = None
 
-    def describe(self) -> Json:
+    def describe(self) -> JsonObject:
         """Returns the fault in OpenAI's form."""
         return {
             "code": self.code,
@@ -140,7 +140,7 @@ def read_lines(
     return BatchInput(tuple(read), tuple(faults))
 
 
-def _read_object(text: bytes, max_values: int) -> Json:
+def _read_object(text: bytes, max_values: int) -> JsonObject:
     try:
         value = read_json(text, max_values=max_values, name="the line")
     except HttpError as error:
@@ -150,7 +150,7 @@ def _read_object(text: bytes, max_values: int) -> Json:
     return value
 
 
-def _read_line(value: Json, number: int, endpoint: str | None) -> BatchLine:
+def _read_line(value: JsonObject, number: int, endpoint: str | None) -> BatchLine:
     custom_id = _read_text(value, "custom_id")
     if not 0 < len(custom_id) <= MAX_ID_LENGTH:
         message = f"custom_id must have 1 to {MAX_ID_LENGTH} characters"
@@ -183,7 +183,7 @@ def _check_url(url: str, endpoint: str | None) -> None:
         raise _BadLineError("mismatched_url", message, "url")
 
 
-def _prepare(body: Json, url: str) -> Json:
+def _prepare(body: JsonObject, url: str) -> JsonObject:
     """Returns the body of a line as a request. Responses of a batch are only stored if the body
     says so; otherwise one batch could push all other responses out of the store."""
     if url == "/v1/responses" and "store" not in body:
@@ -214,7 +214,7 @@ class LineResult:
     custom_id: str
     status: int | None = None
     body: Any = None
-    error: Json | None = None
+    error: JsonObject | None = None
     request_id: str = field(default_factory=lambda: make_id("req_"))
     may_retry: bool = False
 
@@ -225,7 +225,7 @@ class LineResult:
 
     def encode(self) -> bytes:
         """Returns its line in the output file or the error file."""
-        response: Json | None = None
+        response: JsonObject | None = None
         if self.status is not None:
             response = {
                 "status_code": self.status,

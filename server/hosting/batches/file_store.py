@@ -5,13 +5,13 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
+from grammars.schema.json_values import JsonObject
 from server.errors import HttpError
 from server.http.ids import make_id
 
 PREFIX = "file-"
-Json = dict[str, Any]
 
 
 @dataclass
@@ -38,9 +38,9 @@ class StoredFile:
         """When it is deleted, in seconds since 1970; None: never."""
         return None if self.lifetime is None else self.created_at + self.lifetime
 
-    def describe(self) -> Json:
+    def describe(self) -> JsonObject:
         """Returns the file in OpenAI's form."""
-        described: Json = {
+        described: JsonObject = {
             "id": self.id,
             "object": "file",
             "bytes": len(self.content),

@@ -2,13 +2,14 @@
 404."""
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 
+from grammars.schema.json_values import JsonObject
 from server.dialects.common.reading import read_fields
 from server.dialects.common.serving import find_key_owner, require_embeddings
 from server.errors import UNSUPPORTED_ENCODING, HttpError
@@ -20,7 +21,6 @@ from server.http.gate import find_key, make_too_large
 from server.http.openapi import describe_body, describe_errors, describe_text
 
 router = APIRouter()
-Json = dict[str, Any]
 FIND_ERRORS = describe_errors(400, 401, 404)
 ADD_ERRORS = describe_errors(400, 401, 404, 413, 415, 503)
 START_ERRORS = ADD_ERRORS | describe_errors(501, 504)
@@ -30,7 +30,7 @@ MAX_NAME_LENGTH = 255  # characters
 CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 """The encodings that the header of a form may name."""
 PIECE = 1 << 18  # bytes of a file that are copied at a time; others are answered in between
-FORM: Json = {
+FORM: JsonObject = {
     "requestBody": {
         "required": True,
         "content": {
@@ -52,7 +52,7 @@ FORM: Json = {
 class _Listed(Protocol):
     id: str
 
-    def describe(self) -> Json: ...
+    def describe(self) -> JsonObject: ...
 
 
 def find_batches(request: Request) -> BatchRunner:
@@ -62,7 +62,7 @@ def find_batches(request: Request) -> BatchRunner:
 
 @router.post("/v1/files", responses=ADD_ERRORS, openapi_extra=FORM)
 @router.post("/files", include_in_schema=False)
-async def create_file(request: Request) -> Json:
+async def create_file(request: Request) -> JsonObject:
     """Takes a file: the requests of a batch, one JSON object a line."""
     settings = request.app.state.settings
     _check_charset(request)
@@ -133,7 +133,7 @@ async def list_files(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
     order: Literal["asc", "desc"] = "desc",
     after: str | None = None,
-) -> Json:
+) -> JsonObject:
     """The files of the API key."""
     files = [*find_batches(request).files.list_files(find_key_owner(request))]
     if purpose is not None:
@@ -145,7 +145,7 @@ async def list_files(
 
 @router.get("/v1/files/{id}", responses=FIND_ERRORS)
 @router.get("/files/{id}", include_in_schema=False)
-async def show_file(id: str, request: Request) -> Json:
+async def show_file(id: str, request: Request) -> JsonObject:
     """A file, without its content."""
     return find_batches(request).files.get(find_key_owner(request), id).describe()
 
@@ -171,7 +171,7 @@ async def show_content(id: str, request: Request) -> Response:
 
 @router.delete("/v1/files/{id}", responses=FIND_ERRORS)
 @router.delete("/files/{id}", include_in_schema=False)
-async def delete_file(id: str, request: Request) -> Json:
+async def delete_file(id: str, request: Request) -> JsonObject:
     """Forgets a file."""
     find_batches(request).files.delete(find_key_owner(request), id)
     return {"id": id, "object": "file", "deleted": True}
@@ -179,7 +179,7 @@ async def delete_file(id: str, request: Request) -> Json:
 
 @router.post("/v1/batches", responses=START_ERRORS, openapi_extra=describe_body(BatchRequest))
 @router.post("/batches", include_in_schema=False)
-async def create_batch(request: Request) -> Json:
+async def create_batch(request: Request) -> JsonObject:
     """Begins to carry out the requests of a file."""
     body = await read_fields(request, BatchRequest)
     if body.endpoint == EMBEDDINGS:
@@ -194,7 +194,7 @@ async def list_batches(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     after: str | None = None,
-) -> Json:
+) -> JsonObject:
     """The batches of the API key, the newest first."""
     batches = find_batches(request).list_batches(find_key_owner(request))
     return _make_page([*reversed(batches)], limit=limit, after=after)
@@ -202,14 +202,14 @@ async def list_batches(
 
 @router.get("/v1/batches/{id}", responses=FIND_ERRORS)
 @router.get("/batches/{id}", include_in_schema=False)
-async def show_batch(id: str, request: Request) -> Json:
+async def show_batch(id: str, request: Request) -> JsonObject:
     """A batch, and how far it is."""
     return find_batches(request).get(find_key_owner(request), id).describe()
 
 
 @router.post("/v1/batches/{id}/cancel", responses=FIND_ERRORS)
 @router.post("/batches/{id}/cancel", include_in_schema=False)
-async def cancel_batch(id: str, request: Request) -> Json:
+async def cancel_batch(id: str, request: Request) -> JsonObject:
     """Ends a batch; its results so far stay."""
     batches = find_batches(request)
     batch = batches.get(find_key_owner(request), id)
@@ -217,7 +217,7 @@ async def cancel_batch(id: str, request: Request) -> Json:
     return batch.describe()
 
 
-def _make_page(items: Sequence[_Listed], *, limit: int, after: str | None) -> Json:
+def _make_page(items: Sequence[_Listed], *, limit: int, after: str | None) -> JsonObject:
     """Returns a part of a list.
 
     Raises:

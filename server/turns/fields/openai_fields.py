@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, StrictBool
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.model.loaded_model import LoadedModel
 from constrained.prompt.answers import read_response_format, read_target
+from grammars.schema.json_values import JsonObject
 from grammars.schema.pointers import point_to
 from grammars.turn import Answer
 from server.errors import HttpError
@@ -19,7 +20,6 @@ from server.turns.fields.request_lists import Texts, stop_at_first
 from server.turns.reasoning import Effort, EffortField, ReasoningRequest
 from server.turns.request_checks import check_size
 
-Json = dict[str, Any]
 MAX_TOKEN_DIGITS = 10
 ANSWERS = (
     "response_format", "json_schema", "grammar", "regex", "choice", "guided_json", "guided_regex",
@@ -39,7 +39,7 @@ class StreamOptions(Fields):
 class StructuredOutputs(Fields):
     """vLLM's form of constraints on the answer."""
 
-    json_: Json | StrictBool | None = Field(None, alias="json")
+    json_: JsonObject | StrictBool | None = Field(None, alias="json")
     """A JSON schema that the reply has to fit."""
     regex: str | None = None
     """A regular expression that the reply has to match."""
@@ -154,9 +154,9 @@ class SamplingFields(Fields):
 class GenerationFields(SamplingFields, RequestFields, RepetitionFields):
     """Fields for the generation and the form of a reply."""
 
-    response_format: Json | None = None
+    response_format: JsonObject | None = None
     """The form of the reply: `text`, `json_object`, or `json_schema` with a schema."""
-    json_schema: Json | None = None
+    json_schema: JsonObject | None = None
     """llama-server's form: a JSON schema that the reply has to fit."""
     structured_outputs: StructuredOutputs | None = None
     """vLLM's constraints on the answer."""
@@ -166,7 +166,7 @@ class GenerationFields(SamplingFields, RequestFields, RepetitionFields):
     """A regular expression that the reply has to match."""
     choice: Texts | None = None
     """Texts, one of which is the reply."""
-    guided_json: Json | None = None
+    guided_json: JsonObject | None = None
     """vLLM's older name of `structured_outputs.json`."""
     guided_regex: str | None = None
     """vLLM's older name of `structured_outputs.regex`."""
@@ -230,7 +230,7 @@ class GenerationFields(SamplingFields, RequestFields, RepetitionFields):
             HttpError, Error: there are two constraints, or one that cannot be enforced.
         """
         structured = self.structured_outputs or StructuredOutputs.model_construct()
-        targets: Json = {
+        targets: JsonObject = {
             "schema": _find_given(structured.json_, self.json_schema, self.guided_json),
             "regex": _find_given(structured.regex, self.regex, self.guided_regex),
             "choice": _find_given(structured.choice, self.choice, self.guided_choice),

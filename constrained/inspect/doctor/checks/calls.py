@@ -14,8 +14,8 @@ from grammars.infer.probes import KEYS, NAMES, ProbedTemplate, distinct_id, make
 from grammars.infer.reasoning import find_state
 from grammars.infer.verify import VALUES
 from grammars.parse.parser import parse
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower
-from grammars.schema.nodes import Json
 from grammars.schema.numbers import are_equal
 from grammars.turn import Tool, Turn
 from grammars.wire.format import Format, JsonCall

@@ -9,8 +9,9 @@ from functools import cache, partial
 from urllib.parse import quote, unquote
 
 from grammars.errors import SchemaError
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.references import is_dynamic
-from grammars.schema.nodes import Finding, Json
+from grammars.schema.nodes import Finding
 from grammars.schema.pointers import point_to
 from grammars.schema.subschemas import is_object, look_up, map_parts
 

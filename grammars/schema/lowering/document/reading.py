@@ -11,12 +11,13 @@ import jsonschema_rs
 
 from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.dialects import read_dialect
 from grammars.schema.lowering.document.misplaced import repair_references
 from grammars.schema.lowering.document.references import find_draft, is_dynamic, localize
 from grammars.schema.lowering.document.repairs import repair
 from grammars.schema.lowering.document.unused import drop_unused
-from grammars.schema.nodes import Finding, Json
+from grammars.schema.nodes import Finding
 from grammars.schema.pointers import point_to
 from grammars.schema.subschemas import (
     LISTS,

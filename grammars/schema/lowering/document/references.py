@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote, urljoin
 
 from grammars.errors import SchemaError
 from grammars.limits.steps import WRITTEN, spend
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.schema.pointers import escape, unescape
 from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_list, is_object, map_parts, omit
 from grammars.schema.validator import LATEST

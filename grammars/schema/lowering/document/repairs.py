@@ -7,6 +7,7 @@ is reported. Ambiguous mistakes are not repaired; if the result is not JSON Sche
 import json
 from collections.abc import Callable
 
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.dialects import read_dialect
 from grammars.schema.lowering.document.references import find_draft
 from grammars.schema.lowering.document.spellings import (
@@ -26,7 +27,7 @@ from grammars.schema.lowering.document.spellings import (
     repair_pattern,
 )
 from grammars.schema.lowering.keywords import as_list
-from grammars.schema.nodes import Finding, Json
+from grammars.schema.nodes import Finding
 from grammars.schema.subschemas import is_list, is_object, map_parts, omit
 
 _SPELLINGS: tuple[Callable[[dict[str, Json], Note], None], ...] = (

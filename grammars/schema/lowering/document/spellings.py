@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.type_names import find_type, read_type
 from grammars.schema.lowering.keywords import TYPES, as_list
-from grammars.schema.nodes import Json
 from grammars.schema.subschemas import LISTS, MAPS, is_list, is_object, omit
 
 Note = Callable[[str, str], None]

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.keywords import TYPES
-from grammars.schema.nodes import Json
 
 _NAMES = {
     "object": "dict map mapping record hash hashmap btreemap dictionary ordereddict defaultdict",

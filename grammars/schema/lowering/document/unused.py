@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 from urllib.parse import unquote
 
-from grammars.schema.nodes import Json
+from grammars.schema.json_values import Json
 from grammars.schema.pointers import find_member, split_pointer
 from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_list, is_object, omit
 

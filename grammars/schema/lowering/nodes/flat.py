@@ -16,6 +16,7 @@ from grammars.regex.reader import counts_words
 from grammars.regex.spelled import is_fully_spelled
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
 from grammars.schema.counted import MAX_STATES, Counted
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.references import find_draft
 from grammars.schema.lowering.findings import Findings
 from grammars.schema.lowering.keywords import (
@@ -44,7 +45,6 @@ from grammars.schema.nodes import (
     Constant,
     Contains,
     Extra,
-    Json,
     Node,
     Null,
     Number,

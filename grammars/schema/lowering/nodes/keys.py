@@ -13,10 +13,10 @@ from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.regex.ecma import translate
 from grammars.regex.string_formats import ASSERTED, FORMATS
 from grammars.regex.texts import FREE, Texts, match_words
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.keywords import as_list, drop_annotations
 from grammars.schema.lowering.rewrite.merging import conjoin
 from grammars.schema.lowering.rewrite.presence import PresenceKeywords, list_names
-from grammars.schema.nodes import Json
 from grammars.schema.subschemas import find_keywords, is_object
 
 MAX_NAMES = 200

@@ -8,13 +8,13 @@ from math import inf, perm
 
 from grammars.regex.automaton import compile_regexes
 from grammars.regex.texts import ANY
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.nodes.inhabitation import NEVER
 from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
     Constant,
-    Json,
     Node,
     Null,
     Number,

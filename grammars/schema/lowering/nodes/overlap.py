@@ -9,13 +9,13 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 
 from grammars.limits.steps import spend
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.nodes.inhabitation import NEVER
 from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
     Constant,
-    Json,
     Node,
     Null,
     Number,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from grammars.limits.steps import spend
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.keywords import CASES, as_list, drop_annotations, list_values
 from grammars.schema.lowering.rewrite.merging import is_listing, merge
 from grammars.schema.lowering.rewrite.negation import (
@@ -14,7 +15,7 @@ from grammars.schema.lowering.rewrite.negation import (
     is_expressible,
     negate,
 )
-from grammars.schema.nodes import Json, identify
+from grammars.schema.nodes import identify
 from grammars.schema.subschemas import is_object, omit
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from grammars.limits.steps import spend
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.references import stands_alone
 from grammars.schema.lowering.findings import Findings
 from grammars.schema.lowering.keywords import as_list, is_idle
@@ -11,7 +12,7 @@ from grammars.schema.lowering.rewrite.merging import merge
 from grammars.schema.lowering.rewrite.negation import Resolve
 from grammars.schema.lowering.rewrite.unevaluated import state_evaluated
 from grammars.schema.nodes import Finding
-from grammars.schema.subschemas import Json, is_object, look_up, omit
+from grammars.schema.subschemas import is_object, look_up, omit
 
 _MAX_NAME_DEPTH = 3  # alternatives inside each other in `propertyNames`
 _FIXED: dict[bool, dict[str, Json]] = {True: {}, False: {"enum": []}}

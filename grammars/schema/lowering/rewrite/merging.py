@@ -9,6 +9,7 @@ from math import lcm
 from grammars.limits.steps import WRITTEN, spend
 from grammars.regex.ecma import translate
 from grammars.regex.texts import Texts
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.keywords import (
     CASES,
     EXPRESSIBLE,
@@ -17,7 +18,7 @@ from grammars.schema.lowering.keywords import (
     read_bounds,
 )
 from grammars.schema.lowering.rewrite.patterns import join_patterns
-from grammars.schema.nodes import Json, are_same, identify
+from grammars.schema.nodes import are_same, identify
 from grammars.schema.subschemas import is_object, omit
 
 CONTENT = frozenset(["contentEncoding", "contentMediaType"])

@@ -5,10 +5,10 @@ from itertools import chain, product
 from math import prod
 
 from grammars.limits.steps import spend
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.keywords import ANNOTATIONS, CASES, TYPES, as_list
 from grammars.schema.lowering.rewrite.merging import is_listing
 from grammars.schema.lowering.rewrite.patterns import negate_pattern
-from grammars.schema.nodes import Json
 from grammars.schema.subschemas import is_list, is_object, omit
 
 MAX_ALTERNATIVES = 16

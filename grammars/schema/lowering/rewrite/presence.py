@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grammars.limits.steps import StepsError, limit_steps, spend
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.keywords import ANNOTATIONS, list_values
 from grammars.schema.members import MAX_BITS, MAX_KEYS
-from grammars.schema.nodes import Json
 from grammars.schema.presence import (
     FALSE,
     FREE,

@@ -13,8 +13,9 @@ from itertools import chain, combinations, product
 
 from grammars.errors import SchemaError
 from grammars.limits.steps import spend
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.rewrite.negation import Resolve
-from grammars.schema.subschemas import Json, omit
+from grammars.schema.subschemas import omit
 
 MAX_ALTERNATIVES = 16
 """The limit for choices."""

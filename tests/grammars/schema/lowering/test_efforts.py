@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from constrained.inspect.replay.instances import InstanceTrial
+from grammars.schema.json_values import Json
 from grammars.schema.lowering import lower as lowering
 from grammars.schema.lowering.lower import EFFORTS, LoweringEffort, lower
-from grammars.schema.nodes import Json
 
 INTEGER: Json = {"type": "integer"}
 
