@@ -104,25 +104,6 @@ def import_graph(modules: Sequence[Module]) -> dict[str, set[str]]:
     return {module.name: find_imports(module, names) for module in modules}
 
 
-def find_single_importers(modules: Sequence[Module]) -> dict[str, str]:
-    """Modules that only one other module imports, with that one.
-
-    What a package's `__init__` imports is not counted: it may name a module for others.
-    """
-    importers: dict[str, list[str]] = defaultdict(list)
-    graph = import_graph(modules)
-    for module in modules:
-        if not module.is_package:
-            for imported in graph[module.name]:
-                importers[imported].append(module.name)
-    plain = {module.name for module in modules if not module.is_package}
-    return {
-        name: found[0]
-        for name, found in sorted(importers.items())
-        if len(found) == 1 and name in plain
-    }
-
-
 def find_arrows(package: str, graph: Graph) -> dict[str, set[str]]:
     """Returns the direct children of a package (modules and packages), and which of them each
     imports."""
@@ -181,15 +162,14 @@ class Counts:
     function_lines: list[int]
     long_signatures: int
     positional_calls: int
-    single_importers: int
 
     @property
     def lines(self) -> int:
         return sum(self.file_lines)
 
 
-def count(modules: Sequence[Module], single_importers: Iterable[str]) -> Counts:
-    """Counts in some modules; `single_importers`: see `find_single_importers`."""
+def count(modules: Sequence[Module]) -> Counts:
+    """Counts in some modules."""
     nodes = [node for module in modules for node in ast.walk(module.tree)]
     functions = [function for module in modules for function in module.functions()]
     return Counts(
@@ -199,7 +179,6 @@ def count(modules: Sequence[Module], single_importers: Iterable[str]) -> Counts:
         positional_calls=sum(
             isinstance(node, ast.Call) and len(node.args) > MAX_POSITIONAL for node in nodes
         ),
-        single_importers=len({module.name for module in modules} & set(single_importers)),
     )
 
 
@@ -224,32 +203,12 @@ def p95(values: Sequence[int]) -> float:
 
 def count_packages(modules: Sequence[Module]) -> dict[str, Counts]:
     """Counts in each top-level package, and in all of them ("all")."""
-    single_importers = find_single_importers(modules)
     counts: dict[str, Counts] = {}
     for package in PACKAGES:
         inside = [module for module in modules if module.path.parts[0] == package]
-        counts[package] = count(inside, single_importers)
-    counts["all"] = count(modules, single_importers)
+        counts[package] = count(inside)
+    counts["all"] = count(modules)
     return counts
-
-
-def describe(modules: Sequence[Module]) -> Iterator[str]:
-    """Yields the lines of a report on the modules of a checkout."""
-    yield from _write_table(count_packages(modules))
-
-    yield from _describe_rooms(modules)
-    folders: dict[str, list[Module]] = defaultdict(list)
-    for module in modules:
-        folders[module.path.parent.as_posix()].append(module)
-    yield f"\n{'folder':36}{'lines':>8}{'modules':>9}"
-    for folder, inside in sorted(folders.items()):
-        lines = sum(len(module.lines) for module in inside)
-        yield f"{folder:36}{lines:8,}{len(inside):9}"
-
-    single_importers = find_single_importers(modules)
-    yield f"\nmodules with a single importer: {len(single_importers)}"
-    for name, importer in single_importers.items():
-        yield f"  {name} <- {importer}"
 
 
 def is_core(name: str) -> bool:
@@ -258,7 +217,7 @@ def is_core(name: str) -> bool:
     return bool(rooms) and rooms[0] in CORE[package]
 
 
-def _describe_rooms(modules: Sequence[Module]) -> Iterator[str]:
+def describe_rooms(modules: Sequence[Module]) -> Iterator[str]:
     """Yields a line for each room (a folder or module directly in a package): its lines, and which
     rooms of its package it imports."""
     graph = import_graph(modules)
@@ -297,7 +256,6 @@ def _write_cells(counts: Counts) -> dict[str, str]:
     return {
         "lines": f"{counts.lines:,}",
         "modules": f"{len(counts.file_lines)}",
-        "modules with a single importer": f"{counts.single_importers}",
         "lines of a file, median / p95": _write_spread(counts.file_lines),
         "lines of a function, median / p95": _write_spread(counts.function_lines),
         "functions": f"{len(counts.function_lines):,}",
@@ -324,9 +282,11 @@ def main() -> None:
         if missing:
             parser.error(f"{folder} is no checkout of this project: it has no {missing[0]}/")
         modules = read_modules(folder)
-        print(f"# {number}: {folder.resolve()}\n", *describe(modules), sep="\n", end="\n\n")
+        counts = count_packages(modules)
+        print(f"# {number}: {folder.resolve()}\n", *_write_table(counts), sep="\n")
+        print(*describe_rooms(modules), sep="\n", end="\n\n")
         print(*measure_surroundings(folder), sep="\n", end="\n\n")
-        sums[str(number)] = count_packages(modules)["all"]
+        sums[str(number)] = counts["all"]
     if len(sums) > 1:
         print("# side by side\n", *_write_table(sums), sep="\n")
 

@@ -46,13 +46,12 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_is_counted(folder: Path) -> None:
     modules = shape.read_modules(folder, ["grammars"])
-    counts = shape.count(modules, single_importers=["grammars.build", "server.app"])
+    counts = shape.count(modules)
     assert counts == shape.Counts(
         file_lines=[1, 5, 0, 11],
         function_lines=[2, 2],
         long_signatures=1,
         positional_calls=1,
-        single_importers=1,
     )
     assert counts.lines == 17
 
@@ -60,7 +59,6 @@ def test_what_is_counted(folder: Path) -> None:
 def test_who_imports_whom(folder: Path) -> None:
     modules = shape.read_modules(folder)
     assert shape.import_graph(modules)["constrained.model"] == {"grammars.build"}
-    assert shape.find_single_importers(modules) == {"constrained.model": "server.app"}
 
 
 def test_circles() -> None:
@@ -92,9 +90,11 @@ def test_the_command(
     printed = capsys.readouterr().out
     assert re.search(r"^lines of tests +2$", printed, re.MULTILINE)
     assert re.search(r"^words of docs +3$", printed, re.MULTILINE)
-    assert "constrained.model <- server.app\n" in printed
+    assert "lines of the core: 5;" in printed
+    assert re.search(r"^\* model +5  -> $", printed, re.MULTILINE)
+    assert re.search(r"^  spell +11  -> build$", printed, re.MULTILINE)
     assert f"# 2: {other}\n" in printed
-    assert printed.count("modules with a single importer   ") == 3, "one each, and side by side"
+    assert printed.count("lines of a file, median") == 3, "one each, and side by side"
 
 
 def test_a_folder_that_is_no_checkout(
