@@ -144,8 +144,11 @@ def describe_python() -> str:
 
 
 def find_methods(kind: type) -> Iterator[Callable[..., Any]]:
-    """The documented public methods that a class itself defines."""
-    for name in vars(kind):
+    """The documented public methods that a class defines, or takes from another class of ours."""
+    ours = [
+        base for base in kind.__mro__ if base.__module__.startswith(("constrained.", "grammars."))
+    ]
+    for name in dict.fromkeys(name for base in ours for name in vars(base)):
         member = getattr(kind, name)
         is_method = inspect.isfunction(member) or inspect.ismethod(member)
         if is_method and not name.startswith("_") and member.__doc__:

@@ -39,7 +39,7 @@ def test_a_closed_pipe_is_quiet(words: Sequence[str]) -> None:
 
 TERMINATE = """
 import os, signal, sys
-from constrained import cli
+from constrained.cli import parser as cli
 
 def run(*, start):
     start()

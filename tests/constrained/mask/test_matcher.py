@@ -205,10 +205,10 @@ def test_a_marker_within_a_constant_is_text():
     assert matcher.is_finished
 
 
-def test_prepare_runs_in_a_thread():
+def test_a_mask_is_computed_in_a_thread():
     matcher = compile("start: /[ab]*/")
     commit(matcher, "a")
-    thread = threading.Thread(target=matcher.prepare)
+    thread = threading.Thread(target=matcher.compute_mask)
     thread.start()
     thread.join()
     assert allowed(matcher) == {*b"ab", END}

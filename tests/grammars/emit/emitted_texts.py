@@ -123,7 +123,7 @@ def takes(ours: Masked, tokens: Sequence[int]) -> bool:
         following: list[Matcher] = []
         for reading in readings:
             for way in filter(None, ([token], spelled)):
-                if reading.accepts(way) == len(way):
+                if reading.count_accepted(way) == len(way):
                     following.append(_go_on(reading, way))
         readings = following
     return any(reading.is_complete for reading in readings)

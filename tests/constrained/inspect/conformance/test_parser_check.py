@@ -22,7 +22,7 @@ from grammars.wire.formats import HERMES
 from tests.command_line import Run, write
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
+ROOT = HERE.parents[3]
 PARSERS = ROOT / "examples" / "parsers"
 
 
