@@ -46,7 +46,6 @@ def test_what_llguidance_refuses_is_refused(grammar: str) -> None:
 @pytest.mark.parametrize(
     ("grammar", "reason"),
     [
-        ("start: " + "|".join(['"a"'] * 100_000), "takes more than 3 seconds"),
         ('start: %json {"type": "number", "multipleOf": 2147483647}', "fuel exhausted"),
         ('start: %json {"multipleOf": 1e-300}', "multipleOf"),
     ],
@@ -64,9 +63,12 @@ def test_gbnf() -> None:
         read_gbnf("root ::= " + "(" * 5_000 + '"a"' + ")" * 5_000)
 
 
-def test_gbnf_of_many_rules_takes_too_long() -> None:
+def test_what_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "SECONDS", 0.1)  # fast machines do the rest of it in 3 seconds
+    with pytest.raises(TrialError, match=r"takes more than 0\.1 seconds"):
+        try_grammar("start: " + "|".join(['"a"'] * 40_000), VOCABULARY, [])
     rules = "".join(f'r{i} ::= r{i + 1} "a"\n' for i in range(4_000))
-    with pytest.raises(GrammarError, match="takes more than 3 seconds"):
+    with pytest.raises(GrammarError, match=r"takes more than 0\.1 seconds"):
         read_gbnf(f'root ::= r0\n{rules}r4000 ::= "b"\n')
 
 
