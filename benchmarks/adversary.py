@@ -62,7 +62,7 @@ def play(
     try:
         turn = place.compile(request.job)
         reply = place.play(turn, draw.randrange(2**32), max_tokens)
-    except Exception as e:
+    except Exception as e:  # whatever is raised is a finding
         return Outcome(template, policy, "raised", 0, 0, (f"turn {number}: raised {e!r}",))
     faults = [f"turn {number}: {fault}" for fault in find_faults(request, turn, reply)]
     tokens = reply.usage.completion_tokens

@@ -20,12 +20,9 @@ PACKAGES = ("grammars", "constrained", "server")
 """The product: packages at the top level, of which each may import only those before it."""
 
 CORE = {
-    "grammars": (
-        *("errors", "limits", "regex", "schema", "spelling"),
-        *("turn", "turn_grammar", "wire", "parse", "infer"),
-    ),
-    "constrained": ("errors", "limits", "engine", "mask", "prompt", "decode", "model"),
-    "server": ("errors", "settings", "http", "turns", "models", "dialects"),
+    "grammars": "errors limits regex schema spelling turn turn_grammar wire parse infer".split(),
+    "constrained": "errors limits engine mask prompt decode model".split(),
+    "server": "errors settings http turns models dialects".split(),
 }
 """The rooms of each package that import nothing which stands on them: what makes a tool call
 reliable, and a thin server. The others stand on it."""

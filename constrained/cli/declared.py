@@ -188,8 +188,11 @@ def _write_help(option: Option) -> str:
     if option.kind is bool and shown:
         help = f"do not {help}"
     if not (shown in (None, "") or isinstance(shown, bool) or "default" in help):
-        is_long = isinstance(shown, int) and shown >= 10_000
-        form = "," if is_long else "g" if isinstance(shown, float) else ""
+        form = ""
+        if isinstance(shown, float):
+            form = "g"
+        elif isinstance(shown, int) and shown >= 10_000:
+            form = ","
         help = f"{help}; default: {shown:{form}}"
     return f"{help} ({option.variable})" if option.variable else help
 

@@ -18,9 +18,12 @@ from grammars.turn import KeyOrder, Think
 
 CHOICES = ("auto", "none", "required")
 THINKING = {"on": Think.REQUIRED, "off": Think.FORBIDDEN, "auto": Think.OPTIONAL}
-MODEL, SAMPLING = "model", "sampling (defaults apply if the model recommends nothing)"
-DOWNLOADS, ENGINE, PROMPTS = "operate: downloads", "operate: engine", "operate: prompts"
-"""Titles of groups in the help; see `constrained.cli.declared.DETAILS`."""
+# Titles of groups in the help; see `constrained.cli.declared.DETAILS`.
+MODEL_GROUP = "model"
+SAMPLING_GROUP = "sampling (defaults apply if the model recommends nothing)"
+DOWNLOADS_GROUP = "operate: downloads"
+ENGINE_GROUP = "operate: engine"
+PROMPTS_GROUP = "operate: prompts"
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
@@ -63,17 +66,17 @@ def add_hub_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options that name a model of the Hub."""
     add = partial(add_option, parser)
     help = "model on the Hugging Face Hub, downloaded once"
-    add("-hf --hf-repo USER/REPO[:QUANT] $LLAMA_ARG_HF_REPO", help, group=MODEL)
-    add("--hf-file FILE $LLAMA_ARG_HF_FILE", "file in that repository", group=DOWNLOADS)
+    add("-hf --hf-repo USER/REPO[:QUANT] $LLAMA_ARG_HF_REPO", help, group=MODEL_GROUP)
+    add("--hf-file FILE $LLAMA_ARG_HF_FILE", "file in that repository", group=DOWNLOADS_GROUP)
     help = "token for the Hub; default: the saved login"
-    add("--hf-token TOKEN $HF_TOKEN", help, group=DOWNLOADS)
+    add("--hf-token TOKEN $HF_TOKEN", help, group=DOWNLOADS_GROUP)
     help = "use downloaded models only"
-    add("--offline $LLAMA_ARG_OFFLINE", help, group=DOWNLOADS, kind=bool, default=False)
+    add("--offline $LLAMA_ARG_OFFLINE", help, group=DOWNLOADS_GROUP, kind=bool, default=False)
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options that name a model and its prompt."""
-    add = partial(add_option, parser, group=MODEL)
+    add = partial(add_option, parser, group=MODEL_GROUP)
     add_elsewhere = partial(add_option, parser, group="operate: engines elsewhere")
     help = (
         "GGUF file, or demo or smollm2, or the address of an engine that samples the tokens: "
@@ -90,7 +93,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     help = "chat template to use instead of the one in the GGUF file"
     add("--chat-template-file FILE $LLAMA_ARG_CHAT_TEMPLATE_FILE", help)
     help = "variables for the chat template"
-    add("--chat-template-kwargs JSON", help, group=PROMPTS, default="{}")
+    add("--chat-template-kwargs JSON", help, group=PROMPTS_GROUP, default="{}")
     help = "whether the model reasons before it answers"
     add("--reasoning", help, kind=Literal["on", "off", "auto"], default="auto")
 
@@ -98,7 +101,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 def add_tool_format(parser: argparse.ArgumentParser) -> None:
     """Declares the option for another wire format than the template's."""
     help = "wire format of calls: a known one, or a file from `formats detect --save`"
-    add_option(parser, "--tool-format NAME|FILE", help, group=MODEL)
+    add_option(parser, "--tool-format NAME|FILE", help, group=MODEL_GROUP)
 
 
 def add_answer_options(parser: argparse.ArgumentParser) -> None:
@@ -132,7 +135,7 @@ def add_reasoning_budget(parser: argparse.ArgumentParser) -> None:
     """Declares the budget of reasoning."""
     help = "limit of reasoning tokens; 0: none; -1: no limit"
     form = "--reasoning-budget N $LLAMA_ARG_THINK_BUDGET"
-    add_option(parser, form, help, group=MODEL, kind=int, default=-1)
+    add_option(parser, form, help, group=MODEL_GROUP, kind=int, default=-1)
 
 
 def add_engine_options(
@@ -144,8 +147,8 @@ def add_engine_options(
         parser: of the command.
         sequences: the default number of sequences (`choose_sequences`).
     """
-    add_fields(parser, EngineOptions, ENGINE, keep_unset=True, sequences=sequences)
-    add = partial(add_option, parser, group=ENGINE)
+    add_fields(parser, EngineOptions, ENGINE_GROUP, keep_unset=True, sequences=sequences)
+    add = partial(add_option, parser, group=ENGINE_GROUP)
     help = "memory for cached prompts; 0: none; -1: no limit"
     add("-cram --cache-ram MIB $LLAMA_ARG_CACHE_RAM", help, kind=int, default=CACHE_RAM)
     add("--cache-dir DIR", "keep cached prompts in this folder, for the next run")
@@ -171,10 +174,10 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
     help = f"maximum tokens of a reply; -1: until the context is full; default: {max_tokens or -1}"
     value_form = ValueForm(further={"type": read_max_tokens})
     form = "-n --max-tokens --predict --n-predict N"
-    add_option(parser, form, help, group=SAMPLING, default=max_tokens, value_form=value_form)
+    add_option(parser, form, help, group=SAMPLING_GROUP, default=max_tokens, value_form=value_form)
     help = "end the reply before this text (repeatable)"
-    add_option(parser, "--stop TEXT", help, group=SAMPLING, kind=tuple[str, ...])
-    add_fields(parser, Sampling, SAMPLING, keep_unset=True)
+    add_option(parser, "--stop TEXT", help, group=SAMPLING_GROUP, kind=tuple[str, ...])
+    add_fields(parser, Sampling, SAMPLING_GROUP, keep_unset=True)
 
 
 def choose_sequences(options: argparse.Namespace, sequences: int) -> None:

@@ -126,8 +126,10 @@ class ProbedTemplate:
     def ask(self, *messages: Any, opening: bool = False) -> str | None:
         """Returns the text after the user's text; None if the template refuses the conversation."""
         text = self.render(*messages, opening=opening)
-        head, found, after = text.rpartition(USER)
-        return (after if found else head) if text else None
+        if not text:
+            return None
+        _, found, after = text.rpartition(USER)
+        return after if found else ""
 
     def instruct(self) -> str:
         """Returns the prompt for a question with tools, which may describe calls; "" if the

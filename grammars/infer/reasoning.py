@@ -112,7 +112,8 @@ def find_reasoning(chat: ProbedTemplate) -> Reasoning | None:
     prompt = chat.prompt.rstrip()
     tried: list[_Places] = []
     for kwargs, messages in itertools.product(({}, _ON), _list_messages(chat)):
-        places = _Places(kwargs, *(_surround(chat, message, kwargs) for message in messages))
+        both, text, call = (_surround(chat, message, kwargs) for message in messages)
+        places = _Places(kwargs, both, text, call)
         found = {place: _read_block(place, prompt) for place in places.written}
         blocks = [block for block in found.values() if block is not None]
         if any(block is not None and place.is_late for place, block in found.items()):

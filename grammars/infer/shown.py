@@ -46,7 +46,8 @@ _QUOTE = r"""(?P<quote>\\?"|')"""
 """Around the keys of an example: some templates escape it, or write JSON with Python's quotes."""
 _NAME_KEY = rf"(?P<name>{'|'.join(NAME_KEYS)})(?P=quote)"
 _ARGUMENTS_KEY = rf"(?P<arguments>{'|'.join(ARGUMENTS_KEYS)})(?P=quote)"
-_COLON, _COMMA = r"(?P<colon>\s*:\s*)", r"(?P<comma>\s*,\s*)(?P=quote)"
+_COLON = r"(?P<colon>\s*:\s*)"
+_COMMA = r"(?P<comma>\s*,\s*)(?P=quote)"
 _CALLS = (
     re.compile(
         rf"\{{\s*{_QUOTE}{_NAME_KEY}{_COLON}(?:{_STAND_IN})"
@@ -254,7 +255,7 @@ def _read_statements(prompt: str) -> Iterator[tuple[Format, str]]:
         head = make_nodes(statement["tag"], opens=True)
         tail = make_nodes("".join(closers))
         if statement["shape"] in ("list", "array"):
-            opening, closing = (*head, Literal("[")), (Literal("]"), *tail)
+            opening, closing = _bracket(head, tail)
             yield Format("stated", (call,), opening, closing, between=", "), statement.group()
         else:
             yield Format("stated", (*head, call, *tail), between="\n"), statement.group()
@@ -283,13 +284,21 @@ def _read_python(example: re.Match[str], prompt: str) -> Format:
     if before and after and before["tag"] and after["tag"]:
         head = make_nodes(before["tag"] + _one_line(before["space"]), opens=True)
         tail = make_nodes(_one_line(after["space"]) + after["tag"])
+    opening, closing = _bracket(head, tail)
     return Format(
         "stated",
         call=(Name(), Literal("("), KeywordArguments(quote=""), Literal(")")),
-        opening=(*head, Literal("[")),
-        closing=(Literal("]"), *tail),
+        opening=opening,
+        closing=closing,
         between=example["between"] or ", ",
     )
+
+
+def _bracket(
+    head: Sequence[Fixed], tail: Sequence[Fixed]
+) -> tuple[tuple[Fixed, ...], tuple[Fixed, ...]]:
+    """Returns what opens and what closes a list of calls between these texts."""
+    return (*head, Literal("[")), (Literal("]"), *tail)
 
 
 def _find_style(call: re.Match[str]) -> JsonStyle:
@@ -305,7 +314,7 @@ def _enclose(
     head = make_nodes(opener["tag"] + _one_line(opener["space"]), opens=True)
     tail = make_nodes(_one_line(closer["space"]) + closer["tag"])
     if is_list:
-        opening, closing = (*head, Literal("[")), (Literal("]"), *tail)
+        opening, closing = _bracket(head, tail)
         return Format("stated", (call,), opening, closing, between=", ")
     return Format("stated", (*head, call, *tail), between="\n")
 

@@ -152,7 +152,7 @@ class McpConnection:
                     finally:
                         watching.cancel()
                         closing.reschedule(self._find_last_moment())
-            except Exception as e:
+            except Exception as e:  # of the package, in groups of any kind; `open` raises it
                 if not ready.done():
                     ready.set_exception(self._explain_start(e, _read_end(log)))
                 else:
@@ -186,12 +186,12 @@ class McpConnection:
             return await self._open_client(stack, self._make_streamable(server), end)
         try:
             return await self._open_client(stack, self._make_streamable(server), end)
-        except Exception as failure:
+        except Exception as failure:  # in groups of any kind; the cause decides
             if not isinstance(_find_cause(failure), MCPError | httpx2.HTTPStatusError):
                 raise  # the connection is refused, or the server does not answer
             try:  # as in MCP's specification: a server of 2024 refuses the request
                 return await self._open_client(stack, self._make_sse(server), end)
-            except Exception as other:
+            except Exception as other:  # the first failure is what the user is told
                 raise failure from other
 
     @asynccontextmanager
