@@ -13,12 +13,13 @@ validator, which checks what is written, differs from Node, is told besides.
 import argparse
 import json
 import random
+import re
 import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,8 @@ from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower
 from grammars.schema.subschemas import is_list, is_object
 
-DIRECTIONS = ("accepted, Node refuses", "refused, Node accepts")
-_VALIDATOR = "validator differs"
+TAKEN, MISSED = "accepted, Node refuses", "refused, Node accepts"
+NO_MASK, DIFFERS = "no mask, Node accepts", "validator differs"
 _SECONDS = 0.1  # of Node, for one text
 _SMALLER = 300  # tries to make a failure smaller
 # The interpreter of V8 looks for the end of its time whenever it goes back.
@@ -69,7 +70,8 @@ class Node:
     def judge(self, pattern: str, texts: Sequence[str]) -> list[bool | None] | None:
         """Returns which texts the pattern matches somewhere; None for a text that takes too long,
         and for all if it is no pattern of ECMA 262."""
-        assert self._process.stdin and self._process.stdout
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([pattern, texts, _SECONDS]) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
@@ -81,73 +83,71 @@ def start_node() -> Node:
     return Node()
 
 
-def compile_mask(pattern: str) -> InstanceTrial | str:
-    """Returns the mask of the strings that match; or why there is none."""
+def compile_mask(pattern: str) -> InstanceTrial | None:
+    """Returns the mask of the strings that match; None: there is none."""
     try:
         schema = lower({"type": "string", "pattern": pattern}, close=False, only_object=False)
         return InstanceTrial(schema)
-    except (SchemaError, GrammarError) as error:
-        return str(error)
+    except (SchemaError, GrammarError):
+        return None
 
 
-def compare(pattern: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yields the directions in which mask and Node differ, each with a text."""
-    mask, judged = compile_mask(pattern), start_node().judge(pattern, texts)
-    if isinstance(mask, str) or judged is None:
-        return
-    is_enforced = not mask.schema.report.checked
+def compare(
+    mask: InstanceTrial | None, texts: Sequence[str], judged: Sequence[bool | None]
+) -> Iterator[tuple[str, str]]:
+    """Yields what differs from Node, each time with a text."""
     for text, matches in zip(texts, judged, strict=True):
+        if matches is None:
+            continue
+        if mask is None:
+            if matches:
+                yield NO_MASK, text
+            continue
+        report = mask.schema.report
         is_accepted = mask.find_refusal(text) is None
-        if is_accepted and matches is False and is_enforced:
-            yield DIRECTIONS[0], text
-        elif not is_accepted and matches and not mask.schema.report.narrowed:
-            yield DIRECTIONS[1], text
+        if is_accepted and not matches and not report.checked:
+            yield TAKEN, text
+        if matches and not is_accepted and not report.narrowed:
+            yield MISSED, text
+        if mask.schema.admits(text) != matches:
+            yield DIFFERS, text
 
 
 def try_out(job: tuple[str, int, int]) -> dict[str, Any]:
-    """Returns how a pattern fares: its state, the number of texts, and failures."""
+    """Returns how a pattern fares: its state, how many texts were tried, match and differ in what;
+    and of each way to differ a small pattern and a text."""
     pattern, count, seed = job
-    rng = random.Random(f"{seed} {pattern}")
-    texts = draw_texts(pattern, count, rng)
+    texts = draw_texts(pattern, count, random.Random(f"{seed} {pattern}"))
     judged = start_node().judge(pattern, texts)
     if judged is None:
-        return {"state": "no ECMA 262"}
+        return {"state": "no ECMA 262", "counts": {}, "smallest": []}
     mask = compile_mask(pattern)
-    if isinstance(mask, str):
-        return {"state": "never matches" if not any(judged) else "refused", "why": mask}
-    report = mask.schema.report
-    failures: dict[str, list[str]] = {}
-    for direction, text in compare(pattern, texts):
-        failures.setdefault(direction, []).append(text)
-    return {
-        "state": "checked" if report.checked else "enforced",
-        "narrowed": bool(report.narrowed),
-        "accepting": sum(map(bool, judged)),
-        "texts": len(texts) - judged.count(None),
-        "differing": [
-            text
-            for text, matches in zip(texts, judged, strict=True)
-            if matches is not None and mask.schema.admits(text) != matches
-        ],
-        "failures": {way: len(found) for way, found in failures.items()},
-        "smallest": [
-            (way, *make_smaller(pattern, found[0], way)) for way, found in failures.items()
-        ],
-    }
+    counts = Counter(texts=len(texts) - judged.count(None), matching=judged.count(True))
+    firsts: dict[str, str] = {}
+    for way, text in compare(mask, texts, judged):
+        counts[way] += 1
+        firsts.setdefault(way, text)
+    if mask is None:
+        state = "refused" if counts["matching"] else "never matches"
+    else:
+        state = "checked" if mask.schema.report.checked else "enforced"
+    smallest = [(way, *make_smaller(pattern, text, way)) for way, text in firsts.items()]
+    return {"state": state, "counts": counts, "smallest": smallest}
 
 
-def make_smaller(pattern: str, text: str, direction: str) -> tuple[str, str]:
-    """Returns a shorter pattern and text that fail in the same direction, if there are any."""
-    left = _SMALLER
+def make_smaller(pattern: str, text: str, way: str) -> tuple[str, str]:
+    """Returns a shorter pattern and text that differ in the same way, if there are any."""
+    tries = _SMALLER
     size = max(len(pattern), len(text)) // 2
-    while size:
-        for candidate in _list_cuts(pattern, text, size):
-            left -= 1
-            if any(way == direction for way, _ in compare(candidate[0], [candidate[1]])):
-                pattern, text = candidate
+    while size and tries:
+        for shorter, part in _list_cuts(pattern, text, size):
+            tries -= 1
+            judged = start_node().judge(shorter, [part])
+            if judged and way in dict(compare(compile_mask(shorter), [part], judged)):
+                pattern, text = shorter, part
                 break
-            if not left:
-                return pattern, text
+            if not tries:
+                break
         else:
             size //= 2
     return pattern, text
@@ -195,40 +195,28 @@ class Tally:
     """What has become of the patterns of one origin."""
 
     def __init__(self) -> None:
-        self.counts: dict[str, Counter[str]] = {"all": Counter()}
-        self.shown: list[str] = []
-        self.differing: list[str] = []
+        self.counts: dict[str, Counter[str]] = {}
+        self.causes: dict[tuple[str, str, str], list[str]] = {}
 
     def add(self, pattern: str, found: dict[str, Any] | Exception | None) -> None:
         """Counts a pattern."""
         if not isinstance(found, dict):
-            found = {"state": "too slow" if found is None else "DEFECT", "why": repr(found)}
-        if found["state"] in ("too slow", "DEFECT", "refused"):
-            self.shown.append(f"{found['state']}: {json.dumps(pattern)} {found['why']}")
-        for text in found.get("differing", [])[:1]:
-            self.differing.append(f"{_VALIDATOR}: {json.dumps(pattern)} {json.dumps(text)}")
-        for way, smaller, text in found.get("smallest", []):
-            shown = " ".join(map(json.dumps, (smaller, text)))
-            self.shown.append(f"{way} ({found['state']}): {shown} of {json.dumps(pattern)}")
-        for name in self._name_features(pattern, found["state"]):
+            state = "too slow" if found is None else f"DEFECT {found!r}"
+            self.causes.setdefault((state, "", ""), []).append(pattern)
+            found = {"state": state.split()[0], "counts": {}, "smallest": []}
+        for way, smaller, text in found["smallest"]:
+            self.causes.setdefault((way, smaller, text), []).append(pattern)
+        names = [name for name, used in FEATURES.items() if re.search(used, pattern)]
+        for name in ("all", *(names or ["none of these"])):
             counts = self.counts.setdefault(name, Counter())
+            counts.update(found["counts"])
             counts["patterns"] += 1
             counts[found["state"]] += 1
-            counts["texts"] += found.get("texts", 0)
-            counts["matching"] += found.get("accepting", 0)
-            counts[_VALIDATOR] += len(found.get("differing", ()))
-            counts.update(found.get("failures", {}))
-
-    def _name_features(self, pattern: str, state: str) -> Iterator[str]:
-        yield "all"
-        if state != "no ECMA 262":
-            names = [name for name, used in FEATURES.items() if name_is_used(used, pattern)]
-            yield from names or ["none of these"]
 
     def show(self, title: str) -> Iterator[str]:
         """Yields the table."""
-        columns = ("patterns", "enforced", "checked", "refused", "texts", "matching", *DIRECTIONS)
-        columns += (_VALIDATOR,)
+        columns = ["patterns", "enforced", "checked", "refused", "texts", "matching"]
+        columns += [TAKEN, MISSED, DIFFERS]
         yield f"| {title} | {' | '.join(columns)} |"
         yield f"|---|{'---:|' * len(columns)}"
         for name in ("all", *FEATURES, "none of these"):
@@ -237,12 +225,15 @@ class Tally:
         rest = ("no ECMA 262", "never matches", "too slow", "DEFECT")
         yield ", ".join(f"{state}: {self.counts['all'][state]}" for state in rest)
 
+    def show_causes(self) -> Iterator[str]:
+        """Yields what differs, the commonest first, each with one of the patterns."""
+        for (way, smaller, text), patterns in sorted(self.causes.items(), key=_rank):
+            case = f"{json.dumps(smaller)} {json.dumps(text)}"
+            yield f"{way}: {case}, {len(patterns)} as {json.dumps(patterns[0])}"
 
-def name_is_used(expression: str, pattern: str) -> bool:
-    """Returns whether a feature is used."""
-    import re
 
-    return re.search(expression, pattern) is not None
+def _rank(cause: tuple[tuple[str, str, str], list[str]]) -> tuple[str, int, tuple[str, str, str]]:
+    return cause[0][0], -len(cause[1]), cause[0]
 
 
 def main() -> int:
@@ -269,9 +260,8 @@ def main() -> int:
         for pattern, found in zip(patterns, results, strict=True):
             tally.add(pattern, found)
         print("\n".join(tally.show(title)))
-        print(*tally.shown[: options.failures], sep="\n")
-        print(*tally.differing[: options.failures], sep="\n")
-        failures += sum(tally.counts["all"][way] for way in (*DIRECTIONS, "DEFECT"))
+        print("\n".join(islice(tally.show_causes(), options.failures)))
+        failures += sum(tally.counts["all"][way] for way in (TAKEN, MISSED, "DEFECT"))
     return 1 if failures else 0
 
 

@@ -4,8 +4,8 @@ some that almost do. They are read with Python's own parser, without our automat
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from re import _constants as code  # pyright: ignore[reportMissingTypeStubs]
-from re import _parser as parser  # pyright: ignore[reportMissingTypeStubs]
+from re import _constants as code  # pyright: ignore[reportAttributeAccessIssue]
+from re import _parser as parser  # pyright: ignore[reportAttributeAccessIssue]
 from typing import Any
 
 _ATOMS = ("a", "b", "c", "A", "1", "-", "_", " ", "é", "x", "\\.", "\\/", ".", "foo", "ab")
