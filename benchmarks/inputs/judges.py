@@ -18,11 +18,11 @@ class Judges:
 
     def __init__(self, schema: Json):
         self._validators: list[Callable[[Json], bool]] = []
-        with suppress(ValueError, jsonschema_rs.ReferencingError):
+        with suppress(Exception):  # both raise all sorts of errors of what they cannot read
             rust = jsonschema_rs.validator_for(schema, validate_formats=True, retriever=_refuse)
             self._validators.append(rust.is_valid)
         if find_spec("jsonschema") is not None:
-            with suppress(Exception):  # it raises all sorts of errors of what it cannot read
+            with suppress(Exception):
                 self._validators.append(_make_python(schema))
         self.count = len(self._validators)
 
