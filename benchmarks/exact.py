@@ -11,7 +11,8 @@ ones; `benchmarks.inputs.judges` says which are valid.
 - **completed**: at random places in these texts, bytes that the mask refuses and JSON does not. A
   completion is looked for with llguidance's own grammar of the schema, with that of any JSON, and
   with what follows in the text. Where one is valid, the mask refuses either its value, or only this
-  spelling of it. Bytes are exact: a token is refused because of one of its bytes.
+  spelling of it. Bytes are enough: at the same places the mask of the model's
+  tokens is compared with that of bytes.
 - **accepted**: valid values with one change that makes them invalid.
 - **written**: random walks through the mask.
 
@@ -53,7 +54,8 @@ from grammars.schema.numbers import normalise_numbers
 from grammars.schema.subschemas import is_list, is_object, map_parts
 
 OURS = "constrained"
-_CHANGES, _PLACES, _BYTES = 4, 5, 4  # of each value; places in its text; refused bytes there
+_CHANGES, _PLACES = 4, 5  # of each value; places in its text
+_BYTES, _TOKENS = 4, 20  # that are tried there
 _MOST_VALUES = 12  # of each schema
 _SHORT = 3_000  # characters of the texts in which refused bytes are completed
 
@@ -211,7 +213,7 @@ class Bench:
         """Looks for completions of what our mask refuses."""
         tokens = load_tokens(BYTES)
         assert self._schema is not None
-        ours = compile_ours(self._schema, tokens)
+        mask, ours = self._compile(OURS), compile_ours(self._schema, tokens)
         generators = [compile_llguidance(True, tokens, tight=True)]
         try:
             generators.append(compile_llguidance(self._source, tokens, tight=True))
@@ -227,10 +229,31 @@ class Bench:
                 before, after = ours.fork(), generators[0].fork()
                 if not (before.try_commit(raw[:place]) and after.try_commit(raw[:place])):
                     continue
+                self._compare_tokens(mask, before, raw[:place], counts)
                 refused = np.flatnonzero(after.mask()[:256] & ~before.mask()[:256])
                 counts["refused bytes"] += len(refused)
                 for byte in self._rng.sample([*map(int, refused)], min(_BYTES, len(refused))):
                     self._complete(raw, place, byte, generators, counts)
+
+    def _compare_tokens(self, mask: Mask, exact: Mask, prefix: bytes, counts: Counter[str]) -> None:
+        """Counts tokens that the mask of the model's vocabulary allows and that of bytes does not,
+        or the reverse."""
+        fork = mask.fork()
+        fork.try_commit(self._tokens.cut(prefix, self._rng))
+        allowed = fork.mask()
+        listed = self._tokens.ordinary
+        few = [*map(int, np.flatnonzero(allowed))]
+        chosen = [
+            *self._rng.sample(listed, _TOKENS),
+            *self._rng.sample(few, min(_TOKENS, len(few))),
+        ]
+        for token in chosen:
+            if token in self._tokens.special:
+                continue
+            text = self._tokens.vocabulary.tokens[token]
+            counts["tokens"] += 1
+            is_exact = exact.count_accepted(list(text)) == len(text)
+            counts["tokens that differ"] += bool(allowed[token]) != is_exact
 
     def _complete(
         self, raw: bytes, place: int, byte: int, generators: Sequence[Mask], counts: Counter[str]
@@ -348,7 +371,14 @@ class Tally:
         lines = ["schemas", "compiling", "too slow", "DEFECT"]
         for way in WAYS:
             lines += [f"written {way}", f"refused {way}", f"refused {way}, told"]
-        lines += ["refused bytes", "bytes tried", "completed", "completed, told"]
+        lines += [
+            "tokens",
+            "tokens that differ",
+            "refused bytes",
+            "bytes tried",
+            "completed",
+            "completed, told",
+        ]
         lines += ["another spelling", "none found", "bytes undecided"]
         lines += ["changed", "invalid accepted", "invalid accepted, told"]
         lines += ["walks", "unfinished", "undecided", "no JSON"]

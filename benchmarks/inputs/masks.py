@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -47,6 +48,11 @@ class Tokens:
         for token, text in enumerate(vocabulary.tokens):
             if text and token not in self.special and len(text) <= 16:
                 self._ids.setdefault(text, token)
+
+    @property
+    def ordinary(self) -> list[int]:
+        """The tokens that are text, no two alike."""
+        return [*self._ids.values()]
 
     def cut(self, text: bytes, rng: random.Random) -> list[int]:
         """Cuts a text into tokens at random, short ones more often than an encoder does."""
@@ -99,6 +105,10 @@ def compile_llguidance(schema: Json, tokens: Tokens, *, tight: bool = False) -> 
     return Matcher.compile(tokens.tokenizer, f"start: %json {json.dumps(schema)}")
 
 
+def _xgrammar() -> Any:
+    return import_module("xgrammar")  # it may not be installed
+
+
 class XGrammarMask:
     """A schema that XGrammar has compiled, and the state of one text."""
 
@@ -125,13 +135,9 @@ class XGrammarMask:
 
     def mask(self) -> np.ndarray:
         """Returns which tokens may come next."""
-        import torch
-        import xgrammar
-
-        bits = xgrammar.allocate_token_bitmask(1, self._size)
+        bits = _xgrammar().allocate_token_bitmask(1, self._size)
         self._inner.fill_next_token_bitmask(bits)
         packed = bits.numpy().view(np.uint8).reshape(-1)
-        assert bits.dtype == torch.int32
         return np.unpackbits(packed, count=self._size, bitorder="little").astype(bool)
 
     @property
@@ -142,8 +148,7 @@ class XGrammarMask:
 
 @cache
 def _start_xgrammar(model: str) -> Any:
-    import xgrammar
-
+    xgrammar = _xgrammar()
     vocabulary = load_tokens(model).vocabulary
     info = xgrammar.TokenizerInfo(
         list(vocabulary.tokens), xgrammar.VocabType.RAW, stop_token_ids=list(vocabulary.end)
@@ -157,11 +162,9 @@ def compile_xgrammar(schema: Json, model: str) -> Mask:
     Raises:
         RuntimeError: it cannot.
     """
-    import xgrammar
-
     compiled = _start_xgrammar(model).compile_json_schema(json.dumps(schema), strict_mode=False)
     vocabulary = load_tokens(model).vocabulary
-    matcher = xgrammar.GrammarMatcher(compiled)
+    matcher = _xgrammar().GrammarMatcher(compiled)
     return XGrammarMask(matcher, len(vocabulary.tokens), vocabulary.end)
 
 

@@ -25,8 +25,8 @@ _OF_HTML = frozenset("<>&'\x7f")
 
 
 class Spaces(NamedTuple):
-    """The white space of a text: after a comma, after a colon; line break and indentation, or "" for
-    one line."""
+    """The white space of a text: after a comma, after a colon; line break and indentation, or
+    "" for one line."""
 
     comma: str = " "
     colon: str = " "
