@@ -6,12 +6,12 @@ refused bytes that could be completed; invalid values that it accepts.
 PATHs are as for `benchmarks.schemas`. For each schema there are the values of its row and drawn
 ones; `benchmarks.inputs.judges` says which are valid.
 
-- **refused**: each valid value, written as three languages do and with random white space, escapes,
-  numbers and order of keys, cut at random into tokens of a model's vocabulary.
-- **completed**: at random places in these texts, bytes that the mask refuses and JSON does not. A
-  completion is looked for with llguidance's own grammar of the schema, with that of any JSON, and
-  with what follows in the text. Where one is valid, the mask refuses either its value, or only this
-  spelling of it. Bytes are enough: at the same places the mask of the model's
+- **refused**: each valid value, written as three languages do and with random white space,
+  escapes, numbers and order of keys, cut at random into tokens of a model's vocabulary.
+- **completed**: bytes that the mask refuses in these texts: first those that llguidance's own
+  grammar of the schema allows, then others at random. A completion is looked for with that grammar,
+  with that of any JSON, and with what follows in the text. Where one is valid, the mask refuses its
+  value, or only this spelling of it. Bytes are enough: at the same places the mask of the model's
   tokens is compared with that of bytes.
 - **accepted**: valid values with one change that makes them invalid.
 - **written**: random walks through the mask.
@@ -24,8 +24,11 @@ beside ours where they are installed.
 import argparse
 import json
 import random
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from math import isinf
 from typing import Any
 
 import numpy as np
@@ -47,6 +50,7 @@ from benchmarks.inputs.smaller_cases import make_smaller
 from benchmarks.inputs.spelled_instances import WAYS, write_instance
 from benchmarks.processes.limits import Limited
 from benchmarks.schemas import read
+from constrained.errors import GrammarError
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Schema
@@ -56,8 +60,8 @@ from grammars.schema.subschemas import is_list, is_object, map_parts
 OURS = "constrained"
 _CHANGES, _PLACES = 4, 5  # of each value; places in its text
 _BYTES, _TOKENS = 4, 20  # that are tried there
-_MOST_VALUES = 12  # of each schema
-_SHORT = 3_000  # characters of the texts in which refused bytes are completed
+_MOST_VALUES, _GENERATED = 12, 8  # of each schema
+_TEXTS, _LONGEST, _TRIES = 8, 1_000, 60  # texts with refused bytes, their bytes, completions
 
 
 def list_keywords(schema: Json) -> set[str]:
@@ -109,13 +113,25 @@ class Bench:
         self._rng = random.Random(f"{self._options['seed']} {row['id']}")
         self._tokens = load_tokens(self._options["model"])
         self._schema = self._lower(self._source)
-        self._judges = Judges(choose_document(self._source, self._schema))
+        self._document = choose_document(self._source, self._schema)
+        self._judges = Judges(self._document)
         self.counts: dict[str, Counter[str]] = {}
         self.failures: list[tuple[str, Json, Json]] = []
-        self._values = self._choose_values([test["data"] for test in row.get("tests", [])])
         names = list(dict.fromkeys(list_names(self._source)))
         self._walk = Walk(self._tokens, names, least=self._rng.randint(3, 30))
         self._byte_walk = Walk(load_tokens(BYTES), names, least=0)
+        self._long_walk = Walk(load_tokens(BYTES), names, least=60)
+        self._generators = self._compile_generators()
+        self._texts: list[bytes] = []  # as the generator of the schema writes valid values
+        self._values = self._choose_values([test["data"] for test in row.get("tests", [])])
+
+    def _compile_generators(self) -> list[Mask]:
+        """Returns grammars of llguidance: of the schema, if it can be, and of any JSON."""
+        tokens = load_tokens(BYTES)
+        generators: list[Mask] = []
+        with suppress(GrammarError):
+            generators.append(compile_llguidance(self._document, tokens, tight=True))
+        return [*generators, compile_llguidance(True, tokens, tight=True)]
 
     @staticmethod
     def _lower(source: Json) -> Schema | None:
@@ -126,12 +142,26 @@ class Bench:
 
     def _choose_values(self, given: Sequence[Json]) -> list[Json]:
         """Returns valid values, with numbers as the schema means them."""
-        schema = self._schema
-        if schema is None:
-            return [value for value in given if self._judges.admits(value)]
-        drawn = draw_instances(schema.source, self._options["drawn"])
-        values = [value for value in (*given, *drawn) if self._judges.admits(value)]
-        return [normalise_numbers(value, schema) for value in values[:_MOST_VALUES]]
+        values = [*given, *draw_instances(self._document, self._options["drawn"])]
+        values = [value for value in values if self._judges.admits(value)]
+        self._rng.shuffle(values)
+        values = [*values[:_MOST_VALUES], *self._generate()]
+        if self._schema is None:
+            return values
+        return [normalise_numbers(value, self._schema) for value in values]
+
+    def _generate(self) -> Iterator[Json]:
+        """Yields valid values that llguidance's own grammar writes, and keeps their texts."""
+        rng = np.random.default_rng(self._rng.randrange(2**32))
+        if len(self._generators) == 1:
+            return
+        for number in range(_GENERATED):
+            walk = self._byte_walk if number % 2 else self._long_walk
+            text = walk.write(self._generators[0].fork(), rng)
+            parsed = None if text is None else parse(text)
+            if text is not None and parsed is not None and self._judges.admits(parsed[0]):
+                self._texts.append(text)
+                yield parsed[0]
 
     def run(self) -> None:
         """Tries all engines."""
@@ -200,40 +230,46 @@ class Bench:
         for _ in range(self._options["walks"]):
             counts["walks"] += 1
             text = self._walk.write(mask.fork(), rng)
-            parsed = None if text is None else parse(text)
-            if parsed is None:
-                counts["unfinished" if text is None else "no JSON"] += 1
+            if text is None:
+                counts["unfinished"] += 1
                 continue
-            admitted = self._judges.admits(parsed[0])
+            try:
+                value = json.loads(text)
+            except ValueError:
+                counts["no JSON"] += 1
+                continue
+            admitted = self._judges.admits(value)
             counts["undecided"] += admitted is None
             if admitted is False:
-                self._note(engine, "invalid written", parsed[0])
+                self._note(engine, "invalid written", value)
 
     def _try_refused_bytes(self, counts: Counter[str]) -> None:
         """Looks for completions of what our mask refuses."""
-        tokens = load_tokens(BYTES)
         assert self._schema is not None
-        mask, ours = self._compile(OURS), compile_ours(self._schema, tokens)
-        generators = [compile_llguidance(True, tokens, tight=True)]
-        try:
-            generators.append(compile_llguidance(self._source, tokens, tight=True))
-        except Exception:  # it is one that llguidance does not take
-            counts["without a generator"] += 1
-        for value in self._rng.sample(self._values, min(3, len(self._values))):
-            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))[:_SHORT]
-            try:
-                raw = text.encode()
-            except UnicodeEncodeError:
-                continue
-            for place in self._rng.sample(range(len(raw)), min(_PLACES, len(raw))):
-                before, after = ours.fork(), generators[0].fork()
-                if not (before.try_commit(raw[:place]) and after.try_commit(raw[:place])):
-                    continue
-                self._compare_tokens(mask, before, raw[:place], counts)
-                refused = np.flatnonzero(after.mask()[:256] & ~before.mask()[:256])
-                counts["refused bytes"] += len(refused)
-                for byte in self._rng.sample([*map(int, refused)], min(_BYTES, len(refused))):
-                    self._complete(raw, place, byte, generators, counts)
+        mask, ours = self._compile(OURS), compile_ours(self._schema, load_tokens(BYTES))
+        texts = [json.dumps(v, ensure_ascii=False, separators=(",", ":")) for v in self._values]
+        with suppress(UnicodeEncodeError):
+            self._texts += [text.encode() for text in texts]
+        raws = [raw for raw in self._texts if len(raw) < _LONGEST]
+        tries: list[tuple[bytes, int, int]] = []
+        for raw in self._rng.sample(raws, min(_TEXTS, len(raws))):
+            places = self._rng.sample(range(len(raw)), min(_PLACES, len(raw)))
+            states = [generator.fork() for generator in (ours, *self._generators)]
+            for place, byte in enumerate(raw):
+                allowed, *others = (state.mask()[:256] for state in states)
+                suspects = [*map(int, np.flatnonzero(others[0] & ~allowed))]
+                tries += [(raw, place, suspect) for suspect in suspects]
+                if place in places:
+                    self._compare_tokens(mask, states[0], raw[:place], counts)
+                    refused = [*map(int, np.flatnonzero(others[-1] & ~allowed))]
+                    counts["refused bytes"] += len(refused)
+                    chosen = self._rng.sample(refused, min(_BYTES, len(refused)))
+                    tries += [(raw, place, other) for other in chosen]
+                states = [state for state in states if state.try_commit([byte])]
+                if len(states) < 2 or not allowed[byte]:
+                    break
+        for raw, place, byte in self._rng.sample(tries, min(_TRIES, len(tries))):
+            self._complete(raw, place, byte, counts)
 
     def _compare_tokens(self, mask: Mask, exact: Mask, prefix: bytes, counts: Counter[str]) -> None:
         """Counts tokens that the mask of the model's vocabulary allows and that of bytes does not,
@@ -255,14 +291,12 @@ class Bench:
             is_exact = exact.count_accepted(list(text)) == len(text)
             counts["tokens that differ"] += bool(allowed[token]) != is_exact
 
-    def _complete(
-        self, raw: bytes, place: int, byte: int, generators: Sequence[Mask], counts: Counter[str]
-    ) -> None:
+    def _complete(self, raw: bytes, place: int, byte: int, counts: Counter[str]) -> None:
         """Looks for a valid completion of a text in which a byte was refused."""
         counts["bytes tried"] += 1
         prefix = raw[:place] + bytes([byte])
         is_decided = False
-        for text in self._list_completions(prefix, raw[place:], generators):
+        for text in self._list_completions(prefix, raw[place:]):
             parsed = parse(text)
             if parsed is None:
                 continue
@@ -282,17 +316,15 @@ class Bench:
         else:
             self._note(OURS, "completed", meant)
 
-    def _list_completions(
-        self, prefix: bytes, rest: bytes, generators: Sequence[Mask]
-    ) -> Iterator[bytes]:
+    def _list_completions(self, prefix: bytes, rest: bytes) -> Iterator[bytes]:
         yield prefix + rest
         yield prefix + rest[1:]
         rng = np.random.default_rng(self._rng.randrange(2**32))
-        for generator in reversed(generators):
+        for generator in self._generators:
             mask = generator.fork()
-            if not mask.try_commit(prefix):
+            if not mask.try_commit(list(prefix)):
                 continue
-            for _ in range(self._options["steps"] // len(generators)):
+            for _ in range(self._options["steps"] // len(self._generators)):
                 text = self._byte_walk.write(mask.fork(), rng)
                 if text is not None:
                     yield prefix + text
@@ -315,23 +347,31 @@ class Bench:
         if Judges(choose_document(source, schema)).admits(meant) is is_invalid:
             return False
         mask = compile_ours(schema, self._tokens)
-        texts = [write_instance(meant, way, random.Random(seed)) for seed in range(3)]
+        texts = [write_instance(meant, way, random.Random(seed)) for seed in range(8)]
         return any(self._accepts(mask, text) is is_invalid for text in texts)
 
 
 def parse(text: bytes) -> tuple[Json] | None:
-    """Returns the value of a JSON text; None: it is none, or has a key twice."""
-
-    def join(members: list[tuple[str, Json]]) -> dict[str, Json]:
-        joined = dict(members)
-        if len(joined) < len(members):
-            raise ValueError("a key is there twice")
-        return joined
-
+    """Returns the value of a JSON text; None: it is none, has a key twice, or a number that is no
+    finite double."""
     try:
-        return (json.loads(text.decode(), object_pairs_hook=join),)
+        decoded = json.loads(text, object_pairs_hook=_join, parse_float=_read_finite)
     except (ValueError, RecursionError):
         return None
+    return (decoded,)
+
+
+def _join(members: list[tuple[str, Json]]) -> dict[str, Json]:
+    joined = dict(members)
+    if len(joined) < len(members):
+        raise ValueError("a key is there twice")
+    return joined
+
+
+def _read_finite(digits: str) -> float:
+    if isinf(number := float(digits)):
+        raise ValueError("it is no finite double")
+    return number
 
 
 def try_out(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -431,8 +471,10 @@ def main() -> int:
     rows = [{**row, "options": vars(options)} for row in rows]
     tally = Tally()
     results = Limited(try_out, options.seconds, options.jobs).map(rows)
-    for row, found in zip(rows, results, strict=True):
+    for number, (row, found) in enumerate(zip(rows, results, strict=True), 1):
         tally.add(row, found)
+        if number % 100 == 0:
+            print(f"{number} of {len(rows)}", file=sys.stderr)
     print("\n".join(tally.show()))
     if options.keywords:
         print("\n".join(tally.show_keywords()))

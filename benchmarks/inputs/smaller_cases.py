@@ -7,7 +7,7 @@ from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_list, is_object
 
 _DEFINITIONS = ("$schema", "$defs", "definitions")
-_TRIES = 250
+_TRIES = 600
 
 
 def make_smaller(
