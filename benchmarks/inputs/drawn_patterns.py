@@ -39,6 +39,7 @@ _CATEGORIES = {
     code.CATEGORY_SPACE: (" ", "\t", "\n", "\u00a0", "\ufeff"),
     code.CATEGORY_NOT_SPACE: ("a", "0", "é"),
 }
+_LONGEST = 300  # characters of a text
 _MOST = 4  # repetitions beyond the least
 _ASSERTED = 0.5  # how often a text has, at its place, what is asserted
 _TRANSLATED = (
@@ -114,21 +115,30 @@ class _PatternDraw:
                 )
 
 
-def draw_texts(pattern: str, count: int, rng: random.Random) -> list[str]:
-    """Returns texts, no two alike, at most so many: half are made to match, the others are those
-    with a few characters changed, or random."""
+def draw_text(pattern: str, rng: random.Random) -> str:
+    """Returns a text that is made to match; a random one where Python cannot read the pattern."""
     alphabet = sorted(set(_COMMON) | {c for c in pattern if c.isprintable()})
     parsed = _parse(pattern)
-    texts = dict.fromkeys(["", "".join(rng.choices(alphabet, k=3))])
-    for number in range(count):
-        text = "".join(rng.choices(alphabet, k=rng.randint(0, 8)))
-        if parsed is not None and number % 8:
-            text = _TextDraw(rng, alphabet).draw(parsed)
-            text = text if number % 2 else _edit(text, alphabet, rng)
-        if rng.random() < 0.2:
-            text = rng.choice(alphabet) + text + rng.choice(alphabet)
-        texts.setdefault(text[:300])
-    return list(texts)[:count]
+    if parsed is None:
+        return "".join(rng.choices(alphabet, k=rng.randint(0, 8)))
+    text = _TextDraw(rng, alphabet).draw(parsed)
+    if rng.random() < 0.2:
+        text = rng.choice(alphabet) + text + rng.choice(alphabet)
+    return text[:_LONGEST]
+
+
+def draw_texts(pattern: str, count: int, rng: random.Random) -> list[str]:
+    """Returns texts, no two alike, at most so many: half are made to match, the others are those
+    with a character or two changed, or random."""
+    alphabet = sorted(set(_COMMON) | {c for c in pattern if c.isprintable()})
+    texts = {"": None}
+    for number in range(count - 1):
+        if number % 8 == 0:
+            text = "".join(rng.choices(alphabet, k=rng.randint(0, 8)))
+        else:
+            text = draw_text(pattern, rng)
+        texts[text if number % 2 else _edit(text, alphabet, rng)] = None
+    return [*texts]
 
 
 def _edit(text: str, alphabet: Sequence[str], rng: random.Random) -> str:
