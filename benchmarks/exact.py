@@ -59,38 +59,39 @@ from grammars.schema.subschemas import is_list, is_object, map_parts
 
 OURS = "constrained"
 _CHANGES, _PLACES = 4, 5  # of each value; places in its text
-_BYTES, _TOKENS = 4, 20  # that are tried there
+_TOKENS = 20  # of each sort that are compared there
 _MOST_VALUES, _GENERATED = 12, 8  # of each schema
-_TEXTS, _LONGEST, _TRIES = 8, 1_000, 60  # texts with refused bytes, their bytes, completions
+_TEXTS, _LONGEST, _TRIES = 8, 1_000, 30  # texts of a schema, their bytes, tries of each sort
+
+
+def list_subschemas(schema: Json) -> Iterator[Mapping[str, Json]]:
+    """Yields a schema and all its subschemas that are objects."""
+    parts: list[Json] = []
+
+    def add(part: Json, pointer: str) -> Json:
+        parts.append(part)
+        return part
+
+    if is_object(schema):
+        yield schema
+        map_parts(schema, add)
+    for part in parts:
+        yield from list_subschemas(part)
 
 
 def list_keywords(schema: Json) -> set[str]:
     """Returns the keywords of a schema and its subschemas."""
-    found: set[str] = set()
-
-    def add(part: Json, pointer: str) -> Json:
-        found.update(list_keywords(part))
-        return part
-
-    if is_object(schema):
-        found |= schema.keys()
-        map_parts(schema, add)
-    return found
+    return {keyword for part in list_subschemas(schema) for keyword in part}
 
 
-def list_names(value: Json) -> Iterator[str]:
-    """Yields the names that a schema speaks of: those in `required` and `properties`."""
-    if is_object(value):
-        required, declared = value.get("required"), value.get("properties")
-        if is_list(required):
-            yield from (name for name in required if isinstance(name, str))
-        if is_object(declared):
-            yield from declared
-        for part in value.values():
-            yield from list_names(part)
-    elif is_list(value):
-        for part in value:
-            yield from list_names(part)
+def list_names(schema: Json) -> list[str]:
+    """Returns the names that a schema declares or requires."""
+    names: dict[str, None] = {}
+    for part in list_subschemas(schema):
+        for keyword in ("required", "properties"):
+            if is_list(part.get(keyword)) or is_object(part.get(keyword)):
+                names |= dict.fromkeys(name for name in part[keyword] if isinstance(name, str))
+    return list(names)
 
 
 def choose_document(source: Json, schema: Schema | None) -> Json:
@@ -117,7 +118,7 @@ class Bench:
         self._judges = Judges(self._document)
         self.counts: dict[str, Counter[str]] = {}
         self.failures: list[tuple[str, Json, Json]] = []
-        names = list(dict.fromkeys(list_names(self._source)))
+        names = list_names(self._source)
         self._walk = Walk(self._tokens, names, least=self._rng.randint(3, 30))
         self._byte_walk = Walk(load_tokens(BYTES), names, least=0)
         self._long_walk = Walk(load_tokens(BYTES), names, least=60)
@@ -251,25 +252,26 @@ class Bench:
         with suppress(UnicodeEncodeError):
             self._texts += [text.encode() for text in texts]
         raws = [raw for raw in self._texts if len(raw) < _LONGEST]
-        tries: list[tuple[bytes, int, int]] = []
+        suspects: list[tuple[bytes, int, int]] = []
+        others: list[tuple[bytes, int, int]] = []
         for raw in self._rng.sample(raws, min(_TEXTS, len(raws))):
             places = self._rng.sample(range(len(raw)), min(_PLACES, len(raw)))
-            states = [generator.fork() for generator in (ours, *self._generators)]
+            states = [ours.fork(), *(generator.fork() for generator in self._generators)]
             for place, byte in enumerate(raw):
-                allowed, *others = (state.mask()[:256] for state in states)
-                suspects = [*map(int, np.flatnonzero(others[0] & ~allowed))]
-                tries += [(raw, place, suspect) for suspect in suspects]
+                allowed, *by_others = (state.mask()[:256] for state in states)
+                here = [*map(int, np.flatnonzero(by_others[0] & ~allowed))]
+                suspects += [(raw, place, other) for other in here]
                 if place in places:
                     self._compare_tokens(mask, states[0], raw[:place], counts)
-                    refused = [*map(int, np.flatnonzero(others[-1] & ~allowed))]
-                    counts["refused bytes"] += len(refused)
-                    chosen = self._rng.sample(refused, min(_BYTES, len(refused)))
-                    tries += [(raw, place, other) for other in chosen]
+                    here = [*map(int, np.flatnonzero(by_others[-1] & ~allowed))]
+                    others += [(raw, place, other) for other in here]
+                    counts["refused bytes"] += len(here)
                 states = [state for state in states if state.try_commit([byte])]
                 if len(states) < 2 or not allowed[byte]:
                     break
-        for raw, place, byte in self._rng.sample(tries, min(_TRIES, len(tries))):
-            self._complete(raw, place, byte, counts)
+        for tries in (suspects, others):
+            for raw, place, byte in self._rng.sample(tries, min(_TRIES, len(tries))):
+                self._complete(raw, place, byte, counts)
 
     def _compare_tokens(self, mask: Mask, exact: Mask, prefix: bytes, counts: Counter[str]) -> None:
         """Counts tokens that the mask of the model's vocabulary allows and that of bytes does not,
@@ -277,15 +279,11 @@ class Bench:
         fork = mask.fork()
         fork.try_commit(self._tokens.cut(prefix, self._rng))
         allowed = fork.mask()
-        listed = self._tokens.ordinary
-        few = [*map(int, np.flatnonzero(allowed))]
-        chosen = [
-            *self._rng.sample(listed, _TOKENS),
-            *self._rng.sample(few, min(_TOKENS, len(few))),
-        ]
-        for token in chosen:
-            if token in self._tokens.special:
-                continue
+        allowed[list(self._tokens.special)] = False
+        few = np.flatnonzero(allowed).tolist()
+        ordinary = self._tokens.ordinary
+        chosen = self._rng.sample(few, min(_TOKENS, len(few)))
+        for token in chosen + self._rng.sample(ordinary, _TOKENS):
             text = self._tokens.vocabulary.tokens[token]
             counts["tokens"] += 1
             is_exact = exact.count_accepted(list(text)) == len(text)

@@ -9,6 +9,7 @@ from re import _parser as parser  # pyright: ignore[reportAttributeAccessIssue]
 from typing import Any
 
 _ATOMS = ("a", "b", "c", "A", "1", "-", "_", " ", "é", "x", "\\.", "\\/", ".", "foo", "ab")
+_ATOMS += ("\\t", "\\u0061", "\\x41", "\\$", "\\-")
 _CLASSES = ("\\d", "\\w", "\\s", "\\D", "\\W", "\\S", "[a-c]", "[^a-c]", "[\\w-]", "[A-Za-z0-9]")
 _CLASSES += ("[^\\s@]", "[^\\d\\n]", "[.]", "[a\\-\\]]", "[\\b]", "[^]", "[-a]", "[$^|]", "[\\da]")
 _REPEATS = ("*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "{0}")

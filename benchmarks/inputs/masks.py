@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -49,7 +49,7 @@ class Tokens:
             if text and token not in self.special and len(text) <= 16:
                 self._ids.setdefault(text, token)
 
-    @property
+    @cached_property
     def ordinary(self) -> list[int]:
         """The tokens that are text, no two alike."""
         return [*self._ids.values()]

@@ -126,7 +126,7 @@ class _Writer:
 
 
 def _list_numbers(number: float) -> Iterator[str]:
-    """Yields texts of the same number."""
+    """Yields texts of the same number that some encoder writes."""
     plain = repr(number)
     yield plain
     if "e" in plain:
@@ -134,10 +134,9 @@ def _list_numbers(number: float) -> Iterator[str]:
         yield _EXPONENT.sub(r"e\1", plain)
         return
     yield plain + "0"
-    yield f"{plain}e0"
     if number.is_integer():
         yield str(int(number))
-    digits = f"{number:.16e}"
-    if float(digits) == number:
-        mantissa, exponent = digits.split("e")
-        yield f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    mantissa, exponent = f"{number:.16e}".split("e")
+    scientific = f"{mantissa.rstrip('0').rstrip('.')}E{int(exponent)}"
+    if float(scientific) == number:
+        yield scientific
