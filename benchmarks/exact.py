@@ -59,6 +59,7 @@ from grammars.schema.subschemas import is_list, is_object, map_parts
 
 OURS = "constrained"
 _CHANGES, _PLACES = 4, 5  # of each value; places in its text
+_FORCED = "tokens that cut forced text otherwise"
 _TOKENS = 20  # of each sort that are compared there
 _MOST_VALUES, _GENERATED = 12, 8  # of each schema
 _TEXTS, _LONGEST, _TRIES = 8, 1_000, 30  # texts of a schema, their bytes, tries of each sort
@@ -274,8 +275,8 @@ class Bench:
                 self._complete(raw, place, byte, counts)
 
     def _compare_tokens(self, mask: Mask, exact: Mask, prefix: bytes, counts: Counter[str]) -> None:
-        """Counts tokens that the mask of the model's vocabulary allows and that of bytes does not,
-        or the reverse."""
+        """Counts tokens that the mask of the model's vocabulary takes and that of bytes does not, or
+        the reverse. Of a text that is forced, llguidance's mask shows only the tokenizer's cut."""
         fork = mask.fork()
         fork.try_commit(self._tokens.cut(prefix, self._rng))
         allowed = fork.mask()
@@ -287,7 +288,9 @@ class Bench:
             text = self._tokens.vocabulary.tokens[token]
             counts["tokens"] += 1
             is_exact = exact.count_accepted(list(text)) == len(text)
-            counts["tokens that differ"] += bool(allowed[token]) != is_exact
+            is_taken = bool(allowed[token]) or fork.fork().try_commit([token])
+            counts["tokens that differ"] += is_taken != is_exact
+            counts[_FORCED] += is_taken > allowed[token]
 
     def _complete(self, raw: bytes, place: int, byte: int, counts: Counter[str]) -> None:
         """Looks for a valid completion of a text in which a byte was refused."""
@@ -369,7 +372,7 @@ def _join(members: list[tuple[str, Json]]) -> dict[str, Json]:
 def _read_finite(digits: str) -> float:
     if isinf(number := float(digits)):
         raise ValueError("it is no finite double")
-    return number
+    return number + 0.0  # a zero without its sign
 
 
 def try_out(row: Mapping[str, Any]) -> dict[str, Any]:
