@@ -60,6 +60,16 @@ from grammars.schema.subschemas import is_list, is_object, map_parts
 OURS = "constrained"
 _CHANGES, _PLACES = 4, 5  # of each value; places in its text
 _FORCED = "tokens that cut forced text otherwise"
+_COMPLETED = ("bytes tried", "completed", "completed, told", "another spelling")
+_COMPLETED += ("none found", "bytes undecided")
+_WRITTEN = (
+    "walks",
+    "unfinished",
+    "undecided",
+    "no JSON",
+    "invalid written",
+    "invalid written, told",
+)
 _TOKENS = 20  # of each sort that are compared there
 _MOST_VALUES, _GENERATED = 12, 8  # of each schema
 _TEXTS, _LONGEST, _TRIES = 8, 1_000, 30  # texts of a schema, their bytes, tries of each sort
@@ -275,8 +285,8 @@ class Bench:
                 self._complete(raw, place, byte, counts)
 
     def _compare_tokens(self, mask: Mask, exact: Mask, prefix: bytes, counts: Counter[str]) -> None:
-        """Counts tokens that the mask of the model's vocabulary takes and that of bytes does not, or
-        the reverse. Of a text that is forced, llguidance's mask shows only the tokenizer's cut."""
+        """Counts tokens that the mask of the model takes and that of bytes does not, or the reverse.
+        Of a text that is forced, llguidance's mask shows only the tokenizer's cut."""
         fork = mask.fork()
         fork.try_commit(self._tokens.cut(prefix, self._rng))
         allowed = fork.mask()
@@ -412,18 +422,8 @@ class Tally:
         lines = ["schemas", "compiling", "too slow", "DEFECT"]
         for way in WAYS:
             lines += [f"written {way}", f"refused {way}", f"refused {way}, told"]
-        lines += [
-            "tokens",
-            "tokens that differ",
-            "refused bytes",
-            "bytes tried",
-            "completed",
-            "completed, told",
-        ]
-        lines += ["another spelling", "none found", "bytes undecided"]
-        lines += ["changed", "invalid accepted", "invalid accepted, told"]
-        lines += ["walks", "unfinished", "undecided", "no JSON"]
-        lines += ["invalid written", "invalid written, told"]
+        lines += ["tokens", "tokens that differ", _FORCED, "refused bytes", *_COMPLETED]
+        lines += ["changed", "invalid accepted", "invalid accepted, told", *_WRITTEN]
         yield f"| | {' | '.join(self.counts)} |"
         yield f"|---|{'---:|' * len(self.counts)}"
         for line in lines:
