@@ -285,8 +285,8 @@ class Bench:
                 self._complete(raw, place, byte, counts)
 
     def _compare_tokens(self, mask: Mask, exact: Mask, prefix: bytes, counts: Counter[str]) -> None:
-        """Counts tokens that the mask of the model takes and that of bytes does not, or the reverse.
-        Of a text that is forced, llguidance's mask shows only the tokenizer's cut."""
+        """Counts tokens that the mask of the model takes and that of bytes does not, or else. Of a
+        text that is forced, llguidance's mask shows only the tokenizer's cut."""
         fork = mask.fork()
         fork.try_commit(self._tokens.cut(prefix, self._rng))
         allowed = fork.mask()
