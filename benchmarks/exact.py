@@ -17,7 +17,7 @@ ones; `benchmarks.inputs.judges` says which are valid.
 - **written**: random walks through the mask.
 
 An error is silent if the report says nothing of it: `narrowed` for the first two, `checked` for the
-others. Its cause is shown as the smallest schema and value that fail so. Other engines are measured
+others. Causes are shown as the smallest schema and value that fail so. Other engines are measured
 beside ours where they are installed.
 """
 
@@ -28,6 +28,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from math import isinf
 from typing import Any
 
@@ -110,6 +111,11 @@ def choose_document(source: Json, schema: Schema | None) -> Json:
     if schema is None or not schema.report.repaired:
         return source
     return schema.source
+
+
+def tells(schema: Schema, kind: str) -> bool:
+    """Returns whether the report of a schema may speak of an error of this kind."""
+    return bool(schema.report.checked if "invalid" in kind else schema.report.narrowed)
 
 
 class Bench:
@@ -206,12 +212,11 @@ class Bench:
         return fork.try_commit(tokens) and fork.is_complete
 
     def _note(self, engine: str, kind: str, value: Json) -> None:
-        """Counts an error, and keeps one of ours that no report tells of."""
-        report = None if self._schema is None else self._schema.report
-        told = report and (report.checked if "invalid" in kind else report.narrowed)
-        told = told and engine == OURS
-        self.counts[engine][f"{kind}, told" if told else kind] += 1
-        if engine == OURS and not told and kind not in {k for k, *_ in self.failures}:
+        """Counts an error, and keeps the first of its kind if it is ours."""
+        told = engine == OURS and self._schema is not None and tells(self._schema, kind)
+        name = f"{kind}, told" if told else kind
+        self.counts[engine][name] += 1
+        if engine == OURS and self.counts[engine][name] == 1:
             self.failures.append((kind, self._source, value))
 
     def _try_valid(self, engine: str, mask: Mask, counts: Counter[str]) -> None:
@@ -341,21 +346,19 @@ class Bench:
                     yield prefix + text
 
     def make_smaller(self) -> Iterator[tuple[str, Json, Json]]:
-        """Yields the kinds of our silent errors, each with a small schema and value."""
-        for kind, schema, value in self.failures:
-            yield (
-                kind,
-                *make_smaller(schema, value, lambda s, v, kind=kind: self._fails(kind, s, v)),
-            )
+        """Yields the kinds of our errors, each with a small schema and value. An error is told if
+        the report of the small schema tells it."""
+        for kind, source, value in self.failures:
+            small = make_smaller(source, value, partial(self._fails, kind))
+            told = tells(lower(small[0], close=False, only_object=False), kind)
+            yield f"{kind}, told" if told else kind, *small
 
     def _fails(self, kind: str, source: Json, value: Json) -> bool:
         schema = lower(source, close=False, only_object=False)
         way = kind.removeprefix("refused ") if kind.startswith("refused") else "plain"
         is_invalid = "invalid" in kind
-        if schema.report.checked if is_invalid else schema.report.narrowed:
-            return False
         meant = normalise_numbers(value, schema)
-        if Judges(choose_document(source, schema)).admits(meant) is is_invalid:
+        if Judges(choose_document(source, schema)).admits(meant) != (not is_invalid):
             return False
         mask = compile_ours(schema, self._tokens)
         texts = [write_instance(meant, way, random.Random(seed)) for seed in range(8)]
@@ -444,8 +447,9 @@ class Tally:
             yield f"| `{keyword}` | {' | '.join(map(str, cells))} |"
 
     def show_causes(self) -> Iterator[str]:
-        """Yields the causes, the commonest first, each with its shortest case."""
-        for key, cases in sorted(self.causes.items(), key=lambda cause: -len(cause[1])):
+        """Yields the causes, silent ones and the commonest first, each with its shortest case."""
+        causes = sorted(self.causes.items(), key=lambda cause: -len(cause[1]))
+        for key, cases in sorted(causes, key=lambda cause: cause[0][0].endswith("told")):
             yield f"{len(cases)} {key[0]} {' '.join(key[1:])}: {min(cases, key=len)}"
 
 
@@ -481,7 +485,8 @@ def main() -> int:
         print("\n".join(tally.show_keywords()))
     for _, cause in zip(range(options.causes), tally.show_causes(), strict=False):
         print(cause)
-    return 1 if any(kind not in ("too slow",) for kind, *_ in tally.causes) else 0
+    silent = [kind for kind, *_ in tally.causes if not kind.endswith(("told", "too slow"))]
+    return 1 if silent else 0
 
 
 if __name__ == "__main__":

@@ -25,7 +25,10 @@ OPTIONS = {
 }
 SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"kind": {"enum": ["a", "b"]}, "size": {"type": "integer", "maximum": 20}},
+    "properties": {
+        "kind": {"enum": ["a", "b"]},
+        "size": {"type": "integer", "minimum": 0, "maximum": 20},
+    },
     "required": ["kind"],
 }
 VALUES = st.recursive(
