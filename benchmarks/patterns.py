@@ -18,6 +18,7 @@ import random
 import re
 import shutil
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -39,7 +40,7 @@ TAKEN, MISSED = "accepted, Node refuses", "refused, Node accepts"
 LOST, WRONG = "thrown away, Node accepts", "delivered, Node refuses"
 NO_MASK = "no mask, Node accepts"
 _SECONDS = 0.1  # of Node, for one text
-_SMALLER = 300  # tries to make a failure smaller
+_SMALLER = 5  # seconds to make a failure smaller
 # The interpreter of V8 looks for the end of its time whenever it goes back.
 _JUDGE = r"""
 const vm = require('vm');
@@ -141,16 +142,15 @@ def try_out(job: tuple[str, int, int]) -> dict[str, Any]:
 
 def make_smaller(pattern: str, text: str, way: str) -> tuple[str, str]:
     """Returns a shorter pattern and text that differ in the same way, if there are any."""
-    tries = _SMALLER
+    end = time.monotonic() + _SMALLER
     size = max(len(pattern), len(text)) // 2
-    while size and tries:
+    while size:
         for shorter, part in _list_cuts(pattern, text, size):
-            tries -= 1
+            if time.monotonic() > end:
+                return pattern, text
             judged = start_node().judge(shorter, [part])
             if judged and way in dict(compare(compile_mask(shorter), [part], judged)):
                 pattern, text = shorter, part
-                break
-            if not tries:
                 break
         else:
             size //= 2
