@@ -28,7 +28,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from math import isinf
 from typing import Any
 
@@ -201,6 +201,10 @@ class Bench:
             return compile_llguidance(self._source, self._tokens)
         if engine == "xgrammar":
             return compile_xgrammar(self._source, self._options["model"])
+        return self._ours
+
+    @cached_property
+    def _ours(self) -> Mask:
         if self._schema is None:
             raise ValueError("it is not lowered")
         return compile_ours(self._schema, self._tokens)
@@ -263,7 +267,7 @@ class Bench:
     def _try_refused_bytes(self, counts: Counter[str]) -> None:
         """Looks for completions of what our mask refuses."""
         assert self._schema is not None
-        mask, ours = self._compile(OURS), compile_ours(self._schema, load_tokens(BYTES))
+        ours = compile_ours(self._schema, load_tokens(BYTES))
         texts = [json.dumps(v, ensure_ascii=False, separators=(",", ":")) for v in self._values]
         with suppress(UnicodeEncodeError):
             self._texts += [text.encode() for text in texts]
@@ -278,7 +282,7 @@ class Bench:
                 here = [*map(int, np.flatnonzero(by_others[0] & ~allowed))]
                 suspects += [(raw, place, other) for other in here]
                 if place in places:
-                    self._compare_tokens(mask, states[0], raw[:place], counts)
+                    self._compare_tokens(states[0], raw[:place], counts)
                     here = [*map(int, np.flatnonzero(by_others[-1] & ~allowed))]
                     others += [(raw, place, other) for other in here]
                     counts["refused bytes"] += len(here)
@@ -289,10 +293,10 @@ class Bench:
             for raw, place, byte in self._rng.sample(tries, min(_TRIES, len(tries))):
                 self._complete(raw, place, byte, counts)
 
-    def _compare_tokens(self, mask: Mask, exact: Mask, prefix: bytes, counts: Counter[str]) -> None:
+    def _compare_tokens(self, exact: Mask, prefix: bytes, counts: Counter[str]) -> None:
         """Counts tokens that the mask of the model takes and that of bytes does not, or else. Of a
         text that is forced, llguidance's mask shows only the tokenizer's cut."""
-        fork = mask.fork()
+        fork = self._ours.fork()
         fork.try_commit(self._tokens.cut(prefix, self._rng))
         allowed = fork.mask()
         allowed[list(self._tokens.special)] = False
@@ -326,8 +330,7 @@ class Bench:
     def _note_completed(self, value: Json, counts: Counter[str]) -> None:
         assert self._schema is not None
         meant = normalise_numbers(value, self._schema)
-        mask = compile_ours(self._schema, self._tokens)
-        if self._accepts(mask, json.dumps(meant, ensure_ascii=False)):
+        if self._accepts(self._ours, json.dumps(meant, ensure_ascii=False)):
             counts["another spelling"] += 1
         else:
             self._note(OURS, "completed", meant)
