@@ -19,7 +19,14 @@ import jsonschema_rs
 from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.schema.json_values import Json
-from grammars.schema.patterns import PREFIX, Formats, adapt_patterns, spend_on_pattern
+from grammars.schema.patterns import (
+    PREFIX,
+    Formats,
+    adapt_patterns,
+    is_automaton,
+    spend_on_pattern,
+    write_for_engine,
+)
 from grammars.schema.pointers import point_to
 from grammars.schema.subschemas import is_list, is_object, look_up, map_parts
 
@@ -287,15 +294,16 @@ def _word(error: jsonschema_rs.ValidationError) -> str:
     return error.message
 
 
-def _spend_on_patterns(source: Json) -> None:
-    """Counts the steps of compiling the patterns of a schema; equal patterns are compiled once."""
-    known = set[str]()
+def _spend_on_patterns(source: Json, formats: Formats) -> None:
+    """Counts the steps of compiling the patterns of a schema, except those that automata replace;
+    equal patterns are compiled once."""
+    known = {name.removeprefix(PREFIX) for name, test in formats.items() if is_automaton(test)}
     for path, pattern in _list_patterns(source):
         if pattern in known:
             continue
         known.add(pattern)
         try:
-            spend_on_pattern(pattern)
+            spend_on_pattern(write_for_engine(pattern))
         except StepsError as error:
             error.where = path.write_pointer()
             raise
@@ -341,10 +349,10 @@ def _make_inner(source: Json, root: RootDocument) -> Any:
     """Makes the validator of jsonschema-rs."""
     if source is root.source or isinstance(source, bool):
         document, formats = adapt_patterns(source)
-        _spend_on_patterns(document)
+        _spend_on_patterns(source, formats)
         return _check(document, formats)
     alone, formats = adapt_patterns({**root.dialect, **_refer_to_root(source)})
-    _spend_on_patterns(alone)
+    _spend_on_patterns(source, formats)
     if '"$ref"' not in json.dumps(alone):
         return _check(alone, formats)
     registry, others = root.registry

@@ -13,8 +13,9 @@ from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError
 from grammars.regex.ecma import read_pattern
 from grammars.regex.reader import counts_words
-from grammars.regex.spelled import is_fully_spelled
+from grammars.regex.spelled import has_algebra, is_fully_spelled
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
+from grammars.regex.texts import Texts
 from grammars.schema.counted import MAX_STATES, Counted
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.references import find_draft
@@ -71,7 +72,7 @@ _BITS_OF_FORMATS = {"uint64": 64, "uint": 64, "int128": 127, "uint128": 128}
 _LONG_BESIDE_PATTERN = 2_500
 """A longer `maxLength` beside a pattern is checked, not enforced: llguidance has states for each
 length, and for 6,000 characters more than it can keep."""
-_MAX_PATTERN_LENGTH = 40_000  # characters; a class of all letters has 10,000
+_MAX_PATTERN_LENGTH = 200_000  # characters; a class of all letters has 10,000
 _MAX_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
@@ -345,33 +346,21 @@ class FlatLowering:
         return within
 
     def _lower_string(self, flat: Mapping[str, Json], pointer: str) -> Node:
-        pattern, name = flat.get("pattern"), flat.get("format")
-        if pattern is not None:
-            reading = read_pattern(pattern)
-            pattern = None if reading is None else reading.regex
-            if reading is None:
-                self._findings.check(pointer, "pattern", "too large for a mask")
-            elif reading.left_out:
-                reason = f"not in the mask: {', '.join(reading.left_out)}"
-                self._findings.check(pointer, "pattern", reason)
-            if pattern is None:
-                pass
-            elif len(pattern) > _MAX_PATTERN_LENGTH:
-                self._findings.check(pointer, "pattern", "too long for a mask")
-                pattern = None
-            elif not is_fully_spelled(pattern):
-                self._findings.narrow(
-                    pointer, "pattern", "no characters by their numbers (\\u00e9)"
-                )
+        pattern = self._read_pattern(flat, pointer)
         if self._asserts_content:
             for keyword in ("contentEncoding", "contentMediaType"):
                 if keyword in flat:
                     self._findings.check(pointer, keyword, "asserted in this draft")
-        if name in FORMATS and pattern is None:
-            pattern = FORMATS[name]
-            if name in NARROWED:
-                self._findings.narrow(pointer, "format", NARROWED[name])
-        elif name in FORMATS or name in ASSERTED:
+        name = flat.get("format")
+        if name in FORMATS:
+            joined = FORMATS[name] if pattern is None else f"(?&({pattern})|({FORMATS[name]}))"
+            if pattern is not None and Texts((joined,)).is_empty():
+                self._findings.check_format(pointer, name)
+            else:
+                pattern = joined
+                if name in NARROWED:
+                    self._findings.narrow(pointer, "format", NARROWED[name])
+        elif name in ASSERTED:
             self._findings.check_format(pointer, name)
         shortest = self._read_length(flat, "minLength", pointer) or 0
         if shortest > _LONG and pattern is not None and _REPEATED.search(pattern):
@@ -386,7 +375,25 @@ class FlatLowering:
                 pointer, "maxLength", "too much for a mask together with that pattern"
             )
             longest = None
+        if pattern is not None and has_algebra(pattern) and Texts((pattern,)).is_empty():
+            return NEVER
         return String(shortest, longest, pattern)
+
+    def _read_pattern(self, flat: Mapping[str, Json], pointer: str) -> str | None:
+        """Returns the texts of `pattern` for the mask; None: all."""
+        pattern = flat.get("pattern")
+        if pattern is None:
+            return None
+        reading = read_pattern(pattern)
+        if reading is None or len(reading.regex) > _MAX_PATTERN_LENGTH:
+            self._findings.check(pointer, "pattern", "too large for a mask")
+            return None
+        if reading.left_out:
+            reason = f"not in the mask: {', '.join(reading.left_out)}"
+            self._findings.check(pointer, "pattern", reason)
+        if not is_fully_spelled(reading.regex):
+            self._findings.narrow(pointer, "pattern", "no characters by their numbers (\\u00e9)")
+        return reading.regex
 
     def _read_length(self, flat: Mapping[str, Json], keyword: str, pointer: str) -> int | None:
         """Returns the value of a length keyword, up to the number that a mask can count."""
