@@ -232,12 +232,12 @@ class Values:
         parts.append(Literal(brackets[1]))
 
     def _number(self, node: Number) -> Expression:
-        if not node.bounds and not node.integer:
+        if node == Number():
             return self.builder.terminal(Pattern(NUMBER), "NUMBER")
         if "multipleOf" in node.bounds:
             return self._multiple(node)
         bounds = {**node.bounds, **node.mask_bounds}
-        regex = express_range(bounds, integer=node.integer)
+        regex = express_range(bounds, integer=node.integer, places=node.places)
         if regex is None and node.mask_bounds:  # what a `not` has left of the range is beyond them
             regex = express_range(node.bounds, integer=node.integer)
         if regex is None:

@@ -73,6 +73,7 @@ _LONG_BESIDE_PATTERN = 2_500
 length, and for 6,000 characters more than it can keep."""
 _MAX_PATTERN_LENGTH = 10_000  # characters
 _MAX_COUNTED = 2**31 - 1
+_MAX_PLACES = 10
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
 _REPORTED_LATER = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _COUNTING
@@ -313,7 +314,10 @@ class FlatLowering:
                 bits = _BITS_OF_FORMATS.get(str(flat.get("format")), _BITS)
                 node = replace(node, mask_bounds=_find_mask_bounds(node, bits))
         elif "multipleOf" in flat:
-            self._findings.check(pointer, "multipleOf", "has decimals")
+            places = _count_places(divisor)
+            node = replace(node, places=places)
+            if places is None:
+                self._findings.check(pointer, "multipleOf", "has decimals")
         if node.mask_bounds:
             shown = ", ".join(f"{name} {bound}" for name, bound in node.mask_bounds.items())
             self._findings.narrow(pointer, "type", f"{shown} in the mask")
@@ -399,6 +403,15 @@ class FlatLowering:
 def _counts(flat: Mapping[str, Json]) -> bool:
     """Returns whether `contains` excludes any list."""
     return "contains" in flat and (flat.get("minContains", 1) > 0 or "maxContains" in flat)
+
+
+def _count_places(divisor: Fraction) -> int | None:
+    """Returns how many digits after the point the multiples of 0.1, 0.01 and so on have; None: it
+    is another divisor, or too small for the validator."""
+    for places in range(1, _MAX_PLACES + 1):
+        if divisor * 10**places == 1:
+            return places
+    return None
 
 
 def _find_mask_bounds(node: Number, bits: int) -> dict[str, float]:
