@@ -182,7 +182,7 @@ def _find_texts(node: String) -> Iterator[str]:
 def _find_greatest(automaton: Automaton, longest: int | None) -> str:
     """Returns the beginning of the last text in character order."""
     text, state = "", automaton.start
-    for _ in range(min(_MAX_GREATEST, inf if longest is None else longest)):
+    for _ in range(_MAX_GREATEST if longest is None else min(_MAX_GREATEST, longest)):
         lasts = [characters.ranges[-1][1] for characters in find_firsts(state.expression)]
         if not lasts:
             break

@@ -79,7 +79,7 @@ def _adapt(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     is_schema = isinstance(part.get("type"), str)  # otherwise a map of fields or choices
-    adapted: dict[Any, Any] = {}
+    adapted: Any = {}
     for key, inner in part.items():
         adapted[key] = inner if is_schema and key in _OPAQUE else _adapt(inner)
     if _are_same(adapted.values(), part.values()):
@@ -199,7 +199,8 @@ class _JsonSchema(GenerateJsonSchema):
         for key in ("ge", "gt", "le", "lt", "multiple_of"):
             if schema.get(key) is not None:
                 limits[key] = float(schema[key])
-        made = self.float_schema({**schema, **limits})
+        number: Any = {**schema, **limits}
+        made = self.float_schema(number)
         if digits is not None and places is None:
             places = digits // 2
         if places is not None:
@@ -243,10 +244,10 @@ class _JsonSchema(GenerateJsonSchema):
         return self.generate_inner(schema.get("schema") or core_schema.any_schema())
 
     def set_schema(self, schema: Any) -> dict[str, Any]:
-        return _allow_repeated(super().set_schema(schema))
+        return self._allow_repeated(super().set_schema(schema))
 
     def frozenset_schema(self, schema: Any) -> dict[str, Any]:
-        return _allow_repeated(super().frozenset_schema(schema))
+        return self._allow_repeated(super().frozenset_schema(schema))
 
     def url_schema(self, schema: Any) -> dict[str, Any]:
         made = super().url_schema(schema)
@@ -273,6 +274,18 @@ class _JsonSchema(GenerateJsonSchema):
     def counter_schema(self, schema: Any) -> dict[str, Any]:
         return self._limit_keys(super().counter_schema(schema), schema)
 
+    def _allow_repeated(self, made: dict[str, Any]) -> dict[str, Any]:
+        """Removes `uniqueItems` where a set takes repeated items and the mask could not exclude
+        them."""
+        if made.get("minItems", 0) < 2 and "enum" not in self._resolve(made["items"]):
+            del made["uniqueItems"]
+        return made
+
+    def _resolve(self, schema: dict[str, Any]) -> dict[str, Any]:
+        if "$ref" in schema:
+            return self.get_schema_from_definitions(schema["$ref"]) or {}
+        return schema
+
     def _limit_keys(self, made: dict[str, Any], schema: Any) -> dict[str, Any]:
         """Adds what keys that are no strings look like, and excludes all others."""
         keys = schema.get("keys_schema")
@@ -280,10 +293,8 @@ class _JsonSchema(GenerateJsonSchema):
             return made
         if "patternProperties" in made:
             made["additionalProperties"] = False
-        described = self.generate_inner(keys)
-        if "$ref" in described:
-            described = self.get_schema_from_definitions(described["$ref"]) or {}
-        if (names := _describe_keys(described)) is not None:
+        names = _describe_keys(self._resolve(self.generate_inner(keys)))
+        if names is not None:
             made["propertyNames"] = names
         return made
 
@@ -315,16 +326,6 @@ def _choose_format(
     zone = schema.get("tz_constraint")
     names = {None: either, "naive": naive}
     return {"type": "string", "format": names.get(zone, aware)}
-
-
-def _allow_repeated(made: dict[str, Any]) -> dict[str, Any]:
-    """Removes `uniqueItems` where a set takes repeated items and the mask could not exclude
-    them."""
-    items = made["items"]
-    is_listed = not items.keys().isdisjoint({"enum", "$ref"})
-    if made.get("minItems", 0) < 2 and not is_listed:
-        del made["uniqueItems"]
-    return made
 
 
 def _spell_address(schemes: Iterable[str]) -> str:

@@ -50,6 +50,7 @@ from grammars.schema.nodes import (
     Number,
     Object,
     Property,
+    Reference,
     String,
     escape,
     unite,
@@ -92,13 +93,23 @@ class FlatLowering:
         close: objects that declare properties allow no others, unless they say so.
         findings: receives what happens to each keyword.
         lower: lowers subschemas.
+        definitions: what it has made of the definitions so far.
     """
 
-    def __init__(self, root: Json, *, close: bool, findings: Findings, lower: Lower):
+    def __init__(
+        self,
+        root: Json,
+        *,
+        close: bool,
+        findings: Findings,
+        lower: Lower,
+        definitions: Mapping[str, Node],
+    ):
         self._document = RootDocument(root)
         self._close = close
         self._findings = findings
         self._lower = lower
+        self._definitions = definitions
         self._divisors = 1  # the least common multiple of those that the mask enforces
         self._asserts_content = re.search("/draft-0[67]/", find_draft(root)) is not None
 
@@ -261,6 +272,11 @@ class FlatLowering:
 
     def _lower_distinct(self, array: Array, flat: Mapping[str, Json], pointer: str) -> Node | None:
         """Returns the lists without repeated items; None if the mask cannot enforce it."""
+        items = array.items
+        if isinstance(items, Reference):
+            items = self._definitions[items.name]
+            if isinstance(items, Constant):
+                array = replace(array, items=items)
         distinct = list_choices(array)
         self._findings.note(pointer, ["uniqueItems"], enforced=distinct is not None)
         if distinct is None or not _counts(flat):
