@@ -251,6 +251,7 @@ class _JsonSchema(GenerateJsonSchema):
 
     def url_schema(self, schema: Any) -> dict[str, Any]:
         made = super().url_schema(schema)
+        del made["minLength"]
         schemes = schema.get("allowed_schemes")
         if schemes is None:
             return {**made, "format": "url"}

@@ -1,9 +1,14 @@
 """Python types: what their mask allows is converted, and what cannot be is said at once."""
 
 import datetime
+import decimal
+import ipaddress
 import json
 import random
+import re
+import typing
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -13,16 +18,17 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_va
 from constrained.errors import RefusedValueWarning
 from constrained.prompt.answers import read_target
 from constrained.prompt.tools.functions import FunctionTool
+from constrained.prompt.tools.python_types import describe_type
 from constrained.prompt.tools.shapes import read_tools
 from grammars.errors import ToolError
 from grammars.parse.parser import parse
 from grammars.schema.corner_values import MAX_VALUES, list_corner_values
-from grammars.schema.lowering.lower import lower
-from grammars.turn import Policy, State
+from grammars.turn import JsonAnswer, Policy, State
 from grammars.wire.formats import HERMES, QWEN3_CODER
 from tests.agreement.matching import Masked
 from tests.constrained.prompt.tools.python_annotations import ANNOTATIONS, Color, Corner
 
+DOCUMENT = Path(__file__).parents[4] / "docs" / "python-types.md"
 WALKS = 10
 
 
@@ -62,10 +68,21 @@ def test_what_the_mask_allows_is_converted(name: str) -> None:
 @pytest.mark.parametrize("name", ANNOTATIONS)
 def test_a_type_as_an_answer(name: str) -> None:
     target = read_target(schema=ANNOTATIONS[name])
-    values = list_corner_values(lower(target.answer.schema.source, only_object=False))
+    assert isinstance(target.answer, JsonAnswer)
+    values = list_corner_values(target.answer.schema)
     assert 0 < len(values) <= MAX_VALUES
     for value in values:
         target.read(json.dumps(value))
+
+
+def test_the_documented_schemas_are_those_of_the_types() -> None:
+    names = {**vars(typing), **vars(ipaddress), **vars(datetime), **vars(pydantic)}
+    names |= {"Decimal": decimal.Decimal, "Color": Color}
+    rows = re.findall(r"^\| `(.*?)` \| `(.*)` \|$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
+    assert len(rows) == 15
+    for annotation, schema in rows:
+        described = describe_type(eval(annotation, names))
+        assert json.dumps(described) == schema.replace(r"\|", "|"), annotation
 
 
 def test_members_of_an_enum_are_bound_by_their_values() -> None:
