@@ -5,9 +5,8 @@ They are few, always the same, and read off the nodes that the mask is made of.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice, zip_longest
-from math import inf, nextafter
+from math import inf
 
 from grammars.regex.automaton import Automaton
 from grammars.regex.characters import pick_representatives
@@ -28,14 +27,14 @@ from grammars.schema.nodes import (
     String,
     Union,
 )
-from grammars.schema.numbers import count_multiples, is_within
+from grammars.schema.numbers import count_multiples, express_number
 
 MAX_VALUES = 10
 """The limit for the values of a schema, and of each part."""
 _MAX_LENGTH = 1_000  # of a text
 _MAX_ITEMS = 50
 _MAX_GREATEST = 24
-"""How often the greatest character is taken, for the last text in character order."""
+"""Characters of the last text in character order before its shortest end."""
 _MISSING = object()
 
 
@@ -133,61 +132,49 @@ def _pick_items(
 
 
 def _find_numbers(node: Number) -> Iterator[Json]:
-    bounds = {**node.bounds, **node.mask_bounds}
-    divisor = int(bounds.pop("multipleOf", 1))
-    candidates: list[float] = [0, divisor, -divisor]
-    if node.integer:
-        limits = count_multiples(replace(node, bounds={**bounds, "multipleOf": divisor}))
-        candidates += [int(limit) * divisor for limit in limits if abs(limit) != inf]
-    else:
-        candidates += [0.5, 10**22, *_find_ends(bounds, node.places)]
-    yield from dict.fromkeys(number for number in candidates if is_within(number, bounds))
-
-
-def _find_ends(bounds: Mapping[str, float], places: int | None) -> Iterator[float]:
-    """Yields the first and the last number within bounds."""
-    for keyword, bound in bounds.items():
-        towards = inf if keyword.lower().endswith("minimum") else -inf
-        if places is not None:
-            step = 10**-places if towards > 0 else -(10**-places)
-            yield round(bound, places)
-            yield round(bound + step, places)
-        elif keyword.startswith("exclusive"):
-            yield nextafter(bound, towards)
-        else:
-            yield bound
+    divisor = int(node.bounds.get("multipleOf", 1))
+    if divisor == 1:
+        yield from map(json.loads, _spell(express_number(node), 0, None))
+        return
+    first, last = count_multiples(node)
+    yield from (int(factor) * divisor for factor in (first, last) if abs(factor) != inf)
+    yield from (factor * divisor for factor in (0, 1, -1) if first <= factor <= last)
 
 
 def _find_texts(node: String) -> Iterator[str]:
     shortest, longest = node.min_length, node.max_length
-    if node.pattern is None:
-        if shortest <= _MAX_LENGTH:
-            yield from ("a" * shortest, " " * max(1, shortest))
-        yield "é" * min(_MAX_LENGTH if longest is None else longest, _MAX_LENGTH)
-        return
-    automaton = Texts((node.pattern,)).automaton
+    if node.pattern is not None:
+        yield from _spell(node.pattern, shortest, longest)
+    elif shortest <= _MAX_LENGTH:
+        yield from ("a" * shortest, " " * max(1, shortest))
+        yield "é" * (_MAX_LENGTH if longest is None else min(longest, _MAX_LENGTH))
+
+
+def _spell(regex: str | None, shortest: int, longest: int | None) -> Iterator[str]:
+    """Yields the shortest text that begins with each kind of character, and the last one in
+    character order; before them, those of all texts."""
+    automaton = None if regex is None else Texts((regex,)).automaton
     if automaton is None:
         return
-    firsts = pick_representatives(find_firsts(automaton.start.expression))
-    for start in ["", _find_greatest(automaton, longest), *firsts]:
-        rest = automaton.extend(
-            start,
-            max(0, shortest - len(start)),
-            None if longest is None else longest - len(start),
-        )
-        if rest is not None:
-            yield start + rest
+    for first in ("", *pick_representatives(find_firsts(automaton.start.expression))):
+        for start in (first, _find_greatest(automaton, first, longest)):
+            fewest, most = max(0, shortest - len(start)), None
+            if longest is not None:
+                most = longest - len(start)
+            rest = automaton.extend(start, fewest, most)
+            if rest is not None:
+                yield start + rest
 
 
-def _find_greatest(automaton: Automaton, longest: int | None) -> str:
-    """Returns the beginning of the last text in character order."""
-    text, state = "", automaton.start
-    for _ in range(_MAX_GREATEST if longest is None else min(_MAX_GREATEST, longest)):
+def _find_greatest(automaton: Automaton, text: str, longest: int | None) -> str:
+    """Continues a text with the greatest characters, up to a length."""
+    state = automaton.start
+    for character in text:
+        state = automaton.step(state, character)
+    while len(text) < (_MAX_GREATEST if longest is None else min(_MAX_GREATEST, longest)):
         lasts = [characters.ranges[-1][1] for characters in find_firsts(state.expression)]
         if not lasts:
             break
-        following = automaton.step(state, chr(max(lasts)))
-        if following.is_dead:
-            break
-        text, state = text + chr(max(lasts)), following
+        greatest = chr(max(lasts))
+        state, text = automaton.step(state, greatest), text + greatest
     return text

@@ -236,6 +236,12 @@ class _JsonSchema(GenerateJsonSchema):
     def complex_schema(self, schema: Any) -> dict[str, Any]:
         return {"type": "string", "format": "complex"}
 
+    def union_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().union_schema(schema)
+        if made == {"anyOf": []}:
+            return self.handle_invalid_for_json_schema(schema, "any of these alternatives")
+        return made
+
     def is_subclass_schema(self, schema: Any) -> dict[str, Any]:
         return self.handle_invalid_for_json_schema(schema, "a class (type[...])")
 

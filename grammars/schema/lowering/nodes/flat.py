@@ -75,6 +75,7 @@ length, and for 6,000 characters more than it can keep."""
 _MAX_PATTERN_LENGTH = 10_000  # characters
 _MAX_COUNTED = 2**31 - 1
 _MAX_PLACES = 10
+_NO_LARGER = f"no multiples beyond {LARGEST_MULTIPLE:,}"
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
 _REPORTED_LATER = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _COUNTING
@@ -330,10 +331,7 @@ class FlatLowering:
                 bits = _BITS_OF_FORMATS.get(str(flat.get("format")), _BITS)
                 node = replace(node, mask_bounds=_find_mask_bounds(node, bits))
         elif "multipleOf" in flat:
-            places = _count_places(divisor)
-            node = replace(node, places=places)
-            if places is None:
-                self._findings.check(pointer, "multipleOf", "has decimals")
+            node = self._limit_places(node, divisor, pointer)
         if node.mask_bounds:
             shown = ", ".join(f"{name} {bound}" for name, bound in node.mask_bounds.items())
             self._findings.narrow(pointer, "type", f"{shown} in the mask")
@@ -360,8 +358,18 @@ class FlatLowering:
             return node
         self._divisors = together
         if within != multiples:
-            reason = f"no multiples beyond {LARGEST_MULTIPLE:,}"
-            self._findings.narrow(pointer, "multipleOf", reason)
+            self._findings.narrow(pointer, "multipleOf", _NO_LARGER)
+        return within
+
+    def _limit_places(self, node: Number, divisor: Fraction, pointer: str) -> Number:
+        """Returns the multiples of 0.1, 0.01 and so on; those of other divisors are checked."""
+        places = _count_places(divisor)
+        within = replace(_keep_small(node), places=places)
+        if places is None or has_no_number(within):
+            self._findings.check(pointer, "multipleOf", "has decimals")
+            return node
+        if within.bounds != node.bounds:
+            self._findings.narrow(pointer, "multipleOf", _NO_LARGER)
         return within
 
     def _lower_string(self, flat: Mapping[str, Json], pointer: str) -> Node:
@@ -444,7 +452,8 @@ def _find_mask_bounds(node: Number, bits: int) -> dict[str, float]:
 
 
 def _keep_small(node: Number) -> Number:
-    """Returns the integers of the node that a double holds: llguidance divides doubles."""
+    """Returns the numbers of the node whose digits a double holds: llguidance and others divide
+    doubles."""
     bounds = dict(node.bounds)
     least = max(bounds.get("minimum", -inf), bounds.get("exclusiveMinimum", -inf))
     greatest = min(bounds.get("maximum", inf), bounds.get("exclusiveMaximum", inf))
