@@ -157,6 +157,8 @@ def _spell_base64(alphabet: str, *, text: bool) -> str:
     )
 
 
+_WORD = "[A-Za-z0-9](-?[A-Za-z0-9]){0,20}"
+_TOP = "([A-Za-z]{2,3}|info|name|tech|shop|site|online|example)"
 _ALPHABET = f"{ascii_letters[26:]}{ascii_letters[:26]}{digits}"
 _DECIMAL = r"[0-9]{1,15}(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?"
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*"
@@ -174,6 +176,7 @@ FURTHER_FORMATS = {
     "ipv4network": _NETWORK4,
     "ipv6network": _NETWORK6,
     "ipvanynetwork": f"{_NETWORK4}|{_NETWORK6}",
+    "email-address": rf"[{_IN_ATOM}]{{1,30}}(\.[{_IN_ATOM}]{{1,30}})?@({_WORD}\.){{1,4}}{_TOP}",
     "url": rf"({_spell_url(_SCHEME)}|(mailto|tel|urn):[A-Za-z0-9._~!$()*+,;=:@/\-]+)",
     "http-url": _spell_url("https?"),
     "ws-url": _spell_url("wss?"),
@@ -219,6 +222,7 @@ NARROWED = {
     **dict.fromkeys(("date-time", "iso-date-time"), "no year 0, no leap seconds"),
     "duration": "numbers of up to 6 digits, seconds of 9 where they are alone",
     **dict.fromkeys(("url", "http-url", "ws-url", "ftp-url"), "hosts are names in ASCII, or IPv4"),
+    "email-address": "hosts with a top-level domain of up to three letters, or a common one",
     **dict.fromkeys(("ipv6network", "ipvanynetwork"), "prefixes of whole groups"),
     "email": "no quoted local part, no address in brackets",
     "idn-email": "no quoted local part, no address in brackets; letters of the commonest scripts",

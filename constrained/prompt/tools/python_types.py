@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 from typing import Any, get_args
 
-from pydantic import TypeAdapter
+from pydantic import EmailStr, NameEmail, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic.types import EncodedStr
 from pydantic_core import SchemaError, SchemaValidator, core_schema, to_jsonable_python
@@ -86,13 +86,15 @@ def _adapt(part: Any) -> Any:
         adapted = part
     match part.get("type"):
         case "json":
-            return adapted.get("schema", core_schema.any_schema())
-        case "literal" | "enum":
-            members = _list_members(part)
-            if not members:
-                return adapted
-            find = partial(_find_member, members)
-            return core_schema.no_info_before_validator_function(find, adapted)
+            inner = adapted.get("schema", core_schema.any_schema())
+            ref = adapted.get("ref")  # others refer to it
+            return inner if ref is None else core_schema.chain_schema([inner], ref=ref)
+        case "literal" | "enum" if members := _list_members(part):
+            plain: Any = {key: inner for key, inner in adapted.items() if key != "ref"}
+            find: Any = partial(_find_member, members)
+            return core_schema.no_info_before_validator_function(
+                find, plain, ref=adapted.get("ref")
+            )
         case "tagged-union" if any(isinstance(tag, enum.Enum) for tag in part["choices"]):
             choices = dict(adapted["choices"])
             for tag, choice in adapted["choices"].items():
@@ -179,11 +181,13 @@ class _JsonSchema(GenerateJsonSchema):
     def generate_inner(self, schema: Any) -> dict[str, Any]:
         made = super().generate_inner(schema)
         function = schema.get("function")
-        if isinstance(function, dict):
-            encoding = getattr(function.get("function"), "__self__", None)
-            name = f"{made.get('format')}-text"
-            if isinstance(encoding, EncodedStr) and name in FURTHER_FORMATS:
-                made["format"] = name
+        if isinstance(function, dict):  # a method of a type of pydantic, which has a core schema
+            kind = getattr(function.get("function"), "__self__", None)
+            text = f"{made.get('format')}-text"
+            if isinstance(kind, EncodedStr) and text in FURTHER_FORMATS:
+                made["format"] = text
+            if kind in (EmailStr, NameEmail):  # no host without a dot
+                made["format"] = "email-address"
         return made
 
     def str_schema(self, schema: Any) -> dict[str, Any]:
@@ -257,7 +261,7 @@ class _JsonSchema(GenerateJsonSchema):
 
     def url_schema(self, schema: Any) -> dict[str, Any]:
         made = super().url_schema(schema)
-        del made["minLength"]
+        made.pop("minLength", None)
         schemes = schema.get("allowed_schemes")
         if schemes is None:
             return {**made, "format": "url"}

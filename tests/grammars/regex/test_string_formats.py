@@ -100,6 +100,8 @@ def test_every_text_in_base_64(data: bytes, text: str) -> None:
         ("url", "mailto:a@b.example", True),
         ("url", "example.com", False),
         ("duration", "P" + "9" * 7 + "D", False),
+        ("email-address", "jane.doe@mail.example.com", True),
+        ("email-address", "jane@localhost", False),
         ("complex", "1+2j", True),
         ("fraction", "1/3", True),
         ("fraction", "1/0", False),

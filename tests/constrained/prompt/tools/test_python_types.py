@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 import pytest
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator
+from typing_extensions import TypeAliasType
 
 from constrained.errors import RefusedValueWarning
 from constrained.prompt.answers import read_target
@@ -26,10 +27,11 @@ from grammars.schema.corner_values import MAX_VALUES, list_corner_values
 from grammars.turn import JsonAnswer, Policy, State
 from grammars.wire.formats import HERMES, QWEN3_CODER
 from tests.agreement.matching import Masked
-from tests.constrained.prompt.tools.python_annotations import ANNOTATIONS, Color, Corner
+from tests.constrained.prompt.tools.python_annotations import ANNOTATIONS, Color, Corner, Holiday
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "python-types.md"
 WALKS = 10
+Notes = TypeAliasType("Notes", pydantic.Json[dict[str, list[int]]])
 
 
 def take(annotation: Any) -> Callable[..., Any]:
@@ -92,6 +94,23 @@ def test_members_of_an_enum_are_bound_by_their_values() -> None:
     assert bind(Corner, [1, 0]) is Corner.RIGHT
     apple = bind(ANNOTATIONS["discriminated"], {"kind": "red", "weight": 1.5})
     assert (type(apple).__name__, apple.kind) == ("Apple", Color.RED)
+
+
+class Calendar(BaseModel):
+    first: Holiday
+    others: list[Holiday] = []
+    color: Literal[Color.RED] = Color.RED
+    notes: Notes | None = None
+    more: list["Calendar"] = []
+
+
+def test_types_that_are_used_several_times_are_bound() -> None:
+    day = Holiday.NEW_YEAR.value.isoformat()
+    inner = {"first": day, "others": [day], "color": "red", "notes": {"a": [1]}}
+    (outer,) = bind(list[Calendar], [{**inner, "more": [inner]}])
+    for calendar in (outer, *outer.more):
+        assert calendar.others == [calendar.first] == [Holiday.NEW_YEAR]
+        assert (calendar.color, calendar.notes) == (Color.RED, {"a": [1]})
 
 
 def test_the_value_of_a_json_text_is_taken_itself() -> None:
