@@ -126,17 +126,17 @@ _POINTER = "(/([^/~]|~[01])*)*"
 _VARIABLE = r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*(\*|:[1-9][0-9]{0,3})?"
 
 
-def _spell_url(schemes: str) -> str:
+def _spell_url(schemes: str, user: str = "") -> str:
     """Writes URLs with a host, as WHATWG reads them: a port has 16 bits, and the last label of a
-    name begins with a letter, since it would be an IPv4 address otherwise."""
-    plain = r"A-Za-z0-9._~!$'()*+,;=&\-"
-    user = f"([{plain}:]|{_ESCAPED})*@"
+    name begins with a letter, since it would be an IPv4 address otherwise. A user, which models
+    rarely mean and do not end, is only taken where `user` writes it."""
+    plain = r"A-Za-z0-9._~!$'()*+,;=&:@/\-"
     rest = "(-?[A-Za-z0-9]){0,30}"
     host = rf"(([A-Za-z0-9]{rest}\.){{0,5}}[A-Za-z]{rest}|{_IPV4})"
-    port = ":([1-9][0-9]{0,3}|[1-5][0-9]{4})"
-    inner = f"([{plain}:@/]|{_ESCAPED})*"
-    ends = rf"(\?([{plain}:@/?]|{_ESCAPED})*)?(#([{plain}:@/?]|{_ESCAPED})*)?"
-    return f"{schemes}://({user})?{host}({port})?(/{inner})?{ends}"
+    port = "(:([1-9][0-9]{0,3}|[1-5][0-9]{4}))?"
+    path = f"(/([{plain}]|{_ESCAPED})*)?"
+    ends = rf"(\?([{plain}?]|{_ESCAPED})*)?(#([{plain}?]|{_ESCAPED})*)?"
+    return f"{schemes}://{user}{host}{port}{path}{ends}"
 
 
 def _spell_base64(alphabet: str, *, text: bool) -> str:
@@ -161,6 +161,7 @@ _WORD = "[A-Za-z0-9](-?[A-Za-z0-9]){0,20}"
 _TOP = "([A-Za-z]{2,3}|info|name|tech|shop|site|online|example)"
 _ALPHABET = f"{ascii_letters[26:]}{ascii_letters[:26]}{digits}"
 _DECIMAL = r"[0-9]{1,15}(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?"
+_USER = r"([A-Za-z0-9._~\-]{1,30}(:[A-Za-z0-9._~\-]{1,30})?@)?"
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*"
 
 FURTHER_FORMATS = {
@@ -177,10 +178,10 @@ FURTHER_FORMATS = {
     "ipv6network": _NETWORK6,
     "ipvanynetwork": f"{_NETWORK4}|{_NETWORK6}",
     "email-address": rf"[{_IN_ATOM}]{{1,30}}(\.[{_IN_ATOM}]{{1,30}})?@({_WORD}\.){{1,4}}{_TOP}",
-    "url": rf"({_spell_url(_SCHEME)}|(mailto|tel|urn):[A-Za-z0-9._~!$()*+,;=:@/\-]+)",
+    "url": rf"({_spell_url(_SCHEME, _USER)}|(mailto|tel|urn):[A-Za-z0-9._~!$()*+,;=:@/\-]+)",
     "http-url": _spell_url("https?"),
     "ws-url": _spell_url("wss?"),
-    "ftp-url": _spell_url("ftp"),
+    "ftp-url": _spell_url("ftp", _USER),
     "base64": _spell_base64(f"{_ALPHABET}+/", text=False),
     "base64url": _spell_base64(rf"{_ALPHABET}-_", text=False),
     "base64-text": _spell_base64(f"{_ALPHABET}+/", text=True),
@@ -221,7 +222,8 @@ NARROWED = {
     **dict.fromkeys(("date", "date-time-local"), "no year 0"),
     **dict.fromkeys(("date-time", "iso-date-time"), "no year 0, no leap seconds"),
     "duration": "numbers of up to 6 digits, seconds of 9 where they are alone",
-    **dict.fromkeys(("url", "http-url", "ws-url", "ftp-url"), "hosts are names in ASCII, or IPv4"),
+    **dict.fromkeys(("http-url", "ws-url"), "no user; hosts are names in ASCII, or IPv4"),
+    **dict.fromkeys(("url", "ftp-url"), "hosts are names in ASCII, or IPv4"),
     "email-address": "hosts with a top-level domain of up to three letters, or a common one",
     **dict.fromkeys(("ipv6network", "ipvanynetwork"), "prefixes of whole groups"),
     "email": "no quoted local part, no address in brackets",

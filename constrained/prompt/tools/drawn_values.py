@@ -138,5 +138,7 @@ def _describe(value: Json, refusal: _Refusal) -> str:
 
 def _warn(descriptions: Sequence[str], of: str) -> None:
     text = "; ".join(descriptions)
-    message = f"{of}: {text}. Its JSON Schema allows such values, so calls may raise CallError"
+    message = (
+        f"{of}: {text}. Its JSON Schema allows such values: those raise CallError (ReplyError)"
+    )
     warnings.warn(message, RefusedValueWarning, stacklevel=5)

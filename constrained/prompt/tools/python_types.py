@@ -343,12 +343,12 @@ def _spell_address(schemes: Iterable[str]) -> str:
     """Returns a pattern for URLs with these schemes."""
     names = "|".join(scheme.replace("+", r"\+") for scheme in schemes)
     if names == "file":
-        return r"^file:///[\w.~-]+(/[\w.~-]+)*$"
+        return r"^file:///[\w.~-]{1,60}(/[\w.~-]{1,60}){0,9}$"
     number = r"(1\d\d|[1-9]?\d)"
-    host = rf"([a-z]\w*([.-][a-z]\w*)*|{number}(\.{number}){{3}})"
+    host = rf"([a-z]\w{{0,30}}([.-][a-z]\w{{0,30}}){{0,5}}|{number}(\.{number}){{3}})"
     port = r"(:([1-5]\d{4}|[1-9]\d{0,3}))?"
-    user = r"([\w.~-]+(:[\w.~-]+)?@)?"
-    return rf"^({names})://{user}{host}{port}(/[\w.~-]*)?(\?[\w=&.~-]*)?$"
+    user = r"([\w.~-]{1,30}(:[\w.~-]{1,30})?@)?"
+    return rf"^({names})://{user}{host}{port}(/[\w.~-]{{0,60}})?(\?[\w=&.~-]{{0,99}})?$"
 
 
 def _describe_keys(schema: Mapping[str, Any]) -> dict[str, Any] | None:
