@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from math import inf
 
+from grammars.limits.steps import spend
 from grammars.regex.automaton import Automaton
 from grammars.regex.characters import pick_representatives
 from grammars.regex.expressions import find_firsts
@@ -43,7 +44,7 @@ def list_corner_values(schema: Schema) -> list[Json]:
     short values there are none.
 
     Raises:
-        StepsError: a pattern takes too many steps.
+        StepsError: it takes too many steps.
     """
     found = _Corners(schema.definitions).list(schema.node)
     return [value for value in found if schema.admits(value)]
@@ -58,6 +59,7 @@ class _Corners:
 
     def list(self, node: Node) -> list[Json]:
         """Returns the corners of a node; [] if it only has values that contain themselves."""
+        spend()
         found = list(islice(self._find(node), 2 * MAX_VALUES))
         distinct = {json.dumps(value): value for value in found}
         return list(islice(distinct.values(), MAX_VALUES))

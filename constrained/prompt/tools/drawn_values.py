@@ -84,8 +84,9 @@ def try_drawn_values(schema: Json, reader: TypeReader, *, of: str, owner: object
 
 def _draw(schema: Json) -> list[Json]:
     try:
+        lowered = lower(schema, only_object=False)
         with limit_steps(_MAX_STEPS):
-            return list_corner_values(lower(schema, only_object=False))
+            return list_corner_values(lowered)
     except (SchemaError, StepsError, RecursionError):  # whoever uses the schema says so
         return []
 

@@ -65,7 +65,7 @@ def _make_validator(core: Any) -> SchemaValidator:
     try:
         # Otherwise it would use the validators that models have, and ours for no part of them.
         return SchemaValidator(core, _use_prebuilt=False)
-    except TypeError:  # before pydantic 2.12
+    except TypeError:  # before pydantic 2.13, whose 2.11 and 2.12 then use those of models
         return SchemaValidator(core)
 
 
