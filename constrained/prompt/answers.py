@@ -53,6 +53,7 @@ def read_target(
     Raises:
         RequestError: none or several are given, or one has a wrong type.
         SchemaError, PolicyError: the form cannot be enforced.
+        ToolError: the type takes nothing of what its schema allows.
     """
     given = [schema is not None, regex is not None, choice is not None, grammar is not None]
     if sum(given) != 1:
