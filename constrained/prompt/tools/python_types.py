@@ -47,9 +47,10 @@ class TypeReader:
 
     def __init__(self, kind: Any):
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
-        self._read = adapter.validate_json
         core = _adapt(adapter.core_schema)
+        self._read = adapter.validate_json
         if core is not adapter.core_schema:
+            # Not with the validators that models have already, which are not adapted.
             self._read = _make_validator(core).validate_json
 
     def read(self, value: Json) -> Any:
@@ -63,9 +64,8 @@ class TypeReader:
 
 def _make_validator(core: Any) -> SchemaValidator:
     try:
-        # Otherwise it would use the validators that models have, and ours for no part of them.
         return SchemaValidator(core, _use_prebuilt=False)
-    except TypeError:  # before pydantic 2.13, whose 2.11 and 2.12 then use those of models
+    except TypeError:  # before pydantic 2.13, whose 2.11 and 2.12 use them all the same
         return SchemaValidator(core)
 
 

@@ -74,7 +74,7 @@ _LONG_BESIDE_PATTERN = 2_500
 length, and for 6,000 characters more than it can keep."""
 _MAX_PATTERN_LENGTH = 10_000  # characters
 _MAX_COUNTED = 2**31 - 1
-_MAX_PLACES = 10
+_POWER_OF_TEN = re.compile("1(0{1,10})")  # the validator divides by no smaller numbers
 _NO_LARGER = f"no multiples beyond {LARGEST_MULTIPLE:,}"
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
@@ -363,9 +363,9 @@ class FlatLowering:
 
     def _limit_places(self, node: Number, divisor: Fraction, pointer: str) -> Number:
         """Returns the multiples of 0.1, 0.01 and so on; those of other divisors are checked."""
-        places = _count_places(divisor)
-        within = replace(_keep_small(node), places=places)
-        if places is None or has_no_number(within):
+        power = _POWER_OF_TEN.fullmatch(str(1 / divisor))
+        within = replace(_keep_small(node), places=len(power[1]) if power else None)
+        if power is None or has_no_number(within):
             self._findings.check(pointer, "multipleOf", "has decimals")
             return node
         if within.bounds != node.bounds:
@@ -427,15 +427,6 @@ class FlatLowering:
 def _counts(flat: Mapping[str, Json]) -> bool:
     """Returns whether `contains` excludes any list."""
     return "contains" in flat and (flat.get("minContains", 1) > 0 or "maxContains" in flat)
-
-
-def _count_places(divisor: Fraction) -> int | None:
-    """Returns how many digits after the point the multiples of 0.1, 0.01 and so on have; None: it
-    is another divisor, or too small for the validator."""
-    for places in range(1, _MAX_PLACES + 1):
-        if divisor * 10**places == 1:
-            return places
-    return None
 
 
 def _find_mask_bounds(node: Number, bits: int) -> dict[str, float]:
