@@ -11,7 +11,7 @@ from math import inf, lcm
 
 from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError
-from grammars.regex.ecma import translate
+from grammars.regex.ecma import read_pattern
 from grammars.regex.reader import counts_words
 from grammars.regex.spelled import is_fully_spelled
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
@@ -72,7 +72,7 @@ _BITS_OF_FORMATS = {"uint64": 64, "uint": 64, "int128": 127, "uint128": 128}
 _LONG_BESIDE_PATTERN = 2_500
 """A longer `maxLength` beside a pattern is checked, not enforced: llguidance has states for each
 length, and for 6,000 characters more than it can keep."""
-_MAX_PATTERN_LENGTH = 10_000  # characters
+_MAX_PATTERN_LENGTH = 40_000  # characters; a class of all letters has 10,000
 _MAX_COUNTED = 2**31 - 1
 _POWER_OF_TEN = re.compile("1(0{1,10})")  # the validator divides by no smaller numbers
 _NO_LARGER = f"no multiples beyond {LARGEST_MULTIPLE:,}"
@@ -375,10 +375,15 @@ class FlatLowering:
     def _lower_string(self, flat: Mapping[str, Json], pointer: str) -> Node:
         pattern, name = flat.get("pattern"), flat.get("format")
         if pattern is not None:
-            pattern = translate(pattern)
-            if pattern is None:
-                reason = "uses what a mask cannot enforce (look-around, \\b, \\1)"
+            reading = read_pattern(pattern)
+            pattern = None if reading is None else reading.regex
+            if reading is None:
+                self._findings.check(pointer, "pattern", "too large for a mask")
+            elif reading.left_out:
+                reason = f"not in the mask: {', '.join(reading.left_out)}"
                 self._findings.check(pointer, "pattern", reason)
+            if pattern is None:
+                pass
             elif len(pattern) > _MAX_PATTERN_LENGTH:
                 self._findings.check(pointer, "pattern", "too long for a mask")
                 pattern = None
