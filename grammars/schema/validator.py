@@ -11,13 +11,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jsonschema_rs
 
 from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError, limit_steps, spend
+from grammars.regex.string_formats import FURTHER_FORMATS
 from grammars.schema.json_values import Json
 from grammars.schema.patterns import (
     PREFIX,
@@ -361,8 +362,20 @@ def _make_inner(source: Json, root: RootDocument) -> Any:
 
 def _check(document: Json, formats: Formats, registry: jsonschema_rs.Registry | None = None) -> Any:
     return jsonschema_rs.validator_for(
-        document, validate_formats=True, formats=formats, registry=registry, retriever=_refuse
+        document,
+        validate_formats=True,
+        formats=_FURTHER | formats,
+        registry=registry,
+        retriever=_refuse,
     )
+
+
+def _has_format(name: str, text: str) -> bool:
+    return re.fullmatch(FURTHER_FORMATS[name], text) is not None
+
+
+_FURTHER: Formats = {name: partial(_has_format, name) for name in FURTHER_FORMATS}
+"""Assertions of the formats that jsonschema-rs does not have."""
 
 
 def _refuse(uri: str) -> Json:

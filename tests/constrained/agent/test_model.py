@@ -180,6 +180,7 @@ def test_values_are_generated(model: Model):
             assert model.generate("?", choice=long, **given) == "no"
 
 
+@pytest.mark.filterwarnings("ignore::constrained.errors.RefusedValueWarning")
 def test_what_cannot_be_generated_is_said(model: Model):
     with pytest.raises(RequestError, match="0 forms"):
         model.generate("?")

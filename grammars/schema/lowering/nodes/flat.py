@@ -51,6 +51,7 @@ from grammars.schema.nodes import (
     Number,
     Object,
     Property,
+    Reference,
     String,
     escape,
     unite,
@@ -74,6 +75,8 @@ _LONG_BESIDE_PATTERN = 2_500
 length, and for 6,000 characters more than it can keep."""
 _MAX_PATTERN_LENGTH = 200_000  # characters; a class of all letters has 10,000
 _MAX_COUNTED = 2**31 - 1
+_POWER_OF_TEN = re.compile("1(0{1,10})")  # the validator divides by no smaller numbers
+_NO_LARGER = f"no multiples beyond {LARGEST_MULTIPLE:,}"
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
 _REPORTED_LATER = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _COUNTING
@@ -92,13 +95,23 @@ class FlatLowering:
         close: objects that declare properties allow no others, unless they say so.
         findings: receives what happens to each keyword.
         lower: lowers subschemas.
+        definitions: what it has made of the definitions so far.
     """
 
-    def __init__(self, root: Json, *, close: bool, findings: Findings, lower: Lower):
+    def __init__(
+        self,
+        root: Json,
+        *,
+        close: bool,
+        findings: Findings,
+        lower: Lower,
+        definitions: Mapping[str, Node],
+    ):
         self._document = RootDocument(root)
         self._close = close
         self._findings = findings
         self._lower = lower
+        self._definitions = definitions
         self._divisors = 1  # the least common multiple of those that the mask enforces
         self._asserts_content = re.search("/draft-0[67]/", find_draft(root)) is not None
 
@@ -261,6 +274,11 @@ class FlatLowering:
 
     def _lower_distinct(self, array: Array, flat: Mapping[str, Json], pointer: str) -> Node | None:
         """Returns the lists without repeated items; None if the mask cannot enforce it."""
+        items = array.items
+        if isinstance(items, Reference):
+            items = self._definitions[items.name]
+            if isinstance(items, Constant):
+                array = replace(array, items=items)
         distinct = list_choices(array)
         self._findings.note(pointer, ["uniqueItems"], enforced=distinct is not None)
         if distinct is None or not _counts(flat):
@@ -314,7 +332,7 @@ class FlatLowering:
                 bits = _BITS_OF_FORMATS.get(str(flat.get("format")), _BITS)
                 node = replace(node, mask_bounds=_find_mask_bounds(node, bits))
         elif "multipleOf" in flat:
-            self._findings.check(pointer, "multipleOf", "has decimals")
+            node = self._limit_places(node, divisor, pointer)
         if node.mask_bounds:
             shown = ", ".join(f"{name} {bound}" for name, bound in node.mask_bounds.items())
             self._findings.narrow(pointer, "type", f"{shown} in the mask")
@@ -341,8 +359,18 @@ class FlatLowering:
             return node
         self._divisors = together
         if within != multiples:
-            reason = f"no multiples beyond {LARGEST_MULTIPLE:,}"
-            self._findings.narrow(pointer, "multipleOf", reason)
+            self._findings.narrow(pointer, "multipleOf", _NO_LARGER)
+        return within
+
+    def _limit_places(self, node: Number, divisor: Fraction, pointer: str) -> Number:
+        """Returns the multiples of 0.1, 0.01 and so on; those of other divisors are checked."""
+        power = _POWER_OF_TEN.fullmatch(str(1 / divisor))
+        within = replace(_keep_small(node), places=len(power[1]) if power else None)
+        if power is None or has_no_number(within):
+            self._findings.check(pointer, "multipleOf", "has decimals")
+            return node
+        if within.bounds != node.bounds:
+            self._findings.narrow(pointer, "multipleOf", _NO_LARGER)
         return within
 
     def _lower_string(self, flat: Mapping[str, Json], pointer: str) -> Node:
@@ -427,7 +455,8 @@ def _find_mask_bounds(node: Number, bits: int) -> dict[str, float]:
 
 
 def _keep_small(node: Number) -> Number:
-    """Returns the integers of the node that a double holds: llguidance divides doubles."""
+    """Returns the numbers of the node whose digits a double holds: llguidance and others divide
+    doubles."""
     bounds = dict(node.bounds)
     least = max(bounds.get("minimum", -inf), bounds.get("exclusiveMinimum", -inf))
     greatest = min(bounds.get("maximum", inf), bounds.get("exclusiveMaximum", inf))

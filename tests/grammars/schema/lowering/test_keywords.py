@@ -12,7 +12,7 @@ from hypothesis.strategies import SearchStrategy
 
 from constrained.inspect.replay.schemas import check_schemas
 from grammars.errors import SchemaError
-from grammars.regex.string_formats import ASSERTED, FORMATS
+from grammars.regex.string_formats import ASSERTED, FORMATS, FURTHER_FORMATS
 from grammars.schema.lowering.keywords import is_format_validated, is_validated
 from grammars.schema.lowering.lower import lower
 from grammars.schema.validator import Validator
@@ -161,6 +161,7 @@ WRONG_FORMATS = {
     "ipv6": "x", "email": "x", "idn-email": "x", "hostname": "-", "idn-hostname": "-",
     "uri": "x", "uri-reference": "\\", "iri": "x", "iri-reference": "\\", "uri-template": "{",
     "json-pointer": "x", "relative-json-pointer": "x", "regex": "(",
+    **dict.fromkeys(FURTHER_FORMATS, "x"),
 }  # fmt: skip
 
 

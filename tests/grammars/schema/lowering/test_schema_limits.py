@@ -256,7 +256,7 @@ def test_long_enums_are_compared_in_no_time() -> None:
     assert time.perf_counter() - start < 2
 
 
-@pytest.mark.parametrize("step", [MAX_REMAINDERS + 1, 2**31 - 1, 0.01, 1.00003])
+@pytest.mark.parametrize("step", [MAX_REMAINDERS + 1, 2**31 - 1, 0.05, 1.00003])
 def test_multiples_of_many_residues_are_checked(step: float) -> None:
     schema = one({"type": "number", "multipleOf": step})
     assert checked(schema) == [("/properties/x", "multipleOf")]
@@ -420,7 +420,7 @@ def test_the_multiples_of_a_document_are_limited_together() -> None:
     assert checked(schema) == [("/properties/a", "multipleOf")]
 
 
-@pytest.mark.parametrize("divisor", [43_200, 9_999, 0.1, 0.764])
+@pytest.mark.parametrize("divisor", [43_200, 9_999, 0.2, 0.764])
 def test_multiples_that_a_mask_cannot_follow_are_checked(divisor: float) -> None:
     assert checked(one({"type": "number", "multipleOf": divisor})) == [
         ("/properties/x", "multipleOf")
