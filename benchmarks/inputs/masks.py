@@ -23,6 +23,7 @@ from grammars.wire.envelopes import LOOSE
 BYTES = ""
 """The name of the vocabulary of bytes."""
 _MOST_KEYS = 60
+_LONGEST = 16  # bytes of a token
 _STEERED = 0.15  # of the tokens of a walk: they close something, or begin a member
 
 
@@ -46,7 +47,7 @@ class Tokens:
         self.special = vocabulary.control | set(vocabulary.end)
         self._ids: dict[bytes, int] = {}
         for token, text in enumerate(vocabulary.tokens):
-            if text and token not in self.special and len(text) <= 16:
+            if text and token not in self.special and len(text) <= _LONGEST:
                 self._ids.setdefault(text, token)
 
     @cached_property
@@ -59,10 +60,11 @@ class Tokens:
         tokens: list[int] = []
         at = 0
         while at < len(text):
-            sizes = [size for size in range(1, 17) if text[at : at + size] in self._ids]
-            size = rng.choice([*sizes, sizes[-1]])
-            tokens.append(self._ids[text[at : at + size]])
-            at += min(size, len(text) - at)
+            ends = range(at + 1, min(at + _LONGEST, len(text)) + 1)
+            known = [end for end in ends if text[at:end] in self._ids]
+            end = rng.choice([*known, known[-1]])
+            tokens.append(self._ids[text[at:end]])
+            at = end
         return tokens
 
     def spell(self, text: str) -> list[int]:

@@ -1,5 +1,6 @@
 """A schema and a value, made smaller as long as something is the matter with them."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -7,7 +8,7 @@ from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_list, is_object
 
 _DEFINITIONS = ("$schema", "$defs", "definitions")
-_TRIES = 600
+_SECONDS = 8
 
 
 def make_smaller(
@@ -18,13 +19,12 @@ def make_smaller(
     Args:
         is_wrong: may raise any error for a schema that is none.
     """
-    tries = _TRIES
+    end = time.monotonic() + _SECONDS
     is_smaller = True
     while is_smaller:
         is_smaller = False
         for candidate in _list_smaller_cases(schema, value):
-            tries -= 1
-            if not tries:
+            if time.monotonic() > end:
                 return schema, value
             with suppress(Exception):
                 if is_wrong(*candidate):

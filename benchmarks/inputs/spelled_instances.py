@@ -21,7 +21,8 @@ _SHORT = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "/": 
 _ESCAPED = {'"': '\\"', "\\": "\\\\"}
 _GO_ESCAPES = re.compile("[<>&\u2028\u2029]")
 _EXPONENT = re.compile(r"e([+-])0+")
-_OF_HTML = frozenset("<>&'\x7f")
+_OF_HTML = frozenset("<>&'")
+_GROUPS = ("slash", "of HTML", "beyond ASCII", "upper case")
 
 
 class Spaces(NamedTuple):
@@ -67,6 +68,11 @@ class _Writer:
         self._rng = rng
         self._varied = varied
         self._spaces = spaces
+        # An encoder treats all characters of a group alike.
+        self._escapes = {group: rng.random() < 0.5 for group in _GROUPS} | {
+            "control": True,
+            "others": False,
+        }
 
     def write(self, value: Json, level: int = 0) -> str:
         """Returns the text of a value at a level of nesting."""
@@ -105,14 +111,13 @@ class _Writer:
     def _write_character(self, character: str) -> str:
         if character in _ESCAPED:
             return _ESCAPED[character]
-        ways = [_SHORT[character]] if character in _SHORT else []
-        if character >= " ":
-            ways.append(character)
-        if character < " " or not character.isascii() or character in _OF_HTML:
-            units = character.encode("utf-16-be").hex()
-            number = "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
-            ways += [number, number.upper().replace("\\U", "\\u")]
-        return self._rng.choice(ways)
+        if not self._escapes[_name_group(character)]:
+            return character
+        if character in _SHORT:
+            return _SHORT[character]
+        units = character.encode("utf-16-be").hex()
+        units = units.upper() if self._escapes["upper case"] else units
+        return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
     def _write_number(self, number: float) -> str:
         plain = repr(number)
@@ -123,6 +128,16 @@ class _Writer:
         if number.is_integer() and abs(number) < 1e21:
             return str(int(number))
         return _EXPONENT.sub(r"e\1", plain)
+
+
+def _name_group(character: str) -> str:
+    if character == "/":
+        return "slash"
+    if character < " ":
+        return "control"
+    if character in _OF_HTML:
+        return "of HTML"
+    return "others" if character.isascii() else "beyond ASCII"
 
 
 def _list_numbers(number: float) -> Iterator[str]:
@@ -138,5 +153,5 @@ def _list_numbers(number: float) -> Iterator[str]:
         yield str(int(number))
     mantissa, exponent = f"{number:.16e}".split("e")
     scientific = f"{mantissa.rstrip('0').rstrip('.')}E{int(exponent)}"
-    if float(scientific) == number:
+    if number and float(scientific) == number:
         yield scientific
