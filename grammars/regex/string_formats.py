@@ -2,7 +2,7 @@
 3986, 3987, 6570, 6901).
 
 Each admits only what the format admits; but no e-mail addresses with quoted local parts or
-addresses for hosts, no host names in Punycode, and leap seconds only where the
+addresses for hosts, no host names in Punycode (which must decode to something), and leap seconds only where the
 offset is of whole or half hours.
 """
 
@@ -34,27 +34,23 @@ _DURATION_DATE = "([0-9]+Y([0-9]+M([0-9]+D)?)?|[0-9]+M([0-9]+D)?|[0-9]+D)"
 
 _BEYOND = "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U0001fffd"
 """Characters of IRIs that are not allowed in URIs."""
-_IN_ATOM = r"A-Za-z0-9!#$%'*+/=?^_`{|}~\-"
+_IN_ATOM = r"A-Za-z0-9!#$%&'*+/=?^_`{|}~\-"
 _LETTERS = "à-öø-ÿα-ωа-я\u4e00-\u9fa5가-힣"
 
 
-def _spell_addresses(atom: str, letters: str = "") -> str:
-    """Writes e-mail addresses, at most 64 characters before the @. `letters` are further characters
-    of the host, whose labels are then shorter, since Punycode makes them longer."""
-    local = rf"([{atom}]{{1,64}}|[{atom}]{{1,15}}(\.[{atom}]{{1,15}}){{1,3}})"
-    inner = rf"[A-Za-z0-9{letters}]"
-    max_length, labels = (8, 3) if letters else (20, 5)
-    label = rf"{inner}([A-Za-z0-9\-{letters}]{{0,{max_length}}}{inner})?"
-    return rf"{local}@{label}(\.{label}){{0,{labels}}}"
-
-
-def _spell_hosts(max_length: int, labels: int) -> str:
+def _spell_hosts(max_length: int, labels: int, letters: str = "") -> str:
     """Writes host names with up to `labels` labels and `max_length` characters; no label has
-    hyphens as its third and fourth character, which would make it Punycode."""
-    a, x = "[A-Za-z0-9]", r"[A-Za-z0-9\-]"
+    hyphens as its third and fourth character, which would make it Punycode. `letters` are further
+    characters of the labels."""
+    a, x = f"[A-Za-z0-9{letters}]", rf"[A-Za-z0-9\-{letters}]"
     rest = f"({a}{x}{{0,{max_length - 4}}}{a}|-{a}({x}{{0,{max_length - 5}}}{a})?)"
     label = f"{a}(({x})?{a}|{x}{rest})?"
     return rf"{label}(\.{label}){{0,{labels - 1}}}"
+
+
+def _spell_addresses(atom: str, host: str) -> str:
+    """Writes e-mail addresses, at most 64 characters before the @."""
+    return rf"([{atom}]{{1,64}}|[{atom}]{{1,15}}(\.[{atom}]{{1,15}}){{1,3}})@{host}"
 
 
 _OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
@@ -108,8 +104,8 @@ FORMATS = {
     "ipv4": _IPV4,
     "ipv6": _IPV6,
     "hostname": f"{_spell_hosts(62, 4)}|{_spell_hosts(24, 10)}",
-    "email": _spell_addresses(_IN_ATOM),
-    "idn-email": _spell_addresses(_IN_ATOM + _BEYOND, _LETTERS),
+    "email": _spell_addresses(_IN_ATOM, _spell_hosts(24, 6)),
+    "idn-email": _spell_addresses(_IN_ATOM + _BEYOND, _spell_hosts(10, 4, _LETTERS)),
     "uri": _URI,
     "uri-reference": _URI_REFERENCE,
     "iri": _IRI,
@@ -123,12 +119,18 @@ FORMATS = {
 }
 """By name, in Rust syntax."""
 
+_PLAIN_ADDRESS = (
+    "no quoted local part, no more than 3 dots in it, with up to 15 characters between them; no "
+    "address in brackets, no Punycode (xn--)"
+)
 _LEAP_SECONDS = "leap seconds only where the offset is of whole or half hours"
 NARROWED = {
     "time": _LEAP_SECONDS,
     "date-time": _LEAP_SECONDS,
-    "email": "no quoted local part, no address in brackets",
-    "idn-email": "no quoted local part, no address in brackets; letters of the commonest scripts",
+    "email": f"{_PLAIN_ADDRESS}; up to 6 labels of 24 characters",
+    "idn-email": (
+        f"{_PLAIN_ADDRESS}; up to 4 labels of 10 characters, letters of the commonest scripts"
+    ),
     "hostname": "no Punycode (xn--); up to 4 labels of 62 characters, or 10 of 24",
     "iri": "no address of a future version in brackets, no private-use characters",
     "iri-reference": "no address of a future version in brackets, no private-use characters",
