@@ -2,8 +2,8 @@
 3986, 3987, 6570, 6901).
 
 Each admits only what the format admits; but no e-mail addresses with quoted local parts or
-addresses for hosts, no host names in Punycode (which must decode to something), and leap seconds only where the
-offset is of whole or half hours.
+addresses for hosts, no host names in Punycode (which must decode to something), and leap seconds
+only where the offset is of whole or half hours.
 """
 
 _LEAP = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from grammars.errors import SchemaError
+from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.reader import UnreadableError
 from grammars.regex.spelled import spell_extra_keys, spell_pattern
@@ -547,11 +548,19 @@ def _count_characters(node: String) -> str:
     return f"{{{node.min_length},{longest}}}"
 
 
+@keep_results("regexes", 4 * MIB)
+def _spell_matching(pattern: str) -> str | None:
+    """Returns the JSON strings that match a pattern, as the text of a regex in a grammar; None: the
+    pattern cannot be read. Tools have the same formats over and over."""
+    spelled = spell_pattern(pattern)
+    return None if spelled is None else escape_slashes(spelled)
+
+
 def _match_pattern(node: String, builder: GrammarBuilder) -> Expression:
     """Returns an expression for the JSON strings that match a pattern."""
-    spelled = spell_pattern(node.pattern or "")
+    spelled = _spell_matching(node.pattern or "")
     if spelled is not None:
-        strings: Expression = Pattern(escape_slashes(spelled))
+        strings: Expression = Pattern(spelled)
         if node.min_length or node.max_length is not None:
             length = Pattern(f'"{_CHARACTER}{_count_characters(node)}"')
             strings = intersection(strings, length)
