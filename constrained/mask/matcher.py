@@ -39,7 +39,7 @@ PATIENCE = 0.02  # seconds between two checks whether a grammar is still needed
 # grammar itself takes 50 to 60 bytes a character.
 COMPILED_BYTES, CHARACTER_BYTES = 200_000, 60
 MASK_BYTES, SECOND_BYTES = 2_000, 200_000_000
-STRIDE = 64  # tokens without a mask: llguidance limits the work from one mask to the next
+STRIDE = 256  # tokens without a mask: llguidance limits the work from one mask to the next
 KNOWN_STATES = 0.0005  # seconds; a mask that takes longer has made new states
 _stack_size_lock = threading.Lock()
 _compile_slots = threading.BoundedSemaphore(AT_ONCE)

@@ -33,6 +33,7 @@ _MAX_EXPLAINED = 2_000
 100 us each."""
 _MAX_IN_PLACE = 50_000  # of which there is one for each part of a value
 _MAX_COUNTED = 100_000  # steps
+_MAX_MESSAGE = 1_000  # characters
 _ROOT = "urn:root"  # the URI under which jsonschema-rs knows the document
 _MULTIPLIERS = re.compile(r'"(\$(ref|dynamicRef|recursiveRef)|unevaluated(Properties|Items))"')
 """Keywords without which a value is compared with each subschema at most once."""
@@ -277,14 +278,16 @@ def _list_in_place(schema: Mapping[str, Json]) -> Iterator[Json]:
 
 
 def _word(error: jsonschema_rs.ValidationError) -> str:
-    """Returns the message of an error, without the format that replaces a pattern."""
+    """Returns the message of an error, without the format that replaces a pattern, and cut where it
+    has a long value or constant."""
     kind = error.kind
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Format):
         pattern = kind.format.removeprefix(PREFIX)
         if pattern != kind.format:
             text = json.dumps(error.instance, ensure_ascii=False)
             return f'{text} does not match "{pattern}"'
-    return error.message
+    message = error.message
+    return message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}..."
 
 
 def _spend_on_patterns(source: Json) -> None:

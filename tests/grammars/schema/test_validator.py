@@ -99,3 +99,10 @@ def test_letters_are_counted_behind_a_reference_into_the_document() -> None:
 def test_a_text_that_takes_too_many_steps_does_not_match() -> None:
     schema = {"pattern": r"^(a|\p{L})*a(a|b){1000}$"}
     assert not Validator(schema, schema).admits("ab" * 1000)
+
+
+def test_the_message_about_a_long_constant_is_short() -> None:
+    schema = {"const": [*range(20_000)]}
+    found = Validator(schema, schema).find_error([1])
+    assert found is not None
+    assert len(found[1]) < 2_000

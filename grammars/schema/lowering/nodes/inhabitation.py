@@ -100,6 +100,10 @@ def _has_no_text(node: String) -> bool:
         return True
     if pattern is None or (shortest == 0 and longest is None):
         return False
+    # The shortest text is found at once; to explore all texts takes as long as the longest is.
+    automaton = Texts((pattern,)).automaton
+    if automaton is not None and automaton.extend("", shortest, longest) is not None:
+        return False
     most = "" if longest is None else longest
     return Texts((pattern, f"(?s:.{{{shortest},{most}}})")).is_empty()
 
