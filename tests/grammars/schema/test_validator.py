@@ -106,3 +106,21 @@ def test_the_message_about_a_long_constant_is_short() -> None:
     found = Validator(schema, schema).find_error([1])
     assert found is not None
     assert len(found[1]) < 2_000
+
+
+@pytest.mark.parametrize("draft", ["04", "06", "07"])
+def test_a_meta_schema_does_not_refuse_what_the_engine_reads(draft: str) -> None:
+    schema = {
+        "$schema": f"http://json-schema.org/draft-{draft}/schema#",
+        "definitions": {"text": {"pattern": r"^\{.+}$"}},
+        "items": {"$ref": "#/definitions/text"},
+        "patternProperties": {"(?i)^a}$": {"type": "null"}},
+    }
+    validator = Validator(schema, schema)
+    assert validator.admits(["{a}"])
+    assert not validator.admits(["{a"])
+    assert not validator.admits({"A}": 1})
+    assert not Validator(schema["items"], schema).admits("{a")
+    for wrong in ({"maxLength": -1}, {"pattern": "(}"}):
+        with pytest.raises(ValueError):
+            Validator({**schema, **wrong}, {**schema, **wrong})
