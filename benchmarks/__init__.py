@@ -3,10 +3,10 @@ file says what it measures and prints; `python -m benchmarks.NAME` runs it. The 
 `docs/figures.md`.
 
 - whether turns are valid, whatever the model wants: adversary, endings, totality;
-- chat templates and formats: templates, arrival, unseen, faithful, replay;
-- schemas: schemas, instances;
+- chat templates and formats: templates, arrival, faithful, replay;
+- schemas: schemas, exact, patterns;
 - real weights: real;
-- time and memory: side_by_side, compiling, device_share, startup;
+- time and memory: compiling;
 - the server under attack: hostile, siege, stops, fuzz;
 - the size of the code and the docs: shape.
 

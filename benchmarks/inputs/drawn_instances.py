@@ -3,7 +3,6 @@
 What is drawn may be invalid, as only the commonest keywords are followed; a validator has to look.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -11,8 +10,9 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException
-from hypothesis.strategies import DataObject, SearchStrategy
+from hypothesis.strategies import DataObject
 
+from benchmarks.inputs.drawn_patterns import draw_text
 from grammars.errors import SchemaError
 from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_list, is_object, look_up
@@ -37,7 +37,6 @@ _FORMATS: Mapping[str, tuple[str, ...]] = {
     "regex": ("^a+$", "[0-9]{2}"),
     "json-pointer": ("", "/a/0/~1"),
 }
-_LINE_ENDS = re.compile("[\n\r\u2028\u2029]")
 _TWO_SIDED = frozenset(["properties", "patternProperties", "$defs", "definitions"])
 _QUIET = settings(
     database=None,
@@ -215,7 +214,7 @@ class _Draw:
         return (text + "x" * size)[:size]
 
     def _draw_matching(self, pattern: str) -> str:
-        return self._data.draw(_match(pattern))
+        return draw_text(pattern, self._data.draw(st.randoms(use_true_random=False)))
 
     def _draw_number(self, flat: Mapping[str, Json], *, integer: bool) -> Json:
         low, high = flat.get("minimum", flat.get("exclusiveMinimum")), flat.get("maximum")
@@ -233,20 +232,6 @@ class _Draw:
         if integer:
             near = [int(n) for n in near if abs(n) < 1e18] + [2.0, 7.0]
         return self._pick(near)
-
-
-def _match(pattern: str) -> SearchStrategy[str]:
-    """Returns the texts that match an expression of ECMA 262, as far as Python reads it alike."""
-    translated = re.sub(r"\\p\{[^}]*\}", "[a-zA-Z]", pattern)
-    translated = re.sub(r"\$(?=$|\))", r"\\Z", translated)
-    try:
-        re.compile(translated)
-    except re.error:
-        return _TEXTS
-    plain = st.characters(min_codepoint=32, max_codepoint=126)
-    texts = st.from_regex(translated, alphabet=plain) | st.from_regex(translated)
-    # ECMA's dot matches no line end; jsonschema-rs takes all of them but one for any character
-    return texts.filter(lambda text: not _LINE_ENDS.search(text))
 
 
 def _merge(flat: dict[str, Json], part: Mapping[str, Json]) -> None:

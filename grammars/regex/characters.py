@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby, pairwise
 
+import jsonschema_rs
+
 from grammars.limits.byte_cache import MIB, keep_results
 
 _SCALARS = ((0, 0xD7FF), (0xE000, sys.maxunicode))
@@ -134,3 +136,58 @@ def partition(sets: Iterable[Characters]) -> list[Characters]:
             if any(kind):
                 kinds.setdefault(kind, []).append((first, after - 1))
     return [Characters.collect(ranges) for ranges in kinds.values()]
+
+
+@keep_results("regexes", 4 * MIB)
+def find_property(name: str) -> Characters | None:
+    """Returns the characters with a property of Unicode, such as `Script=Greek`, `Emoji` or a
+    general category; None: there is no such property.
+
+    Python only knows categories. The others are asked of jsonschema-rs: blocks of characters in
+    which all or none have the property, halved until they are found.
+    """
+    known = find_category(name.removeprefix("General_Category=").removeprefix("gc="))
+    if known is not None:
+        return known
+    try:
+        has_none, has_all = (
+            jsonschema_rs.validator_for({"pattern": rf"^\{letter}{{{name}}}*$"}).is_valid
+            for letter in "Pp"
+        )
+    except ValueError:
+        return None
+    found: list[tuple[int, int]] = []
+    blocks: list[tuple[int, int]] = []
+    for low, high in _SCALARS:
+        blocks += [(first, min(first + _BLOCK - 1, high)) for first in range(low, high + 1, _BLOCK)]
+    while blocks:
+        first, last = blocks.pop()
+        text = "".join(map(chr, range(first, last + 1)))
+        if has_none(text):
+            continue
+        if has_all(text):
+            found.append((first, last))
+            continue
+        middle = (first + last) // 2
+        blocks += [(first, middle), (middle + 1, last)]
+    return Characters.collect(found)
+
+
+def fold_case(characters: Characters) -> Characters:
+    """Returns these characters and their other cases."""
+    others = [(other, other) for other, one in _cases() if one in characters]
+    return Characters.collect([*characters.ranges, *others])
+
+
+@lru_cache(maxsize=1)
+def _cases() -> list[tuple[int, str]]:
+    """Returns the pairs of the number of a character and another case of it."""
+    pairs: list[tuple[int, str]] = []
+    for category, (first, last) in _categories():
+        if not category.startswith("L"):
+            continue
+        for character in map(chr, range(first, last + 1)):
+            for other in {character.lower(), character.upper()} - {character}:
+                if len(other) == 1:
+                    pairs += [(ord(other), character), (ord(character), other)]
+    return pairs

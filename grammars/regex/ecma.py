@@ -1,166 +1,79 @@
-"""Translates regular expressions of JSON Schema (ECMA 262, unanchored) into the mask's dialect.
+"""Regular expressions of JSON Schema for the mask: ECMA 262, unanchored, with the flag `u` if the
+pattern is valid with it, else without (a lone bracket is itself then).
 
-llguidance takes the syntax of Rust's `regex` crate, matched against the whole string, without
-look-around, back references and word boundaries.
+What is no regular language (back references) or would grow too large is left out, so that more
+texts match, and is named.
 """
 
-import re
+from dataclasses import dataclass
 
-_SPACES = (
-    r" \t\n\r\f\v\u{a0}\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}\u{feff}"
-)
-_CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": _SPACES}
-_ANY = "(?s:.)"
-_ANYTHING = "(?s:.*)"
-_ANY_CASE = re.compile(r"(?:\(\?i\))+")
-_NEWLINES = {"\n": r"\n", "\r": r"\r"}
-_TOKEN = re.compile(
-    r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[ux]\{[0-9a-fA-F]+\}|[pP]\{[^{}\\]*\}|.)|\(\?<?[=!:]?|.",
-    re.DOTALL,
-)
-_FLAGS = re.compile(r"\(\?(?P<on>[a-z]*)(?:-(?P<off>[a-z]*))?(?P<end>[:)])")
-_UNSUPPORTED = frozenset(["(?=", "(?!", "(?<=", "(?<!"])
-_ESCAPED_LETTERS = frozenset("dDwWsSnrtfvxupP")
+from grammars.limits.byte_cache import MIB, keep_results
+from grammars.regex.assertions import remove_assertions
+from grammars.regex.deterministic import TooManyStatesError
+from grammars.regex.ecma_parser import ParsedPattern, PatternError, parse_pattern
+from grammars.regex.expressions import Expression
+from grammars.regex.spelled import write_expression
 
-MAX_QUANTIFIERS = 4_000
-"""The maximum number in a row: llguidance's work grows with its square, and takes 0.2 s for this
-many."""
+_MAX_TRIED = 24  # assertions that are tried one by one, when all together are too many
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A pattern for the mask and for the validator.
+
+    Args:
+        regex: matches whole texts, in the syntax of `grammars.regex.reader`.
+        engine: the pattern in the syntax of jsonschema-rs, unanchored.
+        left_out: parts that `regex` leaves out, as they stand in the pattern.
+        is_unicode: it was read with the flag `u`.
+    """
+
+    regex: str
+    engine: str
+    left_out: tuple[str, ...]
+    is_unicode: bool
+
+
+@keep_results("regexes", 4 * MIB)
+def read_pattern(pattern: str) -> Reading | None:
+    """Reads a pattern of JSON Schema.
+
+    Returns:
+        The reading; None if the pattern is invalid, or too large for a mask.
+    """
+    try:
+        source = parse_pattern(pattern, frozenset())
+        expression, left_out = source.expression, source.left_out
+        try:
+            plain = remove_assertions(expression)
+        except TooManyStatesError:
+            plain, left_out = _leave_out_some(pattern, source)
+        regex = write_expression(plain)
+        return Reading(regex, source.engine, left_out, source.is_unicode)
+    except (PatternError, RecursionError, TooManyStatesError):
+        return None
 
 
 def translate(pattern: str) -> str | None:
-    """Translates a JSON Schema `pattern` into a regex for the whole string.
+    """Returns an expression for the whole texts that match a pattern of JSON Schema, exactly.
 
     Returns:
-        Rust syntax, or None if a mask cannot enforce the pattern.
+        The expression, in the syntax of `grammars.regex.reader`; None: there is none.
     """
-    any_case = _ANY_CASE.match(pattern)
-    if any_case is None:
-        return _translate_plain(pattern)
-    regex = _translate_plain(pattern[any_case.end() :])
-    return None if regex is None else f"(?i:{regex})"
+    reading = read_pattern(pattern)
+    return None if reading is None or reading.left_out else reading.regex
 
 
-def has_dot(pattern: str) -> bool:
-    """Returns whether the pattern has a dot that stands for any character."""
-    inside = False
-    for found in _TOKEN.finditer(pattern):
-        token = found[0]
-        if token == "." and not inside:
-            return True
-        inside = token != "]" if inside else token == "["
-    return False
-
-
-def _translate_plain(pattern: str) -> str | None:
-    """Translates a pattern that does not begin with `(?i)`."""
-    branches: list[list[str]] = [[]]
-    depth, inside, quantifiers = 0, False, 0
-    is_quantified = False  # `a+`, but not `a++`, which validators read otherwise
-    is_counting = False
-    takes_newlines = [False]  # whether a dot does (the flag `s`), in each group around
-    for found in _TOKEN.finditer(pattern):  # other threads run between the steps
-        token = found[0]
-        if token in _UNSUPPORTED or _is_unknown(token):
-            return None
-        if inside:
-            inside = token != "]"
-            branches[-1].append(_translate_in_class(token))
+def _leave_out_some(pattern: str, source: ParsedPattern) -> tuple[Expression, tuple[str, ...]]:
+    """Returns an expression with as many assertions as are not too large, and those left out."""
+    dropped = frozenset(range(source.assertions))
+    whole = parse_pattern(pattern, dropped)
+    plain = remove_assertions(whole.expression)
+    for number in range(min(source.assertions, _MAX_TRIED)):
+        tried = parse_pattern(pattern, dropped - {number})
+        try:
+            plain = remove_assertions(tried.expression)
+        except TooManyStatesError:
             continue
-        inside = token == "["
-        if token[0] in "?*+{":
-            quantifiers += 1
-            if quantifiers > MAX_QUANTIFIERS or (is_quantified and token[0] != "?"):
-                return None
-            is_quantified, is_counting = True, token == "{"
-        elif token == "}":
-            is_counting = False
-        elif not is_counting:
-            is_quantified = False
-        if token.startswith("("):
-            depth += 1
-            _enter_group(takes_newlines, pattern, found.start())
-        elif token == ")":
-            depth -= 1
-            if len(takes_newlines) > 1:
-                takes_newlines.pop()
-        if token == "|" and depth == 0:
-            branches.append([])
-        else:
-            is_any = token == "." and takes_newlines[-1]
-            branches[-1].append(_ANY if is_any else _translate_outside(token))
-    wholes = [_anchor(branch) for branch in branches]
-    return None if None in wholes else "|".join(f"({w})" for w in wholes)
-
-
-def _enter_group(takes_newlines: list[bool], pattern: str, start: int) -> None:
-    """Adds the group that starts here, with its own flags: `(?s:.)`. Flags without a text (`(?s)`)
-    are for the rest of the group around them."""
-    flags = _FLAGS.match(pattern, start)
-    is_on = takes_newlines[-1]
-    if flags is not None:
-        is_on = (is_on or "s" in flags["on"]) and "s" not in (flags["off"] or "")
-        if flags["end"] == ")":
-            takes_newlines[-1] = is_on
-    takes_newlines.append(is_on)
-
-
-def _is_unknown(token: str) -> bool:
-    """Returns True for escapes without a meaning here (`\\b`, `\\1`), or with another one in Rust
-    (`\\A`)."""
-    return _is_escape(token) and token[1].isalnum() and token[1] not in _ESCAPED_LETTERS
-
-
-def _is_escape(token: str) -> bool:
-    """True for a backslash and one character."""
-    return len(token) == 2 and token[0] == "\\"
-
-
-def _translate_in_class(token: str) -> str:
-    if _is_escape(token):
-        return _translate_escape(token[1])
-    if token in "[&~":  # Rust has nested classes, and operators on them
-        return "\\" + token
-    return _NEWLINES.get(token, token)
-
-
-def _translate_outside(token: str) -> str:
-    if token == ".":
-        return r"[^\n\r\u{2028}\u{2029}]"
-    if _is_escape(token):
-        return _translate_escape(token[1])
-    return _NEWLINES.get(token, token)
-
-
-def _translate_escape(name: str) -> str:
-    """Translates a class such as `\\d` into its ECMA 262 meaning, also inside brackets, and an
-    identity escape into one that Rust accepts (ASCII punctuation only)."""
-    members = _CLASSES.get(name.lower())
-    if members is not None:
-        return f"[^{members}]" if name.isupper() else f"[{members}]"
-    if name in "/\"'<>=!:,;@_`% " or ord(name) > 127:
-        return name
-    return _NEWLINES.get(name, "\\" + name)
-
-
-def _anchor(branch: list[str]) -> str | None:
-    """Returns the branch as an expression for the whole string; None: it has an anchor inside."""
-    body = list(branch)
-    before = after = _ANYTHING
-    if body and body[0] == "^":
-        before = ""
-        del body[0]
-    if body and body[-1] == "$":
-        after = ""
-        del body[-1]
-    if _has_anchor(body):
-        return None
-    return before + "".join(body) + after
-
-
-def _has_anchor(body: list[str]) -> bool:
-    inside = False
-    for token in body:
-        if not inside and token in ("^", "$"):
-            return True
-        inside = token == "[" or (inside and token != "]")
-    return False
+        dropped, whole = dropped - {number}, tried
+    return plain, whole.left_out

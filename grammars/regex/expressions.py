@@ -2,6 +2,11 @@
 
 The derivative of an expression with respect to a character matches what may follow that character.
 So intersections and complements cost nothing extra, and counted repetitions are not expanded.
+
+Assertions match no character. A look-ahead is a condition on the rest of the text, so it is an
+intersection with what stands after it. A look-behind is a condition on the text so far: it carries
+an expression for it, which is derived with each character, too. Only an expression for a whole text
+can have assertions; one without any is called plain.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -101,6 +106,28 @@ class Repeat(_Known):
     most: int | None = None
 
 
+@dataclass(frozen=True)
+class LookAhead(_Known):
+    """Matches the empty text where the rest of the text matches `rest`. What is within `reach`
+    characters decides that; None: all of the rest may."""
+
+    __hash__ = _Known.__hash__
+
+    rest: "Expression"
+    reach: int | None = None
+
+
+@dataclass(frozen=True)
+class LookBehind(_Known):
+    """Matches the empty text where the text so far matches `before`. The last `reach` characters
+    decide that; None: all of it may."""
+
+    __hash__ = _Known.__hash__
+
+    before: "Expression"
+    reach: int | None = None
+
+
 Expression: TypeAlias = (
     EmptySet
     | EmptyString
@@ -110,6 +137,8 @@ Expression: TypeAlias = (
     | RegexIntersection
     | RegexComplement
     | Repeat
+    | LookAhead
+    | LookBehind
 )
 
 EMPTY_SET = EmptySet()
@@ -143,7 +172,10 @@ def alternate(options: Iterable[Expression]) -> Expression:
 def intersect(parts: Iterable[Expression]) -> Expression:
     """Returns the intersection of expressions."""
     flat = (p.parts if isinstance(p, RegexIntersection) else {p} for p in parts)
-    return _join(flat, neutral=ANYTHING, absorbing=EMPTY_SET, kind=RegexIntersection)
+    joined = _join(flat, neutral=ANYTHING, absorbing=EMPTY_SET, kind=RegexIntersection)
+    if isinstance(joined, RegexIntersection) and EMPTY_STRING in joined.parts and is_plain(joined):
+        return EMPTY_STRING if is_nullable(joined) else EMPTY_SET
+    return joined
 
 
 def _join(
@@ -176,28 +208,41 @@ def repeat(body: Expression, fewest: int, most: int | None) -> Expression:
         return EMPTY_SET if fewest else EMPTY_STRING
     if fewest == most == 1:
         return body
-    return Repeat(body, 0 if is_nullable(body) else fewest, most)
+    return Repeat(body, 0 if is_plain(body) and is_nullable(body) else fewest, most)
+
+
+def list_children(expression: Expression) -> Iterable[Expression]:
+    """Returns the expressions that this one consists of."""
+    match expression:
+        case Concatenation(first, rest):
+            return first, rest
+        case Alternation(several) | RegexIntersection(several):
+            return several
+        case Repeat(body) | RegexComplement(body) | LookAhead(body) | LookBehind(body):
+            return (body,)
+        case _:
+            return ()
 
 
 def list_parts(expression: Expression) -> Iterator[Expression]:
-    """Yields the expression and its parts, outermost first; not the parts of intersections and
-    complements, since their texts need not be texts of the whole."""
+    """Yields the expression and all its parts, outermost first."""
     yield expression
-    match expression:
-        case Concatenation(first, rest):
-            yield from list_parts(first)
-            yield from list_parts(rest)
-        case Alternation(options):
-            for option in options:
-                yield from list_parts(option)
-        case Repeat(body):
-            yield from list_parts(body)
-        case _:
-            return
+    for child in list_children(expression):
+        yield from list_parts(child)
+
+
+def is_plain(expression: Expression) -> bool:
+    """Returns whether the expression has no assertions."""
+    known: bool | None = expression.__dict__.get("_plain")
+    if known is None:
+        is_assertion = isinstance(expression, LookAhead | LookBehind)
+        known = not is_assertion and all(map(is_plain, list_children(expression)))
+        expression.__dict__["_plain"] = known
+    return known
 
 
 def is_nullable(expression: Expression) -> bool:
-    """Returns whether it matches the empty text."""
+    """Returns whether it matches the empty text; with assertions: at the end of the text."""
     known: bool | None = expression.__dict__.get("_nullable")
     if known is not None:
         return known
@@ -214,8 +259,10 @@ def is_nullable(expression: Expression) -> bool:
             known = all(map(is_nullable, parts))
         case RegexComplement(body):
             known = not is_nullable(body)
-        case Repeat(_, fewest):  # `repeat` gives a nullable body a minimum of 0
-            known = fewest == 0
+        case Repeat(body, fewest):
+            known = fewest == 0 or is_nullable(body)
+        case LookAhead(condition) | LookBehind(condition):
+            known = is_nullable(condition)
     expression.__dict__["_nullable"] = known
     return known
 
@@ -224,10 +271,13 @@ def derive(expression: Expression, character: str) -> Expression:
     """Returns the derivative: an expression for what may follow that character."""
     spend()
     match expression:
-        case EmptySet() | EmptyString():
+        case EmptySet() | EmptyString() | LookAhead() | LookBehind():
             return EMPTY_SET
         case CharacterClass(characters):
             return EMPTY_STRING if character in characters else EMPTY_SET
+        case Concatenation(first, rest) if not is_plain(expression):
+            passing = intersect((find_condition(first), rest))
+            return alternate((_consume(first, rest, character), derive(passing, character)))
         case Concatenation(first, rest):
             derived = _concatenate(derive(first, character), rest)
             return alternate((derived, derive(rest, character))) if is_nullable(first) else derived
@@ -237,14 +287,119 @@ def derive(expression: Expression, character: str) -> Expression:
             return intersect(derive(part, character) for part in parts)
         case RegexComplement(body):
             return complement(derive(body, character))
+        case Repeat() if not is_plain(expression):
+            return _consume(expression, EMPTY_STRING, character)
         case Repeat(body, fewest, most):
             again = repeat(body, max(0, fewest - 1), None if most is None else most - 1)
             return _concatenate(derive(body, character), again)
 
 
+def _consume(expression: Expression, rest: Expression, character: str) -> Expression:
+    """Returns the derivative of the expression and the rest after it, if the expression itself
+    matches the character. The rest goes along, since a look-ahead inside of a repetition sees it,
+    and look-behinds in it see the character."""
+    match expression:
+        case Concatenation(first, second):
+            once = _consume(first, _concatenate(second, rest), character)
+            condition = derive(find_condition(first), character)
+            if condition == EMPTY_SET:
+                return once
+            return alternate((once, intersect((condition, _consume(second, rest, character)))))
+        case Alternation(options):
+            return alternate(_consume(option, rest, character) for option in options)
+        case Repeat(body, fewest, most) if not is_plain(body):
+            left = None if most is None else most - 1
+            again = repeat(body, max(0, fewest - 1), left)
+            once = _consume(body, _concatenate(again, rest), character)
+            if fewest <= 1:
+                return once
+            # Some of the repetitions may match the empty text, where its conditions hold.
+            freely = _consume(body, _concatenate(repeat(body, 0, left), rest), character)
+            return alternate((once, intersect((derive(find_condition(body), character), freely))))
+        case LookAhead() | LookBehind():
+            return EMPTY_SET
+        case _:
+            return _concatenate(derive(expression, character), advance(rest, character))
+
+
+def find_condition(expression: Expression) -> Expression:
+    """Returns the condition on the rest of the text under which the expression matches the empty
+    text here."""
+    match expression:
+        case LookAhead(rest):
+            return rest
+        case LookBehind(before):
+            return ANYTHING if is_nullable(before) else EMPTY_SET
+        case Concatenation(first, rest):
+            return intersect((find_condition(first), find_condition(rest)))
+        case Alternation(options):
+            return alternate(map(find_condition, options))
+        case Repeat(body, fewest):
+            return find_condition(body) if fewest else ANYTHING
+        case _:
+            return ANYTHING if is_nullable(expression) else EMPTY_SET
+
+
+def advance(expression: Expression, character: str) -> Expression:
+    """Returns the expression for a place behind this character: its look-behinds have seen it."""
+    return map_look_behinds(expression, lambda before: derive(before, character))
+
+
+def map_look_behinds(
+    expression: Expression, change: Callable[[Expression], Expression]
+) -> Expression:
+    """Changes the expressions for the text so far in all look-behinds."""
+    if is_plain(expression):
+        return expression
+
+    def inner(part: Expression) -> Expression:
+        return map_look_behinds(part, change)
+
+    match expression:
+        case LookBehind(before, reach):
+            return LookBehind(change(before), reach)
+        case LookAhead(rest, reach):
+            return LookAhead(inner(rest), reach)
+        case Concatenation(first, rest):
+            return _concatenate(inner(first), inner(rest))
+        case Alternation(options):
+            return alternate(map(inner, options))
+        case RegexIntersection(parts):
+            return intersect(map(inner, parts))
+        case RegexComplement(body):
+            return complement(inner(body))
+        case Repeat(body, fewest, most):
+            return Repeat(inner(body), fewest, most)
+        case _:
+            return expression
+
+
+def measure_longest(expression: Expression) -> int | None:
+    """Returns the maximum length of matching texts, as an upper bound; None: there is none."""
+    match expression:
+        case EmptySet() | EmptyString() | LookAhead() | LookBehind():
+            return 0
+        case CharacterClass():
+            return 1
+        case Concatenation(first, rest):
+            one, other = measure_longest(first), measure_longest(rest)
+            return None if one is None or other is None else one + other
+        case Alternation(options):
+            lengths = [measure_longest(option) for option in options]
+            known = [length for length in lengths if length is not None]
+            return max(known) if len(known) == len(lengths) else None
+        case RegexIntersection(parts):
+            return min((n for n in map(measure_longest, parts) if n is not None), default=None)
+        case RegexComplement():
+            return None
+        case Repeat(body, _, most):
+            once = measure_longest(body)
+            return None if once is None or most is None else once * most
+
+
 def measure(expression: Expression) -> int:
-    """Returns the minimum length of matching texts: exact without `Both` and `Other`, else a lower
-    bound."""
+    """Returns the minimum length of matching texts: exact without intersections, complements and
+    assertions, else a lower bound."""
     known: int | None = expression.__dict__.get("_least")
     if known is not None:
         return known
@@ -252,7 +407,7 @@ def measure(expression: Expression) -> int:
     match expression:
         case EmptySet():
             known = ENDLESS
-        case EmptyString() | RegexComplement():
+        case EmptyString() | RegexComplement() | LookAhead() | LookBehind():
             known = 0
         case CharacterClass(characters):
             known = 1 if characters.ranges else ENDLESS
@@ -276,18 +431,19 @@ def find_firsts(expression: Expression) -> frozenset[Characters]:
     spend()
     match expression:
         case EmptySet() | EmptyString():
-            known = frozenset()
+            known = frozenset[Characters]()
         case CharacterClass(characters):
             known = frozenset([characters])
         case Concatenation(first, rest):
             known = find_firsts(first)
-            if is_nullable(first):
+            # Look-behinds further on see the character, too.
+            if is_nullable(first) or not is_plain(expression):
                 known |= find_firsts(rest)
         case Alternation(several) | RegexIntersection(several):
             known = frozenset[Characters]().union(*map(find_firsts, several))
         case RegexComplement(body):
             known = find_firsts(body) | {EVERY}
-        case Repeat(body):
+        case Repeat(body) | LookAhead(body) | LookBehind(body):
             known = find_firsts(body)
     expression.__dict__["_firsts"] = known
     return known

@@ -1,7 +1,8 @@
 """Reads regular expressions in Rust syntax.
 
-Reads only what `ecma`, `ranges`, `string_formats` and `grammars.turn_grammar` write: no anchors,
-look-around, or classes that depend on flags.
+Reads only what `spelled`, `ranges`, `string_formats` and `grammars.turn_grammar` write: no anchors,
+look-around, or classes that depend on flags. Two kinds of groups are our own: `(?&a|b)` matches
+what all of the options match, `(?~a)` what the expression does not match.
 """
 
 import re
@@ -12,12 +13,13 @@ from grammars.limits.steps import spend
 from grammars.regex.characters import EVERY, Characters, find_category
 from grammars.regex.expressions import (
     EMPTY_SET,
-    EMPTY_STRING,
     CharacterClass,
     Expression,
     Repeat,
     alternate,
+    complement,
     concatenate,
+    intersect,
     list_parts,
     repeat,
 )
@@ -28,7 +30,7 @@ _ESCAPE = re.compile(
 )
 _CATEGORY = re.compile(r"\\([pP])(?:\{(\^?)([A-Za-z]+)\}|([A-Za-z]))")
 _TIMES = re.compile(r"\{([0-9]{1,9})(,?)([0-9]{0,9})\}")  # engines refuse larger counts
-_GROUP = re.compile(r"\((?:\?(?:P?<[^>=!]*>|(s)?:))?")
+_GROUP = re.compile(r"\((?:\?(?:P?<[^>=!]*>|(s)?:|([&~])))?")
 _FIXED = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LINE = Characters.of("\n").complement()
 _SPACE = Characters.collect(
@@ -52,7 +54,7 @@ def read(regex: str) -> Expression:
         UnreadableError: it has syntax that this reader does not know.
     """
     reader = _RegexReader(regex)
-    expression = reader.options()
+    expression = alternate(reader.options())
     if reader.at < len(regex):
         raise UnreadableError(f"{regex[reader.at]!r} at {reader.at} in {regex!r}")
     return expression
@@ -89,11 +91,11 @@ class _RegexReader:
         self.at = 0
         self.any = _LINE  # the set of the dot; the flag `s` changes it
 
-    def options(self) -> Expression:
+    def options(self) -> list[Expression]:
         branches = [self.sequence()]
         while self.takes("|"):
             branches.append(self.sequence())
-        return alternate(branches)
+        return branches
 
     def sequence(self) -> Expression:
         parts: list[Expression] = []
@@ -137,16 +139,22 @@ class _RegexReader:
                 return CharacterClass(Characters.of(self.take()))
 
     def group(self) -> Expression:
-        match = _GROUP.match(self.text, self.at)
-        assert match
-        self.at = match.end()
+        opening = _GROUP.match(self.text, self.at)
+        assert opening
+        self.at = opening.end()
         before = self.any
-        if match[1]:
+        if opening[1]:
             self.any = EVERY
-        body = EMPTY_STRING if self.text.startswith(")", self.at) else self.options()
+        options = self.options()
         self.any = before
         self.expect(")")
-        return body
+        match opening[2]:
+            case "&":
+                return intersect(options)
+            case "~":
+                return complement(alternate(options))
+            case _:
+                return alternate(options)
 
     def brackets(self) -> Characters:
         self.expect("[")

@@ -1,24 +1,29 @@
 """Rewrites a regex over characters as a regex over their spellings in a string literal: in general,
 and in JSON (RFC 8259, section 7)."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.characters import Characters
-from grammars.regex.deterministic import TooManyStatesError, determinize, write_back
 from grammars.regex.expressions import (
+    ANYTHING,
     Alternation,
     CharacterClass,
     Concatenation,
+    EmptySet,
     EmptyString,
     Expression,
+    LookAhead,
+    LookBehind,
+    RegexComplement,
+    RegexIntersection,
     Repeat,
-    complement,
-    intersect,
     list_parts,
 )
 from grammars.regex.reader import UnreadableError, read
 from grammars.regex.texts import ANY, Texts
+from grammars.regex.writing import count_times
 
 _LETTERS = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _HEX = "[0-9a-fA-F]"
@@ -31,37 +36,90 @@ _NUMBERED = Characters.collect(
 misread (Go, C#, jinja), and all beyond ASCII (Python). Nobody escapes letters and digits."""
 _ASCII = Characters(((0, 0x7F),))
 _ASTRAL = 0x10000
-_MAX_STATES, _MAX_SIZE = 100, 200
-"""The limits for patterns that are joined: states of their automaton, and sets of characters in the
-result. Beside a pattern of up to 64 characters, such as an identifier, there are 65 states."""
+NOTHING = r"[^\x{0}-\x{10ffff}]"
+"""Matches no text."""
+_SET = re.compile(r"\[[^\[\]]*\]|\(\?s:\.\)|\\x\{[0-9a-f]+\}")
 _MAX_RANGES = 2_000
 """The maximum number of escaped ranges of a pattern: three times those of all letters."""
 
 
+def has_algebra(regex: str) -> bool:
+    """Returns whether an expression may have intersections or complements."""
+    return "(?&" in regex or "(?~" in regex
+
+
+def is_simple(expression: Expression) -> bool:
+    """Returns whether the expression has no intersections, complements and assertions."""
+    unusual = RegexIntersection | RegexComplement | LookAhead | LookBehind
+    return not any(isinstance(part, unusual) for part in list_parts(expression))
+
+
 def spell_expression(expression: Expression, spell_one: Callable[[Characters], str]) -> str:
-    """Rewrites the expression over spellings.
+    """Rewrites the expression over spellings, in the syntax of `grammars.regex.reader`.
+
+    Intersections and complements of texts carry over to their spellings, since no text spells two
+    of them.
 
     Args:
-        expression: sets of characters, their concatenations, unions and repetitions.
-        spell_one: writes the spellings of one character of a set.
+        expression: without assertions.
+        spell_one: writes the spellings of one character of a set; those of a character do not
+            depend on the set.
 
     Raises:
-        UnreadableError: the expression has other parts.
+        UnreadableError: a set has no characters that can be spelled.
     """
+
+    def spell(part: Expression) -> str:
+        return spell_expression(part, spell_one)
+
     match expression:
         case EmptyString():
             return ""
+        case EmptySet():
+            return NOTHING
         case CharacterClass(characters):
             return spell_one(characters)
         case Concatenation(first, rest):
-            return spell_expression(first, spell_one) + spell_expression(rest, spell_one)
+            return spell(first) + spell(rest)
         case Alternation(options):
-            return f"({'|'.join(sorted(spell_expression(o, spell_one) for o in options))})"
+            return f"({'|'.join(sorted(map(spell, options)))})"
+        case RegexIntersection(parts):
+            matched = sorted(f"({spell(p)})" for p in parts if not isinstance(p, RegexComplement))
+            excluded = sorted(
+                f"(?~{_spell_open(p.body, spell)})" for p in parts if isinstance(p, RegexComplement)
+            )
+            return f"(?&{'|'.join((matched or [spell(ANYTHING)]) + excluded)})"
+        case RegexComplement(body):
+            return f"(?&{spell(ANYTHING)}|(?~{_spell_open(body, spell)}))"
         case Repeat(body, fewest, most):
-            limit = "" if most is None else most
-            return f"({spell_expression(body, spell_one)}){{{fewest},{limit}}}"
+            return _repeat_text(spell(body), body) + count_times(fewest, most)
+        case LookAhead() | LookBehind():
+            raise UnreadableError("an assertion")
+
+
+def _spell_open(excluded: Expression, spell: Callable[[Expression], str]) -> str:
+    """Spells texts that are excluded: where any text may follow, anything may, also what spells no
+    text. That costs llguidance much less."""
+    match excluded:
+        case _ if excluded == ANYTHING:
+            return f"(?~{NOTHING})"
+        case Concatenation(first, rest):
+            return spell(first) + _spell_open(rest, spell)
+        case Alternation(options):
+            return f"({'|'.join(sorted(_spell_open(option, spell) for option in options))})"
         case _:
-            raise UnreadableError("an empty set")
+            return spell(excluded)
+
+
+def _repeat_text(text: str, body: Expression) -> str:
+    """Returns the text in a form that a quantifier can follow."""
+    is_set = isinstance(body, CharacterClass) and (len(text) == 1 or _SET.fullmatch(text))
+    return text if is_set else f"({text})"
+
+
+def write_expression(expression: Expression) -> str:
+    """Writes an expression without assertions in the syntax of `grammars.regex.reader`."""
+    return spell_expression(expression, write_set)
 
 
 def write_spellings(raw: Characters, escapes: list[str]) -> str:
@@ -92,25 +150,28 @@ def _write_range(codes: tuple[int, int]) -> str:
     return f"{write_code(first)}-{write_code(last)}"
 
 
-def write_together(texts: Texts) -> str | None:
-    """Returns one regex for these texts, in Rust syntax and that of ECMA 262; None: there is no
-    text, or it would be too long.
-
-    Raises:
-        StepsError: it takes more steps than the work may.
-    """
-    try:
-        parts = [read(part) for part in texts.parts or (ANY,)]
-        parts += [complement(read(part)) for part in texts.without]
-        joined = write_back(determinize(intersect(parts), _MAX_STATES), _MAX_SIZE)
-        return spell_expression(joined, _write_set)
-    except (UnreadableError, RecursionError, TooManyStatesError):
-        return None
+def write_set(characters: Characters) -> str:
+    """Writes one character of a set, in the syntax of `grammars.regex.reader` and others."""
+    ranges, others = characters.ranges, characters.complement().ranges
+    if not ranges:
+        return NOTHING
+    if not others:
+        return "(?s:.)"
+    if len(others) < len(ranges):
+        return f"[^{''.join(map(_write_members, others))}]"
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return _write_members(ranges[0])
+    return f"[{''.join(map(_write_members, ranges))}]"
 
 
-def _write_set(characters: Characters) -> str:
-    ranges = [rf"\u{{{first:x}}}-\u{{{last:x}}}" for first, last in characters.ranges]
-    return f"[{''.join(ranges)}]"
+def _write_members(codes: tuple[int, int]) -> str:
+    first, last = map(_write_member, codes)
+    return first if first == last else f"{first}-{last}"
+
+
+def _write_member(code: int) -> str:
+    character = chr(code)
+    return character if character.isascii() and character.isalnum() else write_code(code)
 
 
 def spell_pattern(pattern: str) -> str | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$#&-~/" + '"')
+_SHORT: dict[tuple[int, int | None], str] = {(0, None): "*", (1, None): "+", (0, 1): "?"}
 _LETTERS = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 
 
@@ -29,6 +30,6 @@ def match_any(words: Iterable[str]) -> str:
 
 def count_times(fewest: int, most: int | None) -> str:
     """Writes the quantifier of `fewest` to `most` times (None: no maximum)."""
-    if (fewest, most) == (0, None):
-        return "*"
+    if (short := _SHORT.get((fewest, most))) is not None:
+        return short
     return f"{{{fewest},{'' if most is None else most}}}"

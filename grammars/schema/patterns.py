@@ -1,4 +1,7 @@
-"""What the patterns of a schema cost jsonschema-rs, and a replacement for large ones.
+"""The patterns of a schema for jsonschema-rs: what they cost, and a replacement for some.
+
+Its syntax is not quite that of ECMA 262: such a pattern is written in another way. (As in
+`\\b`, which means Unicode's words there, or `[^]`, which is refused.)
 
 Its regex engine writes out what is counted while it holds the interpreter lock: `\\p{L}{1,255}`
 takes 100 ms. So each pattern is first compiled alone with little memory, which ends after a
@@ -17,9 +20,9 @@ import jsonschema_rs
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.regex.automaton import Automaton, compile_regexes
-from grammars.regex.ecma import translate
+from grammars.regex.ecma import read_pattern
 from grammars.schema.json_values import Json
-from grammars.schema.subschemas import is_list, is_object, map_parts
+from grammars.schema.subschemas import is_list, is_object, map_parts, omit
 
 PREFIX = "pattern "
 """The prefix of the name of a format that replaces a pattern."""
@@ -41,11 +44,12 @@ _FOLDED_STEPS = 1_500
 Formats = dict[str, Callable[[str], bool]]
 
 
-def replace_large(document: Json) -> tuple[Json, Formats]:
-    """Replaces the large patterns of a document with formats; returns the document, and the formats
-    by name. Patterns without an automaton stay."""
+def adapt_patterns(document: Json) -> tuple[Json, Formats]:
+    """Replaces the patterns of a document that jsonschema-rs reads otherwise, or that are large,
+    with formats; returns the document, and the formats by name. Large patterns without an automaton
+    stay."""
     formats: Formats = {}
-    if '"pattern"' in json.dumps(document):
+    if '"pattern' in json.dumps(document):
         document = _replace(document, formats, set())
     return document, formats
 
@@ -84,9 +88,16 @@ def _replace(schema: Json, formats: Formats, measured: set[str]) -> Json:
     if not is_object(schema):
         return schema
     replaced = map_parts(schema, lambda part, _: _replace(part, formats, measured))
+    keys = replaced.get("patternProperties")
+    if is_object(keys):
+        replaced["patternProperties"] = {_write_for_engine(key): keys[key] for key in keys}
     pattern, parts = replaced.get("pattern"), replaced.get("allOf", [])
     if not isinstance(pattern, str) or not is_list(parts):
         return replaced
+    written = _write_for_engine(pattern)
+    if written != pattern:
+        validator = jsonschema_rs.validator_for({"pattern": written})
+        return _use_format(replaced, parts, pattern, formats, validator.is_valid)
     if "{" not in pattern or len(pattern) > _MAX_REPLACED:
         return replaced
     steps = count_steps(pattern)
@@ -95,14 +106,37 @@ def _replace(schema: Json, formats: Formats, measured: set[str]) -> Json:
         spend(min(steps, _SIZES[-1][1]))  # it was compiled, though it may have been before
     if steps < _LARGE_STEPS:
         return replaced
-    regex = translate(pattern)
-    automaton = None if regex is None else compile_regexes((regex,))
+    reading = read_pattern(pattern)
+    automaton = None if reading is None or reading.left_out else compile_regexes((reading.regex,))
     if automaton is None:
         return replaced
+    return _use_format(replaced, parts, pattern, formats, partial(_accepts, automaton))
+
+
+def _write_for_engine(pattern: str) -> str:
+    reading = read_pattern(pattern)
+    return pattern if reading is None else reading.engine
+
+
+def _use_format(
+    schema: dict[str, Json],
+    parts: list[Json],
+    pattern: str,
+    formats: Formats,
+    test: Callable[[str], bool],
+) -> Json:
+    """Returns the schema with a format in place of its pattern; adds the format to `formats`.
+
+    Args:
+        schema: the schema.
+        parts: those of its `allOf`.
+        pattern: its pattern.
+        formats: the formats by name.
+        test: returns whether a text matches.
+    """
     name = PREFIX + pattern
-    formats[name] = partial(_accepts, automaton)
-    del replaced["pattern"]
-    return {**replaced, "allOf": [*parts, {"format": name}]}
+    formats[name] = test
+    return {**omit(schema, "pattern"), "allOf": [*parts, {"format": name}]}
 
 
 def _accepts(automaton: Automaton, text: str) -> bool:

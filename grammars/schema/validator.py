@@ -19,7 +19,7 @@ import jsonschema_rs
 from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.schema.json_values import Json
-from grammars.schema.patterns import PREFIX, Formats, replace_large, spend_on_pattern
+from grammars.schema.patterns import PREFIX, Formats, adapt_patterns, spend_on_pattern
 from grammars.schema.pointers import point_to
 from grammars.schema.subschemas import is_list, is_object, look_up, map_parts
 
@@ -67,7 +67,7 @@ class RootDocument:
     @cached_property
     def resources(self) -> tuple[Resources, Formats]:
         """The document as `_ROOT`, for a registry, and the formats that it uses."""
-        document, formats = replace_large(self.source if is_object(self.source) else {})
+        document, formats = adapt_patterns(self.source if is_object(self.source) else {})
         return [(_ROOT, {**self.dialect, **document})], formats
 
 
@@ -348,10 +348,10 @@ def _list_patterns(source: Json) -> Iterator[tuple[_PatternPath, str]]:
 def _make_inner(source: Json, root: RootDocument) -> Any:
     """Makes the validator of jsonschema-rs."""
     if source is root.source or isinstance(source, bool):
-        document, formats = replace_large(source)
+        document, formats = adapt_patterns(source)
         _spend_on_patterns(document)
         return _check(document, formats)
-    alone, formats = replace_large({**root.dialect, **_refer_to_root(source)})
+    alone, formats = adapt_patterns({**root.dialect, **_refer_to_root(source)})
     _spend_on_patterns(alone)
     if '"$ref"' not in json.dumps(alone):
         return _check(alone, formats)

@@ -6,16 +6,17 @@ import reprlib
 from collections.abc import Sequence
 
 from grammars.errors import PolicyError
-from grammars.regex.ecma import MAX_QUANTIFIERS, translate
-from grammars.regex.writing import escape_slashes, match_any
+from grammars.regex.ecma import translate
+from grammars.regex.ecma_parser import MAX_QUANTIFIERS
+from grammars.regex.writing import match_any
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 from grammars.turn_grammar.ir.nodes import (
     EmbeddedLark,
     Expression,
-    Pattern,
     exclude_beginning,
     intersection,
 )
+from grammars.turn_grammar.terminals import match_regex
 from grammars.turn_grammar.values import Values, choose_word
 
 _POINTER = "/response_format"
@@ -44,7 +45,7 @@ def write_answer(
         case JsonAnswer(schema):
             return values.value(schema.node, schema.definitions)
         case RegexAnswer(regex):
-            pattern: Expression = Pattern(read_regex(regex))
+            pattern = read_regex(regex)
             words = [*openings, *others]
             if words:
                 pattern = intersection(pattern, exclude_beginning(rf"\s*{match_any(words)}"))
@@ -65,9 +66,8 @@ def write_answer(
             return values.builder.define(EmbeddedLark(lark.strip()), "answer")
 
 
-def read_regex(regex: str) -> str:
-    """Translates a regular expression for the whole answer into Rust syntax, escaped for `/.../` in
-    Lark.
+def read_regex(regex: str) -> Expression:
+    """Returns the texts of a regular expression for the whole answer, as part of a terminal.
 
     Raises:
         PolicyError: a mask cannot enforce the expression.
@@ -86,10 +86,10 @@ def read_regex(regex: str) -> str:
         raise PolicyError(
             f"the expression {reprlib.repr(regex)} cannot be enforced",
             where=_POINTER,
-            hint="Leave out look-around, \\b, back references, possessive quantifiers and anchors "
-            f"in the middle, and use at most {MAX_QUANTIFIERS:,} quantifiers",
+            hint="Leave out back references and possessive quantifiers, and use at most "
+            f"{MAX_QUANTIFIERS:,} quantifiers",
         )
-    return escape_slashes(translated)
+    return match_regex(translated)
 
 
 def _check_option(option: str, openings: Sequence[str], number: int) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
+from grammars.regex.characters import Characters
 from grammars.regex.deterministic import (
     DeterministicState,
+    Edge,
+    TooManyStatesError,
     determinize,
     intersect_automata,
     minimize,
 )
-from grammars.regex.multiples import divide
 from grammars.regex.ranges import express_range
 from grammars.regex.reader import read
 from grammars.schema.nodes import LARGEST_MULTIPLE, Number
@@ -22,6 +24,8 @@ from grammars.turn_grammar.ir.nodes import Language
 _MAX_MORE = 17  # digits after those that are written
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)?")
+_SIGN, _ZERO, _FIRST = 1, 2, 3
+"""The states after the start; those of the remainders come last."""
 
 
 @dataclass(frozen=True)
@@ -84,3 +88,31 @@ class Multiples(Language):
             found = -(-max(low, least) // self.divisor) * self.divisor
             if found <= min(high, greatest) and (digits or more):
                 yield str(found)[len(digits) :]
+
+
+def divide(divisor: int, max_states: int) -> list[DeterministicState]:
+    """Builds an automaton for the multiples of an integer: any sign, no superfluous leading zero.
+    Its states are the remainders.
+
+    Raises:
+        TooManyStatesError: it would have more than `max_states` states.
+    """
+    if divisor > max_states:
+        raise TooManyStatesError(f"more than {max_states:,} states")
+
+    def write_digits(remainder: int, least: int = 0) -> list[Edge]:
+        edges: list[Edge] = []
+        for digit in range(least, 10):
+            after = (remainder * 10 + digit) % divisor
+            edges.append(Edge(Characters.of(str(digit)), _FIRST + after))
+        return edges
+
+    begin = [Edge(Characters.of("0"), _ZERO), *write_digits(0, least=1)]
+    states = [
+        DeterministicState(False, (Edge(Characters.of("-"), _SIGN), *begin)),
+        DeterministicState(False, tuple(begin)),
+        DeterministicState(True, ()),
+    ]
+    for remainder in range(divisor):
+        states.append(DeterministicState(remainder == 0, tuple(write_digits(remainder))))
+    return minimize(states)

@@ -15,7 +15,7 @@ from grammars.errors import SchemaError
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.reader import UnreadableError
-from grammars.regex.spelled import spell_extra_keys, spell_pattern
+from grammars.regex.spelled import has_algebra, spell_extra_keys, spell_pattern
 from grammars.regex.texts import ANY, FREE, Texts
 from grammars.regex.writing import escape_slashes
 from grammars.schema.counted import Items, find_items
@@ -69,6 +69,7 @@ from grammars.turn_grammar.ir.nodes import (
 )
 from grammars.turn_grammar.members import MemberRules, write_items
 from grammars.turn_grammar.multiples import Multiples
+from grammars.turn_grammar.terminals import match_regex
 from grammars.wire.format import JsonStyle
 
 LOOSE = r"( |\r?\n[ \t]{0,256})"
@@ -510,12 +511,12 @@ def match_texts(texts: Texts) -> Expression:
     """Returns a set of texts, as part of a terminal."""
     parts: list[Expression] = []
     for regex in texts.parts or (ANY,):
-        parts.append(Pattern(escape_slashes(regex)))
+        parts.append(match_regex(regex))
     for regex in texts.without:
         beginning = regex.removesuffix(ANY)
         has_options = "|" in _ESCAPED.sub("", beginning)
-        if beginning == regex or has_options:
-            parts.append(Complement(Pattern(escape_slashes(regex))))
+        if beginning == regex or has_options or has_algebra(beginning):
+            parts.append(Complement(match_regex(regex)))
         else:
             parts.append(exclude_beginning(escape_slashes(beginning)))
     return intersection(*parts)
@@ -526,7 +527,7 @@ def write_text(node: String) -> Expression:
     length = Pattern(f"(?s:.{_count_characters(node)})")
     if not node.pattern:
         return length
-    return intersection(length, Pattern(escape_slashes(node.pattern)))
+    return intersection(length, match_regex(node.pattern))
 
 
 def admits_empty_text(node: Flat) -> bool:
@@ -549,18 +550,18 @@ def _count_characters(node: String) -> str:
 
 
 @keep_results("regexes", 4 * MIB)
-def _spell_matching(pattern: str) -> str | None:
-    """Returns the JSON strings that match a pattern, as the text of a regex in a grammar; None: the
-    pattern cannot be read. Tools have the same formats over and over."""
+def _spell_matching(pattern: str) -> Expression | None:
+    """Returns the JSON strings that match a pattern, as part of a terminal; None: it cannot be
+    read. Tools have the same formats over and over."""
     spelled = spell_pattern(pattern)
-    return None if spelled is None else escape_slashes(spelled)
+    return None if spelled is None else match_regex(spelled)
 
 
 def _match_pattern(node: String, builder: GrammarBuilder) -> Expression:
     """Returns an expression for the JSON strings that match a pattern."""
     spelled = _spell_matching(node.pattern or "")
     if spelled is not None:
-        strings: Expression = Pattern(spelled)
+        strings = spelled
         if node.min_length or node.max_length is not None:
             length = Pattern(f'"{_CHARACTER}{_count_characters(node)}"')
             strings = intersection(strings, length)

@@ -32,7 +32,6 @@ from grammars.schema.lowering.nodes.inhabitation import (
 from grammars.schema.lowering.nodes.overlap import find_overlaps
 from grammars.schema.lowering.rewrite.conditions import Split, divide, find_split, is_exclusion
 from grammars.schema.lowering.rewrite.flattening import Flattening
-from grammars.schema.lowering.rewrite.patterns import limit_patterns
 from grammars.schema.lowering.rewrite.presence import find_presence
 from grammars.schema.nodes import AnyValue, Node, Object, Reference, Schema, Union, flatten, unite
 from grammars.schema.subschemas import find_origin, is_object, look_up, map_parts, omit
@@ -46,9 +45,6 @@ ALTERNATIVES = frozenset(["allOf", "anyOf", "oneOf"])
 DECLARING = ALTERNATIVES | OPENNESS | {"$ref", "then", "else", "dependentSchemas"}
 """Keywords that declare properties, or may have schemas that do."""
 MAX_READING = 80_000  # steps to read a document; 15,000 to 25,000 subschemas take these
-MAX_PATTERN_STEPS = (
-    20_000  # for the patterns that are written for a schema; a pair takes about 1,000
-)
 
 
 @dataclass(frozen=True)
@@ -73,8 +69,7 @@ EFFORTS = (
 )
 """A schema that takes too many steps is lowered again with less effort. Alternatives multiply with
 those inside them and beside them. A reference to itself with other keywords beside it may be a new
-schema on each level. The last effort writes no patterns (`limit_patterns`). Of 2,500 real schemas,
-20 need the second effort, and none the third."""
+schema on each level. Of 2,500 real schemas, 20 need the second effort, and none the third."""
 _DEEP = "too many conjunctions inside each other"
 _DRAFTS = ("http://json-schema.org/draft", "https://json-schema.org/draft")
 
@@ -151,11 +146,10 @@ def _lower_with_efforts(source: Json, *, close: bool, only_object: bool) -> Sche
     with limit_steps(MAX_READING):
         reading = _read(source)
     with pointing_to_origins(reading.origins):
-        with limit_patterns(MAX_PATTERN_STEPS):
-            for effort in earlier:
-                with suppress(StepsError), limit_steps(effort.steps):
-                    return _lower(reading, close=close, only_object=only_object, effort=effort)
-        with limit_patterns(0), limit_steps(last.steps):
+        for effort in earlier:
+            with suppress(StepsError), limit_steps(effort.steps):
+                return _lower(reading, close=close, only_object=only_object, effort=effort)
+        with limit_steps(last.steps):
             return _lower(reading, close=close, only_object=only_object, effort=last)
 
 

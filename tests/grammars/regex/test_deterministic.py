@@ -22,8 +22,8 @@ from grammars.regex.expressions import (
     intersect,
     repeat,
 )
-from grammars.regex.multiples import divide
 from grammars.regex.reader import read
+from grammars.turn_grammar.multiples import divide
 
 LEAVES = st.sampled_from(["a", "b", "[ab]", "[^a]", "", "ab", "a|bb", "(?s:.*)"]).map(read)
 EXPRESSIONS = st.recursive(

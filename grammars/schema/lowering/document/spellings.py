@@ -38,9 +38,6 @@ _NOT_IN_FRAGMENTS = re.compile("%(?![0-9A-Fa-f]{2})|[^-A-Za-z0-9._~!$&'()*+,;=:@
 _CLASSES = frozenset([r"\d", r"\D", r"\w", r"\W", r"\s", r"\S"])
 # A set that nothing closes goes on to the end: the search does not begin again at each bracket.
 _PATTERN_PARTS = re.compile(r"\\.|\[(?:\\.?|[^\]\\])*+(?:\]|\Z)", re.DOTALL)
-_LONE_BRACES = re.compile(
-    rf"(\\[pPuxkN]\{{[^}}]*\}}|{_PATTERN_PARTS.pattern})|\{{(?![0-9]+(?:,[0-9]*)?\}})", re.DOTALL
-)
 _SET_PARTS = re.compile(r"\\.|.", re.DOTALL)
 
 
@@ -218,7 +215,7 @@ def list_first_items(flat: dict[str, Json], note: Note) -> None:
 def repair_pattern(flat: dict[str, Json], note: Note) -> None:
     r"""Replaces Python's and Perl's anchors `\A` and `\Z` in a pattern, and removes JavaScript's
     slashes around it, which would match nothing. A hyphen beside a class (`[\w-.]`) is escaped: it
-    cannot be a range, and validators refuse it. So is a brace that begins no quantifier."""
+    cannot be a range, and validators refuse it."""
     pattern = flat.get("pattern")
     if not isinstance(pattern, str):
         return
@@ -229,10 +226,6 @@ def repair_pattern(flat: dict[str, Json], note: Note) -> None:
     if plain != mended:
         mended = plain
         note("pattern", r"a hyphen beside a class ([\w-.]) is read as the character")
-    escaped = _LONE_BRACES.sub(lambda part: part[1] or r"\{", mended)
-    if escaped != mended:
-        mended = escaped
-        note("pattern", "a brace that counts nothing is read as the character")
     between = _BETWEEN_SLASHES.fullmatch(mended)
     if between is not None:
         mended = f"(?i){between[1]}" if "i" in between[2] else between[1]

@@ -11,7 +11,7 @@ from math import inf, lcm
 
 from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError
-from grammars.regex.ecma import translate
+from grammars.regex.ecma import read_pattern
 from grammars.regex.reader import counts_words
 from grammars.regex.spelled import is_fully_spelled
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
@@ -347,10 +347,15 @@ class FlatLowering:
     def _lower_string(self, flat: Mapping[str, Json], pointer: str) -> Node:
         pattern, name = flat.get("pattern"), flat.get("format")
         if pattern is not None:
-            pattern = translate(pattern)
-            if pattern is None:
-                reason = "uses what a mask cannot enforce (look-around, \\b, \\1)"
+            reading = read_pattern(pattern)
+            pattern = None if reading is None else reading.regex
+            if reading is None:
+                self._findings.check(pointer, "pattern", "too large for a mask")
+            elif reading.left_out:
+                reason = f"not in the mask: {', '.join(reading.left_out)}"
                 self._findings.check(pointer, "pattern", reason)
+            if pattern is None:
+                pass
             elif len(pattern) > _MAX_PATTERN_LENGTH:
                 self._findings.check(pointer, "pattern", "too long for a mask")
                 pattern = None

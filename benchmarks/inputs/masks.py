@@ -1,0 +1,234 @@
+"""Masks of JSON Schemas by several engines, over the same vocabulary, and random walks in them."""
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import numpy as np
+
+from constrained.engine.llama_files import read_header
+from constrained.engine.model_files.packaged import find_file
+from constrained.engine.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
+from constrained.mask.matcher import Matcher
+from grammars.schema.json_values import Json
+from grammars.schema.nodes import Schema
+from grammars.turn_grammar.ir.grammar import GrammarBuilder
+from grammars.turn_grammar.values import Values
+from grammars.wire.envelopes import LOOSE
+
+BYTES = ""
+"""The name of the vocabulary of bytes."""
+_MOST_KEYS = 60
+_STEERED = 0.15  # of the tokens of a walk: they close something, or begin a member
+
+
+class Mask(Protocol):
+    """A compiled schema, and the state of one text in it."""
+
+    def fork(self) -> "Mask": ...
+    def count_accepted(self, tokens: Sequence[int]) -> int: ...
+    def try_commit(self, tokens: Sequence[int]) -> bool: ...
+    def mask(self) -> np.ndarray: ...
+    @property
+    def is_complete(self) -> bool: ...
+
+
+class Tokens:
+    """The vocabulary of a model file, or of bytes."""
+
+    def __init__(self, vocabulary: Vocabulary):
+        self.vocabulary = vocabulary
+        self.tokenizer = build_tokenizer(vocabulary, ())
+        self.special = vocabulary.control | set(vocabulary.end)
+        self._ids: dict[bytes, int] = {}
+        for token, text in enumerate(vocabulary.tokens):
+            if text and token not in self.special and len(text) <= 16:
+                self._ids.setdefault(text, token)
+
+    @cached_property
+    def ordinary(self) -> list[int]:
+        """The tokens that are text, no two alike."""
+        return [*self._ids.values()]
+
+    def cut(self, text: bytes, rng: random.Random) -> list[int]:
+        """Cuts a text into tokens at random, short ones more often than an encoder does."""
+        tokens: list[int] = []
+        at = 0
+        while at < len(text):
+            sizes = [size for size in range(1, 17) if text[at : at + size] in self._ids]
+            size = rng.choice([*sizes, sizes[-1]])
+            tokens.append(self._ids[text[at : at + size]])
+            at += min(size, len(text) - at)
+        return tokens
+
+    def spell(self, text: str) -> list[int]:
+        """Cuts a text into bytes."""
+        return [self._ids[bytes([byte])] for byte in text.encode()]
+
+
+@cache
+def load_tokens(model: str) -> Tokens:
+    """Returns the vocabulary of a model: a path or the name of a packaged one; BYTES: of bytes."""
+    if model == BYTES:
+        return Tokens(byte_vocabulary())
+    return Tokens(read_header(find_file(model)).vocabulary)
+
+
+def compile_ours(schema: Schema, tokens: Tokens) -> Mask:
+    """Compiles a lowered schema: a JSON answer whose white space the model chooses.
+
+    Raises:
+        GrammarError, SchemaError: it cannot be.
+    """
+    builder = GrammarBuilder()
+    start = Values(builder, LOOSE).value(schema.node, schema.definitions)
+    return Matcher.compile(tokens.tokenizer, builder.build(start).lark)
+
+
+def compile_llguidance(schema: Json, tokens: Tokens, *, tight: bool = False) -> Mask:
+    """Compiles a schema with llguidance alone.
+
+    Args:
+        tight: there is no white space.
+
+    Raises:
+        GrammarError: it cannot.
+    """
+    if tight:
+        options = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
+        body = schema if isinstance(schema, dict) else {}
+        schema = {**body, "x-guidance": options}
+    return Matcher.compile(tokens.tokenizer, f"start: %json {json.dumps(schema)}")
+
+
+def _xgrammar() -> Any:
+    return import_module("xgrammar")  # it may not be installed
+
+
+class XGrammarMask:
+    """A schema that XGrammar has compiled, and the state of one text."""
+
+    def __init__(self, inner: Any, size: int, ends: Sequence[int]):
+        self._inner = inner
+        self._size = size
+        self._ends = ends
+
+    def fork(self) -> "XGrammarMask":
+        """Returns an independent mask in the same state."""
+        return XGrammarMask(self._inner.fork(), self._size, self._ends)
+
+    def count_accepted(self, tokens: Sequence[int]) -> int:
+        """Returns how many of the tokens are accepted from here."""
+        fork = self._inner.fork()
+        for number, token in enumerate(tokens):
+            if not fork.accept_token(token):
+                return number
+        return len(tokens)
+
+    def try_commit(self, tokens: Sequence[int]) -> bool:
+        """Commits tokens, and returns whether all were accepted."""
+        return all(map(self._inner.accept_token, tokens))
+
+    def mask(self) -> np.ndarray:
+        """Returns which tokens may come next."""
+        bits = _xgrammar().allocate_token_bitmask(1, self._size)
+        self._inner.fill_next_token_bitmask(bits)
+        packed = bits.numpy().view(np.uint8).reshape(-1)
+        return np.unpackbits(packed, count=self._size, bitorder="little").astype(bool)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the text may end here."""
+        return bool(self.mask()[list(self._ends)].any())
+
+
+@cache
+def _start_xgrammar(model: str) -> Any:
+    xgrammar = _xgrammar()
+    vocabulary = load_tokens(model).vocabulary
+    info = xgrammar.TokenizerInfo(
+        list(vocabulary.tokens), xgrammar.VocabType.RAW, stop_token_ids=list(vocabulary.end)
+    )
+    return xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+
+
+def compile_xgrammar(schema: Json, model: str) -> Mask:
+    """Compiles a schema with XGrammar.
+
+    Raises:
+        RuntimeError: it cannot.
+    """
+    compiled = _start_xgrammar(model).compile_json_schema(json.dumps(schema), strict_mode=False)
+    vocabulary = load_tokens(model).vocabulary
+    matcher = _xgrammar().GrammarMatcher(compiled)
+    return XGrammarMask(matcher, len(vocabulary.tokens), vocabulary.end)
+
+
+def list_engines() -> Mapping[str, str]:
+    """Returns the engines that are installed, each with the module that it needs."""
+    modules = {"constrained": "constrained", "llguidance": "llguidance", "xgrammar": "xgrammar"}
+    return {name: module for name, module in modules.items() if find_spec(module) is not None}
+
+
+class Walk:
+    """Random texts that a mask allows.
+
+    Args:
+        tokens: the vocabulary of the mask.
+        keys: the names that its objects may require: random tokens hardly ever spell one.
+        least: so many tokens are drawn before the walk looks for its end.
+    """
+
+    def __init__(self, tokens: Tokens, keys: Sequence[str], least: int):
+        self._tokens = tokens
+        self._least = least
+        names = [json.dumps(key, ensure_ascii=False) for key in keys[:_MOST_KEYS]]
+        texts = [f"{before}{name}:" for name in names for before in ("", ",", ", ")]
+        self._keys = [tokens.spell(text) for text in texts]
+        self._quote, *self._brackets = map(tokens.spell, '"}]')
+
+    def write(self, mask: Mask, rng: np.random.Generator) -> bytes | None:
+        """Returns a text; None: its end was not found.
+
+        Args:
+            mask: it is advanced.
+        """
+        text = b""
+        for step in range(3 * self._least + 60):
+            steers = step >= self._least or rng.random() < _STEERED
+            if steers and mask.is_complete:
+                return text
+            chosen = self._choose(mask, rng, steers=steers)
+            if not chosen:
+                return text if mask.is_complete else None
+            if not mask.try_commit(chosen):
+                return None
+            text += self._tokens.vocabulary.text(chosen)
+        return None
+
+    def _choose(self, mask: Mask, rng: np.random.Generator, *, steers: bool) -> list[int]:
+        if steers and (target := self._find_target(mask, rng)):
+            return target
+        allowed = mask.mask()
+        allowed[list(self._tokens.special)] = False
+        ids = np.flatnonzero(allowed)
+        return [int(rng.choice(ids))] if len(ids) else []
+
+    def _find_target(self, mask: Mask, rng: np.random.Generator) -> list[int]:
+        """Returns what closes the innermost value, or else begins a member; [] if nothing does."""
+
+        def takes(target: list[int]) -> bool:
+            return mask.count_accepted(target) == len(target)
+
+        closing = [*filter(takes, self._brackets)]
+        if closing:  # inside a string, they are text
+            return self._quote if takes(self._quote) else closing[0]
+        first = int(rng.integers(len(self._keys) + 1))
+        for target in (*self._keys[first:], *self._keys[:first], self._quote):
+            if takes(target):
+                return target
+        return []

@@ -1,0 +1,142 @@
+"""JSON texts of a value: as the encoders of three languages write it, and with what JSON leaves to
+the writer drawn at random: white space, escapes, numbers, the order of keys."""
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from constrained.inspect.replay.instances import spell_plain
+from grammars.schema.json_values import Json
+from grammars.schema.subschemas import is_list, is_object
+
+VARIED = ("white space", "escapes", "numbers", "key order")
+WAYS = ("plain", "Python", "JavaScript", "Go", *VARIED, "all of it")
+"""The ways to write a value, the commonest first."""
+
+_LINES = ("\n", "\r\n")
+_INDENTS = ("  ", "    ", "\t", "")
+_SHORT = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "/": "\\/"}
+_ESCAPED = {'"': '\\"', "\\": "\\\\"}
+_GO_ESCAPES = re.compile("[<>&\u2028\u2029]")
+_EXPONENT = re.compile(r"e([+-])0+")
+_OF_HTML = frozenset("<>&'\x7f")
+
+
+class Spaces(NamedTuple):
+    """The white space of a text: after a comma, after a colon; line break and indentation, or
+    "" for one line."""
+
+    comma: str = " "
+    colon: str = " "
+    line: str = ""
+    indent: str = ""
+
+
+def write_instance(value: Json, way: str, rng: random.Random) -> str:
+    """Returns the text of a value, written in one of WAYS."""
+    match way:
+        case "plain":
+            return json.dumps(value, ensure_ascii=False)
+        case "Python":
+            return json.dumps(value)
+        case "JavaScript" | "Go":
+            return _Writer(rng, (way,), Spaces("", "")).write(value)
+        case _:
+            varied = VARIED if way == "all of it" else (way,)
+            spaces = _draw_spaces(rng) if "white space" in varied else Spaces()
+            return _Writer(rng, varied, spaces).write(value)
+
+
+def _draw_spaces(rng: random.Random) -> Spaces:
+    if rng.random() < 0.4:
+        return Spaces(rng.choice(["", " "]), rng.choice(["", " "]))
+    return Spaces("", rng.choice(["", " "]), rng.choice(_LINES), rng.choice(_INDENTS))
+
+
+class _Writer:
+    """Writes values in one way.
+
+    Args:
+        varied: of VARIED, or the name of one encoder.
+        spaces: its white space.
+    """
+
+    def __init__(self, rng: random.Random, varied: tuple[str, ...], spaces: Spaces):
+        self._rng = rng
+        self._varied = varied
+        self._spaces = spaces
+
+    def write(self, value: Json, level: int = 0) -> str:
+        """Returns the text of a value at a level of nesting."""
+        if is_object(value):
+            keys = list(value)
+            if "key order" in self._varied:
+                self._rng.shuffle(keys)
+            colon = f":{self._spaces.colon}"
+            members = [self.write(key) + colon + self.write(value[key], level + 1) for key in keys]
+            return self._enclose("{}", members, level)
+        if is_list(value):
+            return self._enclose("[]", [self.write(item, level + 1) for item in value], level)
+        if isinstance(value, str):
+            return self._write_text(value)
+        if isinstance(value, float):
+            return self._write_number(value)
+        return spell_plain(value)
+
+    def _enclose(self, brackets: str, parts: list[str], level: int) -> str:
+        opening, closing = brackets
+        line = self._spaces.line
+        if not parts or not line:
+            return opening + f",{self._spaces.comma}".join(parts) + closing
+        inner = line + self._spaces.indent * (level + 1)
+        outer = line + self._spaces.indent * level
+        return opening + inner + f",{inner}".join(parts) + outer + closing
+
+    def _write_text(self, text: str) -> str:
+        if "escapes" in self._varied:
+            return '"' + "".join(map(self._write_character, text)) + '"'
+        written = spell_plain(text)
+        if "Go" in self._varied:
+            return _GO_ESCAPES.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
+        return written
+
+    def _write_character(self, character: str) -> str:
+        if character in _ESCAPED:
+            return _ESCAPED[character]
+        ways = [_SHORT[character]] if character in _SHORT else []
+        if character >= " ":
+            ways.append(character)
+        if character < " " or not character.isascii() or character in _OF_HTML:
+            units = character.encode("utf-16-be").hex()
+            number = "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+            ways += [number, number.upper().replace("\\U", "\\u")]
+        return self._rng.choice(ways)
+
+    def _write_number(self, number: float) -> str:
+        plain = repr(number)
+        if "numbers" in self._varied:
+            return self._rng.choice(list(_list_numbers(number)))
+        if "JavaScript" not in self._varied and "Go" not in self._varied:
+            return plain
+        if number.is_integer() and abs(number) < 1e21:
+            return str(int(number))
+        return _EXPONENT.sub(r"e\1", plain)
+
+
+def _list_numbers(number: float) -> Iterator[str]:
+    """Yields texts of the same number that some encoder writes."""
+    plain = repr(number)
+    yield plain
+    if "e" in plain:
+        yield plain.replace("e", "E")
+        yield _EXPONENT.sub(r"e\1", plain)
+        return
+    yield plain + "0"
+    if number.is_integer():
+        yield str(int(number))
+    mantissa, exponent = f"{number:.16e}".split("e")
+    scientific = f"{mantissa.rstrip('0').rstrip('.')}E{int(exponent)}"
+    if float(scientific) == number:
+        yield scientific

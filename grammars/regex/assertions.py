@@ -1,0 +1,262 @@
+"""Rewrites expressions without assertions, in the algebra of expressions.
+
+`A(?=B)C` is `A` and then both `B` with any text and `C`; `(?!B)` is the complement. A look-behind
+is the same for what stands before it. Where that is not enough (in a repetition, or where the texts
+of a look-ahead and of a look-behind overlap), the automaton is built and written back.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from grammars.limits.steps import spend
+from grammars.regex.automaton import Automaton
+from grammars.regex.characters import EVERY, Characters, partition
+from grammars.regex.deterministic import (
+    DeterministicState,
+    Edge,
+    TooManyStatesError,
+    determinize,
+    minimize,
+    write_back,
+)
+from grammars.regex.expressions import (
+    EMPTY_SET,
+    EMPTY_STRING,
+    ENDLESS,
+    Alternation,
+    Concatenation,
+    Expression,
+    LookAhead,
+    LookBehind,
+    RegexComplement,
+    RegexIntersection,
+    alternate,
+    complement,
+    concatenate,
+    derive,
+    find_firsts,
+    intersect,
+    is_plain,
+    list_parts,
+    map_look_behinds,
+    measure,
+)
+
+_MAX_STATES, _MAX_SIZE = 300, 600
+"""The limits for a part that is written back from its automaton."""
+_MAX_BEHIND_STATES = 40
+_MAX_BRANCHES = 400
+
+
+class _Branches:
+    """Counts the branches that alternatives with assertions multiply to."""
+
+    def __init__(self) -> None:
+        self.left = _MAX_BRANCHES
+
+    def enter(self) -> None:
+        """Counts one more.
+
+        Raises:
+            TooManyStatesError: there are too many.
+        """
+        spend()
+        self.left -= 1
+        if self.left < 0:
+            raise TooManyStatesError(f"more than {_MAX_BRANCHES:,} branches")
+
+
+def remove_assertions(expression: Expression) -> Expression:
+    """Returns a plain expression for the same texts.
+
+    Args:
+        expression: for whole texts.
+
+    Raises:
+        TooManyStatesError: it would be too large.
+    """
+    return _resolve(expression, _Branches())
+
+
+@dataclass(frozen=True)
+class _Near:
+    """The number of characters that are known to stand on both sides of an assertion."""
+
+    behind: int
+    ahead: int
+
+
+def settle(items: Sequence[Expression]) -> Expression:
+    """Concatenates the items. Assertions that the items beside them decide are removed, wherever
+    the result will stand: in `(?!-)[a-z-]{2}`, the look-ahead sees no further than the item."""
+    parts = list(items)
+    at = len(parts)
+    while at > 0:
+        at -= 1
+        options = _list_assertions(parts[at])
+        if options is None:
+            continue
+        start = at - _count_plain(parts[:at][::-1])
+        end = at + 1 + _count_plain(parts[at + 1 :])
+        before, after = concatenate(*parts[start:at]), concatenate(*parts[at + 1 : end])
+        is_start = start > 0 and parts[start - 1] == LookBehind(EMPTY_STRING)
+        is_end = end < len(parts) and parts[end] == LookAhead(EMPTY_STRING)
+        near = _Near(
+            ENDLESS if is_start else measure(before), ENDLESS if is_end else measure(after)
+        )
+        settled = alternate(_settle_between(before, option, after, near) for option in options)
+        if settled != alternate(concatenate(before, *option, after) for option in options):
+            parts[start:end] = [settled]
+            at = start
+    return concatenate(*parts)
+
+
+def _count_plain(parts: Sequence[Expression]) -> int:
+    """Returns how many of the first parts have no assertions."""
+    return next((i for i, part in enumerate(parts) if not is_plain(part)), len(parts))
+
+
+def _list_assertions(expression: Expression) -> list[list[LookAhead | LookBehind]] | None:
+    """Returns the assertions of an expression that is nothing else: for each of its alternatives,
+    those that hold together. None: it is something else."""
+    match expression:
+        case LookAhead() | LookBehind():
+            return [[expression]]
+        case Concatenation(first, rest):
+            heads, tails = _list_assertions(first), _list_assertions(rest)
+            if heads is None or tails is None:
+                return None
+            return [head + tail for head in heads for tail in tails]
+        case Alternation(options):
+            found: list[list[LookAhead | LookBehind]] = []
+            for option in options:
+                inner = _list_assertions(option)
+                if inner is None:
+                    return None
+                found += inner
+            return found
+        case _:
+            return None
+
+
+def _settle_between(
+    before: Expression,
+    assertions: Sequence[LookAhead | LookBehind],
+    after: Expression,
+    near: _Near,
+) -> Expression:
+    """Returns the texts around assertions, without those for which nothing further away matters."""
+    left: list[Expression] = []
+    for assertion in assertions:
+        match assertion:
+            case LookAhead(rest, int(reach)) if reach <= near.ahead and is_plain(rest):
+                after = meet(after, rest)
+            case LookBehind(so_far, int(reach)) if reach <= near.behind and is_plain(so_far):
+                before = meet(before, so_far)
+            case _:
+                left.append(assertion)
+    return concatenate(before, *left, after)
+
+
+def meet(texts: Expression, condition: Expression) -> Expression:
+    """Returns the intersection; in a simple form, if it is known that the condition holds for all
+    of the texts, or for none."""
+    both = intersect((texts, condition))
+    if isinstance(both, RegexIntersection):
+        if Automaton(both).is_empty():
+            return EMPTY_SET
+        if Automaton(intersect((texts, complement(condition)))).is_empty():
+            return texts
+    return both
+
+
+def _resolve(expression: Expression, branches: _Branches) -> Expression:
+    """Returns a plain expression for the texts from here to the end."""
+    match expression:
+        case _ if is_plain(expression):
+            return expression
+        case RegexComplement(body):
+            return complement(_resolve(body, branches))
+        case RegexIntersection(parts):
+            return intersect([_resolve(part, branches) for part in parts])
+        case _:
+            return _follow(EMPTY_STRING, expression, branches)
+
+
+def _follow(prefix: Expression, expression: Expression, branches: _Branches) -> Expression:
+    """Returns a plain expression for texts of the prefix, which is plain, and the expression."""
+    branches.enter()
+    while not is_plain(expression):
+        first, rest = expression, EMPTY_STRING
+        if isinstance(expression, Concatenation):
+            first, rest = expression.first, expression.rest
+        match first:
+            case _ if is_plain(first):
+                prefix, expression = concatenate(prefix, first), rest
+            case LookBehind(before):
+                prefix, expression = meet(prefix, _resolve(before, branches)), rest
+                if prefix == EMPTY_SET:
+                    return EMPTY_SET
+            case Concatenation():
+                expression = concatenate(first.first, first.rest, rest)
+            case Alternation(options):
+                ways = [_follow(prefix, concatenate(way, rest), branches) for way in options]
+                return alternate(ways)
+            case _:
+                return _turn(prefix, concatenate(first, rest), branches)
+    return concatenate(prefix, expression)
+
+
+def _turn(prefix: Expression, expression: Expression, branches: _Branches) -> Expression:
+    """Continues behind the prefix as if the text began here: with an expression whose first part is
+    a look-ahead, or a repetition with assertions inside."""
+    ways: list[Expression] = []
+    for texts, following in _divide(prefix, expression):
+        branches.enter()
+        match following:
+            case Concatenation(LookAhead(condition), rest):
+                parts = [_resolve(part, branches) for part in (condition, rest)]
+                ways.append(concatenate(texts, intersect(parts)))
+            case LookAhead(condition):
+                parts = [_resolve(condition, branches), EMPTY_STRING]
+                ways.append(concatenate(texts, intersect(parts)))
+            case _:
+                written = write_back(determinize(following, _MAX_STATES), _MAX_SIZE)
+                ways.append(concatenate(texts, written))
+    return alternate(ways)
+
+
+def _divide(prefix: Expression, expression: Expression) -> Iterator[tuple[Expression, Expression]]:
+    """Divides the texts of the prefix by what the look-behinds of the expression have seen after
+    them; yields each part with the expression from there on."""
+    behinds = _list_behinds(expression)
+    if not behinds or prefix == EMPTY_STRING:
+        yield prefix, expression
+        return
+    numbers: dict[tuple[Expression, ...], int] = {behinds: 0}
+    queue = [behinds]
+    edges: list[tuple[Edge, ...]] = []
+    for state in queue:  # the loop appends to it
+        found: list[Edge] = []
+        firsts = frozenset[Characters]().union(*map(find_firsts, state))
+        for cell in partition([*firsts, EVERY]):
+            after = tuple([derive(before, chr(cell.ranges[0][0])) for before in state])
+            if after not in numbers:
+                numbers[after] = len(queue)
+                queue.append(after)
+                if len(queue) > _MAX_BEHIND_STATES:
+                    raise TooManyStatesError(f"more than {_MAX_BEHIND_STATES} states")
+            found.append(Edge(cell, numbers[after]))
+        edges.append(tuple(found))
+    for seen, number in numbers.items():
+        states = [DeterministicState(i == number, found) for i, found in enumerate(edges)]
+        texts = meet(prefix, write_back(minimize(states), _MAX_SIZE))
+        if texts != EMPTY_SET:
+            now = dict(zip(behinds, seen, strict=True))
+            yield texts, map_look_behinds(expression, now.__getitem__)
+
+
+def _list_behinds(expression: Expression) -> tuple[Expression, ...]:
+    """Returns the different texts so far that look-behinds ask for."""
+    found = [part.before for part in list_parts(expression) if isinstance(part, LookBehind)]
+    return tuple(dict.fromkeys(found))

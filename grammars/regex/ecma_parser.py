@@ -1,0 +1,683 @@
+"""Parses regular expressions of ECMA 262 (section 22.2.1 and annex B.1.2).
+
+Inline flags, `(?P<name>)` and comments of other engines are read, too.
+"""
+
+import re
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from grammars.limits.steps import spend
+from grammars.regex.assertions import settle
+from grammars.regex.characters import EVERY, Characters, find_property, fold_case
+from grammars.regex.expressions import (
+    ANYTHING,
+    EMPTY_SET,
+    EMPTY_STRING,
+    Alternation,
+    CharacterClass,
+    Concatenation,
+    Expression,
+    LookAhead,
+    LookBehind,
+    alternate,
+    complement,
+    concatenate,
+    is_plain,
+    list_parts,
+    measure_longest,
+    repeat,
+)
+from grammars.regex.spelled import write_set
+
+MAX_QUANTIFIERS = 4_000
+"""The maximum number in a row: llguidance's work grows with its square, and takes 0.2 s for this
+many."""
+_MAX_COUNT = 10**9
+_MAX_ASSERTIONS = 100
+
+_LINE_ENDS = Characters.of("\n\r\u2028\u2029")
+_LINE_END = CharacterClass(_LINE_ENDS)
+_DIGITS = Characters(((0x30, 0x39),))
+_WORD = Characters.collect([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
+_SPACE = Characters.collect(
+    (
+        *((0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A)),
+        *((0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000)),
+        (0xFEFF, 0xFEFF),
+    )
+)
+_CLASSES = {"d": _DIGITS, "w": _WORD, "s": _SPACE}
+_CONTROLS = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_SYNTAX = frozenset("^$\\.*+?()[]{}|/")
+_BOUNDARY = "(?:(?<=[0-9A-Za-z_])(?![0-9A-Za-z_])|(?<![0-9A-Za-z_])(?=[0-9A-Za-z_]))"
+_NO_BOUNDARY = "(?:(?<=[0-9A-Za-z_])(?=[0-9A-Za-z_])|(?<![0-9A-Za-z_])(?![0-9A-Za-z_]))"
+
+_TIMES = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+_FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
+_NAMED = re.compile(r"\(\?P?<([^<>=!()][^<>()]*)>")
+_COMMENT = re.compile(r"\(\?#[^)]*\)")
+_RANGE = re.compile(r"-[^\]]", re.DOTALL)
+_SAME_NAME = re.compile(r"\(\?P=([^()]*)\)")
+_LANDMARK = re.compile(r"\\.|[\[\]]|\((?!\?)|\(\?P?<(?![=!])([^>]{1,100})>", re.DOTALL)
+"""Escapes, brackets, and the beginnings of capturing groups."""
+_FIXED = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_ASSERTIONS = ("^", "$", "\\b", "\\B", "(?<=", "(?<!")
+"""What cannot be repeated."""
+_AMBIGUOUS = frozenset("AZz")
+"""Escapes that are letters to ECMA 262 without `u`, and anchors to other engines."""
+
+
+class PatternError(ValueError):
+    """This is no regular expression of ECMA 262."""
+
+
+@dataclass(frozen=True)
+class ParsedPattern:
+    """A pattern as it was parsed; see `Reading`. `expression` is for whole texts, `assertions` is
+    the number of assertions."""
+
+    expression: Expression
+    engine: str
+    left_out: tuple[str, ...]
+    is_unicode: bool
+    assertions: int
+
+
+def parse_pattern(pattern: str, dropped: frozenset[int]) -> ParsedPattern:
+    """Parses a pattern, with the flag `u` if it is valid so.
+
+    Args:
+        pattern: the pattern.
+        dropped: the numbers of the assertions that are left out.
+
+    Raises:
+        PatternError: the pattern is invalid.
+    """
+    try:
+        return _Parser(pattern, is_unicode=True, dropped=dropped).parse()
+    except PatternError:
+        return _Parser(pattern, is_unicode=False, dropped=dropped).parse()
+
+
+@dataclass
+class _Flags:
+    """The flags that hold at a place."""
+
+    ignores_case: bool = False
+    dot_all: bool = False
+    multiline: bool = False
+
+    def change(self, on: str, off: str) -> "_Flags":
+        """Returns these flags with some on and others off.
+
+        Raises:
+            PatternError: a flag is unknown.
+        """
+        if set(on + off) - set("ims"):
+            raise PatternError(f"the flags {on + off} are unknown")
+        return _Flags(
+            ignores_case=(self.ignores_case or "i" in on) and "i" not in off,
+            dot_all=(self.dot_all or "s" in on) and "s" not in off,
+            multiline=(self.multiline or "m" in on) and "m" not in off,
+        )
+
+
+@dataclass
+class _Groups:
+    """The capturing groups of a pattern.
+
+    Args:
+        count: the number of groups in the whole pattern.
+        names: the names of all of them, with their numbers.
+        closed: what each group matches that ended before this place.
+        certain: the groups that surely took part in a match up to this place.
+    """
+
+    count: int
+    names: dict[str, int]
+    closed: dict[int, Expression] = field(default_factory=dict[int, Expression])
+    certain: set[int] = field(default_factory=set[int])
+
+
+def _list_groups(pattern: str) -> _Groups:
+    """Finds the capturing groups of a pattern, which back references may precede."""
+    names: dict[str, int] = {}
+    count, is_inside = 0, False
+    for found in _LANDMARK.finditer(pattern):
+        if found[0] in ("[", "]"):
+            is_inside = found[0] == "["
+        elif found[0][0] == "(" and not is_inside:
+            count += 1
+            if found[1]:
+                names[found[1]] = count
+    return _Groups(count, names)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """What stands for characters in a pattern.
+
+    Args:
+        characters: the characters.
+        code: its number, if it is one character; surrogates are one, too.
+        is_odd: jsonschema-rs does not read it so.
+        is_shorthand: it reads it so, except beside assertions and back references.
+    """
+
+    characters: Characters
+    code: int | None
+    is_odd: bool = False
+    is_shorthand: bool = False
+
+
+class _Parser:
+    """A recursive descent parser; `at` is the index of the next character.
+
+    While it reads, it writes the pattern anew for jsonschema-rs, which does not know some of the
+    syntax.
+    """
+
+    def __init__(self, pattern: str, *, is_unicode: bool, dropped: frozenset[int]):
+        self.text = pattern
+        self.at = 0
+        self._is_unicode = is_unicode
+        self._dropped = dropped
+        self._flags = _Flags()
+        self._groups = _list_groups(pattern)
+        self._opened = 0  # capturing groups so far
+        self._assertions = 0
+        self._quantifiers = 0
+        self._is_negative = False  # inside of an odd number of negative assertions
+        self._is_behind = False  # inside of a look-behind
+        self._engine: list[str] = []
+        self._is_rewritten = False
+        self._left_out: list[str] = []
+
+    def parse(self) -> ParsedPattern:
+        """Parses the whole pattern.
+
+        Raises:
+            PatternError: the pattern is invalid.
+        """
+        options = self._options()
+        if self.at < len(self.text):
+            raise self._fail("the parenthesis is not open")
+        expression = alternate([_search(option) for option in options])
+        return ParsedPattern(
+            expression,
+            "".join(self._engine) if self._is_rewritten else self.text,
+            tuple(dict.fromkeys(self._left_out)),
+            self._is_unicode,
+            self._assertions,
+        )
+
+    def _options(self) -> list[Expression]:
+        """Reads alternatives up to the end, or a closing parenthesis."""
+        before = self._groups.certain
+        certain: list[set[int]] = []
+        options: list[Expression] = []
+        while True:
+            self._groups.certain = set(before)
+            options.append(self._sequence())
+            certain.append(self._groups.certain)
+            if not self._takes("|"):
+                break
+            self._engine.append("|")
+        self._groups.certain = set[int].intersection(*certain)
+        return options
+
+    def _sequence(self) -> Expression:
+        items: list[Expression] = []
+        while self.at < len(self.text) and self.text[self.at] not in "|)":
+            items.append(self._term())
+        return settle(items)
+
+    def _term(self) -> Expression:
+        spend(2)
+        certain = set(self._groups.certain)
+        begin = self.at
+        atom = self._atom()
+        found = self._quantifier()
+        if found is None:
+            return atom
+        fewest, most = found
+        is_look_ahead = self.text.startswith(("(?=", "(?!"), begin)
+        if self.text.startswith(_ASSERTIONS, begin) or (is_look_ahead and self._is_unicode):
+            raise self._fail("nothing to repeat")
+        if fewest == 0:
+            self._groups.certain = certain
+        return repeat(atom, fewest, most)
+
+    def _quantifier(self) -> tuple[int, int | None] | None:
+        """Reads a quantifier; None: here is none."""
+        if self.at >= len(self.text):
+            return None
+        begin = self.at
+        if self.text[self.at] in _FIXED:
+            fewest, most = _FIXED[self.text[self.at]]
+            self.at += 1
+        elif times := _TIMES.match(self.text, self.at):
+            self.at = times.end()
+            fewest = int(times[1][:12])
+            most = fewest
+            if times[2]:
+                most = int(times[3][:12]) if times[3] else None
+            if most is not None and fewest > most:
+                raise self._fail("the numbers of the quantifier are out of order")
+            if max(fewest, most or 0) > _MAX_COUNT:
+                raise self._fail("the quantifier is too large")
+        else:
+            return None
+        if self.at < len(self.text) and self.text[self.at] == "?":  # lazy: the texts are the same
+            self.at += 1
+        self._quantifiers += 1
+        if self._quantifiers > MAX_QUANTIFIERS:
+            raise self._fail(f"more than {MAX_QUANTIFIERS:,} quantifiers")
+        self._engine.append(self.text[begin : self.at])
+        return fewest, most
+
+    def _atom(self) -> Expression:
+        character = self.text[self.at]
+        match character:
+            case "(":
+                return self._group()
+            case "[":
+                return self._class()
+            case "\\":
+                return self._escape()
+            case ".":
+                self.at += 1
+                is_all = self._flags.dot_all
+                dot = EVERY if is_all else _LINE_ENDS.complement()
+                return self._match(_Member(dot, None, is_all, True), self.at - 1)
+            case "^" | "$":
+                self.at += 1
+                self._engine.append(character)
+                return self._anchor(character)
+            case "*" | "+" | "?":
+                raise self._fail("nothing to repeat")
+            case "{" if self._is_unicode or _TIMES.match(self.text, self.at):
+                raise self._fail("nothing to repeat")
+            case "}" | "]" if self._is_unicode:
+                raise self._fail("a lone bracket")
+            case _:
+                self.at += 1
+                characters = Characters.of(character)
+                if self._flags.ignores_case:
+                    characters = fold_case(characters)
+                is_odd = character in "{}]"
+                return self._match(_Member(characters, None, is_odd), self.at - 1)
+
+    def _anchor(self, sign: str) -> Expression:
+        if sign == "^":
+            start = LookBehind(EMPTY_STRING)
+            if not self._flags.multiline:
+                return start
+            return alternate([start, LookBehind(concatenate(ANYTHING, _LINE_END), 1)])
+        end = LookAhead(EMPTY_STRING)
+        if not self._flags.multiline:
+            return end
+        return alternate([end, _look_ahead(_LINE_END)])
+
+    def _group(self) -> Expression:
+        """Reads a group, an assertion, or flags."""
+        begin = self.at
+        if skipped := _COMMENT.match(self.text, self.at):
+            self.at = skipped.end()
+            return EMPTY_STRING
+        if same := _SAME_NAME.match(self.text, self.at):
+            self.at = same.end()
+            return self._refer(self._groups.names.get(same[1]), begin)
+        for opening in ("(?=", "(?!", "(?<=", "(?<!"):
+            if self.text.startswith(opening, self.at):
+                return self._look_around(opening)
+        if self.text.startswith("(?>", self.at):
+            return self._enclose("(?>", begin)
+        if found := _FLAGS.match(self.text, self.at):
+            self.at = found.end()
+            before, self._flags = self._flags, self._flags.change(found[1], found[2] or "")
+            self._engine.append(found[0])
+            if found[3] == ")":  # for the rest of the group around it
+                return EMPTY_STRING
+            body = self._body()
+            self._flags = before
+            return body
+        named = _NAMED.match(self.text, self.at)
+        if named is None and self.text.startswith("(?", self.at):
+            raise self._fail("the group is invalid")
+        self.at = self.at + 1 if named is None else named.end()
+        self._engine.append("(")
+        self._opened += 1
+        number = self._opened
+        body = self._body()
+        self._groups.closed[number] = body
+        self._groups.certain.add(number)
+        return body
+
+    def _body(self) -> Expression:
+        """Reads the alternatives of a group and its closing parenthesis."""
+        before = self._flags
+        body = alternate(self._options())
+        self._flags = before
+        if not self._takes(")"):
+            raise self._fail("the group is not closed")
+        self._engine.append(")")
+        return body
+
+    def _enclose(self, opening: str, begin: int) -> Expression:
+        """Reads an atomic group, which matches less than the group: that is left out."""
+        self.at += len(opening)
+        self._engine.append(opening)
+        body = self._body()
+        self._left_out.append(self.text[begin : self.at])
+        return EMPTY_SET if self._is_negative else body
+
+    def _look_around(self, opening: str) -> Expression:
+        number, begin = self._assertions, self.at
+        self._assertions += 1
+        is_negative, is_behind = opening.endswith("!"), "<" in opening
+        self.at += len(opening)
+        self._rewrite(opening)
+        outside = self._is_negative, self._is_behind, set(self._groups.certain)
+        self._is_negative = self._is_negative != is_negative
+        self._is_behind = self._is_behind or is_behind
+        body = self._body()
+        self._is_negative, self._is_behind, certain = outside
+        if is_negative:  # the groups inside of it never take part
+            self._groups.certain = certain
+        look = _look_behind if is_behind else _look_ahead
+        assertion = look(body, is_negative=is_negative)
+        if assertion is not None and not self._drops(number):
+            return assertion
+        self._left_out.append(self.text[begin : self.at])
+        return EMPTY_SET if self._is_negative else EMPTY_STRING
+
+    def _class(self) -> Expression:
+        """Reads a class in brackets."""
+        begin = self.at
+        self.at += 1
+        is_negated = self._takes("^")
+        ranges: list[tuple[int, int]] = []
+        is_odd = self.text.startswith("]", self.at)
+        is_shorthand = False
+        while not self._takes("]"):
+            low = self._member()
+            members = [low]
+            if _RANGE.match(self.text, self.at) is None:
+                ranges += low.characters.ranges
+            else:
+                self.at += 1
+                high = self._member()
+                members.append(high)
+                if low.code is not None and high.code is not None:
+                    if low.code > high.code:
+                        raise self._fail("the range is out of order")
+                    ranges.append((low.code, high.code))
+                elif self._is_unicode:
+                    raise self._fail("a class cannot begin or end a range")
+                else:
+                    is_odd = True
+                    ranges += [*low.characters.ranges, (0x2D, 0x2D), *high.characters.ranges]
+            is_odd = is_odd or any(member.is_odd for member in members)
+            is_shorthand = is_shorthand or any(member.is_shorthand for member in members)
+        characters = Characters.collect(ranges)
+        if self._flags.ignores_case:
+            characters = fold_case(characters)
+        if is_negated:
+            characters = characters.complement()
+        return self._match(_Member(characters, None, is_odd, is_shorthand), begin)
+
+    def _member(self) -> _Member:
+        """Reads a character or a class inside of brackets."""
+        if self.at >= len(self.text):
+            raise self._fail("the bracket is not closed")
+        character = self.text[self.at]
+        if character != "\\":
+            self.at += 1
+            return _Member(Characters.of(character), ord(character))
+        name = self.text[self.at + 1 : self.at + 2]
+        if name == "b":
+            self.at += 2
+            return _Member(Characters.of("\b"), ord("\b"), is_odd=True)
+        if name == "-" and self._is_unicode:
+            self.at += 2
+            return _Member(Characters.of("-"), ord("-"))
+        if name and name in "Bk" and self._is_unicode:
+            raise self._fail("the escape is invalid")
+        return self._escaped_characters(is_inside=True)
+
+    def _match(self, member: _Member, begin: int) -> Expression:
+        """Returns the expression for one of these characters, which the pattern describes from
+        `begin` to here."""
+        self._is_rewritten = self._is_rewritten or member.is_odd
+        text = self.text[begin : self.at]
+        if member.is_odd or member.is_shorthand:
+            text = write_set(member.characters)
+        self._engine.append(text)
+        return CharacterClass(member.characters) if member.characters.ranges else EMPTY_SET
+
+    def _escape(self) -> Expression:
+        """Reads an escape outside of brackets."""
+        begin = self.at
+        name = self.text[self.at + 1 : self.at + 2]
+        if name and name in "bB":
+            self.at += 2
+            return self._boundary(name, begin)
+        if name and name in "123456789":
+            digits = re.compile("[0-9]+").match(self.text, self.at + 1)
+            assert digits is not None
+            number = int(digits[0][:9])
+            if number <= self._groups.count or self._is_unicode:
+                if number > self._groups.count:
+                    raise self._fail("there is no such group")
+                self.at = digits.end()
+                return self._refer(number, begin)
+        if name == "k" and (self._groups.names or self._is_unicode):
+            named = re.compile(r"\\k<([^<>]*)>").match(self.text, self.at)
+            if named is None or named[1] not in self._groups.names:
+                raise self._fail("there is no group with that name")
+            self.at = named.end()
+            return self._refer(self._groups.names[named[1]], begin)
+        if name in _AMBIGUOUS:
+            raise self._fail("the escape has several meanings")
+        member = self._escaped_characters(is_inside=False)
+        if self._flags.ignores_case:
+            member = replace(member, characters=fold_case(member.characters))
+        return self._match(member, begin)
+
+    def _boundary(self, name: str, begin: int) -> Expression:
+        number = self._assertions
+        self._assertions += 1
+        self._rewrite(_BOUNDARY if name == "b" else _NO_BOUNDARY)
+        if self._drops(number):
+            self._left_out.append(self.text[begin : self.at])
+            return EMPTY_SET if self._is_negative else EMPTY_STRING
+        word = CharacterClass(_WORD)
+        before = concatenate(ANYTHING, word)
+        inside = LookBehind(before, 1), _look_ahead(word)
+        outside = LookBehind(complement(before), 1), _look_ahead(word, is_negative=True)
+        if name == "B":
+            return alternate([concatenate(*inside), concatenate(*outside)])
+        return alternate([concatenate(inside[0], outside[1]), concatenate(outside[0], inside[1])])
+
+    def _drops(self, number: int) -> bool:
+        """Returns whether the assertion with this number is left out."""
+        return number in self._dropped or number >= _MAX_ASSERTIONS
+
+    def _refer(self, number: int | None, begin: int) -> Expression:
+        """Returns what a back reference may match: any text of its group."""
+        if number is None:
+            raise self._fail("there is no group with that name")
+        self._rewrite(rf"(?:\{number})")  # a digit may follow
+        if number not in self._groups.closed and not self._is_behind:
+            return EMPTY_STRING  # ECMA 262: it has matched nothing yet
+        self._left_out.append(self.text[begin : self.at])
+        if self._is_negative:
+            return EMPTY_SET
+        texts = self._groups.closed.get(number, ANYTHING)
+        if not is_plain(texts):
+            texts = ANYTHING
+        return texts if number in self._groups.certain else repeat(texts, 0, 1)
+
+    def _escaped_characters(self, *, is_inside: bool) -> _Member:
+        """Reads an escape that stands for characters."""
+        if self.at + 1 >= len(self.text):
+            raise self._fail("the escape has no character")
+        name = self.text[self.at + 1]
+        self.at += 2
+        if (members := _CLASSES.get(name.lower())) is not None:
+            characters = members if name.islower() else members.complement()
+            return _Member(characters, None, is_shorthand=True)
+        if name in _CONTROLS:
+            return _Member(Characters.of(_CONTROLS[name]), ord(_CONTROLS[name]))
+        if name in "pP" and self._is_unicode:
+            return _Member(self._property(is_negated=name == "P"), None)
+        code = self._numbered(name, is_inside=is_inside)
+        if code is not None:
+            characters = Characters.collect([(code, code)])  # without surrogates
+            return _Member(characters, code, is_odd=name not in "xu" or not characters.ranges)
+        if self._is_unicode and name not in _SYNTAX:
+            raise self._fail("the escape is invalid")
+        if name == "c":  # not followed by a letter
+            self.at -= 1
+            return _Member(Characters.of("\\"), ord("\\"), is_odd=True)
+        return _Member(Characters.of(name), ord(name), is_odd=name.isalnum())
+
+    def _property(self, *, is_negated: bool) -> Characters:
+        """Reads the braces of `\\p{...}`."""
+        braces = re.compile(r"\{([A-Za-z0-9_]+(?:=[A-Za-z0-9_]+)?)\}").match(self.text, self.at)
+        characters = None if braces is None else find_property(braces[1])
+        if braces is None or characters is None:
+            raise self._fail("there is no such property")
+        self.at = braces.end()
+        return characters.complement() if is_negated else characters
+
+    def _numbered(self, name: str, *, is_inside: bool) -> int | None:
+        """Reads the rest of an escape that gives the number of a character; None: it is none."""
+        found: re.Match[str] | None
+        match name:
+            case "x":
+                if found := re.compile("[0-9a-fA-F]{2}").match(self.text, self.at):
+                    self.at = found.end()
+                    return int(found[0], 16)
+            case "u":
+                return self._code_point()
+            case "c":
+                letters = "[A-Za-z0-9_]" if is_inside and not self._is_unicode else "[A-Za-z]"
+                if found := re.compile(letters).match(self.text, self.at):
+                    self.at = found.end()
+                    return ord(found[0]) % 32
+            case "0" if self.text[self.at : self.at + 1] not in tuple("0123456789"):
+                return 0
+            case _ if name in "01234567" and not self._is_unicode:
+                found = re.compile("[0-3][0-7]{0,2}|[4-7][0-7]?").match(self.text, self.at - 1)
+                assert found is not None
+                self.at = found.end()
+                return int(found[0], 8)
+            case _:
+                pass
+        if self._is_unicode and name.isalnum():
+            raise self._fail("the escape is invalid")
+        return None
+
+    def _code_point(self) -> int | None:
+        """Reads the digits of `\\u`; a pair of surrogates is one character."""
+        if self._is_unicode and (
+            braces := re.compile(r"\{([0-9a-fA-F]+)\}").match(self.text, self.at)
+        ):
+            code = int(braces[1], 16)
+            if code > 0x10FFFF:
+                raise self._fail("there is no such character")
+            self.at = braces.end()
+            return code
+        pair = re.compile(r"([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+        if found := pair.match(self.text, self.at):
+            self.at = found.end()
+            high, low = int(found[1], 16), int(found[2], 16)
+            return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
+        if found := re.compile("[0-9a-fA-F]{4}").match(self.text, self.at):
+            self.at = found.end()
+            return int(found[0], 16)
+        if self._is_unicode:
+            raise self._fail("the escape is invalid")
+        return None
+
+    def _takes(self, character: str) -> bool:
+        found = self.text.startswith(character, self.at)
+        self.at += found
+        return found
+
+    def _rewrite(self, text: str) -> None:
+        """Writes what jsonschema-rs reads otherwise, or not at all, in another way."""
+        self._engine.append(text)
+        self._is_rewritten = True
+
+    def _fail(self, reason: str) -> PatternError:
+        return PatternError(f"{reason}, at {self.at} in {self.text!r}")
+
+
+def _look_ahead(body: Expression, *, is_negative: bool = False) -> Expression:
+    rest = concatenate(body, ANYTHING)
+    reach = measure_longest(body) if is_plain(body) else None
+    return LookAhead(complement(rest) if is_negative else rest, reach)
+
+
+def _look_behind(body: Expression, *, is_negative: bool = False) -> Expression | None:
+    """Returns the look-behind; None: a look-ahead inside of it may see more than the text so far.
+    One at its end is a condition of its own: `(?<=a\\b)`."""
+    conditions: list[Expression] = []
+    for items in _list_ways(body):
+        after: list[Expression] = []
+        while items and isinstance(items[-1], LookAhead):
+            after.append(_negate(items.pop()) if is_negative else items.pop())
+        before = settle(items)
+        if any(isinstance(part, LookAhead) for part in list_parts(before)):
+            return None
+        reach = measure_longest(before) if is_plain(before) else None
+        texts = concatenate(ANYTHING, before)
+        behind = LookBehind(complement(texts) if is_negative else texts, reach)
+        if is_negative:
+            conditions.append(alternate([behind, *after]))
+        else:
+            conditions.append(concatenate(behind, *after))
+    return concatenate(*conditions) if is_negative else alternate(conditions)
+
+
+def _list_ways(expression: Expression) -> list[list[Expression]]:
+    """Returns the alternatives, also those of assertions at the end, as lists of their parts."""
+    if isinstance(expression, Alternation):
+        return list(chain.from_iterable(map(_list_ways, expression.options)))
+    items = _list_items(expression)
+    if isinstance(items[-1], Alternation) and not is_plain(items[-1]):
+        return [items[:-1] + way for way in _list_ways(items[-1])]
+    return [items]
+
+
+def _negate(expression: Expression) -> Expression:
+    assert isinstance(expression, LookAhead)
+    return LookAhead(complement(expression.rest), expression.reach)
+
+
+def _list_items(expression: Expression) -> list[Expression]:
+    """Returns the parts of a concatenation."""
+    items: list[Expression] = []
+    while isinstance(expression, Concatenation):
+        items.append(expression.first)
+        expression = expression.rest
+    return [*items, expression]
+
+
+def _search(expression: Expression) -> Expression:
+    """Returns an expression for whole texts in which this one matches somewhere."""
+    start, end = LookBehind(EMPTY_STRING), LookAhead(EMPTY_STRING)
+    items = _list_items(expression)
+    if items[0] == start:
+        del items[0]
+    else:
+        items.insert(0, ANYTHING)
+    if items and items[-1] == end:
+        del items[-1]
+    else:
+        items.append(ANYTHING)
+    return concatenate(*items)
