@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial, reduce
@@ -10,11 +11,13 @@ from itertools import chain
 from math import inf, lcm
 
 from grammars.errors import SchemaError
-from grammars.limits.steps import StepsError
+from grammars.limits.byte_cache import MIB, keep_results
+from grammars.limits.steps import StepsError, limit_steps
 from grammars.regex.ecma import read_pattern
 from grammars.regex.reader import counts_words
 from grammars.regex.spelled import is_fully_spelled
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
+from grammars.regex.texts import Texts
 from grammars.schema.counted import MAX_STATES, Counted
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.references import find_draft
@@ -72,6 +75,7 @@ _LONG_BESIDE_PATTERN = 2_500
 """A longer `maxLength` beside a pattern is checked, not enforced: llguidance has states for each
 length, and for 6,000 characters more than it can keep."""
 _MAX_PATTERN_LENGTH = 10_000  # characters
+_MAX_JOINED = 3_000  # steps, of 20 us; real pairs take up to 2,000
 _MAX_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
@@ -367,10 +371,11 @@ class FlatLowering:
             for keyword in ("contentEncoding", "contentMediaType"):
                 if keyword in flat:
                     self._findings.check(pointer, keyword, "asserted in this draft")
-        if name in FORMATS and pattern is None:
-            pattern = FORMATS[name]
-            if name in NARROWED:
+        held = hold_format(pattern, name) if name in FORMATS else None
+        if held is not None:
+            if held != pattern and name in NARROWED:
                 self._findings.narrow(pointer, "format", NARROWED[name])
+            pattern = held
         elif name in FORMATS or name in ASSERTED:
             self._findings.check_format(pointer, name)
         shortest = self._read_length(flat, "minLength", pointer) or 0
@@ -399,6 +404,22 @@ class FlatLowering:
         if keyword.startswith("min"):
             return _MAX_COUNTED
         return None
+
+
+@keep_results("regexes", MIB)
+def hold_format(pattern: str | None, name: str) -> str | None:
+    """Returns an expression for the texts of a pattern that have a format: the pattern itself if it
+    has no others; None if no text is found, or not without much effort."""
+    regex = FORMATS[name]
+    if pattern is None:
+        return regex
+    with suppress(StepsError), limit_steps(_MAX_JOINED):
+        if Texts((pattern,), (regex,)).is_empty():
+            return pattern
+    with suppress(StepsError), limit_steps(_MAX_JOINED):
+        if Texts((pattern, regex)).extend("") is not None:
+            return f"(?&(?:{pattern})|(?:{regex}))"
+    return None
 
 
 def _counts(flat: Mapping[str, Json]) -> bool:
