@@ -2,6 +2,7 @@
 `#/components/schemas/A`, or any other keyword that is unknown to JSON Schema. So they are repaired,
 validated and lowered like all others."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -35,7 +36,7 @@ def gather_reached(source: Json) -> GatheredDocument:
     Raises:
         StepsError: there are too many.
     """
-    if not is_object(source):
+    if not is_object(source) or '"$ref"' not in json.dumps(source):
         return GatheredDocument(source, {})
     id_keyword = find_id_keyword(source)
     # The schemas there start at the root as all others, so they have no `$id` in their new place.

@@ -103,6 +103,8 @@ def _localize(source: Json) -> tuple[Json, tuple[Finding, ...], Mapping[str, str
             spend_on_document(local)  # a dynamic reference beside a reference is a subschema more
         named, found = repair_references(local)
         note(found)
+        if named is document:  # no reference is new
+            return named, tuple(repaired), origins
         document, moved = gather_reached(named)
         if document is named:
             return named, tuple(repaired), origins
