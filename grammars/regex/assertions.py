@@ -20,9 +20,9 @@ from grammars.regex.deterministic import (
     write_back,
 )
 from grammars.regex.expressions import (
+    ANYTHING,
     EMPTY_SET,
     EMPTY_STRING,
-    ENDLESS,
     Alternation,
     Concatenation,
     Expression,
@@ -36,6 +36,7 @@ from grammars.regex.expressions import (
     derive,
     find_firsts,
     intersect,
+    is_nullable,
     is_plain,
     list_parts,
     map_look_behinds,
@@ -46,6 +47,7 @@ _MAX_STATES, _MAX_SIZE = 300, 600
 """The limits for a part that is written back from its automaton."""
 _MAX_BEHIND_STATES = 40
 _MAX_BRANCHES = 400
+_MAX_PAIRS = 500
 
 
 class _Branches:
@@ -79,11 +81,45 @@ def remove_assertions(expression: Expression) -> Expression:
 
 
 @dataclass(frozen=True)
-class _Near:
-    """The number of characters that are known to stand on both sides of an assertion."""
+class _Around:
+    """What stands beside assertions.
 
-    behind: int
-    ahead: int
+    Args:
+        before, after: without assertions.
+        is_start: the text begins with `before`.
+        is_end: it ends after `after`.
+    """
+
+    before: Expression
+    after: Expression
+    is_start: bool
+    is_end: bool
+
+    def join(self, assertions: Sequence[LookAhead | LookBehind]) -> Expression:
+        """Returns the whole."""
+        return concatenate(self.before, *assertions, self.after)
+
+    def reaches(self, reach: int | None) -> bool:
+        """Returns whether as many characters stand before."""
+        return self.is_start or (reach is not None and reach <= measure(self.before))
+
+    def decides(self, rest: Expression) -> bool:
+        """Returns whether each text of `after` decides if a text that goes on is in `rest`."""
+        queue = [(self.after, rest)]
+        seen = set(queue)
+        while queue and not self.is_end:
+            text, condition = queue.pop()
+            if condition in (EMPTY_SET, ANYTHING):
+                continue
+            if is_nullable(text) or len(seen) > _MAX_PAIRS:
+                return False
+            for cell in partition(find_firsts(text) | find_firsts(condition)):
+                character = chr(cell.ranges[0][0])
+                following = derive(text, character), derive(condition, character)
+                if following[0] != EMPTY_SET and following not in seen:
+                    seen.add(following)
+                    queue.append(following)
+        return True
 
 
 def settle(items: Sequence[Expression]) -> Expression:
@@ -98,14 +134,14 @@ def settle(items: Sequence[Expression]) -> Expression:
             continue
         start = at - _count_plain(parts[:at][::-1])
         end = at + 1 + _count_plain(parts[at + 1 :])
-        before, after = concatenate(*parts[start:at]), concatenate(*parts[at + 1 : end])
-        is_start = start > 0 and parts[start - 1] == LookBehind(EMPTY_STRING)
-        is_end = end < len(parts) and parts[end] == LookAhead(EMPTY_STRING)
-        near = _Near(
-            ENDLESS if is_start else measure(before), ENDLESS if is_end else measure(after)
+        around = _Around(
+            before=concatenate(*parts[start:at]),
+            after=concatenate(*parts[at + 1 : end]),
+            is_start=start > 0 and parts[start - 1] == LookBehind(EMPTY_STRING),
+            is_end=end < len(parts) and parts[end] == LookAhead(EMPTY_STRING),
         )
-        settled = alternate(_settle_between(before, option, after, near) for option in options)
-        if settled != alternate(concatenate(before, *option, after) for option in options):
+        settled = alternate(_settle_between(around, option) for option in options)
+        if settled != alternate(around.join(option) for option in options):
             parts[start:end] = [settled]
             at = start
     return concatenate(*parts)
@@ -139,19 +175,15 @@ def _list_assertions(expression: Expression) -> list[list[LookAhead | LookBehind
             return None
 
 
-def _settle_between(
-    before: Expression,
-    assertions: Sequence[LookAhead | LookBehind],
-    after: Expression,
-    near: _Near,
-) -> Expression:
+def _settle_between(around: _Around, assertions: Sequence[LookAhead | LookBehind]) -> Expression:
     """Returns the texts around assertions, without those for which nothing further away matters."""
+    before, after = around.before, around.after
     left: list[Expression] = []
     for assertion in assertions:
         match assertion:
-            case LookAhead(rest, int(reach)) if reach <= near.ahead and is_plain(rest):
+            case LookAhead(rest) if is_plain(rest) and around.decides(rest):
                 after = meet(after, rest)
-            case LookBehind(so_far, int(reach)) if reach <= near.behind and is_plain(so_far):
+            case LookBehind(so_far, reach) if is_plain(so_far) and around.reaches(reach):
                 before = meet(before, so_far)
             case _:
                 left.append(assertion)

@@ -236,8 +236,9 @@ class _Parser:
     def _term(self) -> Expression:
         spend(2)
         certain = set(self._groups.certain)
-        begin = self.at
+        begin, written, assertions = self.at, len(self._engine), self._assertions
         atom = self._atom()
+        quantified = self.at
         found = self._quantifier()
         if found is None:
             return atom
@@ -247,13 +248,16 @@ class _Parser:
             raise self._fail("nothing to repeat")
         if fewest == 0:
             self._groups.certain = certain
+        if assertions == self._assertions or measure_longest(atom) != 0:
+            self._engine.append(self.text[quantified : self.at])
+        elif fewest == 0:  # jsonschema-rs repeats no assertions
+            self._engine[written:] = ["(?:|", *self._engine[written:], ")"]
         return repeat(atom, fewest, most)
 
     def _quantifier(self) -> tuple[int, int | None] | None:
         """Reads a quantifier; None: here is none."""
         if self.at >= len(self.text):
             return None
-        begin = self.at
         if self.text[self.at] in _FIXED:
             fewest, most = _FIXED[self.text[self.at]]
             self.at += 1
@@ -274,7 +278,6 @@ class _Parser:
         self._quantifiers += 1
         if self._quantifiers > MAX_QUANTIFIERS:
             raise self._fail(f"more than {MAX_QUANTIFIERS:,} quantifiers")
-        self._engine.append(self.text[begin : self.at])
         return fewest, most
 
     def _atom(self) -> Expression:
@@ -619,8 +622,7 @@ class _Parser:
 
 def _look_ahead(body: Expression, *, is_negative: bool = False) -> Expression:
     rest = concatenate(body, ANYTHING)
-    reach = measure_longest(body) if is_plain(body) else None
-    return LookAhead(complement(rest) if is_negative else rest, reach)
+    return LookAhead(complement(rest) if is_negative else rest)
 
 
 def _look_behind(body: Expression, *, is_negative: bool = False) -> Expression | None:
@@ -656,7 +658,7 @@ def _list_ways(expression: Expression) -> list[list[Expression]]:
 
 def _negate(expression: Expression) -> Expression:
     assert isinstance(expression, LookAhead)
-    return LookAhead(complement(expression.rest), expression.reach)
+    return LookAhead(complement(expression.rest))
 
 
 def _list_items(expression: Expression) -> list[Expression]:

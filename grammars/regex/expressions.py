@@ -108,13 +108,11 @@ class Repeat(_Known):
 
 @dataclass(frozen=True)
 class LookAhead(_Known):
-    """Matches the empty text where the rest of the text matches `rest`. What is within `reach`
-    characters decides that; None: all of the rest may."""
+    """Matches the empty text where the rest of the text matches `rest`."""
 
     __hash__ = _Known.__hash__
 
     rest: "Expression"
-    reach: int | None = None
 
 
 @dataclass(frozen=True)
@@ -159,8 +157,16 @@ def _concatenate(first: Expression, rest: Expression) -> Expression:
             return single
         case Concatenation(head, tail), _:
             return Concatenation(head, _concatenate(tail, rest))
+        case _ if first is ANYTHING and _begins_with_anything(rest):
+            return rest
         case _:
             return Concatenation(first, rest)
+
+
+def _begins_with_anything(expression: Expression) -> bool:
+    return expression is ANYTHING or (
+        isinstance(expression, Concatenation) and expression.first is ANYTHING
+    )
 
 
 def alternate(options: Iterable[Expression]) -> Expression:
@@ -358,8 +364,8 @@ def map_look_behinds(
     match expression:
         case LookBehind(before, reach):
             return LookBehind(change(before), reach)
-        case LookAhead(rest, reach):
-            return LookAhead(inner(rest), reach)
+        case LookAhead(rest):
+            return LookAhead(inner(rest))
         case Concatenation(first, rest):
             return _concatenate(inner(first), inner(rest))
         case Alternation(options):

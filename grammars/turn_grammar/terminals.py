@@ -2,6 +2,7 @@
 
 from grammars.regex.expressions import (
     ANYTHING,
+    EMPTY_STRING,
     Alternation,
     Concatenation,
     RegexComplement,
@@ -14,6 +15,7 @@ from grammars.regex.spelled import has_algebra, is_simple, write_expression
 from grammars.regex.writing import escape_slashes
 from grammars.turn_grammar.ir.nodes import (
     ANY_TEXT,
+    EMPTY,
     EVERYTHING,
     Complement,
     Expression,
@@ -37,6 +39,8 @@ def match_regex(regex: str) -> Expression:
 def _write(regex: Regex) -> Expression:
     if regex == ANYTHING:
         return ANY_TEXT
+    if regex == EMPTY_STRING:
+        return EMPTY  # `//` would be a comment
     if is_simple(regex):
         return Pattern(escape_slashes(write_expression(regex)))
     match regex:

@@ -74,7 +74,7 @@ _BITS_OF_FORMATS = {"uint64": 64, "uint": 64, "int128": 127, "uint128": 128}
 _LONG_BESIDE_PATTERN = 2_500
 """A longer `maxLength` beside a pattern is checked, not enforced: llguidance has states for each
 length, and for 6,000 characters more than it can keep."""
-_MAX_PATTERN_LENGTH = 10_000  # characters
+_MAX_PATTERN_LENGTH = 40_000  # characters; a class of all letters has 10,000
 _MAX_JOINED = 3_000  # steps, of 20 us; real pairs take up to 2,000
 _MAX_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
