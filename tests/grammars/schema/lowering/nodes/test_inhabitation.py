@@ -77,3 +77,10 @@ def test_a_pattern_beside_a_great_length_is_not_explored() -> None:
     schema = {"type": "string", "pattern": r"\S", "maxLength": 2_000}
     with limit_steps(2_000):
         lower(schema, only_object=False)
+
+
+def test_alternatives_that_exclude_each_other_by_their_patterns_have_no_text() -> None:
+    with pytest.raises(SchemaError, match="no value"):
+        lower(
+            {"type": "string", "oneOf": [{"pattern": "^a"}, {"pattern": "^a"}]}, only_object=False
+        )
