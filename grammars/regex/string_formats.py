@@ -3,7 +3,8 @@
 (`time-local`), of pydantic (`uuid4`, `ipv4network`), and our own for other types of Python.
 
 Each admits only what the format admits; but no e-mail addresses with quoted local parts or
-addresses for hosts, no host names in Punycode, no leap seconds and no year 0.
+addresses for hosts, no host names in Punycode (which must decode to something), no leap seconds
+and no year 0.
 """
 
 from collections.abc import Callable
@@ -31,27 +32,23 @@ def _spell_uuids(version: str, variant: str) -> str:
 
 _BEYOND = "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U0001fffd"
 """Characters of IRIs that are not allowed in URIs."""
-_IN_ATOM = r"A-Za-z0-9!#$%'*+/=?^_`{|}~\-"
+_IN_ATOM = r"A-Za-z0-9!#$%&'*+/=?^_`{|}~\-"
 _LETTERS = "à-öø-ÿα-ωа-я\u4e00-\u9fa5가-힣"
 
 
-def _spell_addresses(atom: str, letters: str = "") -> str:
-    """Writes e-mail addresses, at most 64 characters before the @. `letters` are further characters
-    of the host, whose labels are then shorter, since Punycode makes them longer."""
-    local = rf"([{atom}]{{1,64}}|[{atom}]{{1,15}}(\.[{atom}]{{1,15}}){{1,3}})"
-    inner = rf"[A-Za-z0-9{letters}]"
-    max_length, labels = (8, 3) if letters else (20, 5)
-    label = rf"{inner}([A-Za-z0-9\-{letters}]{{0,{max_length}}}{inner})?"
-    return rf"{local}@{label}(\.{label}){{0,{labels}}}"
-
-
-def _spell_hosts(max_length: int, labels: int) -> str:
+def _spell_hosts(max_length: int, labels: int, letters: str = "") -> str:
     """Writes host names with up to `labels` labels and `max_length` characters; no label has
-    hyphens as its third and fourth character, which would make it Punycode."""
-    a, x = "[A-Za-z0-9]", r"[A-Za-z0-9\-]"
+    hyphens as its third and fourth character, which would make it Punycode. `letters` are further
+    characters of the labels."""
+    a, x = f"[A-Za-z0-9{letters}]", rf"[A-Za-z0-9\-{letters}]"
     rest = f"({a}{x}{{0,{max_length - 4}}}{a}|-{a}({x}{{0,{max_length - 5}}}{a})?)"
     label = f"{a}(({x})?{a}|{x}{rest})?"
     return rf"{label}(\.{label}){{0,{labels - 1}}}"
+
+
+def _spell_addresses(atom: str, host: str) -> str:
+    """Writes e-mail addresses, at most 64 characters before the @."""
+    return rf"([{atom}]{{1,64}}|[{atom}]{{1,15}}(\.[{atom}]{{1,15}}){{1,3}})@{host}"
 
 
 _OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
@@ -201,8 +198,8 @@ FORMATS = {
     "ipv4": _IPV4,
     "ipv6": _IPV6,
     "hostname": f"{_spell_hosts(62, 4)}|{_spell_hosts(24, 10)}",
-    "email": _spell_addresses(_IN_ATOM),
-    "idn-email": _spell_addresses(_IN_ATOM + _BEYOND, _LETTERS),
+    "email": _spell_addresses(_IN_ATOM, _spell_hosts(24, 6)),
+    "idn-email": _spell_addresses(_IN_ATOM + _BEYOND, _spell_hosts(10, 4, _LETTERS)),
     "uri": _URI,
     "uri-reference": _URI_REFERENCE,
     "iri": _IRI,
@@ -217,6 +214,10 @@ FORMATS = {
 }
 """By name, in Rust syntax."""
 
+_PLAIN_ADDRESS = (
+    "no quoted local part, no more than 3 dots in it, with up to 15 characters between them; no "
+    "address in brackets, no Punycode (xn--)"
+)
 NARROWED = {
     **dict.fromkeys(("time", "iso-time"), "no leap seconds"),
     **dict.fromkeys(("date", "date-time-local"), "no year 0"),
@@ -226,8 +227,10 @@ NARROWED = {
     **dict.fromkeys(("url", "ftp-url"), "hosts are names in ASCII, or IPv4"),
     "email-address": "hosts with a top-level domain of up to three letters, or a common one",
     **dict.fromkeys(("ipv6network", "ipvanynetwork"), "prefixes of whole groups"),
-    "email": "no quoted local part, no address in brackets",
-    "idn-email": "no quoted local part, no address in brackets; letters of the commonest scripts",
+    "email": f"{_PLAIN_ADDRESS}; up to 6 labels of 24 characters",
+    "idn-email": (
+        f"{_PLAIN_ADDRESS}; up to 4 labels of 10 characters, letters of the commonest scripts"
+    ),
     "hostname": "no Punycode (xn--); up to 4 labels of 62 characters, or 10 of 24",
     "iri": "no address of a future version in brackets, no private-use characters",
     "iri-reference": "no address of a future version in brackets, no private-use characters",

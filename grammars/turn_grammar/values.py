@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from grammars.errors import SchemaError
+from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.ranges import NUMBER
 from grammars.regex.reader import UnreadableError
 from grammars.regex.spelled import has_algebra, spell_extra_keys, spell_pattern
@@ -544,11 +545,19 @@ def _count_characters(node: String) -> str:
     return f"{{{node.min_length},{longest}}}"
 
 
+@keep_results("regexes", 4 * MIB)
+def _spell_matching(pattern: str) -> Expression | None:
+    """Returns the JSON strings that match a pattern, as part of a terminal; None: it cannot be
+    read. Tools have the same formats over and over."""
+    spelled = spell_pattern(pattern)
+    return None if spelled is None else match_regex(spelled)
+
+
 def _match_pattern(node: String, builder: GrammarBuilder) -> Expression:
     """Returns an expression for the JSON strings that match a pattern."""
-    spelled = spell_pattern(node.pattern or "")
+    spelled = _spell_matching(node.pattern or "")
     if spelled is not None:
-        strings = match_regex(spelled)
+        strings = spelled
         if node.min_length or node.max_length is not None:
             length = Pattern(f'"{_CHARACTER}{_count_characters(node)}"')
             strings = intersection(strings, length)

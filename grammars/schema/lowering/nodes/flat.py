@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial, reduce
@@ -10,7 +11,8 @@ from itertools import chain
 from math import inf, lcm
 
 from grammars.errors import SchemaError
-from grammars.limits.steps import StepsError
+from grammars.limits.byte_cache import MIB, keep_results
+from grammars.limits.steps import StepsError, limit_steps
 from grammars.regex.ecma import read_pattern
 from grammars.regex.reader import counts_words
 from grammars.regex.spelled import has_algebra, is_fully_spelled
@@ -74,6 +76,7 @@ _LONG_BESIDE_PATTERN = 2_500
 """A longer `maxLength` beside a pattern is checked, not enforced: llguidance has states for each
 length, and for 6,000 characters more than it can keep."""
 _MAX_PATTERN_LENGTH = 200_000  # characters; a class of all letters has 10,000
+_MAX_JOINED = 3_000  # steps, of 20 us; real pairs take up to 2,000
 _MAX_COUNTED = 2**31 - 1
 _POWER_OF_TEN = re.compile("1(0{1,10})")  # the validator divides by no smaller numbers
 _NO_LARGER = f"no multiples beyond {LARGEST_MULTIPLE:,}"
@@ -380,15 +383,12 @@ class FlatLowering:
                 if keyword in flat:
                     self._findings.check(pointer, keyword, "asserted in this draft")
         name = flat.get("format")
-        if name in FORMATS:
-            joined = FORMATS[name] if pattern is None else f"(?&({pattern})|({FORMATS[name]}))"
-            if pattern is not None and Texts((joined,)).is_empty():
-                self._findings.check_format(pointer, name)
-            else:
-                pattern = joined
-                if name in NARROWED:
-                    self._findings.narrow(pointer, "format", NARROWED[name])
-        elif name in ASSERTED:
+        held = hold_format(pattern, name) if name in FORMATS else None
+        if held is not None:
+            if held != pattern and name in NARROWED:
+                self._findings.narrow(pointer, "format", NARROWED[name])
+            pattern = held
+        elif name in FORMATS or name in ASSERTED:
             self._findings.check_format(pointer, name)
         shortest = self._read_length(flat, "minLength", pointer) or 0
         if shortest > _LONG and pattern is not None and _REPEATED.search(pattern):
@@ -434,6 +434,22 @@ class FlatLowering:
         if keyword.startswith("min"):
             return _MAX_COUNTED
         return None
+
+
+@keep_results("regexes", MIB)
+def hold_format(pattern: str | None, name: str) -> str | None:
+    """Returns an expression for the texts of a pattern that have a format: the pattern itself if it
+    has no others; None if no text is found, or not without much effort."""
+    regex = FORMATS[name]
+    if pattern is None:
+        return regex
+    with suppress(StepsError), limit_steps(_MAX_JOINED):
+        if Texts((pattern,), (regex,)).is_empty():
+            return pattern
+    with suppress(StepsError), limit_steps(_MAX_JOINED):
+        if Texts((pattern, regex)).extend("") is not None:
+            return f"(?&(?:{pattern})|(?:{regex}))"
+    return None
 
 
 def _counts(flat: Mapping[str, Json]) -> bool:
