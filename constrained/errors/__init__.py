@@ -32,6 +32,11 @@ class GrammarError(Error):
     """
 
 
+class RefusedValueWarning(UserWarning):
+    """A Python type refuses some values that its JSON Schema allows, such as those that a validator
+    of yours does not take."""
+
+
 class RemoteError(Error):
     """A remote engine failed, or its answer was wrong: the reply is not delivered.
 

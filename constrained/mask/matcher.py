@@ -39,6 +39,7 @@ PATIENCE = 0.02  # seconds between two checks whether a grammar is still needed
 # grammar itself takes 50 to 60 bytes a character.
 COMPILED_BYTES, CHARACTER_BYTES = 200_000, 60
 MASK_BYTES, SECOND_BYTES = 2_000, 200_000_000
+STRIDE = 256  # tokens without a mask: llguidance limits the work from one mask to the next
 KNOWN_STATES = 0.0005  # seconds; a mask that takes longer has made new states
 _stack_size_lock = threading.Lock()
 _compile_slots = threading.BoundedSemaphore(AT_ONCE)
@@ -241,15 +242,20 @@ class Matcher:
 
     def count_accepted(self, tokens: Sequence[int]) -> int:
         """Returns how many of `tokens` could be committed from here, in order."""
-        known = list[int]()
-        for token in tokens:
-            # An id that does not exist would put llguidance into its error state.
-            if not 0 <= token < self._n_vocab:
-                break
-            known.append(token)
-        count = self._inner.validate_tokens(known)
-        self._check("the grammar failed")
-        return count
+        # An id that does not exist would put llguidance into its error state.
+        known = list(takewhile(lambda token: 0 <= token < self._n_vocab, tokens))
+        matcher, count = self, 0
+        while True:
+            stride = known[count : count + STRIDE]
+            accepted = matcher._inner.validate_tokens(stride)
+            matcher._check("the grammar failed")
+            count += accepted
+            if accepted < len(stride) or count == len(known):
+                return count
+            matcher = self.fork() if matcher is self else matcher
+            if not matcher.try_commit(stride):
+                return count
+            matcher.compute_mask()
 
     def try_commit(self, tokens: Sequence[int]) -> bool:
         """Commits tokens, and returns whether all were allowed. If not, the matcher is unusable.
@@ -258,7 +264,9 @@ class Matcher:
             GrammarError: the grammar failed.
         """
         # `count_accepted` before `commit` would do the work twice.
-        for token in tokens:
+        for number, token in enumerate(tokens, start=1):
+            if number % STRIDE == 0:
+                self.compute_mask()
             is_possible = 0 <= token < self._n_vocab and (not self.ends(token) or self.is_complete)
             if not is_possible or not self._inner.consume_token(token):
                 if _LIMIT_MET.search(self._inner.get_error()):

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic_core import SchemaError as SchemaBuildError
 
 from constrained.errors import ReplyError, RequestError
 from constrained.mask.trial import read_gbnf
-from constrained.prompt.tools.signatures import explain_kinds
+from constrained.prompt.tools.drawn_values import try_drawn_values
+from constrained.prompt.tools.python_types import TypeReader, describe_type, explain_kinds
 from grammars.errors import SchemaError
 from grammars.schema.lowering.lower import lower
 from grammars.schema.numbers import normalise_numbers
@@ -51,6 +53,7 @@ def read_target(
     Raises:
         RequestError: none or several are given, or one has a wrong type.
         SchemaError, PolicyError: the form cannot be enforced.
+        ToolError: the type takes nothing of what its schema allows.
     """
     given = [schema is not None, regex is not None, choice is not None, grammar is not None]
     if sum(given) != 1:
@@ -128,16 +131,16 @@ def _read_type(kind: Any) -> Target:
         message = f"{reprlib.repr(kind)} is neither a JSON schema nor a type"
         raise RequestError(message, where="/schema", hint=hint)
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(kind)
-        answer = _lower(adapter.json_schema(), "")
-    except (PydanticSchemaGenerationError, PydanticUserError) as e:
+        reader, described = TypeReader(kind), describe_type(kind)
+    except (PydanticSchemaGenerationError, PydanticUserError, SchemaBuildError) as e:
         message = f"{kind!r} has no JSON schema: {explain_kinds([kind], e)}"
         raise RequestError(message, where="/schema", hint=hint) from e
+    answer = _lower(described, "")
+    try_drawn_values(described, reader, of=repr(kind), owner=kind)
 
     def read(text: str) -> Any:
         try:
-            value = normalise_numbers(read_json(text), answer.schema)
-            return adapter.validate_json(json.dumps(value))
+            return reader.read(normalise_numbers(read_json(text), answer.schema))
         except ValidationError as e:  # of a validator in the model, which its schema does not show
             first = e.errors()[0]
             where = "".join(f"/{step}" for step in first["loc"])

@@ -140,9 +140,10 @@ def settle(items: Sequence[Expression]) -> Expression:
             is_start=start > 0 and parts[start - 1] == LookBehind(EMPTY_STRING),
             is_end=end < len(parts) and parts[end] == LookAhead(EMPTY_STRING),
         )
-        settled = alternate(_settle_between(around, option) for option in options)
-        if settled != alternate(around.join(option) for option in options):
-            parts[start:end] = [settled]
+        settled = [_settle_between(around, option) for option in options]
+        if any(texts is not None for texts in settled):
+            pairs = zip(options, settled, strict=True)
+            parts[start:end] = [alternate(texts or around.join(left) for left, texts in pairs)]
             at = start
     return concatenate(*parts)
 
@@ -175,8 +176,11 @@ def _list_assertions(expression: Expression) -> list[list[LookAhead | LookBehind
             return None
 
 
-def _settle_between(around: _Around, assertions: Sequence[LookAhead | LookBehind]) -> Expression:
-    """Returns the texts around assertions, without those for which nothing further away matters."""
+def _settle_between(
+    around: _Around, assertions: Sequence[LookAhead | LookBehind]
+) -> Expression | None:
+    """Returns the texts around assertions, without those for which nothing further away matters;
+    None: it matters for all of them."""
     before, after = around.before, around.after
     left: list[Expression] = []
     for assertion in assertions:
@@ -187,7 +191,7 @@ def _settle_between(around: _Around, assertions: Sequence[LookAhead | LookBehind
                 before = meet(before, so_far)
             case _:
                 left.append(assertion)
-    return concatenate(before, *left, after)
+    return concatenate(before, *left, after) if len(left) < len(assertions) else None
 
 
 def meet(texts: Expression, condition: Expression) -> Expression:

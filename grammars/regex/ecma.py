@@ -14,6 +14,7 @@ from grammars.regex.ecma_parser import ParsedPattern, PatternError, parse_patter
 from grammars.regex.expressions import Expression
 from grammars.regex.spelled import write_expression
 
+_MAX_LENGTH = 10_000  # characters
 _MAX_TRIED = 24  # assertions that are tried one by one, when all together are too many
 
 
@@ -41,6 +42,8 @@ def read_pattern(pattern: str) -> Reading | None:
     Returns:
         The reading; None if the pattern is invalid, or too large for a mask.
     """
+    if len(pattern) > _MAX_LENGTH:
+        return None
     try:
         source = parse_pattern(pattern, frozenset())
         expression, left_out = source.expression, source.left_out

@@ -16,7 +16,6 @@ from grammars.regex.expressions import (
     EMPTY_STRING,
     Alternation,
     CharacterClass,
-    Concatenation,
     Expression,
     LookAhead,
     LookBehind,
@@ -24,6 +23,7 @@ from grammars.regex.expressions import (
     complement,
     concatenate,
     is_plain,
+    list_items,
     list_parts,
     measure_longest,
     repeat,
@@ -49,7 +49,9 @@ _SPACE = Characters.collect(
 )
 _CLASSES = {"d": _DIGITS, "w": _WORD, "s": _SPACE}
 _CONTROLS = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_LAST_OF_PLANE = 0xFFFF
 _SYNTAX = frozenset("^$\\.*+?()[]{}|/")
+_ANY = r"[\s\S]"  # jsonschema-rs reads a dot in `(?s:.)` as usual
 _BOUNDARY = "(?:(?<=[0-9A-Za-z_])(?![0-9A-Za-z_])|(?<![0-9A-Za-z_])(?=[0-9A-Za-z_]))"
 _NO_BOUNDARY = "(?:(?<=[0-9A-Za-z_])(?=[0-9A-Za-z_])|(?<![0-9A-Za-z_])(?![0-9A-Za-z_]))"
 
@@ -234,7 +236,7 @@ class _Parser:
         return settle(items)
 
     def _term(self) -> Expression:
-        spend(2)
+        spend()
         certain = set(self._groups.certain)
         begin, written, assertions = self.at, len(self._engine), self._assertions
         atom = self._atom()
@@ -456,7 +458,7 @@ class _Parser:
         self._is_rewritten = self._is_rewritten or member.is_odd
         text = self.text[begin : self.at]
         if member.is_odd or member.is_shorthand:
-            text = write_set(member.characters)
+            text = _ANY if member.characters == EVERY else write_set(member.characters)
         self._engine.append(text)
         return CharacterClass(member.characters) if member.characters.ranges else EMPTY_SET
 
@@ -512,9 +514,10 @@ class _Parser:
         """Returns what a back reference may match: any text of its group."""
         if number is None:
             raise self._fail("there is no group with that name")
-        self._rewrite(rf"(?:\{number})")  # a digit may follow
         if number not in self._groups.closed and not self._is_behind:
+            self._rewrite("(?:)")
             return EMPTY_STRING  # ECMA 262: it has matched nothing yet
+        self._rewrite(rf"(?:\{number})")  # a digit may follow
         self._left_out.append(self.text[begin : self.at])
         if self._is_negative:
             return EMPTY_SET
@@ -539,7 +542,8 @@ class _Parser:
         code = self._numbered(name, is_inside=is_inside)
         if code is not None:
             characters = Characters.collect([(code, code)])  # without surrogates
-            return _Member(characters, code, is_odd=name not in "xu" or not characters.ranges)
+            is_usual = name in "xu" and characters.ranges and code <= _LAST_OF_PLANE
+            return _Member(characters, code, is_odd=not is_usual)
         if self._is_unicode and name not in _SYNTAX:
             raise self._fail("the escape is invalid")
         if name == "c":  # not followed by a letter
@@ -650,7 +654,7 @@ def _list_ways(expression: Expression) -> list[list[Expression]]:
     """Returns the alternatives, also those of assertions at the end, as lists of their parts."""
     if isinstance(expression, Alternation):
         return list(chain.from_iterable(map(_list_ways, expression.options)))
-    items = _list_items(expression)
+    items = list_items(expression)
     if isinstance(items[-1], Alternation) and not is_plain(items[-1]):
         return [items[:-1] + way for way in _list_ways(items[-1])]
     return [items]
@@ -661,19 +665,10 @@ def _negate(expression: Expression) -> Expression:
     return LookAhead(complement(expression.rest))
 
 
-def _list_items(expression: Expression) -> list[Expression]:
-    """Returns the parts of a concatenation."""
-    items: list[Expression] = []
-    while isinstance(expression, Concatenation):
-        items.append(expression.first)
-        expression = expression.rest
-    return [*items, expression]
-
-
 def _search(expression: Expression) -> Expression:
     """Returns an expression for whole texts in which this one matches somewhere."""
     start, end = LookBehind(EMPTY_STRING), LookAhead(EMPTY_STRING)
-    items = _list_items(expression)
+    items = list_items(expression)
     if items[0] == start:
         del items[0]
     else:

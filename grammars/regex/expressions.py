@@ -150,17 +150,29 @@ def concatenate(*parts: Expression) -> Expression:
 
 
 def _concatenate(first: Expression, rest: Expression) -> Expression:
+    heads: list[Expression] = []
+    while isinstance(first, Concatenation):
+        heads.append(first.first)
+        first = first.rest
+    heads.append(first)
+    for head in reversed(heads):
+        rest = _prepend(head, rest)
+    return rest
+
+
+def _prepend(first: Expression, rest: Expression) -> Expression:
     match first, rest:
         case (EmptySet(), _) | (_, EmptySet()):
             return EMPTY_SET
         case (EmptyString(), single) | (single, EmptyString()):
             return single
-        case Concatenation(head, tail), _:
-            return Concatenation(head, _concatenate(tail, rest))
         case _ if first is ANYTHING and _begins_with_anything(rest):
             return rest
         case _:
-            return Concatenation(first, rest)
+            whole = Concatenation(first, rest)
+            hash(whole)  # that of the rest is known already, so nothing recurses along a text
+            is_plain(whole)
+            return whole
 
 
 def _begins_with_anything(expression: Expression) -> bool:
@@ -231,10 +243,21 @@ def list_children(expression: Expression) -> Iterable[Expression]:
 
 
 def list_parts(expression: Expression) -> Iterator[Expression]:
-    """Yields the expression and all its parts, outermost first."""
-    yield expression
-    for child in list_children(expression):
-        yield from list_parts(child)
+    """Yields the expression and all its parts."""
+    waiting = [expression]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting += list_children(part)
+
+
+def list_items(expression: Expression) -> list[Expression]:
+    """Returns the parts of a concatenation, or the expression itself."""
+    items: list[Expression] = []
+    while isinstance(expression, Concatenation):
+        items.append(expression.first)
+        expression = expression.rest
+    return [*items, expression]
 
 
 def is_plain(expression: Expression) -> bool:
@@ -387,9 +410,10 @@ def measure_longest(expression: Expression) -> int | None:
             return 0
         case CharacterClass():
             return 1
-        case Concatenation(first, rest):
-            one, other = measure_longest(first), measure_longest(rest)
-            return None if one is None or other is None else one + other
+        case Concatenation():
+            lengths = [measure_longest(item) for item in list_items(expression)]
+            known = [length for length in lengths if length is not None]
+            return sum(known) if len(known) == len(lengths) else None
         case Alternation(options):
             lengths = [measure_longest(option) for option in options]
             known = [length for length in lengths if length is not None]
@@ -417,8 +441,8 @@ def measure(expression: Expression) -> int:
             known = 0
         case CharacterClass(characters):
             known = 1 if characters.ranges else ENDLESS
-        case Concatenation(first, rest):
-            known = min(ENDLESS, measure(first) + measure(rest))
+        case Concatenation():
+            known = _measure_chain(expression)
         case Alternation(options):
             known = min(map(measure, options))
         case RegexIntersection(parts):
@@ -427,6 +451,19 @@ def measure(expression: Expression) -> int:
             known = min(ENDLESS, fewest * measure(body)) if fewest else 0
     expression.__dict__["_least"] = known
     return known
+
+
+def _measure_chain(expression: Concatenation) -> int:
+    """Measures a concatenation, and each of its ends on the way: a text is as many states long."""
+    chain: list[Concatenation] = []
+    rest: Expression = expression
+    while isinstance(rest, Concatenation) and "_least" not in rest.__dict__:
+        chain.append(rest)
+        rest = rest.rest
+    total = measure(rest)
+    for part in reversed(chain):
+        total = part.__dict__["_least"] = min(ENDLESS, measure(part.first) + total)
+    return total
 
 
 def find_firsts(expression: Expression) -> frozenset[Characters]:

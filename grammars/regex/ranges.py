@@ -51,31 +51,37 @@ class _Range:
     high: Decimal | None
 
 
-def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
+def express_range(
+    bounds: Mapping[str, float], *, integer: bool, places: int | None = None
+) -> str | None:
     """Returns a regex for the numbers within bounds, or for the integers, as digits; None: there
     are none.
 
     Args:
         bounds: any of `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`.
+        places: the maximum number of digits after a point; no number then has an exponent.
     """
-    return _express(tuple(bounds.items()), integer)
+    return _express(tuple(bounds.items()), integer, places)
 
 
 @keep_results("regexes", 4 * MIB)
-def _express(bounds: tuple[tuple[str, float], ...], integer: bool) -> str | None:
+def _express(
+    bounds: tuple[tuple[str, float], ...], integer: bool, places: int | None
+) -> str | None:
     integers = _find_limits(bounds, _find_integer)
 
     def write_integers(low: Decimal, high: Decimal | None) -> list[str]:
         return _plain(low, high, 1 if integer else _EXACT_DIGITS + 1, _MAX_INTEGER_DIGITS, places=0)
 
     def write_decimals(low: Decimal, high: Decimal | None) -> list[str]:
-        return _plain(low, high, 1, _EXACT_DIGITS, places=_PLACES)
+        return _plain(low, high, 1, _EXACT_DIGITS, places=_PLACES if places is None else places)
 
     options = _with_signs(write_integers, integers)
     if not integer:
         doubles = _find_limits(bounds, _find_double)
         options = _with_signs(write_decimals, doubles) + options
-        options += _with_signs(_scientific, doubles)
+        if places is None:
+            options += _with_signs(_scientific, doubles)
     return _join(options)
 
 

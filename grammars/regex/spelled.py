@@ -19,6 +19,7 @@ from grammars.regex.expressions import (
     RegexComplement,
     RegexIntersection,
     Repeat,
+    list_items,
     list_parts,
 )
 from grammars.regex.reader import UnreadableError, read
@@ -79,8 +80,8 @@ def spell_expression(expression: Expression, spell_one: Callable[[Characters], s
             return NOTHING
         case CharacterClass(characters):
             return spell_one(characters)
-        case Concatenation(first, rest):
-            return spell(first) + spell(rest)
+        case Concatenation():
+            return "".join(map(spell, list_items(expression)))
         case Alternation(options):
             return f"({'|'.join(sorted(map(spell, options)))})"
         case RegexIntersection(parts):

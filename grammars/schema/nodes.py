@@ -58,11 +58,13 @@ class Number:
     Args:
         bounds: the JSON Schema keywords for its range, as written there; of integers also
             `multipleOf`, an integer, if the mask enforces it.
+        places: the maximum number of digits after the point (`multipleOf: 0.01`); None: any.
         mask_bounds: further bounds, which only the mask has: readers read numbers beyond them.
     """
 
     integer: bool = False
     bounds: Mapping[str, float] = field(default_factory=dict[str, float])
+    places: int | None = None
     mask_bounds: Mapping[str, float] = field(
         default_factory=dict[str, float], compare=False, repr=False
     )

@@ -9,6 +9,7 @@ from math import ceil, floor, inf
 from operator import ge, gt, is_, le, lt
 from typing import TypeAlias, cast
 
+from grammars.regex.ranges import NUMBER, express_range
 from grammars.schema.json_values import Json
 from grammars.schema.nodes import (
     AnyValue,
@@ -188,6 +189,19 @@ def is_within(value: float, bounds: Mapping[str, float]) -> bool:
         if fits is not None and not fits(value, bound):
             return False
     return True
+
+
+def express_number(node: Number) -> str | None:
+    """Returns a regex for the numbers of a node, in the bounds of the mask; `multipleOf` is
+    ignored. None: there are none."""
+    if node == Number():
+        return NUMBER
+    bounds = {keyword: bound for keyword, bound in node.bounds.items() if keyword in _COMPARISONS}
+    within = {**bounds, **node.mask_bounds}
+    regex = express_range(within, integer=node.integer, places=node.places)
+    if regex is None and node.mask_bounds:  # what a `not` has left of the range is beyond them
+        return express_range(bounds, integer=node.integer, places=node.places)
+    return regex
 
 
 def has_no_number(node: Number) -> bool:

@@ -13,7 +13,8 @@ goes into `allOf`, so that the schema can also have another format.
 import json
 import re
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 
 import jsonschema_rs
 
@@ -90,14 +91,13 @@ def _replace(schema: Json, formats: Formats, measured: set[str]) -> Json:
     replaced = map_parts(schema, lambda part, _: _replace(part, formats, measured))
     keys = replaced.get("patternProperties")
     if is_object(keys):
-        replaced["patternProperties"] = {_write_for_engine(key): keys[key] for key in keys}
+        replaced["patternProperties"] = {write_for_engine(key): keys[key] for key in keys}
     pattern, parts = replaced.get("pattern"), replaced.get("allOf", [])
     if not isinstance(pattern, str) or not is_list(parts):
         return replaced
-    written = _write_for_engine(pattern)
+    written = write_for_engine(pattern)
     if written != pattern:
-        validator = jsonschema_rs.validator_for({"pattern": written})
-        return _use_format(replaced, parts, pattern, formats, validator.is_valid)
+        return _use_format(replaced, parts, pattern, formats, _WrittenPattern(written))
     if "{" not in pattern or len(pattern) > _MAX_REPLACED:
         return replaced
     steps = count_steps(pattern)
@@ -110,10 +110,11 @@ def _replace(schema: Json, formats: Formats, measured: set[str]) -> Json:
     automaton = None if reading is None or reading.left_out else compile_regexes((reading.regex,))
     if automaton is None:
         return replaced
-    return _use_format(replaced, parts, pattern, formats, partial(_accepts, automaton))
+    return _use_format(replaced, parts, pattern, formats, _PatternAutomaton(automaton))
 
 
-def _write_for_engine(pattern: str) -> str:
+def write_for_engine(pattern: str) -> str:
+    """Returns a pattern as jsonschema-rs reads it."""
     reading = read_pattern(pattern)
     return pattern if reading is None else reading.engine
 
@@ -139,9 +140,35 @@ def _use_format(
     return {**omit(schema, "pattern"), "allOf": [*parts, {"format": name}]}
 
 
-def _accepts(automaton: Automaton, text: str) -> bool:
-    try:
-        with limit_steps(MAX_STEPS):
-            return automaton.accepts(text)
-    except (StepsError, RecursionError):
-        return False
+@dataclass(frozen=True)
+class _WrittenPattern:
+    """The test of a pattern that is written in another way."""
+
+    written: str
+
+    @cached_property
+    def _validator(self) -> jsonschema_rs.Validator:
+        return jsonschema_rs.validator_for({"pattern": self.written})
+
+    def __call__(self, text: str) -> bool:
+        return self._validator.is_valid(text)
+
+
+@dataclass(frozen=True)
+class _PatternAutomaton:
+    """The test of a pattern by an automaton of ours."""
+
+    automaton: Automaton
+
+    def __call__(self, text: str) -> bool:
+        try:
+            with limit_steps(MAX_STEPS):
+                return self.automaton.accepts(text)
+        except (StepsError, RecursionError):
+            return False
+
+
+def is_automaton(test: Callable[[str], bool]) -> bool:
+    """Returns whether the test of a format is an automaton, which costs nothing before it is
+    used."""
+    return isinstance(test, _PatternAutomaton)

@@ -9,17 +9,25 @@ as steps of the caller.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property, partial
+from typing import Any, TypeAlias
 
 import jsonschema_rs
 
 from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError, limit_steps, spend
+from grammars.regex.string_formats import FURTHER_FORMATS
 from grammars.schema.json_values import Json
-from grammars.schema.patterns import PREFIX, Formats, adapt_patterns, spend_on_pattern
+from grammars.schema.patterns import (
+    PREFIX,
+    Formats,
+    adapt_patterns,
+    is_automaton,
+    spend_on_pattern,
+    write_for_engine,
+)
 from grammars.schema.pointers import point_to
 from grammars.schema.subschemas import is_list, is_object, look_up, map_parts
 
@@ -33,12 +41,19 @@ _MAX_EXPLAINED = 2_000
 100 us each."""
 _MAX_IN_PLACE = 50_000  # of which there is one for each part of a value
 _MAX_COUNTED = 100_000  # steps
+_MAX_MESSAGE = 1_000  # characters
 _ROOT = "urn:root"  # the URI under which jsonschema-rs knows the document
+_PART = "urn:part"  # and a subschema of it
+_ASSERTING_DRAFT = re.compile("http://json-schema.org/draft-0[467]/schema#?")
 _MULTIPLIERS = re.compile(r'"(\$(ref|dynamicRef|recursiveRef)|unevaluated(Properties|Items))"')
 """Keywords without which a value is compared with each subschema at most once."""
 _IN_PLACE = ("allOf", "anyOf", "oneOf")
 _IN_PLACE_SINGLES = ("not", "if", "then", "else")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+Resources: TypeAlias = Sequence[tuple[str, Json]]
+"""Documents by their URIs."""
 
 
 class RootDocument:
@@ -58,11 +73,10 @@ class RootDocument:
         return {"$schema": self.source.get("$schema", LATEST) if is_object(self.source) else LATEST}
 
     @cached_property
-    def registry(self) -> tuple[jsonschema_rs.Registry, Formats]:
-        """The registry in which the document is `_ROOT`, and the formats that it uses."""
+    def resources(self) -> tuple[Resources, Formats]:
+        """The document as `_ROOT`, for a registry, and the formats that it uses."""
         document, formats = adapt_patterns(self.source if is_object(self.source) else {})
-        resources = [(_ROOT, {**self.dialect, **document})]
-        return jsonschema_rs.Registry(resources, retriever=_refuse), formats
+        return [(_ROOT, {**self.dialect, **document})], formats
 
 
 class Validator:
@@ -277,25 +291,28 @@ def _list_in_place(schema: Mapping[str, Json]) -> Iterator[Json]:
 
 
 def _word(error: jsonschema_rs.ValidationError) -> str:
-    """Returns the message of an error, without the format that replaces a pattern."""
+    """Returns the message of an error, without the format that replaces a pattern, and cut where it
+    has a long value or constant."""
     kind = error.kind
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Format):
         pattern = kind.format.removeprefix(PREFIX)
         if pattern != kind.format:
             text = json.dumps(error.instance, ensure_ascii=False)
             return f'{text} does not match "{pattern}"'
-    return error.message
+    message = error.message
+    return message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}..."
 
 
-def _spend_on_patterns(source: Json) -> None:
-    """Counts the steps of compiling the patterns of a schema; equal patterns are compiled once."""
-    known = set[str]()
+def _spend_on_patterns(source: Json, formats: Formats) -> None:
+    """Counts the steps of compiling the patterns of a schema, except those that automata replace;
+    equal patterns are compiled once."""
+    known = {name.removeprefix(PREFIX) for name, test in formats.items() if is_automaton(test)}
     for path, pattern in _list_patterns(source):
         if pattern in known:
             continue
         known.add(pattern)
         try:
-            spend_on_pattern(pattern)
+            spend_on_pattern(write_for_engine(pattern))
         except StepsError as error:
             error.where = path.write_pointer()
             raise
@@ -341,20 +358,58 @@ def _make_inner(source: Json, root: RootDocument) -> Any:
     """Makes the validator of jsonschema-rs."""
     if source is root.source or isinstance(source, bool):
         document, formats = adapt_patterns(source)
-        _spend_on_patterns(document)
+        _spend_on_patterns(source, formats)
         return _check(document, formats)
     alone, formats = adapt_patterns({**root.dialect, **_refer_to_root(source)})
-    _spend_on_patterns(alone)
+    _spend_on_patterns(source, formats)
     if '"$ref"' not in json.dumps(alone):
         return _check(alone, formats)
-    registry, others = root.registry
-    return _check(alone, formats | others, registry=registry)
+    resources, others = root.resources
+    return _check(alone, formats | others, resources)
 
 
-def _check(document: Json, formats: Formats, registry: jsonschema_rs.Registry | None = None) -> Any:
+def _check(document: Json, formats: Formats, resources: Resources = ()) -> Any:
+    draft = _ASSERTING_DRAFT.match(str(document.get("$schema"))) if is_object(document) else None
+    try:
+        return _compile(document, formats, resources)
+    except jsonschema_rs.ValidationError:
+        if draft is None:
+            raise
+    # The meta-schema asserts that patterns are those of ECMAScript with the flag `u`, which
+    # refuses `}`, `(?i)` and more that the engine reads. A document that another one refers to is
+    # not held against a meta-schema by jsonschema-rs, so that is done here.
+    _read_meta_schema(draft[0]).validate(document)
+    start = {"$schema": draft[0], "$ref": _PART}
+    return _compile(start, formats, [*resources, (_PART, document)])
+
+
+def _compile(document: Json, formats: Formats, resources: Resources) -> Any:
+    registry = None
+    if resources:
+        registry = jsonschema_rs.Registry(resources, retriever=_refuse)
     return jsonschema_rs.validator_for(
-        document, validate_formats=True, formats=formats, registry=registry, retriever=_refuse
+        document,
+        validate_formats=True,
+        formats=_FURTHER | formats,
+        registry=registry,
+        retriever=_refuse,
     )
+
+
+def _has_format(name: str, text: str) -> bool:
+    return re.fullmatch(FURTHER_FORMATS[name], text) is not None
+
+
+_FURTHER: Formats = {name: partial(_has_format, name) for name in FURTHER_FORMATS}
+"""Assertions of the formats that jsonschema-rs does not have."""
+
+
+@cache
+def _read_meta_schema(draft: str) -> Any:
+    """Returns a validator of schemas of a draft that takes any text for a pattern."""
+    formats: Formats = {"regex": lambda text: True}
+    meta_schema = {"$schema": draft, "$ref": draft}
+    return jsonschema_rs.validator_for(meta_schema, validate_formats=True, formats=formats)
 
 
 def _refuse(uri: str) -> Json:

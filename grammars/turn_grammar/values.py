@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from grammars.errors import SchemaError
-from grammars.regex.ranges import NUMBER, express_range
+from grammars.limits.byte_cache import MIB, keep_results
+from grammars.regex.ranges import NUMBER
 from grammars.regex.reader import UnreadableError
 from grammars.regex.spelled import has_algebra, spell_extra_keys, spell_pattern
 from grammars.regex.texts import ANY, FREE, Texts
@@ -36,6 +37,7 @@ from grammars.schema.nodes import (
     Union,
     escape,
 )
+from grammars.schema.numbers import express_number
 from grammars.schema.string_texts import fits_string
 from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.parts import sort_properties, take_apart
@@ -233,14 +235,9 @@ class Values:
         parts.append(Literal(brackets[1]))
 
     def _number(self, node: Number) -> Expression:
-        if not node.bounds and not node.integer:
-            return self.builder.terminal(Pattern(NUMBER), "NUMBER")
         if "multipleOf" in node.bounds:
             return self._multiple(node)
-        bounds = {**node.bounds, **node.mask_bounds}
-        regex = express_range(bounds, integer=node.integer)
-        if regex is None and node.mask_bounds:  # what a `not` has left of the range is beyond them
-            regex = express_range(node.bounds, integer=node.integer)
+        regex = express_number(node)
         if regex is None:
             raise SchemaError("no number within its bounds can be written", where="")
         return self.builder.terminal(Pattern(regex), "NUMBER")
@@ -548,11 +545,19 @@ def _count_characters(node: String) -> str:
     return f"{{{node.min_length},{longest}}}"
 
 
+@keep_results("regexes", 4 * MIB)
+def _spell_matching(pattern: str) -> Expression | None:
+    """Returns the JSON strings that match a pattern, as part of a terminal; None: it cannot be
+    read. Tools have the same formats over and over."""
+    spelled = spell_pattern(pattern)
+    return None if spelled is None else match_regex(spelled)
+
+
 def _match_pattern(node: String, builder: GrammarBuilder) -> Expression:
     """Returns an expression for the JSON strings that match a pattern."""
-    spelled = spell_pattern(node.pattern or "")
+    spelled = _spell_matching(node.pattern or "")
     if spelled is not None:
-        strings = match_regex(spelled)
+        strings = spelled
         if node.min_length or node.max_length is not None:
             length = Pattern(f'"{_CHARACTER}{_count_characters(node)}"')
             strings = intersection(strings, length)

@@ -216,8 +216,7 @@ def _match(text: str, grammar: str, context: ReplayContext) -> tuple[int, bool]:
     try:
         matcher = _compile(context.tokenizer, grammar).fork()
         count = matcher.count_accepted(tokens)
-        for token in tokens[:count]:
-            matcher.commit(token)
+        matcher.try_commit(tokens[:count])
         complete = count == len(tokens) and matcher.is_complete
     except GrammarError:
         _compile.cache.clear()  # llguidance: an error damages all forks of a matcher

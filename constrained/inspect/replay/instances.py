@@ -1,6 +1,7 @@
 """Tries instances on a compiled schema, and finds the place where the mask refuses one."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from json import dumps
 from typing import TypeAlias, cast
@@ -75,11 +76,15 @@ class InstanceTrial:
             tokens = self._vocabulary.encode("".join(text for text, _ in pieces))
         except UnicodeEncodeError:
             return Place("", 0, "", "no lone surrogate, which no model can write")
+        with suppress(GrammarError):
+            return self._locate(tokens, pieces)
+        # All forks share their states and fail together: what came before may have used them up.
+        self._matcher = self._compile()
         try:
             return self._locate(tokens, pieces)
         except GrammarError as e:
             self.error = str(e)
-            self._matcher = self._compile()  # llguidance: an error damages all forks of a matcher
+            self._matcher = self._compile()
             return Place("", 0, "", f"nothing, because the matcher failed: {e}")
 
     def _compile(self) -> Matcher:

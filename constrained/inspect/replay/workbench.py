@@ -158,8 +158,7 @@ def find_refusal(matcher: Matcher, context: ReplayContext, text: str) -> Refused
     """
     tokens = context.encode(text)
     count = matcher.count_accepted(tokens)
-    for token in tokens[:count]:
-        matcher.commit(token)
+    matcher.try_commit(tokens[:count])
     accepted = context.vocabulary.text(tokens[:count])
     rest = text.encode()[len(accepted) :]
     forced = b"" if matcher.is_finished else matcher.forced_text()

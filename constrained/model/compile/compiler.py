@@ -251,9 +251,10 @@ class Compiler:
                 with freeze(job.date), limit_renderings(REQUEST_SECONDS):
                     return self._compile_offer(job, offer, prefill)
             except RefusedToolError as error:
-                if not job.drop_tools:
+                looser = offer.loosen(error.refusal.name)
+                if looser is None and not job.drop_tools:
                     raise error.refusal.error from error
-                offer = offer.without(error.refusal)
+                offer = looser or offer.without(error.refusal)
 
     def compile_text(
         self,

@@ -11,7 +11,7 @@ from typing import Any
 
 from constrained.prompt.cache_scope import COMMON
 from constrained.prompt.tools.reports import explain_refusal
-from constrained.prompt.tools.shapes import drop_copies, read_entries
+from constrained.prompt.tools.shapes import drop_copies, loosen_tool, read_entries
 from grammars.errors import Error, SchemaError
 from grammars.schema.json_values import Json
 from grammars.turn import Policy, Tool
@@ -57,6 +57,7 @@ class Offered:
     Args:
         is_hidden: it is not in the prompt; messages describe it.
         is_repeatable: one turn may have the same call several times.
+        is_loose: the mask enforces only its shape; the rest of its schema is checked.
     """
 
     given: Any
@@ -64,6 +65,7 @@ class Offered:
     where: str
     is_hidden: bool = False
     is_repeatable: bool = False
+    is_loose: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,15 @@ class Offer:
         """The names of all tools of the request, including refused ones."""
         kept = [offered.tool.name for offered in self.kept]
         return (*kept, *(refusal.name for refusal in self.refused))
+
+    def loosen(self, name: str) -> "Offer | None":
+        """Returns the offer with a looser mask for one tool, whose calls are checked all the more;
+        None: it is as loose as can be."""
+        for place, offered in enumerate(self.kept):
+            if offered.tool.name == name and offered.tool.strict and not offered.is_loose:
+                loose = replace(offered, tool=loosen_tool(offered.tool), is_loose=True)
+                return replace(self, kept=(*self.kept[:place], loose, *self.kept[place + 1 :]))
+        return None
 
     def without(self, refusal: Refusal) -> "Offer":
         """Returns the offer without this tool.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from constrained.prompt.tools.shapes import Entry, read_entries
+from constrained.prompt.tools.shapes import Entry, loosen_tool, read_entries
 from grammars.errors import Error, SchemaError, ToolError
 from grammars.schema.nodes import Finding, Report
 from grammars.schema.subschemas import find_keyword
@@ -107,7 +107,14 @@ def report_tools(tools: Any, format: Format = HERMES) -> tuple[ToolReport, ...]:
 def _report(entry: Entry, format: Format) -> ToolReport:
     try:
         tool = entry.lower()
-        build_grammar(format, [tool])
-    except (SchemaError, ToolError) as e:
+    except SchemaError as e:
         return ToolReport(entry.name, Report(), e)
-    return ToolReport(entry.name, tool.schema.report)
+    ways = [tool, loosen_tool(tool)] if tool.strict else [tool]
+    refused: Error | None = None
+    for way in ways:
+        try:
+            build_grammar(format, [way])
+            return ToolReport(entry.name, way.schema.report)
+        except (SchemaError, ToolError) as e:
+            refused = refused or e
+    return ToolReport(entry.name, Report(), refused)

@@ -21,6 +21,7 @@ from grammars.turn import Choice, Policy, Think, Tool
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
 TOOLS = "/tools"
+_NOT_WRITTEN = "the format of calls cannot write all of the schema, or its grammar is too costly"
 MAX_TOOLS = 1000  # in one request
 SCHEMAS, TEXTS = 64 * MIB, 16 * MIB  # of tools: 5 to 30 kB and 1 to 2 kB each, mostly
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
@@ -91,6 +92,12 @@ class Entry:
             where=f"{self.where}/{_find_key(self.body)}{where}",
             hint="Lower the minimum, or raise the context length (-c)",
         )
+
+
+def loosen_tool(tool: Tool) -> Tool:
+    """Returns the tool with a mask for the shape of its schema only, for a format that cannot write
+    the rest; calls are checked all the more."""
+    return replace(tool, schema=loosen(tool.schema, _NOT_WRITTEN))
 
 
 def read_tools(tools: Any, where: str = TOOLS) -> tuple[Tool, ...]:

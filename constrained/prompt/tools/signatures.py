@@ -1,36 +1,35 @@
 """Converts Python signatures to JSON Schema, and JSON arguments to the types of a signature.
 
-pydantic does both: every type that it can describe and convert is supported. Descriptions of
+Every type that pydantic can describe and convert is supported. Descriptions of
 parameters come from their annotations (a `Field`, a `Doc` or a text), or else from the docstring.
 """
 
 import functools
 import inspect
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, TypeAlias, TypeGuard, get_args, get_origin
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import Doc
 
 from constrained.errors import CallError
 from constrained.prompt.tools.docstrings import read_docstring
+from constrained.prompt.tools.drawn_values import try_drawn_values
+from constrained.prompt.tools.python_types import (
+    TypeReader,
+    describe_type,
+    explain_kinds,
+    is_old_model,
+)
 from grammars.errors import ToolError
 from grammars.schema.json_values import Json
 from grammars.schema.nodes import escape
 
 Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
 """Positional and keyword arguments of a call."""
-
-_MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
-OLD_PYDANTIC = "pydantic.v1.main"
-"""The module of the models of pydantic 1 that come with pydantic 2."""
-_VALUES = ("default", "const", "enum", "examples")
-_RANKS = {"type": -2, "description": -1, "default": 1, "$defs": 2}  # of keywords; others: 0
 
 
 @dataclass(frozen=True)
@@ -48,65 +47,20 @@ class Signature:
     bind: Callable[[Mapping[str, Json]], Bound]
 
 
-class _JsonSchema(GenerateJsonSchema):
-    """pydantic's schemas without the titles that it generates from names."""
-
-    # A default that is not JSON is left out of the schema; the function still has it. Declared like
-    # pydantic's own, without ClassVar.
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-    def sort(self, value: Any, parent_key: str | None = None) -> Any:
-        """Sorts keywords in the usual order, which models have seen: in pydantic's own order,
-        `properties` come before `type`."""
-        if isinstance(value, list):
-            return [self.sort(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        parts: dict[str, Any] = {}
-        for key, part in value.items():
-            if key not in _VALUES:
-                part = self.sort(part, key)
-            parts[key] = part
-        if parent_key in _MAPS:
-            return parts
-        return dict(sorted(parts.items(), key=_rank_member))
-
-    def model_schema(self, schema: Any) -> dict[str, Any]:
-        return _without_title(super().model_schema(schema), schema)
-
-    def dataclass_schema(self, schema: Any) -> dict[str, Any]:
-        return _without_title(super().dataclass_schema(schema), schema)
-
-    def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
-        return _without_title(super().typed_dict_schema(schema), schema)
-
-
-def _rank_member(member: tuple[str, Any]) -> int:
-    return _RANKS.get(member[0], 0)
-
-
-def _without_title(made: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    if made.get("title") == getattr(schema.get("cls"), "__name__", None):
-        made.pop("title", None)
-    return made
-
-
 def read_function(function: Callable[..., Any]) -> Signature:
     """Reads the signature of a function, method or other callable, and its docstring.
 
     A parameter with a default is optional, one without annotation takes any JSON value.
 
     Raises:
-        ToolError: *args, **kwargs, or a parameter with a type that JSON cannot express.
+        ToolError: *args, **kwargs, or a parameter with a type that JSON cannot express, or that
+            takes nothing of what its schema allows.
     """
     name = _name(function)
     parameters = _read_parameters(function, name)
     try:
         model = _make_model(function, parameters)
-        schema = _make_schema(model)
+        schema = describe_type(model)
     except Exception as e:  # annotations are the user's code, and may raise any error
         raise _blame(function, parameters, e) from e
     description, texts = read_docstring(_documented(function).__doc__)
@@ -118,6 +72,8 @@ def read_function(function: Callable[..., Any]) -> Signature:
         if text := texts.get(parameter.name):
             described.setdefault("description", text)
     binder = _Binder(function, model, parameters, tuple(properties))
+    owner = getattr(function, "__func__", function)  # methods are made anew each time
+    try_drawn_values(schema, binder.reader, of=name, owner=owner)
     return Signature(schema, description, binder.bind)
 
 
@@ -180,17 +136,6 @@ def _find_description(metadata: Sequence[Any]) -> str | None:
     return texts[0] if texts else None
 
 
-def _make_schema(kind: Any) -> dict[str, Any]:
-    schema = TypeAdapter(kind).json_schema(schema_generator=_JsonSchema)
-    for definition in schema.get("$defs", {}).values():
-        if not definition.keys().isdisjoint({"enum", "const"}):
-            definition.pop("title", None)  # the name of an enum class
-    if "$ref" in schema:  # a recursive class; templates need its properties here
-        definition = schema["$defs"][schema.pop("$ref").removeprefix("#/$defs/")]
-        schema = {**definition, **schema}
-    return schema
-
-
 def _blame(
     function: Callable[..., Any], parameters: Sequence[Parameter], error: Exception
 ) -> ToolError:
@@ -198,53 +143,13 @@ def _blame(
     culprit = _name(function)
     for parameter in parameters:
         try:
-            _make_schema(_make_model(function, [parameter]))
+            describe_type(_make_model(function, [parameter]))
         except Exception as e:  # as in `read_function`
             culprit, error = f"parameter {parameter.name!r} of {culprit}", e
             break
     hint = "Annotate with types that pydantic can write as JSON Schema"
     kinds = [parameter.annotation for parameter in parameters]
     return ToolError(f"{culprit} cannot be described: {explain_kinds(kinds, error)}", hint=hint)
-
-
-def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
-    """Explains in one line why pydantic cannot describe one of these types.
-
-    Args:
-        kinds: the types.
-        error: pydantic's error.
-    """
-    if (old := _find_old_model([*kinds])) is not None:
-        return (
-            f"{old.__qualname__} is a model of pydantic 1. "
-            "Derive it from pydantic.BaseModel of pydantic 2"
-        )
-    return f"{error}".partition("\n")[0].rstrip(".")
-
-
-def _find_old_model(kinds: list[Any]) -> type | None:
-    """Finds the first model of pydantic 1 among types, their arguments and the fields of
-    classes."""
-    seen: set[int] = set()
-    while kinds:
-        kind = kinds.pop()
-        if id(kind) in seen:
-            continue
-        seen.add(id(kind))
-        if not isinstance(kind, type):
-            kinds += get_args(kind)
-        elif _is_old_model(kind):
-            return kind
-        else:
-            kinds += get_args(kind)  # of list[int]
-            annotations = vars(kind).get("__annotations__")
-            if isinstance(annotations, Mapping):  # of `type` itself, they are a descriptor
-                kinds += annotations.values()
-    return None
-
-
-def _is_old_model(kind: type) -> bool:
-    return any(base.__module__ == OLD_PYDANTIC for base in kind.__mro__)
 
 
 def _documented(function: Any) -> Any:
@@ -272,6 +177,11 @@ class _Binder:
     parameters: Sequence[Parameter]
     keys: tuple[str, ...]
 
+    @functools.cached_property
+    def reader(self) -> TypeReader:
+        """Reads all arguments."""
+        return TypeReader(self.model)
+
     def __reduce__(self) -> tuple[Any, ...]:
         # The model is made at run time and is in no module, so unpickling makes it again.
         return _make_binder, (self.function, self.keys)
@@ -281,7 +191,7 @@ class _Binder:
             if key not in self.keys:
                 hint = f"Available: {', '.join(self.keys) or 'none'}"
                 raise CallError(f"no parameter {key!r}", where=_pointer([key]), hint=hint)
-        read = _validate(TypeAdapter(self.model), arguments)
+        read = _read(self.reader, arguments)
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         for key, parameter in zip(self.model.model_fields, self.parameters, strict=True):
@@ -310,20 +220,20 @@ class _ModelBinder:
     kind: type
 
     @functools.cached_property
-    def _adapter(self) -> TypeAdapter[Any]:
-        return TypeAdapter(self.kind)
+    def reader(self) -> TypeReader:
+        """Reads the instance."""
+        return TypeReader(self.kind)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _ModelBinder, (self.kind,)
 
     def bind(self, arguments: Mapping[str, Json]) -> Bound:
-        return [_validate(self._adapter, arguments)], {}
+        return [_read(self.reader, arguments)], {}
 
 
-def _validate(adapter: TypeAdapter[Any], arguments: Mapping[str, Json]) -> Any:
+def _read(reader: TypeReader, arguments: Mapping[str, Json]) -> Any:
     try:
-        # As JSON, since strict types accept a date only from JSON.
-        return adapter.validate_json(json.dumps(arguments))
+        return reader.read(dict(arguments))
     except ValidationError as e:
         first, *further = e.errors()
         hints = [f"also {_pointer(error['loc'])}: {error['msg']}" for error in further]
@@ -341,20 +251,23 @@ def is_model(kind: Any) -> TypeGuard[type]:
     if not isinstance(kind, type):
         return False
     has_fields = issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")
-    return has_fields or _is_old_model(kind)
+    return has_fields or is_old_model(kind)
 
 
 def read_model(kind: type) -> Signature:
     """Reads the fields of a pydantic model or dataclass; bound arguments are one instance of it.
 
     Raises:
-        ToolError: a field whose type JSON cannot express.
+        ToolError: a field whose type JSON cannot express, or that takes nothing of what its schema
+            allows.
     """
     try:
-        schema = _make_schema(kind)
+        schema = describe_type(kind)
     except Exception as e:  # annotations and hooks are the user's code
         hint = "Use types that pydantic can write as JSON Schema"
         message = f"class {kind.__qualname__} cannot be described: {explain_kinds([kind], e)}"
         raise ToolError(message, hint=hint) from e
     description = str(schema.pop("description", ""))
-    return Signature(schema, description, _ModelBinder(kind).bind)
+    binder = _ModelBinder(kind)
+    try_drawn_values(schema, binder.reader, of=f"class {kind.__qualname__}", owner=kind)
+    return Signature(schema, description, binder.bind)

@@ -8,7 +8,7 @@ from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.references import find_draft
 from grammars.schema.lowering.keywords import is_format_validated, is_validated, number_draft
 from grammars.schema.nodes import Finding, Report
-from grammars.schema.pointers import find_member, unescape
+from grammars.schema.pointers import escape, find_member, unescape
 from grammars.schema.subschemas import find_keywords, find_origin
 
 _Found = dict[tuple[str, str], Finding]
@@ -95,8 +95,13 @@ class Findings:
             enforced=(*enforced.values(), *self._place(self._barred).values()),
             checked=tuple(checked.values()),
             narrowed=tuple(self._place(self._narrowed).values()),
-            ignored=tuple(ignored.values()),
+            ignored=tuple(finding for finding in ignored.values() if not self._is_reached(finding)),
         )
+
+    def _is_reached(self, finding: Finding) -> bool:
+        """Returns whether references lead into the unknown keyword of a finding."""
+        inside = f"{finding.pointer}/{escape(finding.keyword)}/"
+        return any(origin.startswith(inside) for origin in self._origins.values())
 
     def _place(self, findings: Mapping[tuple[str, str], Finding]) -> _Found:
         """Returns the findings at pointers that the client's document has."""

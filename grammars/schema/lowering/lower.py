@@ -217,7 +217,13 @@ class _Lowering:
         self.findings = Findings(root, reading.origins)
         self.definitions: dict[str, Node] = {}
         self._flattening = Flattening(root, self.findings)
-        self._flat = FlatLowering(root, close=close, findings=self.findings, lower=self.lower)
+        self._flat = FlatLowering(
+            root,
+            close=close,
+            findings=self.findings,
+            lower=self.lower,
+            definitions=self.definitions,
+        )
         self._open = set[str]()  # conjunctions that are being lowered
         self._splits_left = effort.splits
         self._max_nested = effort.nested

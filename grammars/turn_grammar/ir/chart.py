@@ -468,18 +468,18 @@ class Chart:
 def _find_rest(item: Item, shortest: Shortest) -> Completion | None:
     """Returns the shortest text for the rest of a rule."""
     rest, bits = item.rest, item.bits
-    if rest is None:
-        return NO_TEXT
-    if bits not in rest.endings:
-        if len(rest.endings) >= MAX_ENDINGS:
-            rest.endings.clear()
-        ending = shortest.find(rest.expression, bits)
-        after = _find_rest(Item(rest.after, bits, item.origin), shortest)
-        if ending is None or after is None:
-            rest.endings[bits] = None
-        else:
-            rest.endings[bits] = join(ending, after)
-    return rest.endings[bits]
+    unknown: list[Rest] = []  # no recursion: a constant list may have thousands of parts
+    while rest is not None and bits not in rest.endings:
+        unknown.append(rest)
+        rest = rest.after
+    found = NO_TEXT if rest is None else rest.endings[bits]
+    for longer in reversed(unknown):
+        if len(longer.endings) >= MAX_ENDINGS:
+            longer.endings.clear()
+        ending = shortest.find(longer.expression, bits)
+        found = None if ending is None or found is None else join(ending, found)
+        longer.endings[bits] = found
+    return found
 
 
 def _express_tokens(grammar: Grammar) -> re.Pattern[str]:

@@ -27,7 +27,7 @@ GREEDY = Sampling(temperature=0)
 PENALTY = replace(GREEDY, presence_penalty=1e-3, penalty_last_n=-1)
 CONNECT = tool(
     "connect",
-    {"name": {"type": "string"}, "host": {"type": "string", "not": {"pattern": "^(?=[-_])"}}},
+    {"name": {"type": "string"}, "host": {"type": "string", "not": {"pattern": "^()\\1[-_]"}}},
 )
 
 

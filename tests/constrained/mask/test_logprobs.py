@@ -25,7 +25,7 @@ from tests.scripted_model import BYTES, scripted, wishing
 from tests.templates import HERMES, OPEN, PING, WRITE, hermes_call, tool
 
 GREEDY = Sampling(temperature=0)
-HOST = {"type": "string", "pattern": "^(?![-_])"}  # is only checked
+HOST = {"type": "string", "pattern": "^(?!()\\1[-_])"}  # is only checked
 CONNECT = tool("connect", {"name": {"type": "string"}, "host": HOST})
 BAD, FINE = (
     hermes_call("connect", f'{{"name": "x", "host": "{host}"}}') for host in ("-bad-", "good")

@@ -239,3 +239,15 @@ def test_a_grammar_of_a_user_that_leads_nowhere_is_their_mistake() -> None:
     with pytest.raises(GrammarError) as caught:
         compile(grammar)
     assert caught.value.where is None
+
+
+def test_a_long_text_is_judged_with_the_costs_of_generation():
+    """llguidance limits the work between two masks, of which a turn has one for each token."""
+    body = r"([^\"\\]|\\[\"\\nt]){0,}[^\"\\ ]([^\"\\]|\\[\"\\nt]){0,}"
+    matcher = compile(rf'start: TEXT{chr(10)}TEXT: /"{body}"/ & /"([^"\\]|\\["\\nt]){{0,2100}}"/')
+    for text in ("k" * 2_100, "é" * 2_100, " " * 2_000 + "k"):
+        tokens = VOCABULARY.encode(f'"{text}"')
+        assert matcher.count_accepted(tokens) == len(tokens)
+        assert matcher.fork().try_commit(tokens)
+    tokens = VOCABULARY.encode(f'"{"k" * 2_101}"')
+    assert matcher.count_accepted(tokens) == len(tokens) - 2

@@ -2,27 +2,33 @@
 
 import json
 import re
+from contextlib import suppress
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import Matcher
-from grammars.regex.ecma import translate
+from grammars.limits.steps import StepsError, limit_steps
+from grammars.regex.automaton import compile_regexes
+from grammars.regex.ecma import read_pattern, translate
 from grammars.regex.string_formats import FORMATS
 from grammars.schema.nodes import String
+from grammars.schema.validator import Validator
 from grammars.turn_grammar.ir.grammar import GrammarBuilder
+from grammars.turn_grammar.ir.printer import print_expression
+from grammars.turn_grammar.terminals import match_regex
 from grammars.turn_grammar.values import Values
 from tests.text_strategies import TEXTS, texts_of_format
 
 
 def matches(expression: str, text: str) -> bool:
     """Does llguidance match all of the text?"""
-    regex = expression.replace("/", "\\/")
+    terminal = print_expression(match_regex(expression))
     vocabulary, tokenizer = byte_tokenizer(())
-    matcher = Matcher.compile(tokenizer, f"%llguidance {{}}\nstart: T\nT: /{regex}/\n")
+    matcher = Matcher.compile(tokenizer, f"%llguidance {{}}\nstart: T\nT: {terminal}\n")
     tokens = vocabulary.encode(text)
     if matcher.count_accepted(tokens) < len(tokens):
         return False
@@ -46,9 +52,6 @@ TRANSLATED = [
     "^[^\\w]$",
     "^[\\d\\-x]$",
     "^.$",
-    "^(?s:a.(?-s:.))$",
-    "^(?s:.)(.)$",
-    "^a(?s).(.)$",
     "^[.|$^]$",
     "^[[&~]$",
     "^a\\/b\\.c\\_\\-\\$$",
@@ -79,20 +82,114 @@ def test_a_translated_pattern_says_the_same(pattern: str, text: str) -> None:
         assert ours == theirs
 
 
+# Texts over a small alphabet, so that assertions and what they look at meet by chance.
+MARKS = st.text("ab1_- \nAé", max_size=7)
+ATOMS = st.sampled_from(
+    ["a", "b", "1", ".", r"\w", r"\d", r"\s", "[a-b1]", "[^a]", "-", r"\b", r"\B", "^", "$", "_"]
+)
+
+
+def combine(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    groups = st.sampled_from(["(?:", "(", "(?=", "(?!", "(?<=", "(?<!"])
+    counts = st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "*?", "{2,}"])
+    return (
+        st.lists(inner, max_size=4).map("".join)
+        | st.tuples(inner, inner).map("|".join)
+        | st.builds("{}{})".format, groups, inner)
+        | st.builds("(?:{}){}".format, inner, counts)
+    )
+
+
+PATTERNS = st.recursive(ATOMS, combine, max_leaves=8)
+
+
+@settings(max_examples=3 * settings().max_examples)
+@given(PATTERNS, st.lists(MARKS, max_size=6))
+def test_assertions_hold_as_in_python(pattern: str, texts: list[str]) -> None:
+    try:
+        # Python counts the letters of all languages, an end before the last line end, and no place
+        # of the empty text as inside.
+        written = pattern.replace("$", r"(?![\s\S])").replace(r"\B", r"(?!\b)")
+        expected = re.compile(written, re.ASCII)
+    except re.error:  # look-behinds of several lengths, among others
+        reject()
+    reading = read_pattern(pattern)
+    assert reading is not None
+    automaton = compile_regexes((reading.regex,))
+    assert automaton is not None
+    for text in texts:
+        held = expected.search(text) is not None
+        assert automaton.accepts(text) == held or (reading.left_out and not held), text
+
+
 @pytest.mark.parametrize(
-    "pattern",
+    ("pattern", "fitting", "other"),
     [
-        *("(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "\\bfoo", "foo\\B", "(a)\\1", "(?<n>a)\\k<n>"),
-        *("\\cA", "\\Aa", "a\\z", "\\Z", "\\a", "(^a|b$)", "a^", "$a", "^(a$)"),
-        *("a++", "a?+", "a{2}{3}", "(a){2,}+"),
+        (r"^(?=.*[A-Z])(?=.*\d).{8,20}$", ["Abcdefg1"], ["abcdefg1", "A1", "A1" * 11]),
+        (r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$", ["1.5", "-.5"], ["-", ".", ""]),
+        (r"^\bab\b.*$", ["ab", "ab c"], ["abc"]),
+        (
+            r"^(?:(?!xn--)[a-z-]{1,63}(?<!-)\.)+[a-z]{2}$",
+            ["a-b.de", "xn.de"],
+            ["xn--a.de", "a-.de"],
+        ),
+        (r"^(?:(?!--).)*$", ["a-b-"], ["a--b"]),
+        (r"(?<=a\b) b", ["a b"], ["aa c", " b"]),
+        (r"(?<!ab*)c", ["c", "bc"], ["abbc", "ac"]),
+        (r"x(?=y.*)y*(?<=w.{3})q", [], ["xyq", "wxyq"]),
+        (r"(?<n>a)(?!\k<n>)b", ["ab"], ["aa"]),
+        ("^[^]{2}[]?$", ["\n\r"], ["a"]),
+        (r"^[\b]\cA\0$", ["\x08\x01\x00"], ["b"]),
+        (r"^\{.+}]$", ["{a}]"], ["{}]"]),
+        (r"^a{,3}\-[\w-.]$", ["a{,3}-."], ["aaa-."]),
+        (r"^\101\8$", ["A8"], ["101"]),
+        (r"^\p{Script=Greek}+$", ["αβ"], ["ab"]),
+        (r"^[\uD800-\uDFFF]?\uD83D\uDE00$", ["😀"], ["a"]),
+        ("(?i)^[k-m]É$", ["Lé"], ["ae"]),
     ],
 )
-def test_what_a_mask_cannot_hold_is_not_translated(pattern: str) -> None:
+def test_mask_and_validator_read_patterns_alike(
+    pattern: str, fitting: list[str], other: list[str]
+) -> None:
+    reading = read_pattern(pattern)
+    assert reading is not None
+    for text in (*fitting, *other):
+        assert matches(reading.regex, text) == (text in fitting)
+        assert Validator({"pattern": pattern}, {}).admits(text) == (text in fitting)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "left_out"),
+    [
+        ("^(a|b)\\1$", ("\\1",)),
+        ("(?<n>a)\\k<n>", ("\\k<n>",)),
+        ("^(?!(a)\\1)a", ("\\1",)),
+        ("^(?>a*)b$", ("(?>a*)",)),
+        (r"(?=b)(?:(?=.{600}a)[ab]{2})*$", (r"(?=.{600}a)",)),
+    ],
+)
+def test_what_is_not_in_the_mask_is_named(pattern: str, left_out: tuple[str, ...]) -> None:
+    reading = read_pattern(pattern)
+    assert reading is not None
+    assert reading.left_out == left_out
     assert translate(pattern) is None
 
 
+@pytest.mark.parametrize(
+    "pattern", ["\\Aa", "a\\z", "\\Z", "a++", "a?+", "a{2}{3}", "(", "[", "^*", "(?x)a", "\\"]
+)
+def test_what_is_no_pattern_is_not_translated(pattern: str) -> None:
+    assert read_pattern(pattern) is None
+
+
+def test_long_patterns_are_read_in_no_time() -> None:
+    for part in ("[", "(?<", "(?:", r"\b", "(?=", "(?<!a)", "a(?!b)", "(?:a|\\b)"):
+        with limit_steps(200_000), suppress(StepsError):
+            read_pattern(part * (10_000 // len(part)))
+
+
 def test_repeated_flags_are_read_once() -> None:
-    assert translate("(?i)" * 100_000 + "^a$") == translate("(?i)^a$")
+    assert translate("(?i)" * 1_000 + "^a$") == translate("(?i)^a$")
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))

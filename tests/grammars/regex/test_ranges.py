@@ -105,6 +105,19 @@ def test_what_is_begun_can_be_ended_and_fits(
     assert not integer or isinstance(value, int)
 
 
+@given(bounds, st.integers(1, 6), st.decimals(-2000, 2000, places=4) | decimals)
+@example({"exclusiveMinimum": 0}, 2, Decimal("0.01"))
+@example({"maximum": 9.995}, 2, Decimal("9.99"))
+def test_numbers_have_no_more_digits_behind_the_point(
+    bounds: dict[str, float], places: int, value: Decimal
+) -> None:
+    regex = express_range(bounds, integer=False, places=places)
+    written = format(value.normalize(), "f")
+    matched = regex is not None and re.fullmatch(regex, written) is not None
+    fits = all(holds(value, keyword, bound) for keyword, bound in bounds.items())
+    assert matched == (fits and value == round(value, places)) or written == "-0"
+
+
 @given(st.integers(-(10**12), 10**12), st.integers(-(10**12), 10**12), st.integers(0, 10**12))
 def test_integers_between_two_bounds(value: int, low: int, width: int) -> None:
     bounds: dict[str, float] = {"minimum": low, "maximum": low + width}

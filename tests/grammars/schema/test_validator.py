@@ -99,3 +99,28 @@ def test_letters_are_counted_behind_a_reference_into_the_document() -> None:
 def test_a_text_that_takes_too_many_steps_does_not_match() -> None:
     schema = {"pattern": r"^(a|\p{L})*a(a|b){1000}$"}
     assert not Validator(schema, schema).admits("ab" * 1000)
+
+
+def test_the_message_about_a_long_constant_is_short() -> None:
+    schema = {"const": [*range(20_000)]}
+    found = Validator(schema, schema).find_error([1])
+    assert found is not None
+    assert len(found[1]) < 2_000
+
+
+@pytest.mark.parametrize("draft", ["04", "06", "07"])
+def test_a_meta_schema_does_not_refuse_what_the_engine_reads(draft: str) -> None:
+    schema = {
+        "$schema": f"http://json-schema.org/draft-{draft}/schema#",
+        "definitions": {"text": {"pattern": r"^\{.+}$"}},
+        "items": {"$ref": "#/definitions/text"},
+        "patternProperties": {"(?i)^a}$": {"type": "null"}},
+    }
+    validator = Validator(schema, schema)
+    assert validator.admits(["{a}"])
+    assert not validator.admits(["{a"])
+    assert not validator.admits({"A}": 1})
+    assert not Validator(schema["items"], schema).admits("{a")
+    for wrong, why in (({"maxLength": -1}, "minimum of 0"), ({"pattern": "(}"}, "regex")):
+        with pytest.raises(ValueError, match=why):
+            Validator({**schema, **wrong}, {**schema, **wrong})

@@ -1,7 +1,7 @@
 """Reads a JSON Schema document: repairs it, makes its references local, and validates it."""
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -14,6 +14,7 @@ from grammars.limits.steps import StepsError
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.dialects import read_dialect
 from grammars.schema.lowering.document.misplaced import repair_references
+from grammars.schema.lowering.document.reached import gather_reached
 from grammars.schema.lowering.document.references import find_draft, is_dynamic, localize
 from grammars.schema.lowering.document.repairs import repair
 from grammars.schema.lowering.document.unused import drop_unused
@@ -60,16 +61,7 @@ def read_document(source: Json) -> DocumentReading:
         StepsError: it has too many subschemas, or its patterns are too large; `where` points to
             one of these.
     """
-    source = drop_unused(source)
-    spend_on_document(source)
-    meant, repaired = repair(source)
-    local, origins = localize(meant)
-    if local is not meant:
-        spend_on_document(local)  # a dynamic reference beside a reference is a subschema more
-    document, found = repair_references(local)
-    for finding in found:
-        pointer = find_origin(finding.pointer, origins)
-        repaired = (*repaired, replace(finding, pointer=pointer))
+    document, repaired, origins = _localize(drop_unused(source))
     with pointing_to_origins(origins):
         problem = find_problem(document)
     # a problem without a pointer may be a reference to nothing, which lowering finds
@@ -82,6 +74,40 @@ def read_document(source: Json) -> DocumentReading:
             return DocumentReading(old, repaired, None, origins)
         problem = old_problem  # wrong in both drafts, unlike a list as `items`
     return DocumentReading(document, repaired, problem, origins)
+
+
+def _localize(source: Json) -> tuple[Json, tuple[Finding, ...], Mapping[str, str]]:
+    """Repairs a document, and makes its references local; again if they lead to places that were
+    not known to have schemas. Returns it with the repairs and origins."""
+    origins: dict[str, str] = {}
+    repaired: dict[Finding, None] = {}
+
+    def trace(pointers: Mapping[str, str]) -> None:
+        origins.update({copy: find_origin(given, origins) for copy, given in pointers.items()})
+
+    def note(findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            pointer = find_origin(finding.pointer, origins)
+            repaired[replace(finding, pointer=pointer)] = None
+
+    document, moved = gather_reached(source)
+    while True:
+        trace(moved)
+        spend_on_document(document)
+        meant, found = repair(document)
+        note(found)
+        with pointing_to_origins(origins):
+            local, copies = localize(meant)
+        trace(copies)
+        if local is not meant:
+            spend_on_document(local)  # a dynamic reference beside a reference is a subschema more
+        named, found = repair_references(local)
+        note(found)
+        if named is document:  # no reference is new
+            return named, tuple(repaired), origins
+        document, moved = gather_reached(named)
+        if document is named:
+            return named, tuple(repaired), origins
 
 
 @contextmanager

@@ -137,6 +137,11 @@ def find_draft(root: Json) -> str:
     return str(root.get("$schema", "")) if is_object(root) else ""
 
 
+def find_id_keyword(root: Json) -> str:
+    """Returns the keyword for the URI of a part in the document's draft."""
+    return "id" if re.search(r"/draft-0[34]/", find_draft(root)) else "$id"
+
+
 class _AmbiguousError(Exception):
     """The target of a dynamic reference depends on the path to it, or there are too many."""
 
@@ -146,7 +151,7 @@ class _Names:
 
     def __init__(self, root: Mapping[str, Json]):
         draft = find_draft(root)
-        self._id = "id" if re.search(r"/draft-0[34]/", draft) else "$id"
+        self._id = find_id_keyword(root)
         self._alone = stands_alone(root)
         self.dynamic = [keyword for keyword in _DRAFT if _DRAFT[keyword] in (draft or LATEST)]
         self.pointers: dict[str, str] = {"": ""}

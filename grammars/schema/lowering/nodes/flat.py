@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial, reduce
@@ -10,11 +11,13 @@ from itertools import chain
 from math import inf, lcm
 
 from grammars.errors import SchemaError
-from grammars.limits.steps import StepsError
+from grammars.limits.byte_cache import MIB, keep_results
+from grammars.limits.steps import StepsError, limit_steps
 from grammars.regex.ecma import read_pattern
 from grammars.regex.reader import counts_words
-from grammars.regex.spelled import is_fully_spelled
+from grammars.regex.spelled import has_algebra, is_fully_spelled
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
+from grammars.regex.texts import Texts
 from grammars.schema.counted import MAX_STATES, Counted
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.references import find_draft
@@ -50,6 +53,7 @@ from grammars.schema.nodes import (
     Number,
     Object,
     Property,
+    Reference,
     String,
     escape,
     unite,
@@ -71,8 +75,11 @@ _BITS_OF_FORMATS = {"uint64": 64, "uint": 64, "int128": 127, "uint128": 128}
 _LONG_BESIDE_PATTERN = 2_500
 """A longer `maxLength` beside a pattern is checked, not enforced: llguidance has states for each
 length, and for 6,000 characters more than it can keep."""
-_MAX_PATTERN_LENGTH = 40_000  # characters; a class of all letters has 10,000
+_MAX_PATTERN_LENGTH = 200_000  # characters; a class of all letters has 10,000
+_MAX_JOINED = 3_000  # steps, of 20 us; real pairs take up to 2,000
 _MAX_COUNTED = 2**31 - 1
+_POWER_OF_TEN = re.compile("1(0{1,10})")  # the validator divides by no smaller numbers
+_NO_LARGER = f"no multiples beyond {LARGEST_MULTIPLE:,}"
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
 _REPORTED_LATER = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _COUNTING
@@ -91,13 +98,23 @@ class FlatLowering:
         close: objects that declare properties allow no others, unless they say so.
         findings: receives what happens to each keyword.
         lower: lowers subschemas.
+        definitions: what it has made of the definitions so far.
     """
 
-    def __init__(self, root: Json, *, close: bool, findings: Findings, lower: Lower):
+    def __init__(
+        self,
+        root: Json,
+        *,
+        close: bool,
+        findings: Findings,
+        lower: Lower,
+        definitions: Mapping[str, Node],
+    ):
         self._document = RootDocument(root)
         self._close = close
         self._findings = findings
         self._lower = lower
+        self._definitions = definitions
         self._divisors = 1  # the least common multiple of those that the mask enforces
         self._asserts_content = re.search("/draft-0[67]/", find_draft(root)) is not None
 
@@ -260,6 +277,11 @@ class FlatLowering:
 
     def _lower_distinct(self, array: Array, flat: Mapping[str, Json], pointer: str) -> Node | None:
         """Returns the lists without repeated items; None if the mask cannot enforce it."""
+        items = array.items
+        if isinstance(items, Reference):
+            items = self._definitions[items.name]
+            if isinstance(items, Constant):
+                array = replace(array, items=items)
         distinct = list_choices(array)
         self._findings.note(pointer, ["uniqueItems"], enforced=distinct is not None)
         if distinct is None or not _counts(flat):
@@ -313,7 +335,7 @@ class FlatLowering:
                 bits = _BITS_OF_FORMATS.get(str(flat.get("format")), _BITS)
                 node = replace(node, mask_bounds=_find_mask_bounds(node, bits))
         elif "multipleOf" in flat:
-            self._findings.check(pointer, "multipleOf", "has decimals")
+            node = self._limit_places(node, divisor, pointer)
         if node.mask_bounds:
             shown = ", ".join(f"{name} {bound}" for name, bound in node.mask_bounds.items())
             self._findings.narrow(pointer, "type", f"{shown} in the mask")
@@ -340,37 +362,32 @@ class FlatLowering:
             return node
         self._divisors = together
         if within != multiples:
-            reason = f"no multiples beyond {LARGEST_MULTIPLE:,}"
-            self._findings.narrow(pointer, "multipleOf", reason)
+            self._findings.narrow(pointer, "multipleOf", _NO_LARGER)
+        return within
+
+    def _limit_places(self, node: Number, divisor: Fraction, pointer: str) -> Number:
+        """Returns the multiples of 0.1, 0.01 and so on; those of other divisors are checked."""
+        power = _POWER_OF_TEN.fullmatch(str(1 / divisor))
+        within = replace(_keep_small(node), places=len(power[1]) if power else None)
+        if power is None or has_no_number(within):
+            self._findings.check(pointer, "multipleOf", "has decimals")
+            return node
+        if within.bounds != node.bounds:
+            self._findings.narrow(pointer, "multipleOf", _NO_LARGER)
         return within
 
     def _lower_string(self, flat: Mapping[str, Json], pointer: str) -> Node:
-        pattern, name = flat.get("pattern"), flat.get("format")
-        if pattern is not None:
-            reading = read_pattern(pattern)
-            pattern = None if reading is None else reading.regex
-            if reading is None:
-                self._findings.check(pointer, "pattern", "too large for a mask")
-            elif reading.left_out:
-                reason = f"not in the mask: {', '.join(reading.left_out)}"
-                self._findings.check(pointer, "pattern", reason)
-            if pattern is None:
-                pass
-            elif len(pattern) > _MAX_PATTERN_LENGTH:
-                self._findings.check(pointer, "pattern", "too long for a mask")
-                pattern = None
-            elif not is_fully_spelled(pattern):
-                self._findings.narrow(
-                    pointer, "pattern", "no characters by their numbers (\\u00e9)"
-                )
+        pattern = self._read_pattern(flat, pointer)
         if self._asserts_content:
             for keyword in ("contentEncoding", "contentMediaType"):
                 if keyword in flat:
                     self._findings.check(pointer, keyword, "asserted in this draft")
-        if name in FORMATS and pattern is None:
-            pattern = FORMATS[name]
-            if name in NARROWED:
+        name = flat.get("format")
+        held = hold_format(pattern, name) if name in FORMATS else None
+        if held is not None:
+            if held != pattern and name in NARROWED:
                 self._findings.narrow(pointer, "format", NARROWED[name])
+            pattern = held
         elif name in FORMATS or name in ASSERTED:
             self._findings.check_format(pointer, name)
         shortest = self._read_length(flat, "minLength", pointer) or 0
@@ -386,7 +403,25 @@ class FlatLowering:
                 pointer, "maxLength", "too much for a mask together with that pattern"
             )
             longest = None
+        if pattern is not None and has_algebra(pattern) and Texts((pattern,)).is_empty():
+            return NEVER
         return String(shortest, longest, pattern)
+
+    def _read_pattern(self, flat: Mapping[str, Json], pointer: str) -> str | None:
+        """Returns the texts of `pattern` for the mask; None: all."""
+        pattern = flat.get("pattern")
+        if pattern is None:
+            return None
+        reading = read_pattern(pattern)
+        if reading is None or len(reading.regex) > _MAX_PATTERN_LENGTH:
+            self._findings.check(pointer, "pattern", "too large for a mask")
+            return None
+        if reading.left_out:
+            reason = f"not in the mask: {', '.join(reading.left_out)}"
+            self._findings.check(pointer, "pattern", reason)
+        if not is_fully_spelled(reading.regex):
+            self._findings.narrow(pointer, "pattern", "no characters by their numbers (\\u00e9)")
+        return reading.regex
 
     def _read_length(self, flat: Mapping[str, Json], keyword: str, pointer: str) -> int | None:
         """Returns the value of a length keyword, up to the number that a mask can count."""
@@ -399,6 +434,22 @@ class FlatLowering:
         if keyword.startswith("min"):
             return _MAX_COUNTED
         return None
+
+
+@keep_results("regexes", MIB)
+def hold_format(pattern: str | None, name: str) -> str | None:
+    """Returns an expression for the texts of a pattern that have a format: the pattern itself if it
+    has no others; None if no text is found, or not without much effort."""
+    regex = FORMATS[name]
+    if pattern is None:
+        return regex
+    with suppress(StepsError), limit_steps(_MAX_JOINED):
+        if Texts((pattern,), (regex,)).is_empty():
+            return pattern
+    with suppress(StepsError), limit_steps(_MAX_JOINED):
+        if Texts((pattern, regex)).extend("") is not None:
+            return f"(?&(?:{pattern})|(?:{regex}))"
+    return None
 
 
 def _counts(flat: Mapping[str, Json]) -> bool:
@@ -420,7 +471,8 @@ def _find_mask_bounds(node: Number, bits: int) -> dict[str, float]:
 
 
 def _keep_small(node: Number) -> Number:
-    """Returns the integers of the node that a double holds: llguidance divides doubles."""
+    """Returns the numbers of the node whose digits a double holds: llguidance and others divide
+    doubles."""
     bounds = dict(node.bounds)
     least = max(bounds.get("minimum", -inf), bounds.get("exclusiveMinimum", -inf))
     greatest = min(bounds.get("maximum", inf), bounds.get("exclusiveMaximum", inf))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.limits.steps import spend
+from grammars.regex.spelled import has_algebra
 from grammars.regex.texts import Texts, match_words
 from grammars.schema.counted import Counted
 from grammars.schema.members import Unordered
@@ -94,11 +95,16 @@ def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
 
 @keep_results("regexes", MIB)
 def _has_no_text(node: String) -> bool:
-    """Returns whether the length limits clearly exclude all texts of the pattern."""
+    """Returns whether the length limits clearly exclude all texts of the pattern, or its own
+    conditions each other."""
     shortest, longest, pattern = node.min_length, node.max_length, node.pattern
     if longest is not None and longest < shortest:
         return True
-    if pattern is None or (shortest == 0 and longest is None):
+    if pattern is None or (shortest == 0 and longest is None and not has_algebra(pattern)):
+        return False
+    # The shortest text is found at once; to explore all texts takes as long as the longest is.
+    automaton = Texts((pattern,)).automaton
+    if automaton is not None and automaton.extend("", shortest, longest) is not None:
         return False
     most = "" if longest is None else longest
     return Texts((pattern, f"(?s:.{{{shortest},{most}}})")).is_empty()

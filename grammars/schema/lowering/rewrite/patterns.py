@@ -2,12 +2,13 @@
 
 import re
 
-from grammars.limits.steps import spend
+from grammars.limits.steps import WRITTEN, spend
 from grammars.regex.ecma import read_pattern
 
 _ALSO = r"^(?=[\s\S]*(?:"  # the beginning of a joined pattern
 _REFERENCE = re.compile(r"\\[1-9k]|\(\?P=")
-_MAX_LENGTH = 10_000  # characters
+_MAX_LENGTH = 1_000
+"""Characters of a joined pattern. Each pattern that is joined reads those before it again."""
 
 
 def join_patterns(a: str, b: str) -> str | None:
@@ -31,6 +32,6 @@ def negate_pattern(pattern: str) -> str | None:
 def _accept(pattern: str) -> str | None:
     if len(pattern) > _MAX_LENGTH:
         return None
-    spend(1 + len(pattern))
+    spend(1 + len(pattern) // WRITTEN)
     reading = read_pattern(pattern)
     return None if reading is None or reading.left_out else pattern

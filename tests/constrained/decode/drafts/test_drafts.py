@@ -266,7 +266,7 @@ def test_a_draft_that_fails_is_not_the_failure_of_the_turn(monkeypatch: pytest.M
     assert told(made) == told(whole)
 
 
-HOST = {"type": "string", "pattern": "^(?![-_])"}  # no mask holds what must not follow
+HOST = {"type": "string", "pattern": "^(?!()\\1[-_])"}  # no mask holds what must not follow
 NOTE = tool("note", {"text": {"type": "string"}, "host": HOST, "urgent": {"type": "boolean"}})
 
 

@@ -268,7 +268,7 @@ def test_a_held_answer_is_stopped_when_it_has_passed():
     """A keyword that is only checked: nothing of the answer is sent before that."""
     schema = {
         "type": "object",
-        "properties": {"a": {"type": "string", "pattern": "^(?![-_])"}},
+        "properties": {"a": {"type": "string", "pattern": "^(?!()\\1[-_])"}},
         "required": ["a"],
     }
     answer = {"type": "json_schema", "json_schema": {"schema": schema}}
@@ -280,7 +280,7 @@ def test_a_held_answer_is_stopped_when_it_has_passed():
 
 
 def test_a_value_that_is_written_again_behind_a_text_that_was_held_back():
-    host = {"type": "string", "pattern": "^(?![-_])"}
+    host = {"type": "string", "pattern": "^(?!()\\1[-_])"}
     connect = tool("connect", {"name": {"type": "string"}, "host": host})
     calls = [
         hermes_call("connect", f'{{"name": "STOP", "host": "{host}"}}') for host in ("-x", "y")

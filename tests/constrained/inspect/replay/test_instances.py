@@ -161,3 +161,9 @@ def test_the_place_of_a_refusal() -> None:
     schema = {"type": "object", "properties": {"é": {"type": "array", "items": {"enum": ["a"]}}}}
     place = find_refusal(schema, {"é": ["a", "b"]})
     assert place == Place(pointer="/é/1", offset=14, found='b"]}', expected="'a'")
+
+
+def test_a_long_instance_does_not_use_up_the_states_of_the_next_one():
+    trial = InstanceTrial(lower({"type": "string", "maxLength": 50_000}, only_object=False))
+    for text in ("k" * 40_000, "é" * 40_000, "日" * 40_000):
+        assert trial.find_refusal(text) is None

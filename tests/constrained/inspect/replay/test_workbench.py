@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import llguidance
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from constrained.errors import GrammarError, RequestError, TemplateError
 from constrained.inspect.replay import replay_context, workbench
 from constrained.inspect.replay.workbench import inspect_row
+from constrained.mask import matcher
 from constrained.prompt.format_selection.selection import select_format
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.rendering import TemplateLimitError
@@ -112,7 +114,12 @@ def test_all_schemas_of_a_row_together_are_bounded(monkeypatch: pytest.MonkeyPat
     assert failure.value.where == "/tools"
 
 
-def test_a_text_whose_masks_are_too_costly_is_refused_with_its_place() -> None:
+def test_a_text_whose_masks_are_too_costly_is_refused_with_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The vocabulary of bytes has no tokens to need more; a real one does.
+    limits = llguidance.LLParserLimits(verbose_errors=False, step_lexer_fuel=10_000)
+    monkeypatch.setattr(matcher, "OWN_LIMITS", limits)
     pattern = {"type": "string", "pattern": "^[ab]*a[ab]{2000}$"}
     text = hermes_call("spell", '{"word": "')[: -len("\n</tool_call>") - 1] + "ab" * 20_000
     with pytest.raises(GrammarError, match="too costly") as failure:

@@ -173,6 +173,7 @@ def parse_even(x: int) -> int:
 Even = Annotated[int, AfterValidator(parse_even)]
 
 
+@pytest.mark.filterwarnings("ignore::constrained.errors.RefusedValueWarning")
 def test_arguments_that_do_not_fit():
     def take(n: Even, order: Order | None = None) -> int:
         return n

@@ -109,7 +109,7 @@ NUMBERED = {"type": "integer", "minimum": 0, "description": "how many"}
         (list[int], {"type": "array", "items": INTEGER}, {}),
         (dict[str, int], {"type": "object", "additionalProperties": INTEGER}, {}),
         (date, {"type": "string", "format": "date"}, {}),
-        (datetime, {"type": "string", "format": "date-time"}, {}),
+        (datetime, {"type": "string", "format": "iso-date-time"}, {}),
         (Color, {"$ref": "#/$defs/Color"}, {"Color": {"enum": ["red", "green"], **STRING}}),
         (
             Size,

@@ -7,10 +7,16 @@ from typing import Any
 import pytest
 
 from benchmarks.inputs.sources import OURS
+from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.errors import RequestError
+from constrained.model.compile.compiler import Compiler
+from constrained.prompt.format_selection.generic import CHATML
 from constrained.prompt.job import Job
+from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.tools.offer import read_offer
+from constrained.prompt.tools.reports import report_tools
 from grammars.errors import SchemaError, ToolError
+from grammars.wire.formats import MINIMAX_M3
 from tests.command_line import Run, write
 from tests.scripted_model import scripted
 from tests.templates import PAINT, PING, hermes_call, tool
@@ -74,6 +80,24 @@ def test_what_the_format_cannot_write_is_refused() -> None:
         assert [refusal.name for refusal in reply.refused] == ["a>b", "keys"]
         with pytest.raises(ToolError, match="cannot write the name 'a>b'"):
             model.call("Hi", [tool("a>b")])
+
+
+def test_what_the_format_cannot_enforce_is_checked() -> None:
+    """A list that has to contain something cannot be held between nested tags."""
+    flags = {"type": "array", "items": {"type": "string"}, "contains": {"const": "a"}}
+    given = [tool("mark", {"flags": flags, "n": {"type": "integer", "minimum": 3}}), PING]
+    vocabulary = byte_vocabulary(MINIMAX_M3.atoms)
+    template = ChatTemplate(CHATML, eos_token="<|im_end|>")
+    compiler = Compiler(vocabulary, template, tool_format=MINIMAX_M3)
+    for drop in (True, False):
+        turn = compiler.compile(Job([{"role": "user", "content": "Hi"}], given, drop_tools=drop))
+        checked = [(one.name, bool(one.schema.report.checked)) for one in turn.tools]
+        assert (checked, turn.refused) == ([("mark", True), ("ping", False)], ())
+        assert "mark" in turn.prompt.text
+    (report, _) = report_tools(given, MINIMAX_M3)
+    assert not report.is_refused
+    keywords = [finding.keyword for finding in report.report.checked]
+    assert keywords == ["const", "contains", "minimum"]
 
 
 def test_the_loop_goes_on_without_the_bad_one() -> None:

@@ -11,7 +11,7 @@ from grammars.errors import ToolError
 from grammars.wire.formats import QWEN3_CODER
 from tests.templates import PAINT, tool
 
-LOOSE = tool("loose", {"a": {"type": "string", "pattern": "(?=x)"}})
+LOOSE = tool("loose", {"a": {"type": "string", "pattern": "(x|y)\\1"}})
 BAD = tool("bad", {"a": {"$ref": "#/nowhere"}})
 
 

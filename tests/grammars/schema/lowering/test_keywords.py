@@ -12,7 +12,7 @@ from hypothesis.strategies import SearchStrategy
 
 from constrained.inspect.replay.schemas import check_schemas
 from grammars.errors import SchemaError
-from grammars.regex.string_formats import ASSERTED, FORMATS
+from grammars.regex.string_formats import ASSERTED, FORMATS, FURTHER_FORMATS
 from grammars.schema.lowering.keywords import is_format_validated, is_validated
 from grammars.schema.lowering.lower import lower
 from grammars.schema.validator import Validator
@@ -161,6 +161,7 @@ WRONG_FORMATS = {
     "ipv6": "x", "email": "x", "idn-email": "x", "hostname": "-", "idn-hostname": "-",
     "uri": "x", "uri-reference": "\\", "iri": "x", "iri-reference": "\\", "uri-template": "{",
     "json-pointer": "x", "relative-json-pointer": "x", "regex": "(",
+    **dict.fromkeys(FURTHER_FORMATS, "x"),
 }  # fmt: skip
 
 
@@ -192,3 +193,24 @@ def test_what_nothing_checks_is_not_reported_as_checked(schema: Json, keyword: s
     (finding,) = lowered.report.ignored
     assert (finding.pointer, finding.keyword) == ("/properties/a", keyword)
     assert "not in this draft" in finding.reason
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "narrowed"),
+    [
+        ("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", "uuid", False),
+        ("^[a-z-]+@[a-z-]+[.][a-z]{2}$", "email", True),
+        ("example", "email", True),
+    ],
+)
+def test_a_format_beside_a_pattern_is_enforced(pattern: str, name: str, narrowed: bool) -> None:
+    report = lower({"type": "string", "format": name, "pattern": pattern}, only_object=False).report
+    assert not report.checked
+    assert bool(report.narrowed) == narrowed
+
+
+def test_a_format_and_a_pattern_that_the_mask_cannot_hold_together_are_not_refused() -> None:
+    """A quoted local part, which the mask does not write in an address."""
+    schema = {"type": "string", "format": "email", "pattern": '^"a b"@c.de$'}
+    (finding,) = lower(schema, only_object=False).report.checked
+    assert finding.keyword == "format"

@@ -21,17 +21,19 @@ def report(value: Any) -> tuple[list[str], list[str]]:
     [
         ({"type": "string", "minLength": 1}, ["type", "minLength"], []),
         ({"type": "string", "pattern": "^a$"}, ["type", "pattern"], []),
-        ({"type": "string", "pattern": "(?=a)b"}, ["type"], ["pattern"]),
+        ({"type": "string", "pattern": "(a|b)\\1"}, ["type"], ["pattern"]),
         ({"type": "string", "format": "date"}, ["type", "format"], []),
         ({"type": "string", "format": "regex"}, ["type"], ["format"]),
-        ({"type": "string", "format": "date", "pattern": "^2"}, ["type", "pattern"], ["format"]),
+        ({"type": "string", "format": "date", "pattern": "^2"}, ["type", "pattern", "format"], []),
+        ({"type": "string", "format": "date", "pattern": "^x"}, ["type", "pattern"], ["format"]),
         ({"type": "string", "format": "topic"}, ["type", "format"], []),
         ({"type": "integer", "multipleOf": 2}, ["type", "multipleOf"], []),
         ({"type": "array", "uniqueItems": True}, ["type"], ["uniqueItems"]),
         ({"type": "string", "items": {}}, ["type"], []),
         ({"not": {"type": "null"}}, ["not", "type"], []),
         ({"not": {"pattern": "a"}}, ["not", "type", "pattern"], []),
-        ({"not": {"pattern": "a."}}, [], ["not"]),
+        ({"not": {"pattern": "a."}}, ["not", "type", "pattern"], []),
+        ({"not": {"pattern": "(a)\\1"}}, [], ["not"]),
         ({"enum": [1]}, ["enum"], []),
         ({"const": 1}, ["const"], []),
         ({"anyOf": [{"type": "null"}]}, ["anyOf", "type"], []),
@@ -39,12 +41,13 @@ def report(value: Any) -> tuple[list[str], list[str]]:
          ["type", "multipleOf"], []),
         ({"allOf": [{"pattern": "a"}, {"pattern": "b", "type": "string"}]},
          ["type", "pattern"], []),
-        ({"allOf": [{"pattern": "a"}, {"pattern": "(?=b)", "type": "string"}]},
+        ({"allOf": [{"pattern": "a"}, {"pattern": "(a|b)\\1", "type": "string"}]},
          ["type"], ["pattern"]),
         ({"oneOf": [{"type": "string"}, {"type": "number"}]}, ["type", "type", "oneOf"], []),
         ({"oneOf": [{"type": "string"}, {"minLength": 1}]}, ["type", "minLength", "oneOf"], []),
         ({"oneOf": [{"type": "string"}, {"pattern": "a"}]}, ["type", "pattern", "oneOf"], []),
-        ({"oneOf": [{"type": "string"}, {"pattern": "a."}]}, ["type", "pattern"], ["oneOf"]),
+        ({"oneOf": [{"type": "string"}, {"pattern": "a."}]}, ["type", "pattern", "oneOf"], []),
+        ({"oneOf": [{"type": "string"}, {"pattern": "()\\1"}]}, ["type"], ["pattern", "oneOf"]),
         ({"oneOf": [{"const": "a"}, {"const": "b"}]}, ["const", "const", "oneOf"], []),
         ({"oneOf": [{"const": 1}, {"enum": [2, 1]}]}, ["const", "enum", "oneOf"], []),
         ({"oneOf": [{"const": 1}, {"type": "object"}]}, ["const", "type", "oneOf"], []),
@@ -183,7 +186,7 @@ def test_the_places_of_a_report_are_in_the_document() -> None:
     choices: list[Any] = []
     for number in range(8):
         required = [{"required": [f"{key}{number}"]} for key in "ab"]
-        choices.append({"anyOf": [*required, {"pattern": "x(?=y)"}]})
+        choices.append({"anyOf": [*required, {"pattern": "(x)\\1"}]})
     found = lower({"type": "object", "properties": {"v": {"allOf": choices}}}).report
     places = {finding.pointer for finding in (*found.enforced, *found.checked)}
     assert places <= {"", "/properties/v"}
@@ -238,7 +241,7 @@ def test_a_key_that_is_forbidden_or_that_one_alternative_lacks_is_not_reported()
 
 def test_the_reason_of_a_keyword_that_the_draft_does_not_have_is_said_once() -> None:
     draft = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object"}
-    names = {"b": {"propertyNames": {"pattern": "^a(?=b)"}}}
+    names = {"b": {"propertyNames": {"pattern": "^(a)\\1"}}}
     report = lower({**draft, "properties": names}).report
     (finding,) = report.ignored
     assert "propertyNames" not in {enforced.keyword for enforced in report.enforced}

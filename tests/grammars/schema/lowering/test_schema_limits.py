@@ -220,17 +220,21 @@ def conjoin_patterns(*patterns: str) -> Any:
 @pytest.mark.parametrize(
     "texts",
     [
-        [conjoin_patterns(r"^https:\/\/", rf"\.example{i}$") for i in range(130)],
         [
             {"type": "string", "not": {"pattern": f"^[a-z]{{3,20}}{i}[0-9]{{2,9}}$"}}
-            for i in range(500)
+            for i in range(150)
         ],
-        [conjoin_patterns(*[f"a{i}" for i in range(100)])],
+        [conjoin_patterns(r"^https:\/\/", rf"\.example{i}$") for i in range(130)],
+        [conjoin_patterns(*[f"a{i}" for i in range(20)])],
     ],
 )
-def test_patterns_that_take_long_to_join_are_checked(texts: list[Any]) -> None:
+def test_many_patterns_are_joined_and_excluded(texts: list[Any]) -> None:
     properties = {f"v{i}": text for i, text in enumerate(texts)}
-    assert lower({"type": "object", "properties": properties}).report.checked
+    assert not lower({"type": "object", "properties": properties}).report.checked
+
+
+def test_more_patterns_than_can_be_joined_are_checked() -> None:
+    assert lower(conjoin_patterns(*[f"a{i}" for i in range(200)]), only_object=False).report.checked
 
 
 def test_equal_patterns_are_joined_once() -> None:
@@ -252,7 +256,7 @@ def test_long_enums_are_compared_in_no_time() -> None:
     assert time.perf_counter() - start < 2
 
 
-@pytest.mark.parametrize("step", [MAX_REMAINDERS + 1, 2**31 - 1, 0.01, 1.00003])
+@pytest.mark.parametrize("step", [MAX_REMAINDERS + 1, 2**31 - 1, 0.05, 1.00003])
 def test_multiples_of_many_residues_are_checked(step: float) -> None:
     schema = one({"type": "number", "multipleOf": step})
     assert checked(schema) == [("/properties/x", "multipleOf")]
@@ -416,7 +420,7 @@ def test_the_multiples_of_a_document_are_limited_together() -> None:
     assert checked(schema) == [("/properties/a", "multipleOf")]
 
 
-@pytest.mark.parametrize("divisor", [43_200, 9_999, 0.1, 0.764])
+@pytest.mark.parametrize("divisor", [43_200, 9_999, 0.2, 0.764])
 def test_multiples_that_a_mask_cannot_follow_are_checked(divisor: float) -> None:
     assert checked(one({"type": "number", "multipleOf": divisor})) == [
         ("/properties/x", "multipleOf")

@@ -237,6 +237,13 @@ def test_long_lists_and_deep_nesting_need_no_deep_stack() -> None:
     assert Completer(grammar).complete("a" * 20_000) == END
 
 
+def test_a_constant_of_thousands_of_parts_needs_no_deep_stack() -> None:
+    parts = [Literal(f"{number}{END}") for number in range(2_000)]
+    builder = GrammarBuilder()
+    completer = Completer(builder.build(builder.define(sequence(*parts))))
+    assert completer.complete("0;1;") == "".join(f"{n};" for n in range(2, 2_000))
+
+
 def test_a_rule_that_may_be_empty_where_it_is_named_twice() -> None:
     rules = GrammarBuilder()
     blank = rules.define(optional(Literal("a")), "blank")

@@ -97,7 +97,7 @@ def test_messages_say_in_anthropics_words_that_the_prompt_is_too_long(
 
 
 def test_a_place_in_a_reply_is_no_place_in_the_request() -> None:
-    never = {"type": "string", "maxLength": 5, "pattern": "^(?=a)(?=b)"}  # nothing fits
+    never = {"type": "string", "maxLength": 5, "pattern": "^(?!()\\1)"}  # nothing fits
     answer = {"type": "object", "properties": {"messages": never}, "required": ["messages"]}
     form = {"type": "json_schema", "name": "a", "schema": answer}
     body: Json = {"input": "Hi", "text": {"format": form}}

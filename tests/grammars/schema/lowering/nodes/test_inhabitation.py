@@ -6,6 +6,7 @@ import pytest
 
 from constrained.inspect.replay.instances import InstanceTrial
 from grammars.errors import SchemaError
+from grammars.limits.steps import limit_steps
 from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Number, Object, Schema
 
@@ -69,3 +70,17 @@ def test_an_integer_bound_is_not_empty() -> None:
 def test_a_multiple_at_a_bound_is_one() -> None:
     bounds = {"minimum": 15, "maximum": 15, "multipleOf": 5}
     assert lower_value({"type": "number", **bounds}).node == Number(True, bounds)
+
+
+def test_a_pattern_beside_a_great_length_is_not_explored() -> None:
+    """Its shortest text says that it has one; a text of 2,000 spaces says nothing."""
+    schema = {"type": "string", "pattern": r"\S", "maxLength": 2_000}
+    with limit_steps(2_000):
+        lower(schema, only_object=False)
+
+
+def test_alternatives_that_exclude_each_other_by_their_patterns_have_no_text() -> None:
+    with pytest.raises(SchemaError, match="no value"):
+        lower(
+            {"type": "string", "oneOf": [{"pattern": "^a"}, {"pattern": "^a"}]}, only_object=False
+        )

@@ -1,0 +1,427 @@
+"""Describes Python types in JSON Schema, and converts JSON to them; pydantic does both.
+
+A schema says all that the conversion demands, as far as JSON Schema can: the mask is made of it.
+pydantic's own schemas leave some of it out, and describe other texts than it reads (a `datetime`
+needs no zone). `constrained.prompt.tools.drawn_values` tries whether both agree.
+"""
+
+import enum
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import partial
+from math import inf
+from typing import Any, get_args
+
+from pydantic import EmailStr, NameEmail, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic.types import EncodedStr
+from pydantic_core import SchemaError, SchemaValidator, core_schema, to_jsonable_python
+
+from grammars.regex.ranges import express_range
+from grammars.regex.string_formats import FURTHER_FORMATS
+from grammars.schema.json_values import Json
+from grammars.schema.lowering.keywords import read_bounds
+
+OLD_PYDANTIC = "pydantic.v1.main"
+"""The module of the models of pydantic 1 that come with pydantic 2."""
+_MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
+_VALUES = ("default", "const", "enum", "examples")
+_RANKS = {"type": -2, "description": -1, "default": 1, "$defs": 2}  # of keywords; others: 0
+_SCHEMES = {
+    frozenset(["http", "https"]): "http-url",
+    frozenset(["ws", "wss"]): "ws-url",
+    frozenset(["ftp"]): "ftp-url",
+}
+"""Formats of URLs by their schemes."""
+_OPAQUE = frozenset(["metadata", "serialization", "expected", "default", "config"])
+"""What parts of pydantic's core schemas are not schemas themselves."""
+
+
+class TypeReader:
+    """Converts JSON values to a type.
+
+    Args:
+        kind: any type that pydantic knows.
+    """
+
+    def __init__(self, kind: Any):
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        core = _adapt(adapter.core_schema)
+        self._read = adapter.validate_json
+        if core is not adapter.core_schema:
+            # Not with the validators that models have already, which are not adapted.
+            self._read = _make_validator(core).validate_json
+
+    def read(self, value: Json) -> Any:
+        """Converts a value.
+
+        Raises:
+            pydantic.ValidationError: it does not fit.
+        """
+        return self._read(json.dumps(value))  # strict types accept a date only from JSON
+
+
+def _make_validator(core: Any) -> SchemaValidator:
+    try:
+        return SchemaValidator(core, _use_prebuilt=False)
+    except TypeError:  # before pydantic 2.13, whose 2.11 and 2.12 use them all the same
+        return SchemaValidator(core)
+
+
+def _adapt(part: Any) -> Any:
+    """Changes what a core schema of pydantic reads from JSON to what our schemas describe: a
+    `Literal` takes the values of the members of an enum, `Json` takes the value itself in place of
+    its text. Returns the same object if nothing changes."""
+    if isinstance(part, list | tuple):
+        items = [_adapt(item) for item in part]
+        return part if _are_same(items, part) else type(part)(items)
+    if not isinstance(part, dict):
+        return part
+    is_schema = isinstance(part.get("type"), str)  # otherwise a map of fields or choices
+    adapted: Any = {}
+    for key, inner in part.items():
+        adapted[key] = inner if is_schema and key in _OPAQUE else _adapt(inner)
+    if _are_same(adapted.values(), part.values()):
+        adapted = part
+    match part.get("type"):
+        case "json":
+            inner = adapted.get("schema", core_schema.any_schema())
+            ref = adapted.get("ref")  # others refer to it
+            return inner if ref is None else core_schema.chain_schema([inner], ref=ref)
+        case "literal" | "enum" if members := _list_members(part):
+            plain: Any = {key: inner for key, inner in adapted.items() if key != "ref"}
+            find: Any = partial(_find_member, members)
+            return core_schema.no_info_before_validator_function(
+                find, plain, ref=adapted.get("ref")
+            )
+        case "tagged-union" if any(isinstance(tag, enum.Enum) for tag in part["choices"]):
+            choices = dict(adapted["choices"])
+            for tag, choice in adapted["choices"].items():
+                if isinstance(tag, enum.Enum):
+                    choices.setdefault(tag.value, choice)
+            return {**adapted, "choices": choices}
+        case _:
+            return adapted
+
+
+def _are_same(some: Iterable[Any], others: Iterable[Any]) -> bool:
+    return all(one is other for one, other in zip(some, others, strict=True))
+
+
+def _list_members(part: Mapping[str, Any]) -> list[tuple[Json, enum.Enum]]:
+    """Returns the members of enums that pydantic does not find by the JSON of their value, each
+    behind this JSON: those of a `Literal`, and those whose value is not JSON, such as a date."""
+    members: list[tuple[Json, enum.Enum]] = []
+    for member in part.get("expected", part.get("members", ())):
+        if isinstance(member, enum.Enum):
+            value = to_jsonable_python(member.value)
+            if part["type"] == "literal" or type(value) is not type(member.value):
+                members.append((value, member))
+    return members
+
+
+def _find_member(members: list[tuple[Json, enum.Enum]], value: Any) -> Any:
+    """Returns the member with this JSON; if there is none, the value."""
+    for known, member in members:
+        if type(known) is type(value) and known == value:
+            return member
+    return value
+
+
+def describe_type(kind: Any) -> dict[str, Any]:
+    """Returns the JSON Schema of a type. pydantic's errors are not caught, nor those of the
+    annotations and hooks, which are the user's code."""
+    schema = TypeAdapter(kind).json_schema(schema_generator=_JsonSchema)
+    for definition in schema.get("$defs", {}).values():
+        if not definition.keys().isdisjoint({"enum", "const"}):
+            definition.pop("title", None)  # the name of an enum class
+    if "$ref" in schema:  # a recursive class; templates need its properties here
+        definition = schema["$defs"][schema.pop("$ref").removeprefix("#/$defs/")]
+        schema = {**definition, **schema}
+    return schema
+
+
+class _JsonSchema(GenerateJsonSchema):
+    """pydantic's schemas without the titles that it generates from names, and with what its
+    conversion demands."""
+
+    # A default that is not JSON is left out of the schema; the function still has it. Declared like
+    # pydantic's own, without ClassVar.
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def sort(self, value: Any, parent_key: str | None = None) -> Any:
+        """Sorts keywords in the usual order, which models have seen: in pydantic's own order,
+        `properties` come before `type`."""
+        if isinstance(value, list):
+            return [self.sort(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        parts: dict[str, Any] = {}
+        for key, part in value.items():
+            if key not in _VALUES:
+                part = self.sort(part, key)
+            parts[key] = part
+        if parent_key in _MAPS:
+            return parts
+        return dict(sorted(parts.items(), key=_rank_member))
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        return _without_title(super().model_schema(schema), schema)
+
+    def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+        return _without_title(super().dataclass_schema(schema), schema)
+
+    def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
+        return _without_title(super().typed_dict_schema(schema), schema)
+
+    def generate_inner(self, schema: Any) -> dict[str, Any]:
+        made = super().generate_inner(schema)
+        function = schema.get("function")
+        if isinstance(function, dict):  # a method of a type of pydantic, which has a core schema
+            kind = getattr(function.get("function"), "__self__", None)
+            text = f"{made.get('format')}-text"
+            if isinstance(kind, EncodedStr) and text in FURTHER_FORMATS:
+                made["format"] = text
+            if kind in (EmailStr, NameEmail):  # no host without a dot
+                made["format"] = "email-address"
+        return made
+
+    def str_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().str_schema(schema)
+        if schema.get("strip_whitespace") and "minLength" in made and "pattern" not in made:
+            made["pattern"] = r"^\S(.*\S)?$"  # the length is that of the rest
+        return made
+
+    def decimal_schema(self, schema: Any) -> dict[str, Any]:
+        """As numbers, as models write them; not also as texts."""
+        digits, places = schema.get("max_digits"), schema.get("decimal_places")
+        limits: dict[str, float] = {}
+        for key in ("ge", "gt", "le", "lt", "multiple_of"):
+            if schema.get(key) is not None:
+                limits[key] = float(schema[key])
+        number: Any = {**schema, **limits}
+        made = self.float_schema(number)
+        if digits is not None and places is None:
+            places = digits // 2
+        if places is not None:
+            made.setdefault("multipleOf", float(f"1e-{places}") if places else 1)
+        if digits is not None:
+            _tighten(made, 10 ** (digits - places))
+        return made
+
+    def datetime_schema(self, schema: Any) -> dict[str, Any]:
+        return _choose_format(schema, "date-time", naive="date-time-local", either="iso-date-time")
+
+    def time_schema(self, schema: Any) -> dict[str, Any]:
+        return _choose_format(schema, "time", naive="time-local", either="iso-time")
+
+    def timedelta_schema(self, schema: Any) -> dict[str, Any]:
+        return {"type": "string", "format": "duration"}
+
+    def uuid_schema(self, schema: Any) -> dict[str, Any]:
+        return {"type": "string", "format": f"uuid{schema.get('version') or ''}"}
+
+    def bytes_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().bytes_schema(schema)
+        match self._config.val_json_bytes:
+            case "base64":
+                made["format"] = "base64url"
+            case "hex":
+                made["pattern"] = "^([0-9a-f]{2})*$"
+            case _:
+                if "maxLength" in made:  # in bytes; that of a character would be up to four
+                    made["pattern"] = r"^[\x00-\x7f]*$"
+        return made
+
+    def complex_schema(self, schema: Any) -> dict[str, Any]:
+        return {"type": "string", "format": "complex"}
+
+    def union_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().union_schema(schema)
+        if made == {"anyOf": []}:
+            return self.handle_invalid_for_json_schema(schema, "any of these alternatives")
+        return made
+
+    def is_subclass_schema(self, schema: Any) -> dict[str, Any]:
+        return self.handle_invalid_for_json_schema(schema, "a class (type[...])")
+
+    def json_schema(self, schema: Any) -> dict[str, Any]:
+        """The value itself, since models escape texts of texts badly (see `_adapt`)."""
+        return self.generate_inner(schema.get("schema") or core_schema.any_schema())
+
+    def set_schema(self, schema: Any) -> dict[str, Any]:
+        return self._allow_repeated(super().set_schema(schema))
+
+    def frozenset_schema(self, schema: Any) -> dict[str, Any]:
+        return self._allow_repeated(super().frozenset_schema(schema))
+
+    def url_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().url_schema(schema)
+        made.pop("minLength", None)
+        schemes = schema.get("allowed_schemes")
+        if schemes is None:
+            return {**made, "format": "url"}
+        if name := _SCHEMES.get(frozenset(schemes)):
+            return {**made, "format": name}
+        made.pop("format")
+        return {**made, "pattern": _spell_address(schemes)}
+
+    def multi_host_url_schema(self, schema: Any) -> dict[str, Any]:
+        return self.url_schema(schema)
+
+    def dict_schema(self, schema: Any) -> dict[str, Any]:
+        return self._limit_keys(super().dict_schema(schema), schema)
+
+    def frozendict_schema(self, schema: Any) -> dict[str, Any]:
+        return self._limit_keys(super().frozendict_schema(schema), schema)
+
+    def ordered_dict_schema(self, schema: Any) -> dict[str, Any]:
+        return self._limit_keys(super().ordered_dict_schema(schema), schema)
+
+    def counter_schema(self, schema: Any) -> dict[str, Any]:
+        return self._limit_keys(super().counter_schema(schema), schema)
+
+    def _allow_repeated(self, made: dict[str, Any]) -> dict[str, Any]:
+        """Removes `uniqueItems` where a set takes repeated items and the mask could not exclude
+        them."""
+        if made.get("minItems", 0) < 2 and "enum" not in self._resolve(made["items"]):
+            del made["uniqueItems"]
+        return made
+
+    def _resolve(self, schema: dict[str, Any]) -> dict[str, Any]:
+        if "$ref" in schema:
+            return self.get_schema_from_definitions(schema["$ref"]) or {}
+        return schema
+
+    def _limit_keys(self, made: dict[str, Any], schema: Any) -> dict[str, Any]:
+        """Adds what keys that are no strings look like, and excludes all others."""
+        keys = schema.get("keys_schema")
+        if keys is None:
+            return made
+        if "patternProperties" in made:
+            made["additionalProperties"] = False
+        names = _describe_keys(self._resolve(self.generate_inner(keys)))
+        if names is not None:
+            made["propertyNames"] = names
+        return made
+
+
+def _rank_member(member: tuple[str, Any]) -> int:
+    return _RANKS.get(member[0], 0)
+
+
+def _without_title(made: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    if made.get("title") == getattr(schema.get("cls"), "__name__", None):
+        made.pop("title", None)
+    return made
+
+
+def _tighten(made: dict[str, Any], limit: int) -> None:
+    """Adds limits to a number, on both sides, unless it has tighter ones."""
+    if max(made.get("minimum", -inf), made.get("exclusiveMinimum", -inf)) <= -limit:
+        made.pop("minimum", None)
+        made["exclusiveMinimum"] = -limit
+    if min(made.get("maximum", inf), made.get("exclusiveMaximum", inf)) >= limit:
+        made.pop("maximum", None)
+        made["exclusiveMaximum"] = limit
+
+
+def _choose_format(
+    schema: Mapping[str, Any], aware: str, *, naive: str, either: str
+) -> dict[str, Any]:
+    """Returns the format of a time by whether it must, must not or may have a zone."""
+    zone = schema.get("tz_constraint")
+    names = {None: either, "naive": naive}
+    return {"type": "string", "format": names.get(zone, aware)}
+
+
+def _spell_address(schemes: Iterable[str]) -> str:
+    """Returns a pattern for URLs with these schemes."""
+    names = "|".join(scheme.replace("+", r"\+") for scheme in schemes)
+    if names == "file":
+        return r"^file:///[\w.~-]{1,60}(/[\w.~-]{1,60}){0,9}$"
+    number = r"(1\d\d|[1-9]?\d)"
+    host = rf"([a-z]\w{{0,30}}([.-][a-z]\w{{0,30}}){{0,5}}|{number}(\.{number}){{3}})"
+    port = r"(:([1-5]\d{4}|[1-9]\d{0,3}))?"
+    user = r"([\w.~-]{1,30}(:[\w.~-]{1,30})?@)?"
+    return rf"^({names})://{user}{host}{port}(/[\w.~-]{{0,60}})?(\?[\w=&.~-]{{0,99}})?$"
+
+
+def _describe_keys(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns the schema of the texts of keys that are no strings; None: they are strings, or
+    nothing can be said."""
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if values is not None:
+        if all(isinstance(value, str) for value in values):
+            return None
+        return {
+            "enum": [value if isinstance(value, str) else json.dumps(value) for value in values]
+        }
+    if "anyOf" in schema:
+        options = [_describe_keys(option) for option in schema["anyOf"]]
+        return None if None in options else {"anyOf": options}
+    match schema.get("type"):
+        case "integer":
+            return {"pattern": f"^({_spell_integers(read_bounds(schema))})$"}
+        case "number":
+            return {"pattern": r"^-?\d{1,15}(\.\d{1,15})?$"}
+        case "boolean":
+            return {"enum": ["true", "false"]}
+        case _:
+            return None
+
+
+def _spell_integers(bounds: Mapping[str, float]) -> str | None:
+    if bounds in ({"minimum": 0}, {"exclusiveMinimum": 0}, {}):  # short, and of 18 digits at most
+        sign = "" if bounds else "-?"
+        zero = "" if "exclusiveMinimum" in bounds else "0|"
+        return rf"{zero}{sign}[1-9]\d{{0,17}}"
+    return express_range(bounds, integer=True)
+
+
+def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
+    """Explains in one line why pydantic cannot describe one of these types.
+
+    Args:
+        kinds: the types.
+        error: pydantic's error.
+    """
+    if (old := _find_old_model([*kinds])) is not None:
+        return (
+            f"{old.__qualname__} is a model of pydantic 1. "
+            "Derive it from pydantic.BaseModel of pydantic 2"
+        )
+    text = f"{error}"
+    if isinstance(error, SchemaError):  # such as that of a pattern, behind all that is around it
+        text = re.sub(r"\s+", " ", text.rpartition("SchemaError:")[2]).strip()
+    return text.partition("\n")[0].rstrip(".")
+
+
+def _find_old_model(kinds: list[Any]) -> type | None:
+    """Finds the first model of pydantic 1 among types, their arguments and the fields of
+    classes."""
+    seen: set[int] = set()
+    while kinds:
+        kind = kinds.pop()
+        if id(kind) in seen:
+            continue
+        seen.add(id(kind))
+        if not isinstance(kind, type):
+            kinds += get_args(kind)
+        elif is_old_model(kind):
+            return kind
+        else:
+            kinds += get_args(kind)  # of list[int]
+            annotations = vars(kind).get("__annotations__")
+            if isinstance(annotations, Mapping):  # of `type` itself, they are a descriptor
+                kinds += annotations.values()
+    return None
+
+
+def is_old_model(kind: type) -> bool:
+    """Returns whether this is a model of pydantic 1."""
+    return any(base.__module__ == OLD_PYDANTIC for base in kind.__mro__)
