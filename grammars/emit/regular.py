@@ -29,6 +29,8 @@ from grammars.regex.expressions import (
     EmptySet,
     EmptyString,
     Expression,
+    LookAhead,
+    LookBehind,
     RegexComplement,
     RegexIntersection,
     Repeat,
@@ -102,6 +104,8 @@ class RegularProductions:
                 return (self._builder.repeat(symbol, fewest, most, "repeat"),)
             case RegexIntersection() | RegexComplement():
                 return self._by_automaton(regex, lazy=False)
+            case LookAhead() | LookBehind():
+                raise AssertionError("terminals have no assertions")
 
     def _write_concatenation(self, regex: Expression) -> tuple[Production, ...]:
         whole: Production = ()

@@ -34,7 +34,7 @@ class Account:
         self._max_steps = max_steps
         self._check = check
         self._unchecked = 0
-        self._outer = outer
+        self.outer = outer
 
     @property
     def spent(self) -> int:
@@ -53,14 +53,14 @@ class Account:
             if self._unchecked >= _OFTEN:
                 self._unchecked = 0
                 self._check()
-        if self._outer is not None:
-            self._outer.spend(count)
+        if self.outer is not None:
+            self.outer.spend(count)
 
     def check(self) -> None:
         if self._check is not None:
             self._check()
-        if self._outer is not None:
-            self._outer.check()
+        if self.outer is not None:
+            self.outer.check()
 
 
 _account: ContextVar[Account | None] = ContextVar("steps", default=None)
@@ -76,6 +76,16 @@ def spend(count: int = 1) -> None:
     account = _account.get()
     if account is not None:
         account.spend(count)
+
+
+def has_steps(count: int) -> bool:
+    """Returns whether the current work may take as many steps."""
+    account = _account.get()
+    while account is not None:
+        if account.left is not None and account.left < count:
+            return False
+        account = account.outer
+    return True
 
 
 def check_wanted() -> None:

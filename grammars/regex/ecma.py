@@ -19,7 +19,7 @@ _MAX_TRIED = 24  # assertions that are tried one by one, when all together are t
 
 
 @dataclass(frozen=True)
-class Reading:
+class PatternReading:
     """A pattern for the mask and for the validator.
 
     Args:
@@ -36,7 +36,7 @@ class Reading:
 
 
 @keep_results("regexes", 4 * MIB)
-def read_pattern(pattern: str) -> Reading | None:
+def read_pattern(pattern: str) -> PatternReading | None:
     """Reads a pattern of JSON Schema.
 
     Returns:
@@ -52,7 +52,7 @@ def read_pattern(pattern: str) -> Reading | None:
         except TooManyStatesError:
             plain, left_out = _leave_out_some(pattern, source)
         regex = write_expression(plain)
-        return Reading(regex, source.engine, left_out, source.is_unicode)
+        return PatternReading(regex, source.engine, left_out, source.is_unicode)
     except (PatternError, RecursionError, TooManyStatesError):
         return None
 

@@ -175,17 +175,17 @@ def _write_member(code: int) -> str:
     return character if character.isascii() and character.isalnum() else write_code(code)
 
 
-def spell_pattern(pattern: str) -> str | None:
-    """Returns a regex for the JSON strings, quotes included, whose characters match; None: the
-    pattern cannot be read. If it has many sets of characters, those beyond ASCII are not
-    escaped."""
-    try:
-        expression = read(pattern)
-        if _is_small(expression):
-            return _spell_string(expression)
-        return f'"({spell_expression(expression, _spell_briefly)})"'
-    except (UnreadableError, RecursionError):
-        return None
+def spell_pattern(pattern: str) -> str:
+    """Returns a regex for the JSON strings, quotes included, whose characters match. If it has many
+    sets of characters, those beyond ASCII are not escaped.
+
+    Raises:
+        UnreadableError: the pattern cannot be read.
+    """
+    expression = read(pattern)
+    if _is_small(expression):
+        return _spell_string(expression)
+    return f'"({spell_expression(expression, _spell_briefly)})"'
 
 
 @keep_results("regexes", MIB)

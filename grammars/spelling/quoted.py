@@ -7,8 +7,8 @@ from functools import partial
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.characters import EVERY, Characters
 from grammars.regex.expressions import Expression
-from grammars.regex.reader import UnreadableError, read
-from grammars.regex.spelled import spell_expression, write_numbers, write_spellings
+from grammars.regex.reader import read
+from grammars.regex.spelled import is_simple, spell_expression, write_numbers, write_spellings
 from grammars.regex.texts import ANY, FREE, Texts, match_words
 from grammars.regex.writing import count_times, escape_regex
 from grammars.schema.nodes import String
@@ -29,17 +29,14 @@ _BARE = (
 
 
 @keep_results("regexes", 4 * MIB)
-def find_strings(node: String, style: JsonStyle) -> Texts | None:
-    """Returns the strings of a node in Python's spelling, with quotes; None if its pattern cannot
-    be parsed."""
+def find_strings(node: String, style: JsonStyle) -> Texts:
+    """Returns the strings of a node in Python's spelling, with quotes."""
     times = count_times(node.min_length, node.max_length)
     parts = ["|".join(f"{q}{_spell_set(EVERY, q, EVERY)}{times}{q}" for q in style.quotes)]
     if node.pattern is not None:
-        try:
-            body = read(node.pattern)
-            parts.append("|".join(f"{q}({_spell(body, q, _UNPRINTED)}){q}" for q in style.quotes))
-        except (UnreadableError, RecursionError):
-            return None
+        body = read(node.pattern)
+        numbered = _UNPRINTED if is_simple(body) else _NONE
+        parts.append("|".join(f"{q}({_spell(body, q, numbered)}){q}" for q in style.quotes))
     return Texts(tuple(parts))
 
 

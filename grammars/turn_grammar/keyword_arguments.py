@@ -26,7 +26,6 @@ from grammars.spelling.keyword_arguments import (
 )
 from grammars.spelling.parts import order_members, sort_properties
 from grammars.spelling.python_values import sort_kinds
-from grammars.spelling.quoted import find_strings
 from grammars.spelling.styles import speaks_json
 from grammars.turn import Tool
 from grammars.turn_grammar.ir.grammar import GrammarBuilder
@@ -397,7 +396,7 @@ class _Arguments:
         for other in kinds.others:
             options.append(self._calls.values.value(other, definitions))
         for string in kinds.strings:
-            options.append(self._escaped(string))
+            options.append(self._calls.escaped.string(string))
         for word in kinds.words:
             options.append(self._calls.escaped.scalar(word))
         quote, raw = self._hole.quote, None
@@ -410,14 +409,6 @@ class _Arguments:
         written = [option for option in options if option is not None]
         whole = self._builder.define(choice(written), "plain") if written else None
         return Value(whole=whole, raw=raw)
-
-    def _escaped(self, node: String) -> Expression | None:
-        """Returns the strings of a node, with escapes. None if its pattern needs JSON's double
-        quotes, but those mark raw text here."""
-        escaped = self._calls.escaped
-        if '"' not in escaped.style.quotes and find_strings(node, escaped.style) is None:
-            return None
-        return escaped.string(node)
 
     def _raw(self, nodes: Sequence[String], words: Sequence[str]) -> Expression:
         """Returns a terminal for raw strings."""

@@ -397,7 +397,11 @@ class JsonStrings:
     def string(self, node: String) -> Expression:
         """Returns the strings of a node."""
         if node.pattern is not None:
-            return _match_pattern(node, self.builder)
+            strings = _spell_matching(node.pattern)
+            if node.min_length or node.max_length is not None:
+                length = Pattern(f'"{_CHARACTER}{_count_characters(node)}"')
+                strings = intersection(strings, length)
+            return self.builder.terminal(strings, "STRING")
         times = "*" if node.is_free else _count_characters(node)
         return self.builder.terminal(Pattern(f'"{_CHARACTER}{times}"'), "STRING")
 
@@ -442,14 +446,10 @@ class StyledStrings:
         self._quotes_are_tokens = not style.escapes and builder.begins_with_token(style.quotes[0])
 
     def string(self, node: String) -> Expression:
-        """Returns the strings of a node. If its pattern cannot be parsed, they are JSON's
-        strings."""
+        """Returns the strings of a node."""
         if not self.style.escapes:
             return self._raw(node)
-        texts = find_strings(node, self.style)
-        if texts is None:
-            return _match_pattern(node, self.builder)
-        return self.builder.terminal(match_texts(texts), "STRING")
+        return self.builder.terminal(match_texts(find_strings(node, self.style)), "STRING")
 
     def _raw(self, node: String) -> Expression:
         texts = find_raw(node, self.style)
@@ -546,26 +546,7 @@ def _count_characters(node: String) -> str:
 
 
 @keep_results("regexes", 4 * MIB)
-def _spell_matching(pattern: str) -> Expression | None:
-    """Returns the JSON strings that match a pattern, as part of a terminal; None: it cannot be
-    read. Tools have the same formats over and over."""
-    spelled = spell_pattern(pattern)
-    return None if spelled is None else match_regex(spelled)
-
-
-def _match_pattern(node: String, builder: GrammarBuilder) -> Expression:
-    """Returns an expression for the JSON strings that match a pattern."""
-    spelled = _spell_matching(node.pattern or "")
-    if spelled is not None:
-        strings = spelled
-        if node.min_length or node.max_length is not None:
-            length = Pattern(f'"{_CHARACTER}{_count_characters(node)}"')
-            strings = intersection(strings, length)
-        return builder.terminal(strings, "STRING")
-    schema: dict[str, Json] = {"type": "string", "pattern": f"^({node.pattern})$", **TIGHT}
-    if node.min_length:
-        schema["minLength"] = node.min_length
-    if node.max_length is not None:
-        schema["maxLength"] = node.max_length
-    text = json.dumps(schema, ensure_ascii=False)
-    return builder.embed(JsonSchema(text), "string")
+def _spell_matching(pattern: str) -> Expression:
+    """Returns the JSON strings that match a pattern, as part of a terminal. Tools have the same
+    formats over and over."""
+    return match_regex(spell_pattern(pattern))

@@ -25,6 +25,7 @@ from grammars.turn import (
 from grammars.turn_grammar.answer import read_regex
 from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.ir.grammar import Grammar
+from grammars.turn_grammar.ir.printer import print_expression
 
 _GRAMMAR, _REGEX = "/grammar", "/regex"
 MATCHERS = 64 * MIB  # those of compiled grammars; one of three tools takes 0.3 MB at first
@@ -155,7 +156,8 @@ class GrammarCompiler:
                 self._try(text, pointer)
             case RegexAnswer(regex):
                 try:
-                    self._try(f"start: /{read_regex(regex)}/", pointer)
+                    terminal = print_expression(read_regex(regex))
+                    self._try(f"start: ANSWER\nANSWER: {terminal}", pointer)
                 except TrialError as error:
                     _check_regex(regex, error)
                     raise

@@ -123,7 +123,14 @@ def test_what_cannot_be_read(regex: str) -> None:
     with pytest.raises(UnreadableError):
         read(regex)
     assert compile_regexes((regex,)) is None
-    assert compile_regexes(("a" * 5000,)) is None  # too deep
+
+
+def test_long_texts_need_no_deep_stack() -> None:
+    automaton = compile_regexes(("ab?" * 3_000,))
+    assert automaton is not None
+    assert automaton.accepts("a" * 3_000)
+    assert automaton.extend("ab") == "a" * 2_999
+    assert compile_regexes(("(" * 5_000 + "a" + ")" * 5_000,)) is None
 
 
 def test_long_counts_and_many_states_cost_little() -> None:

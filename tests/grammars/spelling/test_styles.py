@@ -344,14 +344,14 @@ def test_structural_text_is_cut_at_special_tokens() -> None:
     assert print_expression(builder.fixed("<")) == '"<"'
 
 
-def test_a_pattern_that_cannot_be_taken_apart_is_held_in_json() -> None:
-    schema = lower(
-        {"type": "string", "pattern": "^\\p{Greek}{2,}$", "maxLength": 3}, only_object=False
-    )
+def test_patterns_with_look_around_are_spelled_in_each_style() -> None:
+    pattern = "^(?!.*ab)(?=.*\\d)[\\p{Script=Greek}ab\\d']{2,}$"
+    schema = lower({"type": "string", "pattern": pattern, "maxLength": 3}, only_object=False)
     held = Mask("python", schema)
-    assert held.takes('"αβ"')
-    assert not any(map(held.takes, ('"ab"', '"α"', '"αβγδ"', "'αβ'")))
-    assert held.completer.complete("") is None
+    for text in ("'α1'", '"a1b"', '"b1\'"'):
+        assert held.takes(text)
+    assert not any(map(held.takes, ("'ab1'", "'αβ'", '"1αβγ"', "'1'", r"'a\x621'")))
+    assert held.completer.complete("'b") == "0'"
 
 
 def test_a_character_may_be_spelled_by_its_number() -> None:

@@ -149,6 +149,8 @@ LIST = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/L"}, "minItems": 
         (TEXT | {"pattern": "^[0-9]/[0-9]$"}, '"1', '/0"'),
         (TEXT | {"pattern": "^\\n[あ-ん]$"}, '"\\', 'nあ"'),
         (TEXT | {"pattern": "^\\p{Lu}\\P{L}$"}, "", '"A0"'),
+        (TEXT | {"pattern": "^(?=.*[A-Z])(?!a)[a-zA-Z]{3}$"}, '"b', 'Aa"'),
+        (TEXT | {"pattern": "^\\bab\\b.$"}, '"ab', '-"'),
         (TEXT | {"pattern": "^[\\s\\S]{2}$"}, '"\\u00', '22a"'),
         (TEXT | {"format": "date"}, '"2024-02', '-01"'),
         (TEXT | {"format": "uuid"}, '"0123456', 'a-aaaa-aaaa-aaaa-aaaaaaaaaaaa"'),
@@ -313,10 +315,6 @@ def test_what_becomes_of_rare_nodes() -> None:
 
 def test_what_is_not_known() -> None:
     assert answered(GrammarAnswer('start: "a" | "b"'), "") is None
-    assert (
-        complete(HERMES, "", tool({"v": TEXT | {"pattern": "^\\p{Greek}$"}}, required=["v"]))
-        is None
-    )
     wrong = turn_completer(HERMES, [PING], REQUIRED, State())
     assert wrong.complete("no call") is None
 

@@ -15,7 +15,7 @@ from grammars.limits.byte_cache import MIB, keep_results
 from grammars.limits.steps import StepsError, limit_steps
 from grammars.regex.ecma import read_pattern
 from grammars.regex.reader import counts_words
-from grammars.regex.spelled import has_algebra, is_fully_spelled
+from grammars.regex.spelled import is_fully_spelled
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
 from grammars.regex.texts import Texts
 from grammars.schema.counted import MAX_STATES, Counted
@@ -403,8 +403,6 @@ class FlatLowering:
                 pointer, "maxLength", "too much for a mask together with that pattern"
             )
             longest = None
-        if pattern is not None and has_algebra(pattern) and Texts((pattern,)).is_empty():
-            return NEVER
         return String(shortest, longest, pattern)
 
     def _read_pattern(self, flat: Mapping[str, Json], pointer: str) -> str | None:

@@ -2,13 +2,14 @@
 grammar is built."""
 
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from math import inf, isinf
 from typing import NamedTuple
 
 from grammars.limits.byte_cache import MIB, keep_results
-from grammars.limits.steps import spend
-from grammars.regex.spelled import has_algebra
+from grammars.limits.steps import StepsError, limit_steps, spend
+from grammars.regex.spelled import NOTHING, has_algebra
 from grammars.regex.texts import Texts, match_words
 from grammars.schema.counted import Counted
 from grammars.schema.members import Unordered
@@ -32,6 +33,7 @@ from grammars.schema.numbers import has_no_number
 from grammars.schema.presence import FREE
 
 NEVER = Union(())
+_MAX_TEXT_STEPS = 10_000  # of the search for a text of a pattern
 
 
 class Pruned(NamedTuple):
@@ -100,14 +102,18 @@ def _has_no_text(node: String) -> bool:
     shortest, longest, pattern = node.min_length, node.max_length, node.pattern
     if longest is not None and longest < shortest:
         return True
-    if pattern is None or (shortest == 0 and longest is None and not has_algebra(pattern)):
-        return False
-    # The shortest text is found at once; to explore all texts takes as long as the longest is.
-    automaton = Texts((pattern,)).automaton
-    if automaton is not None and automaton.extend("", shortest, longest) is not None:
+    if pattern is None or pattern == NOTHING:
+        return pattern == NOTHING
+    if shortest == 0 and longest is None and not has_algebra(pattern):
         return False
     most = "" if longest is None else longest
-    return Texts((pattern, f"(?s:.{{{shortest},{most}}})")).is_empty()
+    with suppress(StepsError), limit_steps(_MAX_TEXT_STEPS):
+        # The shortest text is found at once; to explore all texts takes as long as the longest is.
+        automaton = Texts((pattern,)).automaton
+        if automaton is not None and automaton.extend("", shortest, longest) is not None:
+            return False
+        return Texts((pattern, f"(?s:.{{{shortest},{most}}})")).is_empty()
+    return False  # it is not known
 
 
 class _Pruning:
