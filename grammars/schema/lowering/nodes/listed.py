@@ -1,13 +1,11 @@
 """Nodes with single values: nodes without some values (`not` of an `enum`), and all lists of a few
 constants without repetitions (`uniqueItems`)."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import groupby, pairwise, permutations
 from math import inf, perm
 
-from grammars.regex.automaton import compile_regexes
-from grammars.regex.texts import ANY
+from grammars.regex.texts import ANY, Texts, match_words
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.nodes.inhabitation import NEVER
 from grammars.schema.nodes import (
@@ -32,7 +30,6 @@ MAX_VALUES = 60
 MAX_WORDS = 1_000  # excluded strings that the mask enforces
 _EVERY_TYPE = Union((Object(), Array(), String(), Number(), Boolean(), Null()))
 _MAX_NUMBERS = 8
-_MAX_WORD_LENGTH = 60  # characters; regular expressions for longer words are nested too deeply
 
 
 def list_choices(node: Array) -> Node | None:
@@ -118,40 +115,15 @@ def exclude(node: Node, values: list[Json]) -> Node | None:
 
 def _exclude_words(node: String, words: list[str]) -> Node | None:
     longest = inf if node.max_length is None else node.max_length
+    texts = Texts(() if node.pattern is None else (node.pattern,))
     words = [word for word in words if node.min_length <= len(word) <= longest]
+    words = [word for word in words if texts.accepts(word)]
     if not words:
         return node
     if len(words) > MAX_WORDS:
         return None
-    if node.pattern is None:
-        if max(map(len, words)) > _MAX_WORD_LENGTH:
-            return None
-        return replace(node, pattern=spell_others(words))
-    automaton = compile_regexes((node.pattern,))
-    if automaton is None or any(map(automaton.accepts, words)):
-        return None
-    return node
-
-
-def spell_others(words: Iterable[str]) -> str:
-    """Returns a regular expression for every text except these words, without a complement:
-    llguidance supports complements of terminals, but not inside a regular expression."""
-    kept = frozenset(words)
-    firsts = sorted({word[0] for word in kept - {""}})
-    options = [] if "" in kept else [""]
-    for first in firsts:
-        rest = spell_others(word[1:] for word in kept if word[:1] == first)
-        options.append(f"{_escape(first)}({rest})")
-    if firsts:
-        others = "".join(map(_escape, firsts))
-        options.append(f"[^{others}]{ANY}")
-    else:
-        options.append(f"(?s:.){ANY}")
-    return "|".join(options)
-
-
-def _escape(character: str) -> str:
-    return rf"\u{{{ord(character):x}}}"
+    pattern = ANY if node.pattern is None else f"({node.pattern})"
+    return replace(node, pattern=f"(?&{pattern}|(?~{match_words(words)[0]}))")
 
 
 def _exclude_numbers(node: Number, numbers: list[float]) -> Node | None:
