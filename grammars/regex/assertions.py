@@ -48,6 +48,7 @@ _MAX_STATES, _MAX_SIZE = 300, 600
 _MAX_BEHIND_STATES = 40
 _MAX_BRANCHES = 400
 _MAX_PAIRS = 500
+_MAX_EXPLORED = 40  # states that are looked at for a simpler form
 
 
 class _Branches:
@@ -199,9 +200,9 @@ def meet(texts: Expression, condition: Expression) -> Expression:
     of the texts, or for none."""
     both = intersect((texts, condition))
     if isinstance(both, RegexIntersection):
-        if Automaton(both).is_empty():
+        if Automaton(both).is_empty(_MAX_EXPLORED):
             return EMPTY_SET
-        if Automaton(intersect((texts, complement(condition)))).is_empty():
+        if Automaton(intersect((texts, complement(condition)))).is_empty(_MAX_EXPLORED):
             return texts
     return both
 

@@ -116,12 +116,12 @@ class Automaton:
                 state.ending = self._search(state, 0, ENDLESS - 1)
         return state.ending
 
-    def is_empty(self) -> bool:
-        """Returns whether it is known that no text matches."""
+    def is_empty(self, max_states: int = _MAX_EXPLORED) -> bool:
+        """Returns whether it is known that no text matches, after a look at as many states."""
         self._reset()
         queue = [self._start]
         seen = {self._start}
-        while queue and len(seen) <= _MAX_EXPLORED:
+        while queue and len(seen) <= max_states:
             state = queue.pop()
             if state.accepts:
                 return False

@@ -5,17 +5,20 @@ What is no regular language (back references) or would grow too large is left ou
 texts match, and is named.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from grammars.limits.byte_cache import MIB, keep_results
+from grammars.limits.steps import StepsError, limit_steps
 from grammars.regex.assertions import remove_assertions
 from grammars.regex.deterministic import TooManyStatesError
-from grammars.regex.ecma_parser import ParsedPattern, PatternError, parse_pattern
+from grammars.regex.ecma_parser import MAX_ASSERTIONS, ParsedPattern, PatternError, parse_pattern
 from grammars.regex.expressions import Expression
 from grammars.regex.spelled import write_expression
 
 _MAX_LENGTH = 10_000  # characters
-_MAX_TRIED = 24  # assertions that are tried one by one, when all together are too many
+_MAX_STEPS = 12_000  # of 10 us, for one pattern
+_MAX_TRIED = 20  # assertions that are tried one by one, when all together are too many
 
 
 @dataclass(frozen=True)
@@ -45,15 +48,11 @@ def read_pattern(pattern: str) -> PatternReading | None:
     if len(pattern) > _MAX_LENGTH:
         return None
     try:
-        source = parse_pattern(pattern, frozenset())
-        expression, left_out = source.expression, source.left_out
-        try:
-            plain = remove_assertions(expression)
-        except TooManyStatesError:
-            plain, left_out = _leave_out_some(pattern, source)
+        read = _try_without(pattern, frozenset(), _MAX_STEPS) or _leave_out_some(pattern)
+        source, plain = read
         regex = write_expression(plain)
-        return PatternReading(regex, source.engine, left_out, source.is_unicode)
-    except (PatternError, RecursionError, TooManyStatesError):
+        return PatternReading(regex, source.engine, source.left_out, source.is_unicode)
+    except (PatternError, RecursionError):
         return None
 
 
@@ -67,16 +66,28 @@ def translate(pattern: str) -> str | None:
     return None if reading is None or reading.left_out else reading.regex
 
 
-def _leave_out_some(pattern: str, source: ParsedPattern) -> tuple[Expression, tuple[str, ...]]:
-    """Returns an expression with as many assertions as are not too large, and those left out."""
-    dropped = frozenset(range(source.assertions))
-    whole = parse_pattern(pattern, dropped)
-    plain = remove_assertions(whole.expression)
+def _try_without(
+    pattern: str, dropped: frozenset[int], max_steps: int
+) -> tuple[ParsedPattern, Expression] | None:
+    """Reads a pattern without some of its assertions, and rewrites it without the others; None:
+    that takes more steps, or becomes too large.
+
+    Raises:
+        PatternError: the pattern is invalid.
+    """
+    with suppress(StepsError, TooManyStatesError), limit_steps(max_steps):
+        source = parse_pattern(pattern, dropped)
+        return source, remove_assertions(source.expression)
+    return None
+
+
+def _leave_out_some(pattern: str) -> tuple[ParsedPattern, Expression]:
+    """Reads a pattern with as many of its assertions as are not too large."""
+    dropped = frozenset(range(MAX_ASSERTIONS))
+    source = parse_pattern(pattern, dropped)
+    read = source, source.expression
     for number in range(min(source.assertions, _MAX_TRIED)):
-        tried = parse_pattern(pattern, dropped - {number})
-        try:
-            plain = remove_assertions(tried.expression)
-        except TooManyStatesError:
-            continue
-        dropped, whole = dropped - {number}, tried
-    return plain, whole.left_out
+        tried = _try_without(pattern, dropped - {number}, _MAX_STEPS // _MAX_TRIED)
+        if tried is not None:
+            dropped, read = dropped - {number}, tried
+    return read[0], remove_assertions(read[1])

@@ -34,7 +34,7 @@ MAX_QUANTIFIERS = 4_000
 """The maximum number in a row: llguidance's work grows with its square, and takes 0.2 s for this
 many."""
 _MAX_COUNT = 10**9
-_MAX_ASSERTIONS = 100
+MAX_ASSERTIONS = 100
 
 _LINE_ENDS = Characters.of("\n\r\u2028\u2029")
 _LINE_END = CharacterClass(_LINE_ENDS)
@@ -508,7 +508,7 @@ class _Parser:
 
     def _drops(self, number: int) -> bool:
         """Returns whether the assertion with this number is left out."""
-        return number in self._dropped or number >= _MAX_ASSERTIONS
+        return number in self._dropped or number >= MAX_ASSERTIONS
 
     def _refer(self, number: int | None, begin: int) -> Expression:
         """Returns what a back reference may match: any text of its group."""
