@@ -35,7 +35,11 @@ import jsonschema_rs
 
 from benchmarks.attacks.attack import Attack
 from benchmarks.attacks.bodies import BODIES
+from benchmarks.attacks.fields import FIELDS
+from benchmarks.attacks.grammars import GRAMMARS
+from benchmarks.attacks.lengths import LENGTHS
 from benchmarks.attacks.schemas import ATTACKS
+from benchmarks.attacks.ways import WAYS
 from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from benchmarks.processes.served import Served, serve
 
@@ -240,7 +244,7 @@ def take_account(served: Served, name: str) -> Account:
 def prepare_attacks() -> Attacks:
     """Returns the attacks, but for the largest."""
     prepared: Attacks = []
-    for attack in (*ATTACKS, *BODIES):
+    for attack in (*ATTACKS, *BODIES, *WAYS, *FIELDS, *GRAMMARS, *LENGTHS):
         content = json.dumps(attack.make())
         if len(content) <= LARGEST:
             prepared.append((attack, content))
