@@ -1,11 +1,11 @@
-"""The cost of a grammar: of a new request, of the same again, and of a mask for each token of calls.
+"""The cost of a grammar: of a new request, of the same again, and of each mask in calls.
 
     python -m benchmarks.compiling [PATH ...] [--vocabulary NAME] [--calls 200]
 
 For 5 and for 100 tools, in a JSON format and in one of raw text: medians of ms to lower the
 schemas, to build the grammar and to compile it with its first mask, and of the same request again,
-when it is known. Then ms for a mask while gold calls are written. PATHs are JSON
-Lines files with `tools` and `gold` calls in each row; without one, the committed sample.
+when it is known. Then ms for a mask while gold calls are written. PATHs are JSON Lines files with
+`tools` and `gold` calls in each row; without one, the committed sample.
 """
 
 import argparse

@@ -9,7 +9,7 @@ from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_list, is_object
 
 _DEFINITIONS = ("$schema", "$defs", "definitions")
-_SECONDS = 8
+_SECONDS = 5
 
 
 def make_smaller(
