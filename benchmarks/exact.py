@@ -7,8 +7,8 @@ PATHs are as for `benchmarks.schemas`. For each schema there are the values of i
 llguidance's own grammar of it writes, and changed ones; `benchmarks.inputs.judges` says which are
 valid.
 
-- **refused**: each valid value, written as three languages do and with random white space,
-  escapes, numbers and order of keys, cut at random into tokens of a model's vocabulary.
+- **refused**: each valid value, as Python writes it and with random white space, escapes, numbers
+  and order of keys, cut at random into tokens of a model's vocabulary.
 - **completed**: bytes that the mask refuses in these texts: first those that llguidance's own
   grammar of the schema allows, then others at random. A completion is looked for with that grammar,
   with that of any JSON, and with what follows in the text. Where one is valid, the mask refuses its
