@@ -1,11 +1,11 @@
-"""The cost of a grammar: to build it, to compile it, and a mask for each token of a call.
+"""The cost of a grammar: of a new request, of the same again, and of each mask in calls.
 
     python -m benchmarks.compiling [PATH ...] [--vocabulary NAME] [--calls 200]
 
 For 5 and for 100 tools, in a JSON format and in one of raw text: medians of ms to lower the
-schemas, to build the grammar, to compile it with its first mask, of all three, and of the whole
-request again, when it is known. Then ms for a mask while gold calls are written. PATHs are JSON
-Lines files with `tools` and `gold` calls in each row; without one, the committed sample.
+schemas, to build the grammar and to compile it with its first mask, and of the same request again,
+when it is known. Then ms for a mask while gold calls are written. PATHs are JSON Lines files with
+`tools` and `gold` calls in each row; without one, the committed sample.
 """
 
 import argparse
@@ -13,7 +13,6 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,28 +24,12 @@ from constrained.model.compile.grammar_cache import GrammarCache, GrammarSource
 from constrained.prompt.tools.shapes import as_openai, forget_schemas, read_tools
 from grammars.errors import Error
 from grammars.parse.render import render
-from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn
-from grammars.turn_grammar.ir.completion import Completer
+from grammars.turn import Choice, Policy, State, ToolCall, Turn
 from grammars.turn_grammar.turn import build_grammar
 
 FORMATS = ("hermes", "qwen3_coder")
 VOCABULARIES = ("bytes", "llama-spm", "qwen2", "gemma-4")
 SIZES = {5: 20, 100: 5}  # tools -> sets of so many
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Seconds for one set of tools."""
-
-    lowering: float
-    building: float
-    compiling: float
-    again: float
-
-    @property
-    def whole(self) -> float:
-        """All that a new request takes."""
-        return self.lowering + self.building + self.compiling
 
 
 def _clock(action: Callable[[], Any]) -> tuple[float, Any]:
@@ -55,29 +38,23 @@ def _clock(action: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, made
 
 
-def measure(place: Stage, tools: Sequence[Any]) -> Costs:
-    """Returns the costs of these tools."""
+def measure(place: Stage, tools: Sequence[Any]) -> tuple[float, float]:
+    """Returns the seconds that a request with these tools takes, new and known."""
     compiler, policy = place.model.compiler, Policy(Choice.REQUIRED)
     compiler.tokenizer  # noqa: B018  built once for each vocabulary
-    format, markers = place.teaching.format, compiler.markers
+    matchers: dict[str, Matcher] = {}
+    grammars = GrammarCache(compiler.markers)
+
+    def compile_all() -> Matcher:
+        lowered = tuple(read_tools(tools))
+        source = GrammarSource(place.teaching.format, tools=lowered, policy=policy, state=State())
+        grammar = grammars.find(source).grammar.lark
+        if grammar not in matchers:
+            matchers[grammar] = Matcher.compile(compiler.tokenizer, grammar)
+        return matchers[grammar].fork()
+
     forget_schemas()
-    lowering, lowered = _clock(lambda: read_tools(tools))
-    building, grammar = _clock(lambda: build_grammar(format, lowered, policy, None, markers))
-    compiling, known = _clock(lambda: Matcher.compile(compiler.tokenizer, grammar))
-    grammars, matchers = GrammarCache(markers), {grammar: known}
-
-    def find(lowered: Sequence[Tool]) -> Completer:
-        source = GrammarSource(format, tools=tuple(lowered), policy=policy, state=State())
-        return grammars.find(source)
-
-    find(lowered)
-
-    def repeat() -> Matcher:
-        found = find(read_tools(tools))
-        return matchers[found.grammar.lark].fork()
-
-    again = statistics.median(_clock(repeat)[0] for _ in range(5))
-    return Costs(lowering, building, compiling, again)
+    return _clock(compile_all)[0], statistics.median(_clock(compile_all)[0] for _ in range(5))
 
 
 def pick_sets(rows: Sequence[dict[str, Any]], size: int) -> Iterator[list[Any]]:
@@ -117,7 +94,7 @@ def main() -> None:
     options = parser.parse_args()
     rows = list(read_rows(options.paths or sample_paths()))
     places = {name: stage(name, f"{options.vocabulary}, token") for name in FORMATS}
-    columns = ("lower", "build", "compile", "all", "again")
+    columns = ("new", "again")
     print(f"{'ms, median':<34}" + "".join(f"{column:>9}" for column in columns))
     for name, place in places.items():
         for size in SIZES:
@@ -130,10 +107,8 @@ def main() -> None:
 
 
 def _print_costs(name: str, place: Stage, sets: Sequence[list[Any]]) -> None:
-    costs = [measure(place, tools) for tools in sets]
-    rows = ([c.lowering, c.building, c.compiling, c.whole, c.again] for c in costs)
-    medians = (statistics.median(column) for column in zip(*rows, strict=True))
-    print(f"{name:<34}" + "".join(f"{1000 * median:>9.2f}" for median in medians))
+    costs = zip(*(measure(place, tools) for tools in sets), strict=True)
+    print(f"{name:<34}" + "".join(f"{1000 * statistics.median(times):>9.2f}" for times in costs))
 
 
 def _print_masks(name: str, place: Stage, rows: Sequence[dict[str, Any]]) -> None:

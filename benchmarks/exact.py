@@ -1,13 +1,14 @@
 """Is the mask of a JSON Schema exact? Valid values that it refuses, in any spelling and any tokens;
 refused bytes that could be completed; invalid values that it accepts.
 
-    python -m benchmarks.exact [PATH ...] [--rows N] [--engines NAME ...] [--causes N]
+    python -m benchmarks.exact [PATH ...] [--rows N] [--causes N]
 
-PATHs are as for `benchmarks.schemas`. For each schema there are the values of its row and drawn
-ones; `benchmarks.inputs.judges` says which are valid.
+PATHs are as for `benchmarks.schemas`. For each schema there are the values of its row, those that
+llguidance's own grammar of it writes, and changed ones; `benchmarks.inputs.judges` says which are
+valid.
 
-- **refused**: each valid value, written as three languages do and with random white space,
-  escapes, numbers and order of keys, cut at random into tokens of a model's vocabulary.
+- **refused**: each valid value, as Python writes it and with random white space, escapes, numbers
+  and order of keys, cut at random into tokens of a model's vocabulary.
 - **completed**: bytes that the mask refuses in these texts: first those that llguidance's own
   grammar of the schema allows, then others at random. A completion is looked for with that grammar,
   with that of any JSON, and with what follows in the text. Where one is valid, the mask refuses its
@@ -17,8 +18,7 @@ ones; `benchmarks.inputs.judges` says which are valid.
 - **written**: random walks through the mask.
 
 An error is silent if the report says nothing of it: `narrowed` for the first two, `checked` for the
-others. Causes are shown as the smallest schema and value that fail so. Other engines are measured
-beside ours where they are installed.
+others. Causes are shown as the smallest schema and value that fail so.
 """
 
 import argparse
@@ -28,37 +28,28 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from math import isinf
 from typing import Any
 
 import numpy as np
 
 from benchmarks.inputs.changed_instances import change_instances
-from benchmarks.inputs.drawn_instances import draw_instances
 from benchmarks.inputs.judges import Judges
-from benchmarks.inputs.masks import (
-    BYTES,
-    Mask,
-    Walk,
-    compile_llguidance,
-    compile_ours,
-    compile_xgrammar,
-    list_engines,
-    load_tokens,
-)
+from benchmarks.inputs.masks import BYTES, Walk, compile_llguidance, compile_ours, load_tokens
 from benchmarks.inputs.smaller_cases import make_smaller
 from benchmarks.inputs.spelled_instances import WAYS, write_instance
 from benchmarks.processes.limits import Limited
 from benchmarks.schemas import read
 from constrained.errors import GrammarError
+from constrained.mask.matcher import Matcher
+from grammars.errors import SchemaError
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Schema
 from grammars.schema.numbers import normalise_numbers
 from grammars.schema.subschemas import is_list, is_object, map_parts
 
-OURS = "constrained"
 _CHANGES, _PLACES = 4, 5  # of each value; places in its text
 _FORCED = "tokens that cut forced text otherwise"
 _COMPLETED = ("bytes tried", "completed", "completed, told", "another spelling")
@@ -72,7 +63,7 @@ _WRITTEN = (
     "invalid written, told",
 )
 _TOKENS = 20  # of each sort that are compared there
-_MOST_VALUES, _GENERATED = 12, 8  # of each schema
+_MOST_VALUES, _GENERATED, _NEIGHBOURS = 12, 16, 8  # of each schema
 _TEXTS, _LONGEST, _TRIES = 8, 1_000, 30  # texts of a schema, their bytes, tries of each sort
 
 
@@ -106,6 +97,18 @@ def list_names(schema: Json) -> list[str]:
     return list(names)
 
 
+def list_constants(schema: Json) -> list[Json]:
+    """Returns the numbers and texts that the keywords of a schema name: bounds, choices, defaults
+    and more. Right and wrong values are near them."""
+    named: dict[str, Json] = {}
+    for part in list_subschemas(schema):
+        for value in part.values():
+            for constant in value if is_list(value) else [value]:
+                if isinstance(constant, str | int | float):
+                    named[repr(constant)] = constant
+    return [*named.values()]
+
+
 def choose_document(source: Json, schema: Schema | None) -> Json:
     """Returns the document by which values are judged: as it is repaired, where it is."""
     if schema is None or not schema.report.repaired:
@@ -133,7 +136,7 @@ class Bench:
         self._schema = self._lower(self._source)
         self._document = choose_document(self._source, self._schema)
         self._judges = Judges(self._document)
-        self.counts: dict[str, Counter[str]] = {}
+        self.counts = Counter[str](schemas=1)
         self.failures: list[tuple[str, Json, Json]] = []
         names = list_names(self._source)
         self._walk = Walk(self._tokens, names, least=self._rng.randint(3, 30))
@@ -143,13 +146,12 @@ class Bench:
         self._texts: list[bytes] = []  # as the generator of the schema writes valid values
         self._values = self._choose_values([test["data"] for test in row.get("tests", [])])
 
-    def _compile_generators(self) -> list[Mask]:
+    def _compile_generators(self) -> list[Matcher]:
         """Returns grammars of llguidance: of the schema, if it can be, and of any JSON."""
-        tokens = load_tokens(BYTES)
-        generators: list[Mask] = []
+        generators: list[Matcher] = []
         with suppress(GrammarError):
-            generators.append(compile_llguidance(self._document, tokens, tight=True))
-        return [*generators, compile_llguidance(True, tokens, tight=True)]
+            generators.append(compile_llguidance(self._document))
+        return [*generators, compile_llguidance(True)]
 
     @staticmethod
     def _lower(source: Json) -> Schema | None:
@@ -160,10 +162,11 @@ class Bench:
 
     def _choose_values(self, given: Sequence[Json]) -> list[Json]:
         """Returns valid values, with numbers as the schema means them."""
-        values = [*given, *draw_instances(self._document, self._options["drawn"])]
-        values = [value for value in values if self._judges.admits(value)]
+        values = [value for value in given if self._judges.admits(value)]
         self._rng.shuffle(values)
         values = [*values[:_MOST_VALUES], *self._generate()]
+        near = [value for value in self._change_all(values) if self._judges.admits(value)]
+        values += self._rng.sample(near, min(_NEIGHBOURS, len(near)))
         if self._schema is None:
             return values
         return [normalise_numbers(value, self._schema) for value in values]
@@ -181,93 +184,83 @@ class Bench:
                 self._texts.append(text)
                 yield parsed[0]
 
+    def _change_all(self, values: Sequence[Json]) -> Iterator[Json]:
+        """Yields values with one change each."""
+        constants = list_constants(self._document)
+        for value in values:
+            yield from change_instances(value, _CHANGES, self._rng, constants)
+
     def run(self) -> None:
-        """Tries all engines."""
-        for engine in self._options["engines"]:
-            counts = self.counts[engine] = Counter(schemas=1)
-            try:
-                mask = self._compile(engine)
-            except Exception:  # each engine has its own errors
-                continue
-            counts["compiling"] += 1
-            self._try_valid(engine, mask, counts)
-            self._try_changed(engine, mask, counts)
-            self._try_walks(engine, mask, counts)
-        if self._schema is not None and "compiling" in self.counts.get(OURS, {}):
-            self._try_refused_bytes(self.counts[OURS])
-
-    def _compile(self, engine: str) -> Mask:
-        if engine == "llguidance":
-            return compile_llguidance(self._source, self._tokens)
-        if engine == "xgrammar":
-            return compile_xgrammar(self._source, self._options["model"])
-        return self._ours
-
-    @cached_property
-    def _ours(self) -> Mask:
+        """Tries the mask of the schema, if it has one."""
         if self._schema is None:
-            raise ValueError("it is not lowered")
-        return compile_ours(self._schema, self._tokens)
+            return
+        try:
+            ours = compile_ours(self._schema, self._tokens)
+        except (GrammarError, SchemaError):
+            return
+        self.counts["compiling"] += 1
+        self._try_valid(ours)
+        self._try_changed(ours)
+        self._try_walks(ours)
+        self._try_refused_bytes(ours)
 
-    def _accepts(self, mask: Mask, text: str) -> bool:
+    def _accepts(self, mask: Matcher, text: str) -> bool:
         """Returns whether a mask over the model's tokens accepts a whole text, cut at random."""
         tokens = self._tokens.cut(text.encode(), self._rng)
         fork = mask.fork()
         return fork.try_commit(tokens) and fork.is_complete
 
-    def _note(self, engine: str, kind: str, value: Json) -> None:
-        """Counts an error, and keeps the first of its kind if it is ours."""
-        told = engine == OURS and self._schema is not None and tells(self._schema, kind)
-        name = f"{kind}, told" if told else kind
-        self.counts[engine][name] += 1
-        if engine == OURS and self.counts[engine][name] == 1:
+    def _note(self, kind: str, value: Json) -> None:
+        """Counts an error, and keeps the first of its kind."""
+        assert self._schema is not None
+        name = f"{kind}, told" if tells(self._schema, kind) else kind
+        self.counts[name] += 1
+        if self.counts[name] == 1:
             self.failures.append((kind, self._source, value))
 
-    def _try_valid(self, engine: str, mask: Mask, counts: Counter[str]) -> None:
+    def _try_valid(self, ours: Matcher) -> None:
         for value in self._values:
             for way in WAYS:
                 try:
                     text = write_instance(value, way, self._rng)
-                    accepted = self._accepts(mask, text)
+                    accepted = self._accepts(ours, text)
                 except UnicodeEncodeError:  # a lone surrogate, which no model can write
                     continue
-                counts[f"written {way}"] += 1
+                self.counts[f"written {way}"] += 1
                 if not accepted:
-                    self._note(engine, f"refused {way}", value)
+                    self._note(f"refused {way}", value)
 
-    def _try_changed(self, engine: str, mask: Mask, counts: Counter[str]) -> None:
-        for number, value in enumerate(self._values):
-            for changed in change_instances(value, _CHANGES, seed=number):
-                if self._schema is not None:
-                    changed = normalise_numbers(changed, self._schema)
-                if self._judges.admits(changed) is not False:
-                    continue
-                counts["changed"] += 1
-                if self._accepts(mask, json.dumps(changed, ensure_ascii=False)):
-                    self._note(engine, "invalid accepted", changed)
+    def _try_changed(self, ours: Matcher) -> None:
+        assert self._schema is not None
+        for changed in self._change_all(self._values):
+            changed = normalise_numbers(changed, self._schema)
+            if self._judges.admits(changed) is False:
+                self.counts["changed"] += 1
+                if self._accepts(ours, json.dumps(changed, ensure_ascii=False)):
+                    self._note("invalid accepted", changed)
 
-    def _try_walks(self, engine: str, mask: Mask, counts: Counter[str]) -> None:
+    def _try_walks(self, ours: Matcher) -> None:
         rng = np.random.default_rng(self._rng.randrange(2**32))
         for _ in range(self._options["walks"]):
-            counts["walks"] += 1
-            text = self._walk.write(mask.fork(), rng)
+            self.counts["walks"] += 1
+            text = self._walk.write(ours.fork(), rng)
             if text is None:
-                counts["unfinished"] += 1
+                self.counts["unfinished"] += 1
                 continue
             try:
                 value = json.loads(text)
             except ValueError:
-                counts["no JSON"] += 1
+                self.counts["no JSON"] += 1
                 continue
             admitted = self._judges.admits(value)
-            counts["undecided"] += admitted is None
+            self.counts["undecided"] += admitted is None
             if admitted is False:
-                self._note(engine, "invalid written", value)
+                self._note("invalid written", value)
 
-    def _try_refused_bytes(self, counts: Counter[str]) -> None:
+    def _try_refused_bytes(self, ours: Matcher) -> None:
         """Looks for completions of what our mask refuses."""
         assert self._schema is not None
-        ours = compile_ours(self._schema, load_tokens(BYTES))
+        exact = compile_ours(self._schema, load_tokens(BYTES))
         texts = [json.dumps(v, ensure_ascii=False, separators=(",", ":")) for v in self._values]
         with suppress(UnicodeEncodeError):
             self._texts += [text.encode() for text in texts]
@@ -276,27 +269,26 @@ class Bench:
         others: list[tuple[bytes, int, int]] = []
         for raw in self._rng.sample(raws, min(_TEXTS, len(raws))):
             places = self._rng.sample(range(len(raw)), min(_PLACES, len(raw)))
-            states = [ours.fork(), *(generator.fork() for generator in self._generators)]
+            states = [exact.fork(), *(generator.fork() for generator in self._generators)]
             for place, byte in enumerate(raw):
                 allowed, *by_others = (state.mask()[:256] for state in states)
                 here = [*map(int, np.flatnonzero(by_others[0] & ~allowed))]
                 suspects += [(raw, place, other) for other in here]
                 if place in places:
-                    self._compare_tokens(states[0], raw[:place], counts)
+                    self._compare_tokens(ours.fork(), states[0], raw[:place])
                     here = [*map(int, np.flatnonzero(by_others[-1] & ~allowed))]
                     others += [(raw, place, other) for other in here]
-                    counts["refused bytes"] += len(here)
+                    self.counts["refused bytes"] += len(here)
                 states = [state for state in states if state.try_commit([byte])]
                 if len(states) < 2 or not allowed[byte]:
                     break
         for tries in (suspects, others):
             for raw, place, byte in self._rng.sample(tries, min(_TRIES, len(tries))):
-                self._complete(raw, place, byte, counts)
+                self._complete(ours, raw, place, byte)
 
-    def _compare_tokens(self, exact: Mask, prefix: bytes, counts: Counter[str]) -> None:
+    def _compare_tokens(self, fork: Matcher, exact: Matcher, prefix: bytes) -> None:
         """Counts tokens that the mask of the model takes and that of bytes does not, or else. Of a
         text that is forced, llguidance's mask shows only the tokenizer's cut."""
-        fork = self._ours.fork()
         fork.try_commit(self._tokens.cut(prefix, self._rng))
         allowed = fork.mask()
         allowed[list(self._tokens.special)] = False
@@ -305,15 +297,15 @@ class Bench:
         chosen = self._rng.sample(few, min(_TOKENS, len(few)))
         for token in chosen + self._rng.sample(ordinary, _TOKENS):
             text = self._tokens.vocabulary.tokens[token]
-            counts["tokens"] += 1
+            self.counts["tokens"] += 1
             is_exact = exact.count_accepted(list(text)) == len(text)
             is_taken = bool(allowed[token]) or fork.fork().try_commit([token])
-            counts["tokens that differ"] += is_taken != is_exact
-            counts[_FORCED] += is_taken > allowed[token]
+            self.counts["tokens that differ"] += is_taken != is_exact
+            self.counts[_FORCED] += is_taken > allowed[token]
 
-    def _complete(self, raw: bytes, place: int, byte: int, counts: Counter[str]) -> None:
+    def _complete(self, ours: Matcher, raw: bytes, place: int, byte: int) -> None:
         """Looks for a valid completion of a text in which a byte was refused."""
-        counts["bytes tried"] += 1
+        self.counts["bytes tried"] += 1
         prefix = raw[:place] + bytes([byte])
         is_decided = False
         for text in self._list_completions(prefix, raw[place:]):
@@ -323,17 +315,17 @@ class Bench:
             admitted = self._judges.admits(parsed[0])
             is_decided = is_decided or admitted is not None
             if admitted:
-                self._note_completed(parsed[0], counts)
+                self._note_completed(ours, parsed[0])
                 return
-        counts["none found" if is_decided else "bytes undecided"] += 1
+        self.counts["none found" if is_decided else "bytes undecided"] += 1
 
-    def _note_completed(self, value: Json, counts: Counter[str]) -> None:
+    def _note_completed(self, ours: Matcher, value: Json) -> None:
         assert self._schema is not None
         meant = normalise_numbers(value, self._schema)
-        if self._accepts(self._ours, json.dumps(meant, ensure_ascii=False)):
-            counts["another spelling"] += 1
+        if self._accepts(ours, json.dumps(meant, ensure_ascii=False)):
+            self.counts["another spelling"] += 1
         else:
-            self._note(OURS, "completed", meant)
+            self._note("completed", meant)
 
     def _list_completions(self, prefix: bytes, rest: bytes) -> Iterator[bytes]:
         yield prefix + rest
@@ -358,6 +350,8 @@ class Bench:
 
     def _fails(self, kind: str, source: Json, value: Json) -> bool:
         schema = lower(source, close=False, only_object=False)
+        if self._schema and schema.report.repaired and not self._schema.report.repaired:
+            return False
         way = kind.removeprefix("refused ") if kind.startswith("refused") else "plain"
         is_invalid = "invalid" in kind
         meant = normalise_numbers(value, schema)
@@ -392,7 +386,7 @@ def _read_finite(digits: str) -> float:
 
 
 def try_out(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the counts of each engine for a row, and the causes of our silent errors."""
+    """Returns the counts of a row, and the causes of its errors."""
     bench = Bench(row)
     bench.run()
     return {"counts": bench.counts, "causes": list(bench.make_smaller())}
@@ -402,52 +396,30 @@ class Tally:
     """What has come out so far."""
 
     def __init__(self) -> None:
-        self.counts: dict[str, Counter[str]] = {}
-        self.keywords: dict[str, Counter[str]] = {}
+        self.counts = Counter[str]()
         self.causes: dict[tuple[str, ...], list[str]] = {}
 
     def add(self, row: Mapping[str, Any], found: dict[str, Any] | Exception | None) -> None:
         """Counts a row."""
         if not isinstance(found, dict):
             state = "too slow" if found is None else "DEFECT"
-            self.counts.setdefault(OURS, Counter())[state] += 1
+            self.counts[state] += 1
             self.causes.setdefault((state,), []).append(f"{row['id']} {found!r}")
             return
-        for engine, counts in found["counts"].items():
-            self.counts.setdefault(engine, Counter()).update(counts)
-        ours = found["counts"].get(OURS, Counter())
-        for keyword in list_keywords(row["schema"]):
-            tally = self.keywords.setdefault(keyword, Counter())
-            tally.update(ours)
+        self.counts.update(found["counts"])
         for kind, schema, value in found["causes"]:
             case = f"{json.dumps(schema)} {json.dumps(value)} ({row['id']})"
             self.causes.setdefault((kind, *sorted(list_keywords(schema))), []).append(case)
 
     def show(self) -> Iterator[str]:
-        """Yields the tables."""
+        """Yields the figures, line by line."""
         lines = ["schemas", "compiling", "too slow", "DEFECT"]
         for way in WAYS:
             lines += [f"written {way}", f"refused {way}", f"refused {way}, told"]
         lines += ["tokens", "tokens that differ", _FORCED, "refused bytes", *_COMPLETED]
         lines += ["changed", "invalid accepted", "invalid accepted, told", *_WRITTEN]
-        yield f"| | {' | '.join(self.counts)} |"
-        yield f"|---|{'---:|' * len(self.counts)}"
         for line in lines:
-            cells = [str(counts[line]) for counts in self.counts.values()]
-            yield f"| {line} | {' | '.join(cells)} |"
-
-    def show_keywords(self) -> Iterator[str]:
-        """Yields our errors in schemas with a keyword."""
-        kinds = {"refused": "refused", "completed": "completed", "invalid": "invalid"}
-        yield f"| keyword | schemas | {' | '.join(f'{k} | {k}, told' for k in kinds)} |"
-        yield f"|---|{'---:|' * (1 + 2 * len(kinds))}"
-        for keyword, counts in sorted(self.keywords.items()):
-            cells = [counts["schemas"]]
-            for kind in kinds:
-                named = [k for k in counts if k.startswith(kind) and k != "refused bytes"]
-                told = sum(counts[k] for k in named if k.endswith("told"))
-                cells += [sum(counts[k] for k in named) - told, told]
-            yield f"| `{keyword}` | {' | '.join(map(str, cells))} |"
+            yield f"{line:<40}{self.counts[line]:>9}"
 
     def show_causes(self) -> Iterator[str]:
         """Yields the causes, silent ones and the commonest first, each with its shortest case."""
@@ -457,17 +429,13 @@ class Tally:
 
 
 def main() -> int:
-    """Prints the tables; 1 if one of our errors is silent."""
-    engines = list(list_engines())
+    """Prints the figures; 1 if one of our errors is silent."""
     parser = argparse.ArgumentParser(description="Measures how exact the masks of schemas are.")
     parser.add_argument("paths", nargs="*")
     parser.add_argument("--rows", type=int, metavar="N", help="so many of the rows, at random")
-    parser.add_argument("--engines", nargs="+", choices=engines, default=[OURS], metavar="NAME")
     parser.add_argument("--model", default="demo", help="whose vocabulary is used")
-    parser.add_argument("--drawn", type=int, default=10, metavar="N", help="values of each schema")
     parser.add_argument("--walks", type=int, default=4, metavar="N", help="for each schema")
     parser.add_argument("--steps", type=int, default=24, metavar="N", help="completions to try")
-    parser.add_argument("--keywords", action="store_true", help="errors by keyword")
     parser.add_argument("--causes", type=int, default=20, metavar="N", help="show so many")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=60, help="the limit for one schema")
@@ -484,8 +452,6 @@ def main() -> int:
         if number % 100 == 0:
             print(f"{number} of {len(rows)}", file=sys.stderr)
     print("\n".join(tally.show()))
-    if options.keywords:
-        print("\n".join(tally.show_keywords()))
     for _, cause in zip(range(options.causes), tally.show_causes(), strict=False):
         print(cause)
     silent = [kind for kind, *_ in tally.causes if not kind.endswith(("told", "too slow"))]

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.inputs.rendered import SWITCHES, align, find_after
+from benchmarks.inputs.rendered import SWITCHES, align, find_after, find_end
 from benchmarks.inputs.sources import read_templates
 from benchmarks.inputs.stage import DRAW, Adversary
 from constrained.agent.model import Model
@@ -247,7 +247,7 @@ class Bench:
         after = find_after(self.teaching, trial.before, TOOLS, plain, **trial.kwargs)
         question = _find_last(trial.before)
         text = align(whole, turn.prompt.text, block, after=after, question=question)
-        ends = turn.format.ends or (self._find_end(),)
+        ends = turn.format.ends or (find_end(self.teaching),)
         # Some templates write one more at the end of a conversation, whatever it ends with.
         shown = [end for end in ends if end and end in text]
         rest = max((text.rpartition(end)[2].strip() for end in shown), default="")
@@ -278,12 +278,6 @@ class Bench:
             variables=trial.kwargs,
         )
         return prompt.text
-
-    def _find_end(self) -> str:
-        """Returns what the template writes after content."""
-        messages = [_QUESTION, {"role": "assistant", "content": _TEXT}]
-        text = self.teaching.template.render(messages, TOOLS, add_generation_prompt=False)
-        return text.rpartition(_TEXT)[2].strip()
 
     def judge(self, trial: Trial) -> list[Fault] | None:
         """Returns what is wrong with a trial; None where there is no such turn: the template or the

@@ -18,15 +18,15 @@ import random
 import re
 import shutil
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from benchmarks.inputs.drawn_patterns import FEATURES, draw_pattern, draw_texts
+from benchmarks.inputs.smaller_cases import make_smaller
 from benchmarks.inputs.tool_sets import SAMPLE
 from benchmarks.processes.limits import Limited
 from constrained.errors import GrammarError
@@ -40,7 +40,6 @@ TAKEN, MISSED = "accepted, Node refuses", "refused, Node accepts"
 LOST, WRONG = "thrown away, Node accepts", "delivered, Node refuses"
 NO_MASK = "no mask, Node accepts"
 _SECONDS = 0.1  # of Node, for one text
-_SMALLER = 5  # seconds to make a failure smaller
 # The interpreter of V8 looks for the end of its time whenever it goes back.
 _JUDGE = r"""
 const vm = require('vm');
@@ -136,38 +135,16 @@ def try_out(job: tuple[str, int, int]) -> dict[str, Any]:
         state = "refused" if counts["matching"] else "never matches"
     else:
         state = "checked" if mask.schema.report.checked else "enforced"
-    smallest = [(way, *make_smaller(pattern, text, way)) for way, text in firsts.items()]
+    smallest: list[tuple[str, Json, Json]] = []
+    for way, text in firsts.items():
+        smallest.append((way, *make_smaller(pattern, text, partial(differs, way))))
     return {"state": state, "counts": counts, "smallest": smallest}
 
 
-def make_smaller(pattern: str, text: str, way: str) -> tuple[str, str]:
-    """Returns a shorter pattern and text that differ in the same way, if there are any."""
-    end = time.monotonic() + _SMALLER
-    size = max(len(pattern), len(text)) // 2
-    while size:
-        for shorter, part in _list_cuts(pattern, text, size):
-            if time.monotonic() > end:
-                return pattern, text
-            judged = start_node().judge(shorter, [part])
-            if judged and way in dict(compare(compile_mask(shorter), [part], judged)):
-                pattern, text = shorter, part
-                break
-        else:
-            size //= 2
-    return pattern, text
-
-
-def _list_cuts(pattern: str, text: str, size: int) -> Iterator[tuple[str, str]]:
-    for at in range(len(text) - size + 1):
-        yield pattern, text[:at] + text[at + size :]
-    for at in range(len(pattern) - size + 1):
-        yield pattern[:at] + pattern[at + size :], text
-    if size == 1:  # a group is taken away with both of its brackets
-        for opening in ("(?:", "("):
-            at = pattern.find(opening)
-            if at >= 0:
-                end = pattern.find(")", at)
-                yield pattern[:at] + pattern[at + len(opening) : end] + pattern[end + 1 :], text
+def differs(way: str, pattern: Json, text: Json) -> bool:
+    """Returns whether the mask of a pattern differs from Node in this way."""
+    judged = start_node().judge(pattern, [text])
+    return bool(judged) and way in dict(compare(compile_mask(pattern), [text], judged))
 
 
 def find_patterns(value: Json) -> Iterator[str]:

@@ -31,11 +31,15 @@ from statistics import median
 from typing import Any
 
 import httpx
-import jsonschema_rs
 
 from benchmarks.attacks.attack import Attack
 from benchmarks.attacks.bodies import BODIES
+from benchmarks.attacks.fields import FIELDS
+from benchmarks.attacks.grammars import GRAMMARS
+from benchmarks.attacks.lengths import LENGTHS
 from benchmarks.attacks.schemas import ATTACKS
+from benchmarks.attacks.ways import WAYS
+from benchmarks.bfcl.rows import fits, read_calls
 from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from benchmarks.processes.served import Served, serve
 
@@ -168,15 +172,9 @@ def rename(tools: list[Any], mark: str) -> list[Any]:
 
 def find_fault(reply: dict[str, Any], tools: list[Any]) -> str:
     """Returns what is wrong with the calls of a reply; "" if nothing is."""
-    schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
-    for call in reply["choices"][0]["message"].get("tool_calls", ()):
-        function = call["function"]
-        schema = schemas.get(function["name"])
-        if schema is None:
-            return f"no such tool: {function['name']}"
-        if not jsonschema_rs.is_valid(schema, json.loads(function["arguments"])):
-            return f"{function['name']}({function['arguments']}) does not fit"
-    return ""
+    said = reply["choices"][0]["message"].get("tool_calls", ())
+    calls = read_calls(said)
+    return "" if calls is not None and all(fits(call, tools) for call in calls) else f"{said}"
 
 
 def add_figures(served: Served, pattern: str) -> float:
@@ -240,7 +238,7 @@ def take_account(served: Served, name: str) -> Account:
 def prepare_attacks() -> Attacks:
     """Returns the attacks, but for the largest."""
     prepared: Attacks = []
-    for attack in (*ATTACKS, *BODIES):
+    for attack in (*ATTACKS, *BODIES, *WAYS, *FIELDS, *GRAMMARS, *LENGTHS):
         content = json.dumps(attack.make())
         if len(content) <= LARGEST:
             prepared.append((attack, content))

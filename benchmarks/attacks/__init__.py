@@ -1,2 +1,2 @@
 """Requests that are meant to bring a server down: what each is, in one place for the benchmark
-(`python -m benchmarks.hostile`) and the tests (`tests/hostile`). Start with `attack`."""
+(`python -m benchmarks.siege`) and the tests (`tests/hostile`). Start with `attack`."""

@@ -135,7 +135,7 @@ def fits(call: Call, tools: Iterable[dict[str, Any]]) -> bool:
     """Returns whether a tool on offer is called, with arguments that its schema admits."""
     for tool in tools:
         if tool["function"]["name"] == call.name:
-            return jsonschema_rs.is_valid(tool["function"]["parameters"], call.arguments)
+            return jsonschema_rs.is_valid(tool["function"].get("parameters", {}), call.arguments)
     return False
 
 

@@ -1,11 +1,11 @@
 """Instances with one change each, as models get values wrong: a member too few or too many, another
-type, a character more or less, a number next to it."""
+type, a character more or less, a number next to it, or one that the schema names."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from typing import Any
 
+from benchmarks.fuzzing.inputs import find_places
 from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_list, is_object
 
@@ -14,39 +14,21 @@ _OTHERS: tuple[Json, ...] = (None, True, 0, "x", [], {})
 _STEPS = (1, -1, 0.5, 1e-9)
 
 
-def change_instances(instance: Json, count: int, seed: int) -> Iterator[Json]:
-    """So many changed copies of an instance; the same for the same seed."""
-    rng = random.Random(seed)
+def change_instances(
+    instance: Json, count: int, rng: random.Random, constants: Sequence[Json] = ()
+) -> Iterator[Json]:
+    """So many changed copies of an instance, with constants of its schema among the changes."""
+    others = (*_OTHERS, *constants)
     for _ in range(count):
-        yield _change(instance, rng)
+        copy = deepcopy([instance])
+        holder, key = rng.choice(find_places(copy))
+        holder[key] = _change_part(holder[key], others, rng)
+        yield copy[0]
 
 
-def _change(instance: Json, rng: random.Random) -> Json:
-    places = list(_list_places(instance))
-    *way, last = rng.choice(places)
-    holder: Any = deepcopy([instance])
-    inner = holder
-    for step in way:
-        inner = inner[step]
-    inner[last] = _change_part(inner[last], rng)
-    return holder[0]
-
-
-def _list_places(instance: Json) -> Iterator[list[str | int]]:
-    """Yields the steps to each value in a list with the instance."""
-    queue: list[tuple[list[str | int], Json]] = [([0], instance)]
-    while queue:
-        place, value = queue.pop()
-        yield place
-        if is_object(value):
-            queue += [([*place, key], member) for key, member in value.items()]
-        elif is_list(value):
-            queue += [([*place, index], item) for index, item in enumerate(value)]
-
-
-def _change_part(value: Json, rng: random.Random) -> Json:
+def _change_part(value: Json, others: Sequence[Json], rng: random.Random) -> Json:
     if rng.random() < 0.3:
-        return rng.choice(_OTHERS)
+        return rng.choice(others)
     if is_object(value):
         return _change_object(value, rng)
     if is_list(value):
@@ -54,8 +36,9 @@ def _change_part(value: Json, rng: random.Random) -> Json:
     if isinstance(value, str):
         return _change_text(value, rng)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return rng.choice([value + rng.choice(_STEPS), -value, value * 10, str(value)])
-    return rng.choice(_OTHERS)
+        near = rng.choice([value, *(n for n in others if type(n) in (int, float))])
+        return rng.choice([near + rng.choice(_STEPS), -value, value * 10, str(value)])
+    return rng.choice(others)
 
 
 def _change_object(members: dict[str, Json], rng: random.Random) -> Json:

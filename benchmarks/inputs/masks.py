@@ -1,12 +1,9 @@
-"""Masks of JSON Schemas by several engines, over the same vocabulary, and random walks in them."""
+"""Masks of JSON Schemas, ours and llguidance's own, and random walks in them."""
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, cached_property
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,17 +22,6 @@ BYTES = ""
 _MOST_KEYS = 60
 _LONGEST = 16  # bytes of a token
 _STEERED = 0.15  # of the tokens of a walk: they close something, or begin a member
-
-
-class Mask(Protocol):
-    """A compiled schema, and the state of one text in it."""
-
-    def fork(self) -> "Mask": ...
-    def count_accepted(self, tokens: Sequence[int]) -> int: ...
-    def try_commit(self, tokens: Sequence[int]) -> bool: ...
-    def mask(self) -> np.ndarray: ...
-    @property
-    def is_complete(self) -> bool: ...
 
 
 class Tokens:
@@ -80,7 +66,7 @@ def load_tokens(model: str) -> Tokens:
     return Tokens(read_header(find_file(model)).vocabulary)
 
 
-def compile_ours(schema: Schema, tokens: Tokens) -> Mask:
+def compile_ours(schema: Schema, tokens: Tokens) -> Matcher:
     """Compiles a lowered schema: a JSON answer whose white space the model chooses.
 
     Raises:
@@ -91,89 +77,17 @@ def compile_ours(schema: Schema, tokens: Tokens) -> Mask:
     return Matcher.compile(tokens.tokenizer, builder.build(start).lark)
 
 
-def compile_llguidance(schema: Json, tokens: Tokens, *, tight: bool = False) -> Mask:
-    """Compiles a schema with llguidance alone.
-
-    Args:
-        tight: there is no white space.
+def compile_llguidance(schema: Json) -> Matcher:
+    """Compiles a schema with llguidance alone, over bytes: JSON without white space. Keywords that
+    it does not know are left out.
 
     Raises:
         GrammarError: it cannot.
     """
-    if tight:
-        options = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
-        body = schema if isinstance(schema, dict) else {}
-        schema = {**body, "x-guidance": options}
-    return Matcher.compile(tokens.tokenizer, f"start: %json {json.dumps(schema)}")
-
-
-def _xgrammar() -> Any:
-    return import_module("xgrammar")  # it may not be installed
-
-
-class XGrammarMask:
-    """A schema that XGrammar has compiled, and the state of one text."""
-
-    def __init__(self, inner: Any, size: int, ends: Sequence[int]):
-        self._inner = inner
-        self._size = size
-        self._ends = ends
-
-    def fork(self) -> "XGrammarMask":
-        """Returns an independent mask in the same state."""
-        return XGrammarMask(self._inner.fork(), self._size, self._ends)
-
-    def count_accepted(self, tokens: Sequence[int]) -> int:
-        """Returns how many of the tokens are accepted from here."""
-        fork = self._inner.fork()
-        for number, token in enumerate(tokens):
-            if not fork.accept_token(token):
-                return number
-        return len(tokens)
-
-    def try_commit(self, tokens: Sequence[int]) -> bool:
-        """Commits tokens, and returns whether all were accepted."""
-        return all(map(self._inner.accept_token, tokens))
-
-    def mask(self) -> np.ndarray:
-        """Returns which tokens may come next."""
-        bits = _xgrammar().allocate_token_bitmask(1, self._size)
-        self._inner.fill_next_token_bitmask(bits)
-        packed = bits.numpy().view(np.uint8).reshape(-1)
-        return np.unpackbits(packed, count=self._size, bitorder="little").astype(bool)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the text may end here."""
-        return bool(self.mask()[list(self._ends)].any())
-
-
-@cache
-def _start_xgrammar(model: str) -> Any:
-    xgrammar = _xgrammar()
-    vocabulary = load_tokens(model).vocabulary
-    info = xgrammar.TokenizerInfo(
-        list(vocabulary.tokens), xgrammar.VocabType.RAW, stop_token_ids=list(vocabulary.end)
-    )
-    return xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
-
-
-def compile_xgrammar(schema: Json, model: str) -> Mask:
-    """Compiles a schema with XGrammar.
-
-    Raises:
-        RuntimeError: it cannot.
-    """
-    compiled = _start_xgrammar(model).compile_json_schema(json.dumps(schema), strict_mode=False)
-    vocabulary = load_tokens(model).vocabulary
-    matcher = _xgrammar().GrammarMatcher(compiled)
-    return XGrammarMask(matcher, len(vocabulary.tokens), vocabulary.end)
-
-
-def list_engines() -> Mapping[str, str]:
-    """Returns the engines that are installed, each with the module that it needs."""
-    modules = {"constrained": "constrained", "llguidance": "llguidance", "xgrammar": "xgrammar"}
-    return {name: module for name, module in modules.items() if find_spec(module) is not None}
+    options = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
+    body = schema if isinstance(schema, dict) else {}
+    loose = {**body, "x-guidance": {**options, "lenient": True}}
+    return Matcher.compile(load_tokens(BYTES).tokenizer, f"start: %json {json.dumps(loose)}")
 
 
 class Walk:
@@ -193,7 +107,7 @@ class Walk:
         self._keys = [tokens.spell(text) for text in texts]
         self._quote, *self._brackets = map(tokens.spell, '"}]')
 
-    def write(self, mask: Mask, rng: np.random.Generator) -> bytes | None:
+    def write(self, mask: Matcher, rng: np.random.Generator) -> bytes | None:
         """Returns a text; None: its end was not found.
 
         Args:
@@ -212,7 +126,7 @@ class Walk:
             text += self._tokens.vocabulary.text(chosen)
         return None
 
-    def _choose(self, mask: Mask, rng: np.random.Generator, *, steers: bool) -> list[int]:
+    def _choose(self, mask: Matcher, rng: np.random.Generator, *, steers: bool) -> list[int]:
         if steers and (target := self._find_target(mask, rng)):
             return target
         allowed = mask.mask()
@@ -220,7 +134,7 @@ class Walk:
         ids = np.flatnonzero(allowed)
         return [int(rng.choice(ids))] if len(ids) else []
 
-    def _find_target(self, mask: Mask, rng: np.random.Generator) -> list[int]:
+    def _find_target(self, mask: Matcher, rng: np.random.Generator) -> list[int]:
         """Returns what closes the innermost value, or else begins a member; [] if nothing does."""
 
         def takes(target: list[int]) -> bool:

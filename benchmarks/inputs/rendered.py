@@ -86,7 +86,7 @@ def find_start(teaching: SelectedFormat, **kwargs: Any) -> State | None:
 def render_turns(teaching: SelectedFormat) -> Iterator[Rendered]:
     """Yields the turns as this template writes them; without what it refuses."""
     teaching = replace(teaching, template=teaching.template.without_forms())
-    state, end = find_start(teaching), _find_end(teaching)
+    state, end = find_start(teaching), find_end(teaching)
     for kind, message in TURNS.items():
         if state is None or (kind == "two calls" and teaching.format.single):
             continue
@@ -198,7 +198,7 @@ def _cut_head(text: str, head: str) -> str:
     return text
 
 
-def _find_end(teaching: SelectedFormat) -> str:
+def find_end(teaching: SelectedFormat) -> str:
     """Returns what the template writes after content."""
     try:
         whole = teaching.template.render(

@@ -1,4 +1,5 @@
-"""A schema and a value, made smaller as long as something is the matter with them."""
+"""A schema and a value, or a pattern and a text, made smaller as long as something is the matter
+with them."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,7 +9,7 @@ from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_list, is_object
 
 _DEFINITIONS = ("$schema", "$defs", "definitions")
-_SECONDS = 8
+_SECONDS = 5
 
 
 def make_smaller(
@@ -78,6 +79,12 @@ def _list_smaller(value: Json) -> Iterator[Json]:
             for smaller in _list_smaller(item):
                 yield [*value[:at], smaller, *value[at + 1 :]]
     elif isinstance(value, str) and value:
-        half = len(value) // 2
-        yield from (part for part in (value[:half], value[half:]) if len(part) < len(value))
+        size = len(value)
+        while size := size // 2:
+            for at in range(len(value) - size + 1):
+                yield value[:at] + value[at + size :]
         yield value[1:]
+        for opening in ("(?:", "("):  # of a pattern: a group goes with both of its brackets
+            before, found, after = value.partition(opening)
+            if found:
+                yield before + after.replace(")", "", 1)

@@ -1,5 +1,6 @@
-"""JSON texts of a value: as the encoders of three languages write it, and with what JSON leaves to
-the writer drawn at random: white space, escapes, numbers, the order of keys."""
+"""JSON texts of a value: as Python writes it, and with what JSON leaves to the writer drawn at
+random, as encoders of other languages choose it: white space, escapes, numbers, the order of keys.
+"""
 
 import json
 import random
@@ -12,14 +13,13 @@ from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_list, is_object
 
 VARIED = ("white space", "escapes", "numbers", "key order")
-WAYS = ("plain", "Python", "JavaScript", "Go", *VARIED, "all of it")
+WAYS = ("plain", "Python", *VARIED, "all of it")
 """The ways to write a value, the commonest first."""
 
 _LINES = ("\n", "\r\n")
 _INDENTS = ("  ", "    ", "\t", "")
 _SHORT = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "/": "\\/"}
 _ESCAPED = {'"': '\\"', "\\": "\\\\"}
-_GO_ESCAPES = re.compile("[<>&\u2028\u2029]")
 _EXPONENT = re.compile(r"e([+-])0+")
 _OF_HTML = frozenset("<>&'")
 _GROUPS = ("slash", "of HTML", "beyond ASCII", "upper case")
@@ -42,8 +42,6 @@ def write_instance(value: Json, way: str, rng: random.Random) -> str:
             return json.dumps(value, ensure_ascii=False)
         case "Python":
             return json.dumps(value)
-        case "JavaScript" | "Go":
-            return _Writer(rng, (way,), Spaces("", "")).write(value)
         case _:
             varied = VARIED if way == "all of it" else (way,)
             spaces = _draw_spaces(rng) if "white space" in varied else Spaces()
@@ -60,7 +58,7 @@ class _Writer:
     """Writes values in one way.
 
     Args:
-        varied: of VARIED, or the name of one encoder.
+        varied: of VARIED.
         spaces: its white space.
     """
 
@@ -85,10 +83,10 @@ class _Writer:
             return self._enclose("{}", members, level)
         if is_list(value):
             return self._enclose("[]", [self.write(item, level + 1) for item in value], level)
-        if isinstance(value, str):
-            return self._write_text(value)
-        if isinstance(value, float):
-            return self._write_number(value)
+        if isinstance(value, str) and "escapes" in self._varied:
+            return '"' + "".join(map(self._write_character, value)) + '"'
+        if isinstance(value, float) and "numbers" in self._varied:
+            return self._rng.choice(list(_list_numbers(value)))
         return spell_plain(value)
 
     def _enclose(self, brackets: str, parts: list[str], level: int) -> str:
@@ -100,14 +98,6 @@ class _Writer:
         outer = line + self._spaces.indent * level
         return opening + inner + f",{inner}".join(parts) + outer + closing
 
-    def _write_text(self, text: str) -> str:
-        if "escapes" in self._varied:
-            return '"' + "".join(map(self._write_character, text)) + '"'
-        written = spell_plain(text)
-        if "Go" in self._varied:
-            return _GO_ESCAPES.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
-        return written
-
     def _write_character(self, character: str) -> str:
         if character in _ESCAPED:
             return _ESCAPED[character]
@@ -118,16 +108,6 @@ class _Writer:
         units = character.encode("utf-16-be").hex()
         units = units.upper() if self._escapes["upper case"] else units
         return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
-
-    def _write_number(self, number: float) -> str:
-        plain = repr(number)
-        if "numbers" in self._varied:
-            return self._rng.choice(list(_list_numbers(number)))
-        if "JavaScript" not in self._varied and "Go" not in self._varied:
-            return plain
-        if number.is_integer() and abs(number) < 1e21:
-            return str(int(number))
-        return _EXPONENT.sub(r"e\1", plain)
 
 
 def _name_group(character: str) -> str:
@@ -144,13 +124,13 @@ def _list_numbers(number: float) -> Iterator[str]:
     """Yields texts of the same number that some encoder writes."""
     plain = repr(number)
     yield plain
+    if number.is_integer() and abs(number) < 1e21:  # as JavaScript writes it
+        yield str(int(number))
     if "e" in plain:
         yield plain.replace("e", "E")
         yield _EXPONENT.sub(r"e\1", plain)
         return
     yield plain + "0"
-    if number.is_integer():
-        yield str(int(number))
     mantissa, exponent = f"{number:.16e}".split("e")
     scientific = f"{mantissa.rstrip('0').rstrip('.')}E{int(exponent)}"
     if number and float(scientific) == number:

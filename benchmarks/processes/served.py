@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PATIENCE = 120  # seconds until it answers
-ENDED = (0, -15)
+ENDED = (0, -15)  # the statuses that it may end with
 
 
 @dataclass(frozen=True)
@@ -51,27 +51,17 @@ def _measure(pid: int) -> int:
 
 
 @contextmanager
-def serve(
-    options: Sequence[str],
-    module: Sequence[str] = ("server",),
-    program: Path | None = None,
-    ended: Sequence[int] = ENDED,
-) -> Iterator[Served]:
+def serve(options: Sequence[str], module: Sequence[str] = ("server",)) -> Iterator[Served]:
     """Starts a server that listens to this machine alone, waits until it answers, and stops it.
 
     Args:
         options: of the command line, without host and port.
         module: what is run in place of `python -m server`, and its first arguments.
-        program: an executable that is run in place of Python; it has /health, too.
-        ended: the statuses that it may end with.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", *module]
-    if program is not None:
-        command = [str(program)]
-    command += ["--port", str(port), *options]
+    command = [sys.executable, "-m", *module, "--port", str(port), *options]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("LLAMA_ARG_")}
     process = subprocess.Popen(command, env=environment)
     url = f"http://127.0.0.1:{port}"
@@ -81,7 +71,7 @@ def serve(
     finally:
         process.terminate()
         code = process.wait(PATIENCE)
-        assert code in ended, f"the server ended with {code}"
+        assert code in ENDED, f"the server ended with {code}"
 
 
 def _wait(process: "subprocess.Popen[bytes]", url: str) -> None:
