@@ -271,5 +271,5 @@ def _check_regex(regex: str, cause: GrammarError) -> None:
     if fault is not None:
         problem, at = fault
         message = f"the regular expression is not valid at character {at + 1}: {problem}"
-        hint = "Write it in the syntax of Rust's regex, or of JavaScript without look-around"
+        hint = "Write it in the syntax of JavaScript, without back references"
         raise TrialError(message, where=_REGEX, hint=hint) from cause
