@@ -275,7 +275,8 @@ class _Writer:
             return "\\" + name
         if name.isalnum() or (name in tuple("<>") and not self._is_python):
             raise self._fail(f"the escape \\{name} has no counterpart")
-        return "\\" + name if name in tuple("^$\\.*+?()[]{}|/") or name == "-" and is_inside else name
+        is_syntax = name in tuple("^$\\.*+?()[]{}|/") or (name == "-" and is_inside)
+        return "\\" + name if is_syntax else name
 
     def _find(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         found = pattern.match(self.text, self.at)

@@ -200,8 +200,10 @@ class _JsonSchema(GenerateJsonSchema):
                 made["pattern"] = write_engine_pattern(pattern, is_python=engine == "python-re")
             except PatternError as e:
                 self.handle_invalid_for_json_schema(schema, f"a pattern: {e}")
-        if schema.get("strip_whitespace") and "minLength" in made and "pattern" not in made:
-            made["pattern"] = r"^\S(.*\S)?$"  # the length is that of the rest
+        strips = schema.get("strip_whitespace", self._config.str_strip_whitespace)
+        if strips and not made.keys().isdisjoint({"minLength", "pattern"}):  # are of the rest
+            rest = {"pattern": write_engine_pattern(r"^(\S(.*\S)?)?$", is_python=False)}
+            made |= {"allOf": [rest]} if "pattern" in made else rest
         return made
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
