@@ -175,19 +175,20 @@ def find_property(name: str) -> Characters | None:
 
 def fold_case(characters: Characters) -> Characters:
     """Returns these characters and their other cases."""
-    others = [(other, other) for other, one in _cases() if one in characters]
-    return Characters.collect([*characters.ranges, *others])
+    folded = list(characters.ranges)
+    for cases in _cases():
+        if any(case in characters for case in cases):
+            folded += [(ord(case), ord(case)) for case in cases]
+    return Characters.collect(folded)
 
 
 @lru_cache(maxsize=1)
-def _cases() -> list[tuple[int, str]]:
-    """Returns the pairs of the number of a character and another case of it."""
-    pairs: list[tuple[int, str]] = []
+def _cases() -> list[list[str]]:
+    """Returns the characters that only differ in their case."""
+    found: dict[str, list[str]] = {}
     for category, (first, last) in _categories():
-        if not category.startswith("L"):
+        if category[0] not in "LMNS":
             continue
         for character in map(chr, range(first, last + 1)):
-            for other in {character.lower(), character.upper()} - {character}:
-                if len(other) == 1:
-                    pairs += [(ord(other), character), (ord(character), other)]
-    return pairs
+            found.setdefault(character.casefold(), []).append(character)
+    return [cases for cases in found.values() if len(cases) > 1]

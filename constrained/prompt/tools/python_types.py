@@ -18,6 +18,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic.types import EncodedStr
 from pydantic_core import SchemaError, SchemaValidator, core_schema, to_jsonable_python
 
+from constrained.prompt.tools.engine_patterns import write_engine_pattern
+from grammars.regex.ecma_parser import PatternError
 from grammars.regex.ranges import express_range
 from grammars.regex.string_formats import FURTHER_FORMATS
 from grammars.schema.json_values import Json
@@ -192,8 +194,16 @@ class _JsonSchema(GenerateJsonSchema):
 
     def str_schema(self, schema: Any) -> dict[str, Any]:
         made = super().str_schema(schema)
-        if schema.get("strip_whitespace") and "minLength" in made and "pattern" not in made:
-            made["pattern"] = r"^\S(.*\S)?$"  # the length is that of the rest
+        if (pattern := schema.get("pattern")) is not None:
+            engine = schema.get("regex_engine", self._config.regex_engine)
+            try:
+                made["pattern"] = write_engine_pattern(pattern, is_python=engine == "python-re")
+            except PatternError as e:
+                self.handle_invalid_for_json_schema(schema, f"a pattern: {e}")
+        strips = schema.get("strip_whitespace", self._config.str_strip_whitespace)
+        if strips and not made.keys().isdisjoint({"minLength", "pattern"}):  # are of the rest
+            rest = {"pattern": write_engine_pattern(r"^(\S(.*\S)?)?$", is_python=False)}
+            made |= {"allOf": [rest]} if "pattern" in made else rest
         return made
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:

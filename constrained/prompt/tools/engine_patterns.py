@@ -1,0 +1,293 @@
+"""Writes patterns of pydantic's two engines, Rust's `regex` and Python's `re`, in ECMA 262.
+
+Beyond ASCII the engines disagree about digits, spaces and the characters of words. Such a class is
+written so narrow that a text which ECMA 262 takes is taken by both engines as well: where a match
+forbids something (`[^\\d]`, `(?!\\d)`), it is as wide as in any of them.
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+from grammars.regex.ecma_parser import PatternError, parse_pattern
+
+_WIDE = {
+    "d": r"\d\p{Nd}\p{Cn}",  # unassigned characters: the next Unicode may make them digits
+    "w": r"\w\p{L}\p{M}\p{N}\p{Pc}\p{Cn}\u200c\u200d\u24b6-\u24e9\u{1f130}-\u{1f189}",
+    "s": r"\s\x1c-\x1f\x85",
+    "D": r"\D",
+    "W": r"\W",
+    "S": r"\S\ufeff",
+}
+"""The characters that a class has in any of the engines, as members of a class."""
+_NOT_ASCII_SPACES = r"\S\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_POSIX = {
+    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": r"\0-\x7f", "blank": r"\t ",
+    "cntrl": r"\0-\x1f\x7f", "digit": "0-9", "graph": "!-~", "lower": "a-z", "print": " -~",
+    "punct": r"!-/:-@\[-`{-~", "space": r"\t-\r ", "upper": "A-Z", "word": r"\w",
+    "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
+_DOTLESS = r"\u0130\u0131"  # other cases of `i`, to Python only
+_WORD = f"[{_WIDE['w']}]"
+_EDGE = rf"(?:(?<=\w)(?!{_WORD})|(?<!{_WORD})(?=\w))"
+_NO_EDGE = rf"(?:(?<=\w)(?=\w)|(?<!{_WORD})(?!{_WORD})(?:(?<=[\s\S])|(?=[\s\S])))"
+"""No place of the empty text, as in Python."""
+
+_COMMENT = re.compile(r"\(\?#[^)]*\)")
+_FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
+_NAMED = re.compile(r"\(\?P?<([^=!>][^>]*)>")
+_SAME_NAME = re.compile(r"\(\?P=([^)]*)\)")
+_SPACE = re.compile(r"\s+|#[^\n]*")
+_TIMES = re.compile(r"\{([0-9]*)(,?)([0-9]*)\}")
+_PROPERTY = re.compile(r"\\([pP])(?:\{([^{}]*)\}|([A-Za-z]))")
+_POSIX_NAME = re.compile(r"\[:([a-z]+):\]")
+_NUMBER = re.compile(
+    r"\\(?:[xuU]\{([0-9a-fA-F]+)\}|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))"
+)
+_OCTAL = re.compile(r"\\(0[0-7]{0,2}|[1-3][0-7]{2})")
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """What holds at a place of a pattern: its flags, and whether it is inside of an odd number of
+    negative assertions."""
+
+    flags: frozenset[str] = frozenset()
+    is_negative: bool = False
+
+
+def write_engine_pattern(pattern: str | re.Pattern[str], *, is_python: bool) -> str:
+    """Returns a pattern of ECMA 262 whose texts all match a pattern of another engine: the pattern
+    itself, if that is one.
+
+    Args:
+        pattern: is valid in its engine.
+        is_python: the engine is Python's `re`, not Rust's `regex`.
+
+    Raises:
+        PatternError: it has a part that ECMA 262 cannot express, or that is not known here.
+    """
+    flags = frozenset[str]()
+    if isinstance(pattern, re.Pattern):
+        flags = frozenset(flag.lower() for flag in "IMSXA" if pattern.flags & re.RegexFlag[flag])
+        pattern, is_python = pattern.pattern, True
+    writer = _Writer(pattern, _Scope(flags), is_python=is_python)
+    written = writer.write()
+    expression = parse_pattern(written, frozenset()).expression
+    try:
+        is_same = parse_pattern(pattern, frozenset()).expression == expression
+    except PatternError:
+        is_same = False
+    return pattern if is_same else written
+
+
+class _Writer:
+    """Reads a pattern once, from left to right; `at` is the index of the next character."""
+
+    def __init__(self, text: str, scope: _Scope, *, is_python: bool):
+        self.text = text
+        self.at = 0
+        self._is_python = is_python
+        self._scopes = [scope]
+
+    @property
+    def _scope(self) -> _Scope:
+        return self._scopes[-1]
+
+    def write(self) -> str:
+        """Returns the whole pattern.
+
+        Raises:
+            PatternError: it has a part that is not known here.
+        """
+        kept = "".join(sorted(self._scope.flags & {"i", "s"}))
+        parts = [f"(?{kept})"] if kept else []
+        while self.at < len(self.text):
+            parts.append(self._part())
+        return "".join(parts)
+
+    def _part(self) -> str:
+        character = self.text[self.at]
+        if "x" in self._scope.flags and self._find(_SPACE):
+            return ""
+        match character:
+            case "(":
+                return self._group()
+            case ")":
+                if len(self._scopes) > 1:
+                    self._scopes.pop()
+            case "[":
+                return self._class()
+            case "\\":
+                return self._escape()
+            case "^" if "m" in self._scope.flags:
+                character, self.at = r"(?<![^\n])", self.at + 1
+                return character
+            case "$":
+                self.at += 1
+                if "m" in self._scope.flags:
+                    return r"(?![^\n])"
+                return r"(?=\n?$)" if self._is_python and self._scope.is_negative else "$"
+            case "." if self._scope.is_negative and "s" not in self._scope.flags:
+                self.at += 1
+                return r"[^\n]"
+            case "{" if times := self._find(_TIMES):
+                return f"{{{times[1] or 0}{times[2]}{times[3]}}}"
+            case "{" | "}" | "]":
+                character = "\\" + character
+            case _:
+                pass
+        self.at += 1
+        return character
+
+    def _group(self) -> str:
+        if self._find(_COMMENT):
+            return ""
+        if same := self._find(_SAME_NAME):
+            return rf"\k<{same[1]}>"
+        scope = self._scope
+        for opening in ("(?=", "(?!", "(?<=", "(?<!", "(?>"):
+            if self.text.startswith(opening, self.at):
+                self.at += len(opening)
+                is_negative = scope.is_negative != opening.endswith("!")
+                self._scopes.append(replace(scope, is_negative=is_negative))
+                return opening
+        if found := self._find(_FLAGS):
+            on, off = set(found[1]), set(found[2] or "")
+            if on - set("imsxuUa") or off - set("imsxU"):
+                raise self._fail(f"the flags {found[0]} have no counterpart")
+            inner = replace(scope, flags=(scope.flags | on) - off)
+            kept = ["".join(sorted(flags & {"i", "s"})) for flags in (on, off)]
+            written = "-".join(kept) if kept[1] else kept[0]
+            if found[3] == ":":
+                self._scopes.append(inner)
+                return f"(?{written}:"
+            self._scopes[-1] = inner
+            return f"(?{written})" if written else ""
+        self._scopes.append(scope)
+        if named := self._find(_NAMED):
+            return f"(?<{named[1]}>"
+        self.at += 1
+        if self.text.startswith("?", self.at):
+            raise self._fail("this group has no counterpart")
+        return "("
+
+    def _class(self) -> str:
+        """Writes a class in brackets: as one, or with look-ahead if a member is the rest of
+        another class."""
+        self.at += 1
+        is_negated = self._takes("^")
+        is_wide = is_negated != self._scope.is_negative
+        members: list[str] = []
+        others: list[str] = []  # what is no member of a class
+        names: set[str] = set()
+        is_first = True
+        while is_first or not self._takes("]"):
+            is_first = False
+            if self.at >= len(self.text):
+                raise self._fail("the bracket is not closed")
+            if not self._is_python:
+                if "x" in self._scope.flags and self._find(_SPACE):
+                    continue
+                if posix := self._find(_POSIX_NAME):
+                    members.append(_POSIX[posix[1]])
+                    continue
+                if self.text.startswith(("[", "&&", "--", "~~"), self.at):
+                    raise self._fail("a class inside of a class has no counterpart")
+            if (kind := self._shorthand()) is not None:
+                names.add(kind)
+                (members if is_wide or kind in "dw" else others).append(self._list(kind, is_wide))
+                continue
+            member = self._character()
+            following = self.text[self.at : self.at + 2]
+            if following[:1] == "-" and following[1:] not in ("", "]"):
+                self.at += 1
+                member += "-" + self._character()
+            members.append(member)
+        if any(kind.swapcase() in names for kind in names):
+            members, others = [r"\s\S"], []
+        if is_wide and self._is_python and "i" in self._scope.flags:
+            members.append(_DOTLESS)
+        if not others:
+            return f"[{'^' * is_negated}{''.join(members)}]"
+        options = "|".join([f"[{''.join(members)}]", *others] if members else others)
+        return rf"(?:(?!{options})[\s\S])" if is_negated else f"(?:{options})"
+
+    def _shorthand(self) -> str | None:
+        """Reads the name of a class, or a property of Unicode; None: here is none."""
+        if found := self._find(_PROPERTY):
+            return f"{found[1]}{{{found[2] or found[3]}}}"
+        name = self.text[self.at + 1 : self.at + 2]
+        if self.text[self.at] == "\\" and name in _WIDE:
+            self.at += 2
+            return name
+        return None
+
+    def _list(self, kind: str, is_wide: bool) -> str:
+        """Returns the members of a class; if it is not wide and no list of characters, a class of
+        its own."""
+        if not is_wide and kind[0] in "dwp":
+            return "\\" + kind
+        if not is_wide:
+            return f"[^{self._list(kind[0].swapcase() + kind[1:], True)}]"
+        if kind[0] in "pP":
+            return rf"\{kind}\p{{Cn}}"
+        return _NOT_ASCII_SPACES if kind == "S" and "a" in self._scope.flags else _WIDE[kind]
+
+    def _character(self) -> str:
+        """Writes one character inside of brackets."""
+        character = self.text[self.at : self.at + 1]
+        if character == "\\":
+            return self._literal(is_inside=True)
+        self.at += 1
+        return "\\" + character if character in tuple("[]^-") else character
+
+    def _escape(self) -> str:
+        kind = self._shorthand()
+        if kind is not None:
+            listed = self._list(kind, self._scope.is_negative)
+            return f"[{listed}]" if self._scope.is_negative else listed
+        name = self.text[self.at + 1 : self.at + 2]
+        if name in tuple("bB"):
+            self.at += 2
+            if not self._is_python and self.text.startswith("{", self.at):
+                raise self._fail("this boundary has no counterpart")
+            narrow, other = (_EDGE, _NO_EDGE) if name == "b" else (_NO_EDGE, _EDGE)
+            return f"(?!{other})" if self._scope.is_negative else narrow
+        if name in tuple("AzZ"):
+            self.at += 2
+            return "^" if name == "A" else "$"
+        if name in tuple("123456789") and _OCTAL.match(self.text, self.at) is None:
+            self.at += 2
+            return "\\" + name
+        return self._literal(is_inside=False)
+
+    def _literal(self, *, is_inside: bool) -> str:
+        """Writes an escape that stands for one character."""
+        name = self.text[self.at + 1 : self.at + 2]
+        if found := self._find(_NUMBER):
+            return f"\\u{{{found[found.lastindex or 0]}}}"
+        if self._is_python and (octal := self._find(_OCTAL)):
+            return f"\\u{{{int(octal[1], 8):x}}}"
+        self.at += 2
+        if name == "a":
+            return r"\x07"
+        if name in tuple("fnrtv") or (name == "b" and is_inside):
+            return "\\" + name
+        if name.isalnum() or (name in tuple("<>") and not self._is_python):
+            raise self._fail(f"the escape \\{name} has no counterpart")
+        is_syntax = name in tuple("^$\\.*+?()[]{}|/") or (name == "-" and is_inside)
+        return "\\" + name if is_syntax else name
+
+    def _find(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        found = pattern.match(self.text, self.at)
+        if found is not None:
+            self.at = found.end()
+        return found
+
+    def _takes(self, character: str) -> bool:
+        found = self.text.startswith(character, self.at)
+        self.at += found
+        return found
+
+    def _fail(self, reason: str) -> PatternError:
+        return PatternError(f"{reason} in ECMA 262, at {self.at} in {self.text!r}")
