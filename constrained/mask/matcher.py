@@ -51,23 +51,6 @@ MASK_ROWS = np.where(
 )
 
 
-def find_regex_fault(regex: str) -> tuple[str, int] | None:
-    """Returns the error of a regular expression and the index of its character, from 0.
-
-    None: Rust's parser finds no error, or does not report its position (the expression has several
-    lines).
-    """
-    # A slash would end the expression in Lark; "x" has no special meaning either.
-    grammar = llguidance.grammar_from("lark", f"start: /{regex.replace('/', 'x')}/")
-    said = llguidance.LLMatcher.validate_grammar(grammar).splitlines()
-    if len(said) < 4 or not said[0].endswith("regex parse error:"):
-        return None
-    _, _, carets, cause, *_ = said
-    if not cause.startswith("error: "):
-        return None
-    return cause.removeprefix("error: "), carets.index("^") - REGEX_INDENT
-
-
 class _Learnt:
     """An estimate of the memory that llguidance uses for a grammar and all its forks, in bytes."""
 

@@ -19,6 +19,7 @@ from grammars.regex.spelled import write_expression
 _MAX_LENGTH = 10_000  # characters
 _MAX_STEPS = 12_000  # of 10 us, for one pattern
 _MAX_TRIED = 20  # assertions that are tried one by one, when all together are too many
+_ALL = frozenset(range(MAX_ASSERTIONS))
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,17 @@ def read_pattern(pattern: str) -> PatternReading | None:
         return None
 
 
+def find_fault(pattern: str) -> tuple[str, int] | None:
+    """Returns what is wrong with a pattern, and the index of its character; None: it is valid."""
+    try:
+        parse_pattern(pattern, _ALL)
+    except PatternError as error:
+        return error.reason, error.at
+    except RecursionError:
+        pass
+    return None
+
+
 def translate(pattern: str) -> str | None:
     """Returns an expression for the whole texts that match a pattern of JSON Schema, exactly.
 
@@ -83,7 +95,7 @@ def _try_without(
 
 def _leave_out_some(pattern: str) -> tuple[ParsedPattern, Expression]:
     """Reads a pattern with as many of its assertions as are not too large."""
-    dropped = frozenset(range(MAX_ASSERTIONS))
+    dropped = _ALL
     source = parse_pattern(pattern, dropped)
     read = source, source.expression
     for number in range(min(source.assertions, _MAX_TRIED)):

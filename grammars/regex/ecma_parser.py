@@ -56,7 +56,7 @@ _BOUNDARY = "(?:(?<=[0-9A-Za-z_])(?![0-9A-Za-z_])|(?<![0-9A-Za-z_])(?=[0-9A-Za-z
 _NO_BOUNDARY = "(?:(?<=[0-9A-Za-z_])(?=[0-9A-Za-z_])|(?<![0-9A-Za-z_])(?![0-9A-Za-z_]))"
 
 _TIMES = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
-_FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
+_FLAGS = re.compile(r"\(\?([ims]*)(?:-([ims]+))?([:)])")
 _NAMED = re.compile(r"\(\?P?<([^<>=!()][^<>()]*)>")
 _COMMENT = re.compile(r"\(\?#[^)]*\)")
 _RANGE = re.compile(r"-[^\]]", re.DOTALL)
@@ -71,7 +71,17 @@ _AMBIGUOUS = frozenset("AZz")
 
 
 class PatternError(ValueError):
-    """This is no regular expression of ECMA 262."""
+    """This is no regular expression of ECMA 262.
+
+    Attributes:
+        reason: what is wrong.
+        at: the index of the character where it is.
+    """
+
+    def __init__(self, reason: str, at: int):
+        super().__init__(f"{reason}, at {at}")
+        self.reason = reason
+        self.at = at
 
 
 @dataclass(frozen=True)
@@ -111,13 +121,7 @@ class _Flags:
     multiline: bool = False
 
     def change(self, on: str, off: str) -> "_Flags":
-        """Returns these flags with some on and others off.
-
-        Raises:
-            PatternError: a flag is unknown.
-        """
-        if set(on + off) - set("ims"):
-            raise PatternError(f"the flags {on + off} are unknown")
+        """Returns these flags with some on and others off."""
         return _Flags(
             ignores_case=(self.ignores_case or "i" in on) and "i" not in off,
             dot_all=(self.dot_all or "s" in on) and "s" not in off,
@@ -345,7 +349,7 @@ class _Parser:
             self._engine.append(found[0])
             if found[3] == ")":  # for the rest of the group around it
                 return EMPTY_STRING
-            body = self._body()
+            body = self._body(begin)
             self._flags = before
             return body
         named = _NAMED.match(self.text, self.at)
@@ -355,18 +359,18 @@ class _Parser:
         self._engine.append("(")
         self._opened += 1
         number = self._opened
-        body = self._body()
+        body = self._body(begin)
         self._groups.closed[number] = body
         self._groups.certain.add(number)
         return body
 
-    def _body(self) -> Expression:
-        """Reads the alternatives of a group and its closing parenthesis."""
+    def _body(self, begin: int) -> Expression:
+        """Reads the alternatives of a group that begins there, and its closing parenthesis."""
         before = self._flags
         body = alternate(self._options())
         self._flags = before
         if not self._takes(")"):
-            raise self._fail("the group is not closed")
+            raise self._fail("the group is not closed", begin)
         self._engine.append(")")
         return body
 
@@ -374,7 +378,7 @@ class _Parser:
         """Reads an atomic group, which matches less than the group: that is left out."""
         self.at += len(opening)
         self._engine.append(opening)
-        body = self._body()
+        body = self._body(begin)
         self._left_out.append(self.text[begin : self.at])
         return EMPTY_SET if self._is_negative else body
 
@@ -387,7 +391,7 @@ class _Parser:
         outside = self._is_negative, self._is_behind, set(self._groups.certain)
         self._is_negative = self._is_negative != is_negative
         self._is_behind = self._is_behind or is_behind
-        body = self._body()
+        body = self._body(begin)
         self._is_negative, self._is_behind, certain = outside
         if is_negative:  # the groups inside of it never take part
             self._groups.certain = certain
@@ -620,8 +624,8 @@ class _Parser:
         self._engine.append(text)
         self._is_rewritten = True
 
-    def _fail(self, reason: str) -> PatternError:
-        return PatternError(f"{reason}, at {self.at} in {self.text!r}")
+    def _fail(self, reason: str, at: int | None = None) -> PatternError:
+        return PatternError(reason, self.at if at is None else at)
 
 
 def _look_ahead(body: Expression, *, is_negative: bool = False) -> Expression:

@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Sequence
 
 from grammars.errors import PolicyError
-from grammars.regex.ecma import translate
+from grammars.regex.ecma import find_fault, translate
 from grammars.regex.ecma_parser import MAX_QUANTIFIERS
 from grammars.regex.writing import match_any
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
@@ -20,6 +20,7 @@ from grammars.turn_grammar.terminals import match_regex
 from grammars.turn_grammar.values import Values, choose_word
 
 _POINTER = "/response_format"
+_REGEX = "/regex"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_CHOICES = 10_000
 """The same limit as for an enum: llguidance's parser has room for 20,000 items in a row."""
@@ -74,7 +75,7 @@ def read_regex(regex: str) -> Expression:
     """
     if not regex.isascii() and _SURROGATE.search(regex):
         message = "the expression has a lone surrogate, which is not valid in text"
-        raise PolicyError(message, where=_POINTER, hint="Replace it")
+        raise PolicyError(message, where=_REGEX, hint="Replace it")
     bare = regex.removeprefix("^")
     if bare.endswith("$"):
         before = bare[:-1]
@@ -83,9 +84,17 @@ def read_regex(regex: str) -> Expression:
             bare = before
     translated = translate(f"^(?:{bare})$")
     if translated is None:
+        fault = find_fault(regex)
+        if fault is not None:
+            reason, at = fault
+            raise PolicyError(
+                f"the regular expression is not valid at character {at + 1}: {reason}",
+                where=_REGEX,
+                hint="Write it in the syntax of JavaScript",
+            )
         raise PolicyError(
             f"the expression {reprlib.repr(regex)} cannot be enforced",
-            where=_POINTER,
+            where=_REGEX,
             hint="Leave out back references and possessive quantifiers, and use at most "
             f"{MAX_QUANTIFIERS:,} quantifiers",
         )

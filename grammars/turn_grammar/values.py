@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from grammars.errors import SchemaError
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.ranges import NUMBER
-from grammars.regex.reader import UnreadableError
 from grammars.regex.spelled import has_algebra, spell_extra_keys, spell_pattern
 from grammars.regex.texts import ANY, FREE, Texts
 from grammars.regex.writing import escape_slashes
@@ -418,18 +417,7 @@ class JsonStrings:
         if not declared and keys.is_free:
             return self.string(String())
         names = [other.key for other in declared]
-        return self.builder.terminal(match_texts(_spell_extra_keys(keys, names)), "KEY")
-
-
-def _spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
-    try:
-        return spell_extra_keys(keys, declared)
-    except (UnreadableError, RecursionError) as error:  # recursion is as deep as a name is long
-        message = (
-            "a property name is too long to tell it from those that patternProperties or "
-            "propertyNames describe"
-        )
-        raise SchemaError(message, hint="Shorten it") from error
+        return self.builder.terminal(match_texts(spell_extra_keys(keys, names)), "KEY")
 
 
 class StyledStrings:

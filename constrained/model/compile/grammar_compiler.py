@@ -6,7 +6,7 @@ from functools import cached_property
 
 from constrained.engine.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from constrained.errors import GrammarError, RequestError
-from constrained.mask.matcher import Matcher, find_regex_fault
+from constrained.mask.matcher import Matcher
 from constrained.mask.trial import TrialError, try_grammar
 from constrained.model.compile.grammar_cache import GrammarCache, GrammarSource
 from constrained.prompt.cache_scope import CacheScope
@@ -155,12 +155,8 @@ class GrammarCompiler:
             case GrammarAnswer(text):
                 self._try(text, pointer)
             case RegexAnswer(regex):
-                try:
-                    terminal = print_expression(read_regex(regex))
-                    self._try(f"start: ANSWER\nANSWER: {terminal}", pointer)
-                except TrialError as error:
-                    _check_regex(regex, error)
-                    raise
+                terminal = print_expression(read_regex(regex))
+                self._try(f"start: ANSWER\nANSWER: {terminal}", pointer)
             case _:
                 return Matcher.compile(self.tokenizer, lark, where=pointer)
         return Matcher.compile(self.tokenizer, lark, is_own=False, where=pointer)
@@ -260,16 +256,3 @@ def _find_pointer(answer: Answer | None) -> str:
             return "/tools"
         case _:
             return "/response_format"
-
-
-def _check_regex(regex: str, cause: GrammarError) -> None:
-    """Raises a TrialError with the position of the mistake, if the expression is not valid.
-
-    The position in `cause` is of no use: Rust's parser has seen the expression in groups.
-    """
-    fault = find_regex_fault(regex)
-    if fault is not None:
-        problem, at = fault
-        message = f"the regular expression is not valid at character {at + 1}: {problem}"
-        hint = "Write it in the syntax of JavaScript, without back references"
-        raise TrialError(message, where=_REGEX, hint=hint) from cause

@@ -259,7 +259,7 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         ("-m MODEL --json-schema TOOLS", "is not a JSON Schema. Write"),
         ("-m MODEL --json-schema no.json", "--json-schema: No such file or directory: 'no.json'"),
         ("-m MODEL --grammar no.lark", "--grammar: No such file or directory: 'no.lark'"),
-        ("-m MODEL --regex (a)\\1", "cannot be enforced (at /response_format)"),
+        ("-m MODEL --regex (a)\\1", "cannot be enforced (at /regex)"),
         ("-m MODEL --system \udc80", "the prompt has a lone surrogate"),
     ],
 )
@@ -466,4 +466,4 @@ def test_a_model_that_is_not_there_names_what_may_be_meant(
 def test_a_mistake_in_a_grammar_is_one_of_the_request(run: Run) -> None:
     code, _, err = run("call", "hi", "--regex", "(")
     assert code == ExitCode.USAGE
-    assert "unclosed group" in err
+    assert "the group is not closed" in err

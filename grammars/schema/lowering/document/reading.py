@@ -122,12 +122,15 @@ def pointing_to_origins(origins: Mapping[str, str]) -> Generator[None]:
         raise
 
 
+_NEW = frozenset(["$dynamicRef", "prefixItems"])
+
+
 def _may_be_old(document: Json) -> bool:
     """Returns whether the document may be of a draft before 2020-12: it names none, and has no
     keyword that only 2020-12 has and that would mean nothing in earlier ones."""
     if not is_object(document) or "$schema" in document:
         return False
-    if "$dynamicRef" in find_keywords(document):
+    if find_keywords(document) & _NEW:
         return False
     return not is_dynamic(document, ("$dynamicRef",))
 

@@ -80,6 +80,7 @@ _MAX_JOINED = 3_000  # steps, of 20 us; real pairs take up to 2,000
 _MAX_COUNTED = 2**31 - 1
 _POWER_OF_TEN = re.compile("1(0{1,10})")  # the validator divides by no smaller numbers
 _NO_LARGER = f"no multiples beyond {LARGEST_MULTIPLE:,}"
+_PROPERTY = re.compile(r"\\[pP]\{")
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
 _REPORTED_LATER = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _COUNTING
@@ -417,6 +418,9 @@ class FlatLowering:
         if reading.left_out:
             reason = f"not in the mask: {', '.join(reading.left_out)}"
             self._findings.check(pointer, "pattern", reason)
+        if not reading.is_unicode and _PROPERTY.search(pattern):
+            reason = "it is valid without the flag u only, where \\p{L} is a text and no class"
+            self._findings.narrow(pointer, "pattern", reason)
         if not is_fully_spelled(reading.regex):
             self._findings.narrow(pointer, "pattern", "no characters by their numbers (\\u00e9)")
         return reading.regex
