@@ -25,8 +25,12 @@ from grammars.regex.string_formats import FURTHER_FORMATS
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.keywords import read_bounds
 
-OLD_PYDANTIC = "pydantic.v1.main"
-"""The module of the models of pydantic 1 that come with pydantic 2."""
+_FOREIGN = {
+    "pydantic.v1.main": "a model of pydantic 1. Derive it from pydantic.BaseModel of pydantic 2",
+    "msgspec": "a Struct of msgspec. Write it as a dataclass or pydantic model, or use "
+    "FunctionTool.from_schema with msgspec.json.schema",
+}
+"""What classes are that pydantic does not know, by the module of a base, and what to do."""
 _MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
 _VALUES = ("default", "const", "enum", "examples")
 _RANKS = {"type": -2, "description": -1, "default": 1, "$defs": 2}  # of keywords; others: 0
@@ -204,6 +208,14 @@ class _JsonSchema(GenerateJsonSchema):
         if strips and not made.keys().isdisjoint({"minLength", "pattern"}):  # are of the rest
             rest = {"pattern": write_engine_pattern(r"^(\S(.*\S)?)?$", is_python=False)}
             made |= {"allOf": [rest]} if "pattern" in made else rest
+        return made
+
+    def chain_schema(self, schema: Any) -> dict[str, Any]:
+        """With the patterns behind a validator, which are steps of their own."""
+        made = super().chain_schema(schema)
+        for step in schema["steps"][1:]:
+            if step["type"] == "str" and made.get("type") == "string":
+                made = {**self.str_schema(step), **made}
         return made
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
@@ -400,20 +412,17 @@ def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
         kinds: the types.
         error: pydantic's error.
     """
-    if (old := _find_old_model([*kinds])) is not None:
-        return (
-            f"{old.__qualname__} is a model of pydantic 1. "
-            "Derive it from pydantic.BaseModel of pydantic 2"
-        )
+    if (foreign := _find_foreign([*kinds])) is not None:
+        return f"{foreign.__qualname__} is {_explain_foreign(foreign)}"
     text = f"{error}"
     if isinstance(error, SchemaError):  # such as that of a pattern, behind all that is around it
         text = re.sub(r"\s+", " ", text.rpartition("SchemaError:")[2]).strip()
     return text.partition("\n")[0].rstrip(".")
 
 
-def _find_old_model(kinds: list[Any]) -> type | None:
-    """Finds the first model of pydantic 1 among types, their arguments and the fields of
-    classes."""
+def _find_foreign(kinds: list[Any]) -> type | None:
+    """Finds the first class that pydantic does not know among types, their arguments and the
+    fields of classes."""
     seen: set[int] = set()
     while kinds:
         kind = kinds.pop()
@@ -422,7 +431,7 @@ def _find_old_model(kinds: list[Any]) -> type | None:
         seen.add(id(kind))
         if not isinstance(kind, type):
             kinds += get_args(kind)
-        elif is_old_model(kind):
+        elif is_foreign(kind):
             return kind
         else:
             kinds += get_args(kind)  # of list[int]
@@ -432,6 +441,12 @@ def _find_old_model(kinds: list[Any]) -> type | None:
     return None
 
 
-def is_old_model(kind: type) -> bool:
-    """Returns whether this is a model of pydantic 1."""
-    return any(base.__module__ == OLD_PYDANTIC for base in kind.__mro__)
+def is_foreign(kind: type) -> bool:
+    """Returns whether this is a class with fields of another library, which pydantic does not
+    know."""
+    return _explain_foreign(kind) is not None
+
+
+def _explain_foreign(kind: type) -> str | None:
+    found = (_FOREIGN.get(base.__module__) for base in kind.__mro__)
+    return next(filter(None, found), None)

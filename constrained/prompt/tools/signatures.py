@@ -22,7 +22,7 @@ from constrained.prompt.tools.python_types import (
     TypeReader,
     describe_type,
     explain_kinds,
-    is_old_model,
+    is_foreign,
 )
 from grammars.errors import ToolError
 from grammars.schema.json_values import Json
@@ -247,11 +247,11 @@ def _pointer(steps: Sequence[int | str]) -> str:
 
 def is_model(kind: Any) -> TypeGuard[type]:
     """Returns True for a class whose fields are arguments: a pydantic model or a dataclass. Also
-    for a model of pydantic 1, which `read_model` refuses by name."""
+    for those of other libraries, which `read_model` refuses by name."""
     if not isinstance(kind, type):
         return False
     has_fields = issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")
-    return has_fields or is_old_model(kind)
+    return has_fields or is_foreign(kind)
 
 
 def read_model(kind: type) -> Signature:

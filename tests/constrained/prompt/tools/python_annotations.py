@@ -7,6 +7,7 @@ import enum
 import fractions
 import ipaddress
 import pathlib
+import re
 import typing
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypeVar
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from typing_extensions import TypedDict
 
 T = TypeVar("T")
@@ -99,6 +100,9 @@ ANNOTATIONS: Mapping[str, Any] = {
     "bool": bool,
     "str": str,
     "pattern": Annotated[str, Field(pattern="^[a-z]{2,5}$")],
+    "pattern behind a validator": Annotated[str, AfterValidator(str), Field(pattern="^[a-z]{2}$")],
+    "pattern of Rust": Annotated[str, Field(pattern=r"(?x)\A \b [[:alpha:]\d]{2,5} \W? \S* \z")],
+    "pattern of Python": Annotated[str, Field(pattern=re.compile(r"^(?!\d)[^\s,]{1,9}\b\Z"))],
     "stripped": Annotated[str, StringConstraints(strip_whitespace=True, min_length=2)],
     "Decimal": decimal.Decimal,
     "Decimal digits, places": Money,

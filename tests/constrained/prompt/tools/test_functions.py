@@ -497,6 +497,9 @@ class Old(BaseModel1):
 def takes_old(x: int, old: list[Old] | None = None) -> None: ...
 
 
+Struct = type("Struct", (), {"__module__": "msgspec"})  # as in that package
+
+
 class Numbers(RootModel[list[int]]):
     pass
 
@@ -518,6 +521,7 @@ class Numbers(RootModel[list[int]]):
         (int, "class int has no fields"),
         (Holder, "class Holder cannot be described"),
         (Old, "class Old cannot be described: Old is a model of pydantic 1"),
+        (type("Order", (Struct,), {}), r"Order is a Struct of msgspec\. Write it as a dataclass"),
         (max, "the signature of max cannot be read: no signature found"),
         (object(), "a tool is not JSON: .*object"),
     ],
