@@ -48,4 +48,4 @@ def test_a_long_name_beside_patterns_needs_no_deep_stack() -> None:
         "patternProperties": {"^x-": {"not": {"type": "null"}}},
     }
     with wishing("{}") as model:
-        assert model.generate("Hi", schema=schema).value == {}
+        assert model.generate("Hi", schema=schema) == {}
