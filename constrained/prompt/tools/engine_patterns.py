@@ -47,7 +47,7 @@ _OCTAL = re.compile(r"\\(0[0-7]{0,2}|[1-3][0-7]{2})")
 
 
 @dataclass(frozen=True)
-class _Scope:
+class _PatternScope:
     """What holds at a place of a pattern: its flags, and whether it is inside of an odd number of
     negative assertions."""
 
@@ -70,7 +70,7 @@ def write_engine_pattern(pattern: str | re.Pattern[str], *, is_python: bool) -> 
     if isinstance(pattern, re.Pattern):
         flags = frozenset(flag.lower() for flag in "IMSXA" if pattern.flags & re.RegexFlag[flag])
         pattern, is_python = pattern.pattern, True
-    writer = _Writer(pattern, _Scope(flags), is_python=is_python)
+    writer = _EnginePatternWriter(pattern, _PatternScope(flags), is_python=is_python)
     written = writer.write()
     expression = parse_pattern(written, frozenset()).expression
     try:
@@ -80,17 +80,17 @@ def write_engine_pattern(pattern: str | re.Pattern[str], *, is_python: bool) -> 
     return pattern if is_same else written
 
 
-class _Writer:
+class _EnginePatternWriter:
     """Reads a pattern once, from left to right; `at` is the index of the next character."""
 
-    def __init__(self, text: str, scope: _Scope, *, is_python: bool):
+    def __init__(self, text: str, scope: _PatternScope, *, is_python: bool):
         self.text = text
         self.at = 0
         self._is_python = is_python
         self._scopes = [scope]
 
     @property
-    def _scope(self) -> _Scope:
+    def _scope(self) -> _PatternScope:
         return self._scopes[-1]
 
     def write(self) -> str:

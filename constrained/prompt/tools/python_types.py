@@ -211,11 +211,12 @@ class _JsonSchema(GenerateJsonSchema):
         return made
 
     def chain_schema(self, schema: Any) -> dict[str, Any]:
-        """With the patterns behind a validator, which are steps of their own."""
+        """With the patterns behind a validator, which are wrapped steps of their own."""
         made = super().chain_schema(schema)
         for step in schema["steps"][1:]:
-            if step["type"] == "str" and made.get("type") == "string":
-                made = {**self.str_schema(step), **made}
+            inner = step.get("schema", step)
+            if inner["type"] == "str" and made.get("type") == "string":
+                made = {**self.str_schema(inner), **made}
         return made
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:

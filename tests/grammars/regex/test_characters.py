@@ -4,8 +4,11 @@ import sys
 import unicodedata
 from collections import Counter
 
+import jsonschema_rs
+import pytest
+
 from grammars.regex import characters
-from grammars.regex.characters import find_category
+from grammars.regex.characters import Characters, find_category, fold_case
 
 
 def test_categories_are_found_block_by_block() -> None:
@@ -27,3 +30,14 @@ def test_a_category_has_all_of_its_characters() -> None:
             assert unicodedata.category(chr(first)) == unicodedata.category(chr(last)) == name
         count = sum(last - first + 1 for first, last in found.ranges)
         assert count == counts[name]
+
+
+@pytest.mark.parametrize(
+    "cases", ["Ii", "\u0130", "\u0131", "ςσΣ", "kK\u212a", "ßẞ", "ⓐⒶ", "ⅷⅧ", "ſsS"]
+)
+def test_cases_are_those_of_jsonschema_rs(cases: str) -> None:
+    for case in cases:
+        assert fold_case(Characters.of(case)) == Characters.of(cases)
+    folded = jsonschema_rs.validator_for({"pattern": f"(?i)^[^{cases[0]}]*$"})
+    assert not any(map(folded.is_valid, cases))
+    assert folded.is_valid("".join(set("Ii\u0130\u0131ςσkßⓐⅷſ") - set(cases)))
