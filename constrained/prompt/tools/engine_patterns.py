@@ -290,4 +290,4 @@ class _EnginePatternWriter:
         return found
 
     def _fail(self, reason: str) -> PatternError:
-        return PatternError(f"{reason} in ECMA 262, at {self.at} in {self.text!r}")
+        return PatternError(f"{reason} in ECMA 262", self.at)
