@@ -197,7 +197,8 @@ class _EnginePatternWriter:
                 continue
             member = self._character()
             following = self.text[self.at : self.at + 2]
-            if following[:1] == "-" and following[1:] not in ("", "]"):
+            is_difference = following == "--" and not self._is_python
+            if following[:1] == "-" and following[1:] not in ("", "]") and not is_difference:
                 self.at += 1
                 member += "-" + self._character()
             members.append(member)

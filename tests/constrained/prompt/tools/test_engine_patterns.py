@@ -118,7 +118,8 @@ def test_a_pattern_is_only_written_where_it_matters(
 
 
 @pytest.mark.parametrize(
-    "pattern", ["[a-z&&[^b]]", "[a[b]]", r"\b{start}a", r"\<a", "(?R)^a", "(?-u:a)", "a{2}{3}"]
+    "pattern",
+    ["[a-z&&[^b]]", r"[a--\S]", "[a[b]]", r"\b{start}a", r"\<a", "(?R)^a", "(?-u:a)", "a{2}{3}"],
 )
 def test_what_has_no_counterpart_is_refused(pattern: str) -> None:
     def search(text: str) -> None: ...
