@@ -101,6 +101,7 @@ ANNOTATIONS: Mapping[str, Any] = {
     "str": str,
     "pattern": Annotated[str, Field(pattern="^[a-z]{2,5}$")],
     "pattern behind a validator": Annotated[str, AfterValidator(str), Field(pattern="^[a-z]{2}$")],
+    "pattern of any case": Annotated[str, Field(pattern=r"(?i)^(yes|no)\b\W?$")],
     "pattern of Rust": Annotated[str, Field(pattern=r"(?x)\A \b [[:alpha:]\d]{2,5} \W? \S* \z")],
     "pattern of Python": Annotated[str, Field(pattern=re.compile(r"^(?!\d)[^\s,]{1,9}\b\Z"))],
     "stripped": Annotated[str, StringConstraints(strip_whitespace=True, min_length=2)],
