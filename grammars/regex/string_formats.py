@@ -175,7 +175,7 @@ FURTHER_FORMATS = {
     "ipv6network": _NETWORK6,
     "ipvanynetwork": f"{_NETWORK4}|{_NETWORK6}",
     "email-address": rf"[{_IN_ATOM}]{{1,30}}(\.[{_IN_ATOM}]{{1,30}})?@({_WORD}\.){{1,4}}{_TOP}",
-    "url": rf"({_spell_url(_SCHEME, _USER)}|(mailto|tel|urn):[A-Za-z0-9._~!$()*+,;=:@/\-]+)",
+    "any-url": rf"({_spell_url(_SCHEME, _USER)}|(mailto|tel|urn):[A-Za-z0-9._~!$()*+,;=:@/\-]+)",
     "http-url": _spell_url("https?"),
     "ws-url": _spell_url("wss?"),
     "ftp-url": _spell_url("ftp", _USER),
@@ -184,7 +184,7 @@ FURTHER_FORMATS = {
     "base64-text": _spell_base64(f"{_ALPHABET}+/", text=True),
     "base64url-text": _spell_base64(rf"{_ALPHABET}-_", text=True),
     "fraction": "-?[0-9]{1,18}(/[1-9][0-9]{0,17})?",
-    "complex": rf"-?{_DECIMAL}([+-]{_DECIMAL}j|j)?",
+    "python-complex": rf"-?{_DECIMAL}([+-]{_DECIMAL}j|j)?",
 }
 """Formats that JSON Schema does not have, in Rust syntax that Python reads, too. The validator
 asserts them, in every draft."""
@@ -224,7 +224,7 @@ NARROWED = {
     **dict.fromkeys(("date-time", "iso-date-time"), "no year 0, no leap seconds"),
     "duration": "numbers of up to 6 digits, seconds of 9 where they are alone",
     **dict.fromkeys(("http-url", "ws-url"), "no user; hosts are names in ASCII, or IPv4"),
-    **dict.fromkeys(("url", "ftp-url"), "hosts are names in ASCII, or IPv4"),
+    **dict.fromkeys(("any-url", "ftp-url"), "hosts are names in ASCII, or IPv4"),
     "email-address": "hosts with a top-level domain of up to three letters, or a common one",
     **dict.fromkeys(("ipv6network", "ipvanynetwork"), "prefixes of whole groups"),
     "email": f"{_PLAIN_ADDRESS}; up to 6 labels of 24 characters",

@@ -261,7 +261,7 @@ class _JsonSchema(GenerateJsonSchema):
         return made
 
     def complex_schema(self, schema: Any) -> dict[str, Any]:
-        return {"type": "string", "format": "complex"}
+        return {"type": "string", "format": "python-complex"}
 
     def union_schema(self, schema: Any) -> dict[str, Any]:
         made = super().union_schema(schema)
@@ -287,7 +287,7 @@ class _JsonSchema(GenerateJsonSchema):
         made.pop("minLength", None)
         schemes = schema.get("allowed_schemes")
         if schemes is None:
-            return {**made, "format": "url"}
+            return {**made, "format": "any-url"}
         if name := _SCHEMES.get(frozenset(schemes)):
             return {**made, "format": name}
         made.pop("format")

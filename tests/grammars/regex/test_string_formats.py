@@ -36,7 +36,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "base64url": base64.urlsafe_b64decode,
     "base64-text": lambda text: base64.b64decode(text, validate=True).decode("ascii"),
     "base64url-text": lambda text: base64.urlsafe_b64decode(text).decode("ascii"),
-    "complex": complex,
+    "python-complex": complex,
 }
 
 
@@ -96,13 +96,13 @@ def test_every_text_in_base_64(data: bytes, text: str) -> None:
         ("http-url", "ftp://example.com", False),
         ("http-url", "https://example.com:99999", False),
         ("http-url", "https://", False),
-        ("url", "postgresql://u:p@db.example.com:5432/app", True),
-        ("url", "mailto:a@b.example", True),
-        ("url", "example.com", False),
+        ("any-url", "postgresql://u:p@db.example.com:5432/app", True),
+        ("any-url", "mailto:a@b.example", True),
+        ("any-url", "example.com", False),
         ("duration", "P" + "9" * 7 + "D", False),
         ("email-address", "jane.doe@mail.example.com", True),
         ("email-address", "jane@localhost", False),
-        ("complex", "1+2j", True),
+        ("python-complex", "1+2j", True),
         ("fraction", "1/3", True),
         ("fraction", "1/0", False),
     ],
