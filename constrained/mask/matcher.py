@@ -31,7 +31,6 @@ _LIMIT_HINT = (
 MAX_RULES = 20_000
 MAX_BRANCHES = 40_000
 NOT_VALID = "the grammar is not valid"
-REGEX_INDENT = 4  # characters before the expression in error messages of Rust's parser
 AT_ONCE = 4  # grammars that are compiled at the same time
 PATIENCE = 0.02  # seconds between two checks whether a grammar is still needed
 # The lexer of llguidance caches states; it neither reports their size nor frees them. Measured: a

@@ -150,10 +150,8 @@ def find_property(name: str) -> Characters | None:
     if known is not None:
         return known
     try:
-        has_none, has_all = (
-            jsonschema_rs.validator_for({"pattern": rf"^\{letter}{{{name}}}*$"}).is_valid
-            for letter in "Pp"
-        )
+        has_all = jsonschema_rs.validator_for({"pattern": rf"^\p{{{name}}}*$"}).is_valid
+        has_none = jsonschema_rs.validator_for({"pattern": rf"^\P{{{name}}}*$"}).is_valid
     except ValueError:
         return None
     found: list[tuple[int, int]] = []

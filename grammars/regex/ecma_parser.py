@@ -52,8 +52,9 @@ _CONTROLS = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LAST_OF_PLANE = 0xFFFF
 _SYNTAX = frozenset("^$\\.*+?()[]{}|/")
 _ANY = r"[\s\S]"  # jsonschema-rs reads a dot in `(?s:.)` as usual
-_BOUNDARY = "(?:(?<=[0-9A-Za-z_])(?![0-9A-Za-z_])|(?<![0-9A-Za-z_])(?=[0-9A-Za-z_]))"
-_NO_BOUNDARY = "(?:(?<=[0-9A-Za-z_])(?=[0-9A-Za-z_])|(?<![0-9A-Za-z_])(?![0-9A-Za-z_]))"
+_IN_WORD = "[0-9A-Za-z_]"
+_BOUNDARY = f"(?:(?<={_IN_WORD})(?!{_IN_WORD})|(?<!{_IN_WORD})(?={_IN_WORD}))"
+_NO_BOUNDARY = f"(?:(?<={_IN_WORD})(?={_IN_WORD})|(?<!{_IN_WORD})(?!{_IN_WORD}))"
 
 _TIMES = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 _FLAGS = re.compile(r"\(\?([ims]*)(?:-([ims]+))?([:)])")
@@ -86,8 +87,8 @@ class PatternError(ValueError):
 
 @dataclass(frozen=True)
 class ParsedPattern:
-    """A pattern as it was parsed; see `Reading`. `expression` is for whole texts, `assertions` is
-    the number of assertions."""
+    """A pattern as it was parsed; see `PatternReading`. `expression` is for whole texts,
+    `assertions` is the number of assertions."""
 
     expression: Expression
     engine: str
@@ -242,7 +243,8 @@ class _Parser:
     def _term(self) -> Expression:
         spend()
         certain = set(self._groups.certain)
-        begin, written, assertions = self.at, len(self._engine), self._assertions
+        begin, written = self.at, len(self._engine)
+        assertions = self._assertions
         atom = self._atom()
         quantified = self.at
         found = self._quantifier()
@@ -299,7 +301,8 @@ class _Parser:
                 self.at += 1
                 is_all = self._flags.dot_all
                 dot = EVERY if is_all else _LINE_ENDS.complement()
-                return self._match(_Member(dot, None, is_all, True), self.at - 1)
+                member = _Member(dot, None, is_odd=is_all, is_shorthand=True)
+                return self._match(member, self.at - 1)
             case "^" | "$":
                 self.at += 1
                 self._engine.append(character)
@@ -312,9 +315,7 @@ class _Parser:
                 raise self._fail("a lone bracket")
             case _:
                 self.at += 1
-                characters = Characters.of(character)
-                if self._flags.ignores_case:
-                    characters = fold_case(characters)
+                characters = self._fold(Characters.of(character))
                 is_odd = character in "{}]"
                 return self._match(_Member(characters, None, is_odd), self.at - 1)
 
@@ -378,9 +379,7 @@ class _Parser:
         """Reads an atomic group, which matches less than the group: that is left out."""
         self.at += len(opening)
         self._engine.append(opening)
-        body = self._body(begin)
-        self._left_out.append(self.text[begin : self.at])
-        return EMPTY_SET if self._is_negative else body
+        return self._leave_out(begin, self._body(begin))
 
     def _look_around(self, opening: str) -> Expression:
         number, begin = self._assertions, self.at
@@ -388,19 +387,19 @@ class _Parser:
         is_negative, is_behind = opening.endswith("!"), "<" in opening
         self.at += len(opening)
         self._rewrite(opening)
-        outside = self._is_negative, self._is_behind, set(self._groups.certain)
-        self._is_negative = self._is_negative != is_negative
-        self._is_behind = self._is_behind or is_behind
+        was_negative, was_behind = self._is_negative, self._is_behind
+        certain = set(self._groups.certain)
+        self._is_negative = was_negative != is_negative
+        self._is_behind = was_behind or is_behind
         body = self._body(begin)
-        self._is_negative, self._is_behind, certain = outside
+        self._is_negative, self._is_behind = was_negative, was_behind
         if is_negative:  # the groups inside of it never take part
             self._groups.certain = certain
         look = _look_behind if is_behind else _look_ahead
         assertion = look(body, is_negative=is_negative)
         if assertion is not None and not self._drops(number):
             return assertion
-        self._left_out.append(self.text[begin : self.at])
-        return EMPTY_SET if self._is_negative else EMPTY_STRING
+        return self._leave_out(begin, EMPTY_STRING)
 
     def _class(self) -> Expression:
         """Reads a class in brackets."""
@@ -430,9 +429,7 @@ class _Parser:
                     ranges += [*low.characters.ranges, (0x2D, 0x2D), *high.characters.ranges]
             is_odd = is_odd or any(member.is_odd for member in members)
             is_shorthand = is_shorthand or any(member.is_shorthand for member in members)
-        characters = Characters.collect(ranges)
-        if self._flags.ignores_case:
-            characters = fold_case(characters)
+        characters = self._fold(Characters.collect(ranges))
         if is_negated:
             characters = characters.complement()
         return self._match(_Member(characters, None, is_odd, is_shorthand), begin)
@@ -455,6 +452,10 @@ class _Parser:
         if name and name in "Bk" and self._is_unicode:
             raise self._fail("the escape is invalid")
         return self._escaped_characters(is_inside=True)
+
+    def _fold(self, characters: Characters) -> Characters:
+        """Returns the characters, with their other cases where the flag `i` holds."""
+        return fold_case(characters) if self._flags.ignores_case else characters
 
     def _match(self, member: _Member, begin: int) -> Expression:
         """Returns the expression for one of these characters, which the pattern describes from
@@ -491,17 +492,14 @@ class _Parser:
         if name in _AMBIGUOUS:
             raise self._fail("the escape has several meanings")
         member = self._escaped_characters(is_inside=False)
-        if self._flags.ignores_case:
-            member = replace(member, characters=fold_case(member.characters))
-        return self._match(member, begin)
+        return self._match(replace(member, characters=self._fold(member.characters)), begin)
 
     def _boundary(self, name: str, begin: int) -> Expression:
         number = self._assertions
         self._assertions += 1
         self._rewrite(_BOUNDARY if name == "b" else _NO_BOUNDARY)
         if self._drops(number):
-            self._left_out.append(self.text[begin : self.at])
-            return EMPTY_SET if self._is_negative else EMPTY_STRING
+            return self._leave_out(begin, EMPTY_STRING)
         word = CharacterClass(_WORD)
         before = concatenate(ANYTHING, word)
         inside = LookBehind(before, 1), _look_ahead(word)
@@ -522,13 +520,18 @@ class _Parser:
             self._rewrite("(?:)")
             return EMPTY_STRING  # ECMA 262: it has matched nothing yet
         self._rewrite(rf"(?:\{number})")  # a digit may follow
-        self._left_out.append(self.text[begin : self.at])
-        if self._is_negative:
-            return EMPTY_SET
         texts = self._groups.closed.get(number, ANYTHING)
         if not is_plain(texts):
             texts = ANYTHING
-        return texts if number in self._groups.certain else repeat(texts, 0, 1)
+        if number not in self._groups.certain:
+            texts = repeat(texts, 0, 1)
+        return self._leave_out(begin, texts)
+
+    def _leave_out(self, begin: int, wider: Expression) -> Expression:
+        """Returns what stands for a part from `begin` to here that is left out: texts such that the
+        whole pattern matches more. Inside of a negative assertion, these are fewer."""
+        self._left_out.append(self.text[begin : self.at])
+        return EMPTY_SET if self._is_negative else wider
 
     def _escaped_characters(self, *, is_inside: bool) -> _Member:
         """Reads an escape that stands for characters."""

@@ -1,8 +1,10 @@
 """Sets of texts as regular expressions: a terminal of the grammar, and an automaton."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from grammars.limits.steps import StepsError, limit_steps
 from grammars.regex.automaton import Automaton, compile_regexes
 
 ANY = "(?s:.*)"
@@ -35,6 +37,15 @@ class Texts:
     def is_empty(self) -> bool:
         """Returns whether it is known that there is no text."""
         return self.automaton is not None and self.automaton.is_empty()
+
+    def has_text(self, max_steps: int) -> bool | None:
+        """Returns whether there is a text; None: that takes more steps to find out."""
+        with suppress(StepsError), limit_steps(max_steps):
+            if self.extend("") is not None:
+                return True
+            if self.is_empty():
+                return False
+        return None
 
     def extend(self, text: str) -> str | None:
         """Finds the shortest text that completes this one; None: none is known."""

@@ -21,7 +21,7 @@ import jsonschema_rs
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.regex.automaton import Automaton, compile_regexes
-from grammars.regex.ecma import read_pattern
+from grammars.regex.ecma import read_pattern, translate
 from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_list, is_object, map_parts, omit
 
@@ -106,8 +106,8 @@ def _replace(schema: Json, formats: Formats, measured: set[str]) -> Json:
         spend(min(steps, _SIZES[-1][1]))  # it was compiled, though it may have been before
     if steps < _LARGE_STEPS:
         return replaced
-    reading = read_pattern(pattern)
-    automaton = None if reading is None or reading.left_out else compile_regexes((reading.regex,))
+    regex = translate(pattern)
+    automaton = None if regex is None else compile_regexes((regex,))
     if automaton is None:
         return replaced
     return _use_format(replaced, parts, pattern, formats, _PatternAutomaton(automaton))

@@ -448,10 +448,9 @@ def hold_format(pattern: str | None, name: str) -> str | None:
     with suppress(StepsError), limit_steps(_MAX_JOINED):
         if Texts((pattern,), (regex,)).is_empty():
             return pattern
-    with suppress(StepsError), limit_steps(_MAX_JOINED):
-        if Texts((pattern, regex)).extend("") is not None:
-            return f"(?&(?:{pattern})|(?:{regex}))"
-    return None
+    if not Texts((pattern, regex)).has_text(_MAX_JOINED):
+        return None
+    return f"(?&(?:{pattern})|(?:{regex}))"
 
 
 def _counts(flat: Mapping[str, Json]) -> bool:

@@ -1,9 +1,8 @@
 """Writes one pattern for the texts that two patterns match, or that a pattern does not match."""
 
 import re
-from contextlib import suppress
 
-from grammars.limits.steps import WRITTEN, StepsError, has_steps, limit_steps, spend
+from grammars.limits.steps import WRITTEN, has_steps, spend
 from grammars.regex.ecma import read_pattern, translate
 from grammars.regex.texts import Texts
 
@@ -38,13 +37,7 @@ def _accept(pattern: str) -> str | None:
         return None
     spend(1 + len(pattern) // WRITTEN)
     regex = translate(pattern)
-    return None if regex is None or not _is_easy(regex) else pattern
-
-
-def _is_easy(regex: str) -> bool:
-    """Returns whether a text is soon found, or that there is none: llguidance has to look for one,
-    too, and its work for that is limited."""
-    texts = Texts((regex,))
-    with suppress(StepsError), limit_steps(_MAX_STEPS):
-        return texts.extend("") is not None or texts.is_empty()
-    return False
+    # llguidance has to look for a text, too, and its work for that is limited.
+    if regex is None or Texts((regex,)).has_text(_MAX_STEPS) is None:
+        return None
+    return pattern
