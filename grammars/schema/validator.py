@@ -19,6 +19,7 @@ import jsonschema_rs
 from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.regex.string_formats import FURTHER_FORMATS
+from grammars.regex.time_bounds import LOWER, UPPER, is_bound, is_within
 from grammars.schema.json_values import Json
 from grammars.schema.patterns import (
     PREFIX,
@@ -393,13 +394,31 @@ def _compile(document: Json, formats: Formats, resources: Resources) -> Any:
         formats=_FURTHER | formats,
         registry=registry,
         retriever=_refuse,
+        keywords=_KEYWORDS,
     )
+
+
+class _FormatBound:
+    """A bound of a date or time, as jsonschema-rs calls a keyword that it does not have."""
+
+    def __init__(self, schema: Mapping[str, Json], bound: Json, path: Sequence[str | int]):
+        self._keyword, self._bound = str(path[-1]), bound
+        self._format = schema.get("format")
+        self._is_bound = is_bound(self._format, bound)
+
+    def validate(self, value: Json) -> None:
+        if not self._is_bound or not isinstance(value, str):
+            return
+        if not is_within(str(self._format), self._keyword, self._bound, value):
+            raise ValueError(f"{value!r} is beyond the {self._keyword} of {self._bound!r}")
 
 
 def _has_format(name: str, text: str) -> bool:
     return re.fullmatch(FURTHER_FORMATS[name], text) is not None
 
 
+_KEYWORDS: dict[str, type[Any]] = dict.fromkeys((*LOWER, *UPPER), _FormatBound)
+"""Keywords that jsonschema-rs does not have."""
 _FURTHER: Formats = {name: partial(_has_format, name) for name in FURTHER_FORMATS}
 """Assertions of the formats that jsonschema-rs does not have."""
 

@@ -13,6 +13,7 @@ from constrained.errors import CallError
 from constrained.limits.async_results import as_awaitable, finish
 from constrained.limits.isolated_call import IsolatedCall, Isolation
 from constrained.prompt.tools.functions import find_tool
+from constrained.prompt.tools.struct_types import is_struct, write_struct
 from grammars.turn import ToolCall
 
 
@@ -90,15 +91,19 @@ def _run(bound: functools.partial[Any]) -> Any:
 def format_result(result: Any) -> str:
     """Converts a result to text for the model.
 
-    Strings stay the same. Models, dataclasses and JSON values become JSON; None becomes null.
+    Strings stay the same. Models, dataclasses, Structs and JSON values become JSON, None null.
     Dates, enums and the like are written by pydantic, other objects by `str`. A lone surrogate,
     which a prompt cannot contain, becomes U+FFFD.
     """
     try:
-        text = to_jsonable_python(result, by_alias=True, fallback=str)
+        text = to_jsonable_python(result, by_alias=True, fallback=_write_other)
         if not isinstance(text, str):
             text = json.dumps(text, ensure_ascii=False)
     except (ValueError, RecursionError):  # bytes that are not UTF-8, or a list that contains itself
         text = str(result)
     # Surrogate pairs, in which JavaScript writes an emoji, are joined by the encoding.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _write_other(value: Any) -> Any:
+    return write_struct(value) if is_struct(type(value)) else str(value)

@@ -9,6 +9,7 @@ import enum
 import json
 import re
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from functools import partial
 from math import inf
 from typing import Any, get_args
@@ -19,6 +20,7 @@ from pydantic.types import EncodedStr
 from pydantic_core import SchemaError, SchemaValidator, core_schema, to_jsonable_python
 
 from constrained.prompt.tools.engine_patterns import write_engine_pattern
+from constrained.prompt.tools.struct_types import adopt_structs
 from grammars.regex.ecma_parser import PatternError
 from grammars.regex.ranges import express_range
 from grammars.regex.string_formats import FURTHER_FORMATS
@@ -27,8 +29,8 @@ from grammars.schema.lowering.keywords import read_bounds
 
 _FOREIGN = {
     "pydantic.v1.main": "a model of pydantic 1. Derive it from pydantic.BaseModel of pydantic 2",
-    "msgspec": "a Struct of msgspec. Write it as a dataclass or pydantic model, or use "
-    "FunctionTool.from_schema with msgspec.json.schema",
+    "msgspec": "a Struct of msgspec within another class, or with array_like. Make that class a "
+    "Struct, too, and define it without array_like",
 }
 """What classes are that pydantic does not know, by the module of a base, and what to do."""
 _MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
@@ -40,6 +42,15 @@ _SCHEMES = {
     frozenset(["ftp"]): "ftp-url",
 }
 """Formats of URLs by their schemes."""
+_BOUNDS = {
+    "ge": "Minimum",
+    "gt": "ExclusiveMinimum",
+    "le": "Maximum",
+    "lt": "ExclusiveMaximum",
+}
+"""Bounds in pydantic's core schemas, and in JSON Schema."""
+_UNITS = {"P{}D": 86_400, "PT{}H": 3_600, "PT{}M": 60, "PT{}S": 1}
+"""Durations of a single unit, and its seconds."""
 _OPAQUE = frozenset(["metadata", "serialization", "expected", "default", "config"])
 """What parts of pydantic's core schemas are not schemas themselves."""
 
@@ -52,7 +63,7 @@ class TypeReader:
     """
 
     def __init__(self, kind: Any):
-        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        adapter: TypeAdapter[Any] = TypeAdapter(adopt_structs(kind))
         core = _adapt(adapter.core_schema)
         self._read = adapter.validate_json
         if core is not adapter.core_schema:
@@ -138,7 +149,7 @@ def _find_member(members: list[tuple[Json, enum.Enum]], value: Any) -> Any:
 def describe_type(kind: Any) -> dict[str, Any]:
     """Returns the JSON Schema of a type. pydantic's errors are not caught, nor those of the
     annotations and hooks, which are the user's code."""
-    schema = TypeAdapter(kind).json_schema(schema_generator=_JsonSchema)
+    schema = TypeAdapter(adopt_structs(kind)).json_schema(schema_generator=_JsonSchema)
     for definition in schema.get("$defs", {}).values():
         if not definition.keys().isdisjoint({"enum", "const"}):
             definition.pop("title", None)  # the name of an enum class
@@ -215,7 +226,7 @@ class _JsonSchema(GenerateJsonSchema):
         made = super().chain_schema(schema)
         for step in schema["steps"][1:]:
             inner = step.get("schema", step)
-            if inner["type"] == "str" and made.get("type") == "string":
+            if inner["type"] == "str" and made.get("type", "string") == "string":
                 made = {**self.str_schema(inner), **made}
         return made
 
@@ -236,6 +247,9 @@ class _JsonSchema(GenerateJsonSchema):
             _tighten(made, 10 ** (digits - places))
         return made
 
+    def date_schema(self, schema: Any) -> dict[str, Any]:
+        return {"type": "string", "format": "date", **_list_time_bounds(schema)}
+
     def datetime_schema(self, schema: Any) -> dict[str, Any]:
         return _choose_format(schema, "date-time", naive="date-time-local", either="iso-date-time")
 
@@ -243,7 +257,9 @@ class _JsonSchema(GenerateJsonSchema):
         return _choose_format(schema, "time", naive="time-local", either="iso-time")
 
     def timedelta_schema(self, schema: Any) -> dict[str, Any]:
-        return {"type": "string", "format": "duration"}
+        made = {"type": "string", "format": "duration"}
+        bounds = {key: schema[key] for key in _BOUNDS if schema.get(key) is not None}
+        return {**made, "pattern": _spell_durations(bounds)} if bounds else made
 
     def uuid_schema(self, schema: Any) -> dict[str, Any]:
         return {"type": "string", "format": f"uuid{schema.get('version') or ''}"}
@@ -359,7 +375,28 @@ def _choose_format(
     """Returns the format of a time by whether it must, must not or may have a zone."""
     zone = schema.get("tz_constraint")
     names = {None: either, "naive": naive}
-    return {"type": "string", "format": names.get(zone, aware)}
+    return {"type": "string", "format": names.get(zone, aware), **_list_time_bounds(schema)}
+
+
+def _list_time_bounds(schema: Mapping[str, Any]) -> dict[str, str]:
+    bounds: dict[str, str] = {}
+    for key, name in _BOUNDS.items():
+        if schema.get(key) is not None:
+            bounds[f"format{name}"] = schema[key].isoformat()
+    return bounds
+
+
+def _spell_durations(bounds: Mapping[str, timedelta]) -> str:
+    """Returns a pattern for durations of a single unit within bounds."""
+    options: list[str] = []
+    for form, seconds in _UNITS.items():
+        limits: dict[str, float] = {"minimum": 0}
+        for key, limit in bounds.items():
+            name = _BOUNDS[key]
+            limits[name[0].lower() + name[1:]] = limit.total_seconds() / seconds
+        if (numbers := express_range(limits, integer=True)) is not None:
+            options.append(form.format(f"({numbers})"))
+    return f"^({'|'.join(options) or '[]'})$"
 
 
 def _spell_address(schemes: Iterable[str]) -> str:

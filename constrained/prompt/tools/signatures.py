@@ -24,6 +24,7 @@ from constrained.prompt.tools.python_types import (
     explain_kinds,
     is_foreign,
 )
+from constrained.prompt.tools.struct_types import adopt_structs, is_struct
 from grammars.errors import ToolError
 from grammars.schema.json_values import Json
 from grammars.schema.nodes import escape
@@ -114,7 +115,7 @@ def _make_model(function: Callable[..., Any], parameters: Sequence[Parameter]) -
 def _alias(parameter: Parameter) -> Any:
     """Returns the annotation with the parameter's name as alias, unless it has another one, and
     with the description from a `Doc` (PEP 727) or a text in it."""
-    kind: Any = parameter.annotation
+    kind: Any = adopt_structs(parameter.annotation)
     if kind is Parameter.empty:
         kind = Any
     metadata: list[Any] = []
@@ -246,12 +247,12 @@ def _pointer(steps: Sequence[int | str]) -> str:
 
 
 def is_model(kind: Any) -> TypeGuard[type]:
-    """Returns True for a class whose fields are arguments: a pydantic model or a dataclass. Also
-    for those of other libraries, which `read_model` refuses by name."""
+    """Returns True for a class whose fields are arguments: a pydantic model, a dataclass or a
+    Struct of msgspec. Also for those of other libraries, which `read_model` refuses by name."""
     if not isinstance(kind, type):
         return False
     has_fields = issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")
-    return has_fields or is_foreign(kind)
+    return has_fields or is_struct(kind) or is_foreign(kind)
 
 
 def read_model(kind: type) -> Signature:

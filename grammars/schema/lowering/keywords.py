@@ -4,6 +4,7 @@ which types they apply, which of them a mask can enforce, which restrict nothing
 import re
 from collections.abc import Mapping
 
+from grammars.regex.time_bounds import LOWER, UPPER
 from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_list
 
@@ -14,7 +15,7 @@ TYPES = ("object", "array", "string", "number", "boolean", "null")
 EXPRESSIBLE = {
     "object": ("properties", "required", "additionalProperties"),
     "array": ("items", "prefixItems", "additionalItems", "minItems", "maxItems"),
-    "string": ("minLength", "maxLength", "pattern", "format"),
+    "string": ("minLength", "maxLength", "pattern", "format", *LOWER, *UPPER),
     "number": _RANGE,
     "integer": _RANGE,
 }
@@ -41,7 +42,7 @@ _ASSERTING = frozenset(
     "dependencies prefixItems items additionalItems contains properties patternProperties "
     "additionalProperties propertyNames unevaluatedItems unevaluatedProperties format $ref "
     "$dynamicRef $recursiveRef nullable".split()
-)
+).union(LOWER, UPPER)
 
 
 _FIRST_DRAFT = {

@@ -18,6 +18,7 @@ from grammars.regex.reader import counts_words
 from grammars.regex.spelled import is_fully_spelled
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
 from grammars.regex.texts import Texts
+from grammars.regex.time_bounds import LOWER, UPPER, express_bounds, has_zone, is_bound
 from grammars.schema.counted import MAX_STATES, Counted
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.references import find_draft
@@ -384,7 +385,9 @@ class FlatLowering:
                 if keyword in flat:
                     self._findings.check(pointer, keyword, "asserted in this draft")
         name = flat.get("format")
-        held = hold_format(pattern, name) if name in FORMATS else None
+        held = None
+        if name in FORMATS:
+            held = hold_format(pattern, self._bound_format(name, flat, pointer))
         if held is not None:
             if held != pattern and name in NARROWED:
                 self._findings.narrow(pointer, "format", NARROWED[name])
@@ -405,6 +408,17 @@ class FlatLowering:
             )
             longest = None
         return String(shortest, longest, pattern)
+
+    def _bound_format(self, name: str, flat: Mapping[str, Json], pointer: str) -> str:
+        """Returns an expression for a format within the bounds beside it."""
+        bounds = {keyword: flat[keyword] for keyword in (*LOWER, *UPPER) if keyword in flat}
+        for keyword, bound in list(bounds.items()):
+            if not is_bound(name, bound):
+                self._findings.ignore(pointer, keyword, f"no bound of the format {name!r}")
+                del bounds[keyword]
+            elif has_zone(name, bound):
+                self._findings.narrow(pointer, keyword, "in other zones than UTC: whole days")
+        return express_bounds(name, bounds) if bounds else FORMATS[name]
 
     def _read_pattern(self, flat: Mapping[str, Json], pointer: str) -> str | None:
         """Returns the texts of `pattern` for the mask; None: all."""
@@ -439,10 +453,9 @@ class FlatLowering:
 
 
 @keep_results("regexes", MIB)
-def hold_format(pattern: str | None, name: str) -> str | None:
+def hold_format(pattern: str | None, regex: str) -> str | None:
     """Returns an expression for the texts of a pattern that have a format: the pattern itself if it
     has no others; None if no text is found, or not without much effort."""
-    regex = FORMATS[name]
     if pattern is None:
         return regex
     with suppress(StepsError), limit_steps(_MAX_JOINED):

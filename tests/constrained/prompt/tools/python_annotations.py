@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypeVar
 
+import msgspec
 import pydantic
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from typing_extensions import TypedDict
@@ -90,6 +91,22 @@ class Strict(BaseModel):
 
 
 Money = Annotated[decimal.Decimal, Field(max_digits=8, decimal_places=2, ge=0)]
+
+
+class Return(msgspec.Struct, tag="return", forbid_unknown_fields=True):
+    reason: Annotated[str, msgspec.Meta(pattern="^[A-Z]", max_length=9)]
+
+
+class Shipment(msgspec.Struct, tag="shipment", rename="camel"):
+    sent_on: datetime.date
+    cost: decimal.Decimal = decimal.Decimal("1.5")
+    parts: "list[Shipment]" = msgspec.field(default_factory=list)
+    note: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class Parcel(msgspec.Struct, Generic[T]):
+    item: T
+
 
 ANNOTATIONS: Mapping[str, Any] = {
     "int": int,
@@ -186,5 +203,27 @@ ANNOTATIONS: Mapping[str, Any] = {
     "generic": Page[Money],
     "recursive": Folder,
     "strict": Strict,
+    "dates within bounds": Annotated[
+        datetime.date, Field(gt=datetime.date(2024, 2, 28), le=datetime.date(2025, 1, 31))
+    ],
+    "times within bounds": Annotated[
+        datetime.datetime,
+        Field(ge=datetime.datetime(2024, 1, 1, 9), lt=datetime.datetime(2024, 6, 1)),
+    ],
+    "times within a zone": Annotated[
+        pydantic.AwareDatetime, Field(gt=datetime.datetime(2024, 1, 1, 9, tzinfo=datetime.UTC))
+    ],
+    "times of a day": Annotated[
+        datetime.time, Field(ge=datetime.time(9), lt=datetime.time(17, 30))
+    ],
+    "durations within bounds": Annotated[
+        datetime.timedelta,
+        Field(gt=datetime.timedelta(0), le=datetime.timedelta(days=2, hours=3)),
+    ],
+    "union with a pattern": Annotated[int | str, Field(pattern="^[a-z]{2}$")],
+    "Struct": Shipment,
+    "Structs": list[Shipment | Return],
+    "generic Struct": Parcel[datetime.date],
+    "Meta": Annotated[int, msgspec.Meta(ge=3, lt=9)],
     "Any": Any,
 }

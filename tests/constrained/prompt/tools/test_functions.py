@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 import mcp
+import msgspec
 import pytest
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
 from pydantic.v1 import BaseModel as BaseModel1
@@ -497,7 +498,13 @@ class Old(BaseModel1):
 def takes_old(x: int, old: list[Old] | None = None) -> None: ...
 
 
-Struct = type("Struct", (), {"__module__": "msgspec"})  # as in that package
+@dataclass
+class Wrapped:
+    struct: msgspec.Struct
+
+
+class Row(msgspec.Struct, array_like=True):
+    x: int
 
 
 class Numbers(RootModel[list[int]]):
@@ -521,7 +528,8 @@ class Numbers(RootModel[list[int]]):
         (int, "class int has no fields"),
         (Holder, "class Holder cannot be described"),
         (Old, "class Old cannot be described: Old is a model of pydantic 1"),
-        (type("Order", (Struct,), {}), r"Order is a Struct of msgspec\. Write it as a dataclass"),
+        (Wrapped, r"Struct is a Struct of msgspec within another class"),
+        (Row, r"Row is a Struct of msgspec .* with array_like"),
         (max, "the signature of max cannot be read: no signature found"),
         (object(), "a tool is not JSON: .*object"),
     ],

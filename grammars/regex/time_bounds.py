@@ -1,0 +1,149 @@
+"""Bounds of dates and times: ajv's keywords `formatMinimum`, `formatMaximum` and so on.
+
+Texts of these formats are ordered as their values are.
+A bound says how a text begins: from 2024-03-10 on `2024-03-[1-9]`, `2024-0[4-9]`, `2024-[1-9]`,
+`202[5-9]` and so on. What is no date is excluded by the format.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from re import fullmatch
+from typing import TypeAlias
+
+from grammars.regex.string_formats import FORMATS
+
+Bounds: TypeAlias = Mapping[str, str]
+"""Texts of a format by keyword."""
+
+LOWER = ("formatMinimum", "formatExclusiveMinimum")
+UPPER = ("formatMaximum", "formatExclusiveMaximum")
+_EXCLUSIVE = ("formatExclusiveMinimum", "formatExclusiveMaximum")
+_DAY = "2000-01-01T"
+"""What stands before times of a day, so that they are read as dates with times."""
+_PARTS = {
+    "date": slice(0, 10),
+    **dict.fromkeys(("time", "time-local", "iso-time"), slice(11, 19)),
+    **dict.fromkeys(("date-time", "date-time-local", "iso-date-time"), slice(0, 19)),
+}
+"""What of `2000-01-01T00:00:00` texts of a format have."""
+_REST = "(?s:.*)"
+_NOTHING = f"(?~{_REST})"
+
+
+def is_bound(format: object, value: object) -> bool:
+    """Returns whether a value of one of the keywords is a bound of this format."""
+    if not isinstance(format, str) or format not in _PARTS or not isinstance(value, str):
+        return False
+    try:
+        return fullmatch(FORMATS[format], value) is not None and bool(_read(format, value))
+    except ValueError:
+        return False
+
+
+def has_zone(format: str, bound: str) -> bool:
+    """Returns whether a bound has a zone."""
+    return _read(format, bound).tzinfo is not None
+
+
+def _read(format: str, text: str) -> datetime:
+    """Reads a date or time; raises ValueError if it has another form."""
+    is_time = _PARTS[format].start > 0
+    return datetime.fromisoformat(_DAY + text.upper() if is_time else text.upper())
+
+
+def is_within(format: str, keyword: str, bound: str, text: str) -> bool:
+    """Returns whether a text is within a bound. If one of them has no zone, that of the other is
+    left out of account, as in pydantic. A text of another format is not restricted."""
+    limit = _read(format, bound)
+    try:
+        instant = _read(format, text)
+    except ValueError:
+        return True
+    if limit.tzinfo is None or instant.tzinfo is None:
+        limit, instant = limit.replace(tzinfo=None), instant.replace(tzinfo=None)
+    if instant == limit:
+        return keyword not in _EXCLUSIVE
+    return (instant > limit) == (keyword in LOWER)
+
+
+def express_bounds(format: str, bounds: Bounds) -> str:
+    """Returns an expression for the texts of a format that are within bounds. Beside a bound with a
+    zone, times in other zones than UTC are limited to days that are within it wherever they are
+    written."""
+    parts = [FORMATS[format]]
+    for keyword, text in bounds.items():
+        bound = _read(format, text)
+        limit = _limit if bound.tzinfo is None else _limit_zoned
+        parts.append(limit(format, keyword, bound))
+    return f"(?&{'|'.join(f'(?:{part})' for part in parts)})"
+
+
+def _limit_zoned(format: str, keyword: str, bound: datetime) -> str:
+    utc = bound.astimezone(UTC).replace(tzinfo=None)
+    width = _PARTS[format].stop - _PARTS[format].start
+    written = f"(?s:.{{{width}}})[.0-9]*"
+    options = [
+        f"(?&{_limit(format, keyword, bound.replace(tzinfo=None))}|{written})",
+        rf"(?&{_limit(format, keyword, utc)}|{written}([Zz]|[+\-]00:00))",
+    ]
+    if not _PARTS[format].start:  # a time of the day is never within a bound in all zones
+        midnight = utc.replace(hour=0, minute=0, second=0, microsecond=0)
+        with suppress(OverflowError):  # in the years 1 and 9999
+            if keyword in LOWER:
+                options.append(_begin_from(f"{(midnight + timedelta(days=2)).date()}"))
+            else:
+                options.append(_begin_before(f"{(midnight - timedelta(days=1)).date()}"))
+    return f"(?:{'|'.join(options)})"
+
+
+def _limit(format: str, keyword: str, bound: datetime) -> str:
+    """Returns an expression for local times within a bound."""
+    whole = bound.replace(microsecond=0)
+
+    def write(instant: datetime) -> str:
+        return instant.isoformat()[_PARTS[format]]
+
+    if keyword in UPPER:
+        before = _begin_before(write(whole))
+        if keyword in _EXCLUSIVE and bound == whole:
+            return before
+        return rf"(?:{before}|{write(whole)}([Zz+\-]{_REST})?)"
+    if keyword in _EXCLUSIVE or bound > whole:
+        try:
+            whole += timedelta(days=1) if format == "date" else timedelta(seconds=1)
+        except OverflowError:
+            return _NOTHING
+    return _begin_from(write(whole))
+
+
+def _begin_from(text: str) -> str:
+    """Returns an expression for texts that are not before a text."""
+    text = _cut_zeros(text)
+    options = [f"{text[:-1]}[{text[-1]}-9]"]
+    for i in reversed(range(len(text) - 1)):
+        if text[i].isdigit() and text[i] != "9":
+            options.append(f"{text[:i]}[{int(text[i]) + 1}-9]")
+    return f"(?:{'|'.join(options)}){_REST}"
+
+
+def _begin_before(text: str) -> str:
+    """Returns an expression for texts that are before a text."""
+    text = _cut_zeros(text)
+    options: list[str] = []
+    for i in reversed(range(len(text))):
+        if text[i].isdigit() and text[i] != "0":
+            options.append(f"{text[:i]}[0-{int(text[i]) - 1}]")
+    return f"(?:{'|'.join(options)}){_REST}" if options else _NOTHING
+
+
+def _cut_zeros(text: str) -> str:
+    """Returns a text without an end that nothing of the same beginning is before."""
+    ends = ["-01", "-01"]
+    if ":" in text:
+        ends = [":00", ":00", "T00", *ends]
+    for end in ends:
+        if not text.endswith(end):
+            break
+        text = text.removesuffix(end)
+    return text
