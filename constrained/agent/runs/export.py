@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from constrained.agent.runs.json_form import read_reply
+from constrained.agent.runs.record_form import read_reply
 from constrained.agent.runs.recorded_tools import find_entries, read_run_tools
 from constrained.agent.runs.replay import Replayed, replay
 from constrained.agent.runs.store import EventKind, RecordedEvent, RecordedRun

@@ -10,7 +10,7 @@ from typing import Any
 from constrained.agent.finished_run import Reason
 from constrained.agent.journal import LATER, Approval, CallPlace
 from constrained.agent.run_tools import RunTools
-from constrained.agent.runs.json_form import (
+from constrained.agent.runs.record_form import (
     read_call,
     read_options,
     write_messages,
@@ -157,7 +157,7 @@ def list_waiting(store: RunStore, run: RecordedRun) -> list[WaitingCall]:
     for event in store.read_events(run.id):
         place = (event.turn, event.call)
         if event.kind is EventKind.WAITING and event.call is not None:
-            call = read_call(event.body["call"])
+            call = read_call(event.body)
             waiting[place] = WaitingCall(CallPlace(event.turn, event.call, call))
         elif event.kind is EventKind.VERDICT:
             waiting.pop(place, None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from constrained.agent.run_tools import RunTools, list_tools
-from constrained.agent.runs.json_form import write_tools
+from constrained.agent.runs.record_form import write_tools
 from constrained.agent.runs.store import EventKind, RecordedEvent, RecordedRun
 from constrained.agent.search.tool_search import SEARCH_TOOLS, ToolSearch, read_search
 from constrained.errors import CallError, RequestError

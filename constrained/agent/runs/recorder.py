@@ -8,7 +8,7 @@ from typing import Any
 from constrained.agent.finished_run import Run
 from constrained.agent.journal import Approval, CallPlace, Verdict
 from constrained.agent.repetition import identify_call
-from constrained.agent.runs.json_form import (
+from constrained.agent.runs.record_form import (
     read_reply,
     read_result,
     write_call,

@@ -14,7 +14,7 @@ from constrained.agent.journal import Verdict
 from constrained.agent.loop import AgentLoop, RunLimits
 from constrained.agent.run import drive, split_options
 from constrained.agent.run_tools import RunTools
-from constrained.agent.runs.json_form import read_options, read_reply, read_result
+from constrained.agent.runs.record_form import read_options, read_reply, read_result
 from constrained.agent.runs.recorded_run import decide_later
 from constrained.agent.runs.recorded_tools import assign_tools, read_run_tools
 from constrained.agent.runs.recorder import Recorder

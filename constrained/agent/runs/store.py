@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from constrained.agent.runs.record_schema import read_body, read_request
+from constrained.agent.runs.record_form import read_body, read_request
 from constrained.engine.files.stored import has_tables, limited_queries, reading
 from constrained.errors import RequestError
 

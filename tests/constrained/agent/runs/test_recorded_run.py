@@ -19,7 +19,7 @@ from constrained.agent.finished_run import Reason
 from constrained.agent.journal import LATER, Verdict
 from constrained.agent.model import Model
 from constrained.agent.runs.export import export_rows, export_test
-from constrained.agent.runs.json_form import read_options, write_options
+from constrained.agent.runs.record_form import read_options, write_options
 from constrained.agent.runs.recorded_run import decide, fork, list_waiting
 from constrained.agent.runs.replay import Replayed, replay
 from constrained.agent.runs.store import RecordedRun, RunStore
