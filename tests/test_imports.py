@@ -47,7 +47,7 @@ ONLY_IN = {
         "constrained.mask.trial_process",
         "constrained.engine.vocabulary.vocabulary",
     },
-    "httpx2": {"constrained.agent.mcp.bounded_http", "constrained.agent.mcp.connection"},
+    "httpx2": {"constrained.agent.mcp.transports", "constrained.agent.mcp.connection"},
     "mcp": {module.name for module in MODULES if module.name.startswith("constrained.agent.mcp.")},
     "prometheus_client": {"server.observe.metrics", "server.observe.routes"},
     "ray": {"server.cluster.ray_app", "server.cluster.ray_router", "server.cluster.command"},

@@ -188,27 +188,31 @@ def execute_call(call: ToolCall, tools: Sequence[Any]) -> CallResult:
         IsolatedImportError: an isolated function could not begin, whatever the call.
     """
     try:
-        result = call_function(call, tools)
-        return CallResult(call, Outcome.DONE, format_result(result), result=result)
-    except IsolatedImportError:
-        raise
-    except Exception as e:  # the function is the user's, and may raise anything
-        return fail(call, e)
-    except SystemExit as e:  # it would end the program, which is not for a function to decide
-        return fail(call, RuntimeError(f"the function raised {e!r}"))
+        return _make_result(call, call_function(call, tools))
+    except (Exception, SystemExit) as e:  # the function is the user's, and may raise anything
+        return _explain_failure(call, e)
 
 
 async def aexecute_call(call: ToolCall, tools: Sequence[Any]) -> CallResult:
     """Like `execute_call`, for asyncio."""
     try:
-        result = await acall_function(call, tools)
-        return CallResult(call, Outcome.DONE, format_result(result), result=result)
-    except IsolatedImportError:
-        raise
-    except Exception as e:  # the function is the user's, and may raise anything
-        return fail(call, e)
-    except SystemExit as e:  # it would end the program, which is not for a function to decide
-        return fail(call, RuntimeError(f"the function raised {e!r}"))
+        return _make_result(call, await acall_function(call, tools))
+    except (Exception, SystemExit) as e:
+        return _explain_failure(call, e)
+
+
+def _make_result(call: ToolCall, result: Any) -> CallResult:
+    return CallResult(call, Outcome.DONE, format_result(result), result=result)
+
+
+def _explain_failure(call: ToolCall, error: Exception | SystemExit) -> CallResult:
+    match error:
+        case IsolatedImportError():
+            raise error
+        case SystemExit():  # it would end the program, which is not for a function to decide
+            return fail(call, RuntimeError(f"the function raised {error!r}"))
+        case _:
+            return fail(call, error)
 
 
 class Concurrent:

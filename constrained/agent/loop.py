@@ -5,54 +5,24 @@ It executes nothing itself. So sync runs, async runs and runs that are read from
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from constrained.agent.budget import NO_BUDGET, NOTHING, Budget, Spent, check_cost
+from constrained.agent.budget import NOTHING, Spent
 from constrained.agent.context import Context
 from constrained.agent.finished_run import Reason, Run
-from constrained.agent.repetition import CallHistory, identify_call
+from constrained.agent.judge import CallJudge, RunLimits
 from constrained.agent.run_tools import RunTools, RunToolset
 from constrained.agent.search.tool_search import ToolSearch
-from constrained.errors import RequestError
 from constrained.limits.deadline import Clock
-from constrained.limits.isolated_call import Isolation
 from constrained.model.confidence_policy import explain_unsure_calls
 from constrained.model.reply import Reply
 from constrained.prompt.assistant_prefill import read_message
 from constrained.prompt.messages import normalise
 from constrained.prompt.tools.call_result import CallResult, Outcome, refuse
-from constrained.prompt.tools.functions import FunctionTool, find_tool
+from constrained.prompt.tools.functions import FunctionTool
 from constrained.prompt.tools.shapes import read_policy
 from grammars.turn import Choice, ToolCall
-
-
-@dataclass(frozen=True)
-class RunLimits:
-    """The limits of a run; see `RunOptions`.
-
-    Raises:
-        RequestError: one is below 1, or has a wrong type.
-    """
-
-    max_steps: int = 8
-    max_repeats: int = 2
-    max_context: int | None = None
-    budget: Budget = NO_BUDGET
-    isolate: bool | Isolation = False
-
-    def __post_init__(self) -> None:
-        for name in ("max_steps", "max_repeats", "max_context"):
-            limit = getattr(self, name)
-            is_given = limit is not None or name != "max_context"
-            if is_given and (type(limit) is not int or limit < 1):
-                raise RequestError(f"{name} is {limit}, must be 1 or more", where=f"/{name}")
-        if not isinstance(self.budget, Budget):
-            hint = "Give a Budget, such as Budget(seconds=60)"
-            raise RequestError(f"budget is {self.budget!r}", where="/budget", hint=hint)
-        if not isinstance(self.isolate, (bool, Isolation)):
-            hint = "Give True, or an Isolation with limits"
-            raise RequestError(f"isolate is {self.isolate!r}", where="/isolate", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -136,14 +106,10 @@ class AgentLoop:
         self._context = Context(messages)
         self._clock = clock
         self._started = clock() - spent.seconds
-        self._spent = spent
         self._replies: list[Reply] = []
         self._results: list[CallResult] = []
         self._answers: list[CallResult | None] = []
-        self._history = CallHistory(limits.max_repeats)
-        self._declined: set[str] = set()
-        self._warned: set[str] = set()  # repetitions whose refusals the model has read
-        self._refused: dict[str, ToolCall] = {}  # calls that were refused as repetitions
+        self._judge = CallJudge(self.toolset, limits, spent, partial=partial)
         self._last_turn: _LastTurn | None = None
 
     @property
@@ -195,8 +161,8 @@ class AgentLoop:
         """
         self.toolset.begin_turn()
         self._started = self._clock() - seconds
-        self._spent = replace(self._spent, seconds=seconds)
-        spent = self._limits.budget.find_spent(self._spent)
+        self._judge.spend(seconds)
+        spent = self._limits.budget.find_spent(self._judge.spent)
         if spent is not None and self._last_turn is None:
             self._last_turn = _LastTurn(Reason.BUDGET, f"{spent} is spent")
         if self._final_answer and self.step == self._limits.max_steps - 1 and not self._last_turn:
@@ -205,10 +171,7 @@ class AgentLoop:
             self.options["tool_choice"] = "none"
         if self.toolset.has_search:
             self.options["hidden_tools"] = self.toolset.find_hidden(self.whole_messages)
-        excluded = list(self._excluded)
-        for call in self._refused.values():
-            if self._history.find_repetition(call):
-                excluded.append(call)
+        excluded = [*self._excluded, *self._judge.list_excluded()]
         if excluded:
             self.options["excluded_calls"] = excluded
         else:
@@ -232,8 +195,7 @@ class AgentLoop:
         if (choice := self.options.get("tool_choice")) is not None:
             self.options["tool_choice"] = _relax(choice)
         self._started = self._clock() - seconds
-        tokens = self._spent.tokens + reply.usage.completion_tokens
-        self._spent = replace(self._spent, tokens=tokens, seconds=seconds)
+        self._judge.spend(seconds, reply.usage.completion_tokens)
         self._answers = []
         if reply.finish_reason == "length" or any(call.truncated for call in reply.calls):
             self.reason = Reason.LENGTH
@@ -248,83 +210,31 @@ class AgentLoop:
                 self.detail = explain_unsure_calls(reply.unsure_calls)
             elif reply.barred_calls:
                 self.reason = Reason.REPEATED
-                self.detail = self._explain_repetition(reply.barred_calls[0])
+                self.detail = self._judge.explain_repetition(reply.barred_calls[0])
         elif not all(map(self.toolset.find_function, reply.calls)):
             self.reason = Reason.TOOL_CALLS
             if self._partial:
-                self._answers = self.judge(reply.calls, started)
-                self._note_refusals(reply.calls)
+                self._judge_calls(reply.calls, started)
         else:
-            self._answers = self.judge(reply.calls, started)
-            self._note_refusals(reply.calls)
+            self._judge_calls(reply.calls, started)
 
     def judge(
         self, calls: Sequence[ToolCall], started: Collection[int] = ()
     ) -> list[CallResult | None]:
-        """Decides which calls of a turn are executed; changes nothing.
+        """Decides which calls of a turn are executed; see `CallJudge.judge`."""
+        return self._judge.judge(calls, started)
 
-        Returns:
-            For each call: None if it is executed, otherwise the result that says why not.
-        """
-        answers: list[CallResult | None] = []
-        spent = self._spent
-        for number, call in enumerate(calls):
-            if self._partial and self.toolset.find_function(call) is None:
-                answers.append(None)  # the caller decides about it
-                continue
-            cost = self._price(call)
-            answer = None
-            if number not in started:
-                answer = self._find_refusal(call) or self._find_excess(call, spent, cost)
-            if answer is None:
-                spent = replace(spent, calls=spent.calls + 1, cost=spent.cost + cost)
-            answers.append(answer)
-        return answers
-
-    def _find_refusal(self, call: ToolCall) -> CallResult | None:
-        """Returns the refusal of a call that was declined or repeated before; None: it is not
-        refused."""
-        if identify_call(call) in self._declined:
-            return refuse(call, Outcome.DECLINED, "declined before")
-        repetition = self._history.find_repetition(call)
-        if repetition is None:
-            return None
-        text = f"{repetition.text}; answer, or do something else"
-        return refuse(call, Outcome.REPEATED, text)
-
-    def _find_excess(self, call: ToolCall, spent: Spent, cost: float) -> CallResult | None:
-        """Returns the refusal of a call that the budget does not allow; None: it is not refused."""
-        excess = self._limits.budget.find_excess(spent, cost)
-        return None if excess is None else refuse(call, Outcome.OVER_BUDGET, excess)
-
-    def _note_refusals(self, calls: Sequence[ToolCall]) -> None:
-        """Notes the refused calls, which may end the run or make the next turn the last one."""
-        warned: set[str] = set()
-        for call, answer in zip(calls, self._answers, strict=True):
-            if answer is None:
-                continue
-            if answer.outcome is Outcome.DECLINED:
+    def _judge_calls(self, calls: Sequence[ToolCall], started: Collection[int]) -> None:
+        """Decides about the calls of this turn. Refused calls may end the run, or make the next
+        turn the last one."""
+        self._answers = self.judge(calls, started)
+        for answer in self._answers:
+            if answer is not None and answer.outcome is Outcome.DECLINED:
                 self.reason = Reason.DECLINED
-                self.detail = f"{call.name} was declined before"
-            repetition = self._history.find_repetition(call)
-            if answer.outcome is Outcome.REPEATED and repetition is not None:
-                self._refused[identify_call(call)] = call
-                warned.add(repetition.identity)
-                if repetition.identity in self._warned:
-                    detail = self._explain_repetition(call)
-                    self._last_turn = _LastTurn(Reason.REPEATED, detail)
-        self._warned |= warned
-
-    def _explain_repetition(self, call: ToolCall) -> str:
-        repetition = self._history.find_repetition(call)
-        return f"{call.name}: {repetition.text}" if repetition else call.name
-
-    def _price(self, call: ToolCall) -> float:
-        tool = find_tool(call.name, self.toolset.available)
-        if tool is None or tool.cost is None:
-            return 0.0
-        cost = tool.cost(call) if callable(tool.cost) else tool.cost
-        return check_cost(cost, call.name)
+                self.detail = f"{answer.call.name} was declined before"
+        repeated = self._judge.warn([answer for answer in self._answers if answer is not None])
+        if repeated is not None:
+            self._last_turn = _LastTurn(Reason.REPEATED, repeated)
 
     def wait(self) -> None:
         """Ends the run, because calls wait for approval; no call of this turn is executed."""
@@ -340,7 +250,7 @@ class AgentLoop:
             if known is None and function is None:
                 continue  # it is left to the caller
             answer = known or next(executed)
-            self._note(answer)
+            self._judge.note(answer)
             self._results.append(answer)
             self._context.append(
                 {
@@ -357,20 +267,6 @@ class AgentLoop:
         elif self._limits.max_context is not None:
             self._context.shrink(self._limits.max_context, self._replies[-1].usage, self.step)
 
-    def _note(self, result: CallResult) -> None:
-        match result.outcome:
-            case Outcome.DECLINED:
-                self._declined.add(identify_call(result.call))
-            case Outcome.DONE | Outcome.FAILED | Outcome.UNKNOWN:
-                self._history.note(result.call, result.content)
-                self._spent = replace(
-                    self._spent,
-                    calls=self._spent.calls + 1,
-                    cost=self._spent.cost + self._price(result.call),
-                )
-            case Outcome.REPEATED | Outcome.OVER_BUDGET | Outcome.CUT:
-                pass
-
     def finish(self, id: str | None = None) -> Run:
         """Returns the run, once there is a reason.
 
@@ -385,7 +281,7 @@ class AgentLoop:
             reason=self.reason,
             calls=tuple(self._results),
             detail=self.detail,
-            spent=self._spent,
+            spent=self._judge.spent,
             dropped=tuple(self._context.dropped),
             id=id,
         )

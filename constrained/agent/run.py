@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 from constrained.agent.actions import Actions, Approve, Blocking, ChatModel, Concurrent, complete
 from constrained.agent.early_calls import EarlyCalls
 from constrained.agent.finished_run import Run
-from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, Verdict
-from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
+from constrained.agent.journal import Approval, CallPlace, Journal, Verdict
+from constrained.agent.judge import RunLimits
+from constrained.agent.loop import AgentLoop, OpenCall
 from constrained.agent.run_tools import RunTools
 from constrained.agent.search.tool_search import ToolSearch, read_search
 from constrained.errors import RequestError
@@ -46,7 +47,7 @@ class RunSettings:
     policy: ConfidencePolicy = field(default_factory=ConfidencePolicy)
     on_interrupted: OnInterrupted | None = None
     search: ToolSearch | None = None
-    journal: Journal = field(default_factory=NoJournal)
+    journal: Journal = field(default_factory=Journal)
     on_result: OnResult | None = None
 
     def make_loop(
@@ -106,7 +107,7 @@ def run(
     Raises:
         Error: an error of the model; `RequestError` for limits below 1.
     """
-    settings, turn_options = split_options(options, journal or NoJournal())
+    settings, turn_options = split_options(options, journal or Journal())
     actions = Blocking(model)
     try:
         loop = settings.make_loop(messages, tools, turn_options)
@@ -126,7 +127,7 @@ async def arun(
 
     `approve` may be async. It is called for one call after the other.
     """
-    settings, turn_options = split_options(options, journal or NoJournal())
+    settings, turn_options = split_options(options, journal or Journal())
     loop = settings.make_loop(messages, tools, turn_options)
     return await drive(loop, Concurrent(model), settings)
 

@@ -1,8 +1,8 @@
 """An MCP server that means harm: its tool `flood` says very often that its tools have changed;
 `lists` tells how often it was asked for them since. Behind `lose` it does not answer the next list,
 and after `quarrel` it refuses each list, and says that its tools have changed. `parts` has a result
-of very many parts, and `deep` a deep one; `ask` sends pings without reading the answers. The first
-argument is a list of more tools, as JSON."""
+of very many parts; `ask` sends pings without reading the answers. The first argument is a list of
+more tools, as JSON."""
 
 import json
 import sys
@@ -54,10 +54,6 @@ for line in sys.stdin:
                     TOOLS.append("added")
                 times = FLOOD if name == "flood" else 1
                 print(f"{json.dumps(CHANGED)}\n" * times, end="", flush=True)
-            if name == "deep":
-                deep = '{"a": ' * 100_000 + "1" + "}" * 100_000
-                print(f'{{"jsonrpc": "2.0", "id": {request["id"]}, "result": {deep}}}', flush=True)
-                continue
             part = {"type": "text", "text": str(lists)}
             result = {"content": [part] * (PARTS if name == "parts" else 1)}
             for number in range(PINGS if name == "ask" else 0):

@@ -13,18 +13,12 @@ from pathlib import Path
 import pytest
 from mcp import types
 
-from constrained.agent.mcp.command_transport import count_values
-from constrained.agent.mcp.connection import (
-    MAX_ENTRIES,
-    ConnectionSettings,
-    McpConnection,
-    McpError,
-    list_pages,
-)
+from constrained.agent.mcp.connection import ConnectionSettings, McpConnection
 from constrained.agent.mcp.server import ServerCommand
+from constrained.agent.mcp.tool_list import MAX_ENTRIES, McpError, list_pages
 
 SERVER = Path(__file__).with_name("mcp_server.py")
-PAUSE = "constrained.agent.mcp.connection.LIST_AGAIN"
+PAUSE = "constrained.agent.mcp.tool_list.LIST_AGAIN"
 WAIT = 20  # seconds, for what comes at once
 
 
@@ -56,25 +50,6 @@ def test_a_flood_of_changes_is_one_change() -> None:
     assert int(asyncio.run(count_lists())) <= 2
 
 
-def test_an_answer_nested_too_deeply_is_an_error_at_once() -> None:
-    async def call() -> None:
-        async with connected() as connection:
-            await connection.call("deep", {})
-
-    with pytest.raises(McpError, match="nested too deeply"):
-        asyncio.run(asyncio.wait_for(call(), WAIT))
-
-
-def test_a_server_that_cannot_be_reached_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def connect() -> None:
-        async with connected():
-            pass
-
-    monkeypatch.setattr("constrained.agent.mcp.command_transport.MAX_VALUES", 3)
-    with pytest.raises(McpError, match="reached: a message has more than 3 values"):
-        asyncio.run(connect())
-
-
 def test_a_list_that_is_not_answered_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -82,11 +57,11 @@ def test_a_list_that_is_not_answered_is_asked_for_again(
 
     async def lose_a_list() -> None:
         async with connected() as connection:
-            patient = connection._settings
-            connection._settings = ConnectionSettings(connect_timeout=0.05)
+            patient = connection._tools._seconds
+            connection._tools._seconds = 0.05
             await connection.call("lose", {})
             await wait_for(lambda: bool(caplog.records))
-            connection._settings = patient
+            connection._tools._seconds = patient
             await connection.call("add", {})
             await wait_for(lambda: connection.tools[-1].name == "added")
 
@@ -117,7 +92,7 @@ def test_a_server_that_refuses_each_list_is_one_warning(
 
     async def quarrel() -> None:
         async with connected() as connection:
-            caplog.set_level(logging.DEBUG, "constrained.agent.mcp.connection")
+            caplog.set_level(logging.DEBUG, "constrained.agent.mcp.tool_list")
             await connection.call("quarrel", {})
             await wait_for(lambda: len(caplog.records) > 3)
 
@@ -176,18 +151,21 @@ def measure_memory() -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured in /proc")
-@pytest.mark.parametrize("tool", ["parts", "ask"])
-def test_what_a_server_sends_is_bounded(tool: str) -> None:
+def test_requests_that_are_not_waited_for_are_bounded() -> None:
     async def call() -> int:
         async with connected() as connection:
             before = measure_memory()
             with suppress(McpError):
-                await connection.call(tool, {})
+                await connection.call("ask", {})
             return measure_memory() - before
 
     assert asyncio.run(call()) < 60_000_000
 
 
-def test_commas_in_a_text_are_no_values() -> None:
-    many = ", ".join(['\\"[{'] * 200_000)
-    assert count_values(json.dumps({"text": many, "more": [1, 2]}).encode()) == 4
+def test_a_result_of_too_many_parts_is_refused() -> None:
+    async def call() -> None:
+        async with connected() as connection:
+            await connection.call("parts", {})
+
+    with pytest.raises(McpError, match="300,000 parts, more than 10,000"):
+        asyncio.run(call())

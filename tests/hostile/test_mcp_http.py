@@ -5,7 +5,7 @@ import gzip
 import json
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 from mcp import types
 
-from constrained.agent.mcp.bounded_http import EVENTS, ForeignEndpointError
 from constrained.agent.mcp.connection import ConnectionSettings, McpConnection, McpError
 from constrained.agent.mcp.elicitation import Elicitation, answer
 from constrained.agent.mcp.results import McpResult
 from constrained.agent.mcp.server import HttpTransport, ServerAddress
-from constrained.agent.mcp.sse_endpoint import EndpointCheck
 from constrained.agent.mcp.tool_names import MAX_NAME_LENGTH, name_tools
+from constrained.agent.mcp.transports import EVENTS
 
 LONGEST_BODY = 100_000  # bytes, in place of 32 MiB
 PIECE = b" " * 65_536
@@ -184,8 +183,7 @@ def write_many_events(reply: BaseHTTPRequestHandler, refused: "queue.Queue[bool]
 def test_what_is_no_answer_is_an_error_of_bounded_length(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("constrained.agent.mcp.bounded_http.MAX_MESSAGE_LENGTH", LONGEST_BODY)
-    monkeypatch.setattr("constrained.agent.mcp.connection.MAX_MESSAGE_LENGTH", LONGEST_BODY)
+    monkeypatch.setattr("constrained.agent.mcp.transports.MAX_MESSAGE_LENGTH", LONGEST_BODY)
     server = ServerAddress(address, transport=HttpTransport.STREAMABLE)
 
     async def call_all() -> None:
@@ -226,7 +224,7 @@ def close_session(on_delete: Callable[[BaseHTTPRequestHandler], None]) -> None:
 
 
 def test_the_answer_to_the_end_of_a_session_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.agent.mcp.bounded_http.MAX_MESSAGE_LENGTH", LONGEST_BODY)
+    monkeypatch.setattr("constrained.agent.mcp.transports.MAX_MESSAGE_LENGTH", LONGEST_BODY)
     refused = queue.Queue[bool]()
     close_session(lambda reply: write_many_events(reply, refused))
     assert refused.get(timeout=30)
@@ -269,7 +267,7 @@ def call_over_sse(on_call: Callable[[HostileEvents], bytes | None]) -> McpError:
 
 
 def test_the_answer_to_what_is_posted_over_sse_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.agent.mcp.bounded_http.MAX_MESSAGE_LENGTH", LONGEST_BODY)
+    monkeypatch.setattr("constrained.agent.mcp.transports.MAX_MESSAGE_LENGTH", LONGEST_BODY)
     refused = queue.Queue[bool]()
 
     def write(reply: HostileEvents) -> None:
@@ -308,56 +306,3 @@ def test_nobody_is_asked_a_question_that_cannot_be_read(schema: dict[str, Any]) 
     answered = answer(elicit, Elicitation("evil", "your name", schema))
     assert isinstance(answered, types.ErrorData)
     assert "cannot be read" in answered.message
-
-
-def test_an_endpoint_on_another_host_is_named() -> None:
-    class Elsewhere(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.0"
-
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.end_headers()
-            self.wfile.write(b"event: endpoint\ndata: http://elsewhere.example/")
-            self.wfile.write(b"post\n\n")
-            is_over.wait(60)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    async def open(address: str) -> None:
-        server = ServerAddress(address, transport=HttpTransport.SSE)
-        await McpConnection(server, ConnectionSettings()).open()
-
-    is_over = threading.Event()
-    with serving(Elsewhere) as address:
-        try:
-            with pytest.raises(McpError, match=r"another host, http://elsewhere\.example/post"):
-                asyncio.run(open(address))
-        finally:
-            is_over.set()
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("size", [1, 7, 1_000])
-def test_an_endpoint_is_found_however_it_is_written(end: str, size: int) -> None:
-    def read(lines: Sequence[str]) -> None:
-        text = end.join([*lines, "", ""]).encode()
-        check = EndpointCheck("http://localhost:1/sse")
-        for place in range(0, len(text), size):
-            check.take(text[place : place + size])
-
-    read(["event: endpoint", "data: /messages?id=1"])
-    read(["event: endpoint", "data: http://localhost:1/messages"])
-    read(["event: message", "data: http://elsewhere.example/"])
-    for foreign in ("http://localhost:2/", "https://localhost:1/", "//elsewhere.example/"):
-        with pytest.raises(ForeignEndpointError):
-            read(["data:" + foreign, "event:endpoint"])
-        for before in ([": hello"], [""], [": hello", ""], ["event: message", "data: hello", ""]):
-            with pytest.raises(ForeignEndpointError):
-                read([*before, "event: endpoint", "data: " + foreign])
-        with pytest.raises(ForeignEndpointError):
-            read(["\ufeffevent: endpoint", "data: " + foreign])
-        with pytest.raises(ForeignEndpointError):
-            read(["retry: 5", ": " + "x" * 60_000, "", "event: endpoint", "data: " + foreign])
-        read(["event: endpoint", "data: /a", "", "event: endpoint", "data: " + foreign])

@@ -6,47 +6,26 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import httpx2
 from mcp import Client, MCPError, types
-from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
-from constrained.agent.mcp.bounded_http import MAX_MESSAGE_LENGTH, make_bounded_client
-from constrained.agent.mcp.command_transport import run_command
 from constrained.agent.mcp.elicitation import Elicit, answer, read_elicitation
 from constrained.agent.mcp.results import McpResult
-from constrained.agent.mcp.server import HttpTransport, McpServer, ServerAddress, ServerCommand
-from constrained.agent.mcp.sse_endpoint import EndpointCheck
+from constrained.agent.mcp.server import McpServer, ServerCommand
+from constrained.agent.mcp.tool_list import NO_ANSWER, McpError, ToolList, shorten
+from constrained.agent.mcp.transports import Transport, list_transports
 from constrained.agent.mcp.watched_transport import watch
 from constrained.errors import Error, RequestError
 
 T = TypeVar("T")
 
 LOG = logging.getLogger(__name__)
-MAX_PAGES = 100  # of a list
-MAX_ENTRIES = 10_000  # of a list
-MAX_LIST_LENGTH = MAX_MESSAGE_LENGTH  # characters of all entries, as JSON
 MAX_NAME_LENGTH = 200  # characters of a server's own name
-MAX_ERROR_LENGTH = 4_000  # characters of a server's error, in our message
 MAX_LOG_LENGTH = 500  # characters of a server's log, in our message
-LISTEN_AGAIN = (1.0, 60.0)  # seconds before notifications are requested again: first and maximum
 PATIENCE = 5.0  # seconds to wait for the cause of an end, before it is reported without
-LIST_AGAIN = 1.0  # seconds between two lists of the tools
-STREAMED = ("GET", "POST")
-"""Methods whose replies streamable HTTP reads event by event."""
-STREAMED_BY_SSE = ("GET",)
-NO_ANSWER = (ValueError, RuntimeError)
-"""Errors that the package raises for an invalid answer of a server: a value that pydantic refuses,
-a structured value that does not fit its schema."""
-
-
-class McpError(Error):
-    """An MCP server failed to carry out a request, or reports an error."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +57,6 @@ class McpConnection:
     Args:
         server: the command or the address of the server.
         settings: of the connection.
-
-    Attributes:
-        tools: the tools of the server; a new list after each change.
     """
 
     def __init__(self, server: McpServer, settings: ConnectionSettings):
@@ -93,12 +69,12 @@ class McpConnection:
         self._lock = asyncio.Lock()
         self._may_reopen = True
         self._deadlines: set[asyncio.Timeout] = set()
-        self._refreshing: asyncio.Task[None] | None = None
-        self._changes = 0  # notifications that the tools have changed
-        self._is_stale = False  # listing the tools again has failed
-        self._broken: Exception | None = None  # why the connection to a command has ended
-        self._faults: list[str] = []  # of tools in the last list
-        self.tools: list[types.Tool] = []
+        self._tools = ToolList(lambda: self.name, settings.connect_timeout)
+
+    @property
+    def tools(self) -> list[types.Tool]:
+        """The tools of the server; a new list after each change."""
+        return self._tools.tools
 
     @property
     def name(self) -> str:
@@ -132,8 +108,7 @@ class McpConnection:
         """Ends the connection, and a server that was started."""
         self._client = None
         self._end.set()
-        if self._refreshing is not None:
-            self._refreshing.cancel()
+        self._tools.leave()
         if self._keeper is not None:
             await asyncio.gather(self._keeper, return_exceptions=True)
 
@@ -146,7 +121,7 @@ class McpConnection:
                     async with asyncio.timeout(self._settings.connect_timeout):
                         client = await self._connect(stack, log, end)
                     ready.set_result(client)
-                    watching = asyncio.create_task(self._watch(client))
+                    watching = asyncio.create_task(self._tools.follow(client))
                     try:
                         await end.wait()
                     finally:
@@ -163,9 +138,6 @@ class McpConnection:
                     ready.cancel()
             return None
 
-    def _note_failure(self, error: Exception) -> None:
-        self._broken = error
-
     def _find_last_moment(self) -> float | None:
         """When a connection has to be closed, on the clock of the loop. Over HTTP, the server gets
         a request about the end and may never answer. The package limits the time for the end of a
@@ -175,62 +147,22 @@ class McpConnection:
         return asyncio.get_running_loop().time() + self._settings.connect_timeout
 
     async def _connect(self, stack: AsyncExitStack, log: IO[str], end: asyncio.Event) -> Client:
-        server = self._server
-        if isinstance(server, ServerCommand):
-            self._broken = None
-            transport = run_command(server, log, self._note_failure)
-            return await self._open_client(stack, transport, end)
-        if server.transport is HttpTransport.SSE:
-            return await self._open_client(stack, self._make_sse(server), end)
-        if server.transport is HttpTransport.STREAMABLE:
-            return await self._open_client(stack, self._make_streamable(server), end)
-        try:
-            return await self._open_client(stack, self._make_streamable(server), end)
-        except Exception as failure:  # in groups of any kind; the cause decides
-            if not isinstance(_find_cause(failure), MCPError | httpx2.HTTPStatusError):
-                raise  # the connection is refused, or the server does not answer
-            try:  # as in MCP's specification: a server of 2024 refuses the request
-                return await self._open_client(stack, self._make_sse(server), end)
-            except Exception as other:  # the first failure is what the user is told
-                raise failure from other
-
-    @asynccontextmanager
-    async def _make_streamable(self, server: ServerAddress) -> AsyncIterator[Any]:
-        async with (
-            self._make_http(STREAMED, dict(server.headers)) as http,
-            streamable_http_client(
-                server.url, http_client=http, max_sse_event_size=MAX_MESSAGE_LENGTH
-            ) as streams,
-        ):
-            yield streams
-
-    def _make_sse(self, server: ServerAddress) -> Any:
-        return sse_client(
-            server.url,
-            headers=dict(server.headers),
-            httpx_client_factory=partial(
-                self._make_http,
-                STREAMED_BY_SSE,
-                check_stream=lambda: EndpointCheck(server.url).take,
-            ),
-        )
-
-    def _make_http(
-        self,
-        streamed: tuple[str, ...],
-        headers: dict[str, str] | None = None,
-        timeout: httpx2.Timeout | None = None,
-        auth: httpx2.Auth | None = None,
-        check_stream: Callable[[], Callable[[bytes], None]] | None = None,
-    ) -> httpx2.AsyncClient:
-        """Makes an HTTP client without a read timeout, since calls have their own deadline."""
-        wait = httpx2.Timeout(self._settings.connect_timeout, read=None)
-        return make_bounded_client(
-            headers or {}, wait, auth, streamed=streamed, check_stream=check_stream
-        )
+        """Opens a client by the first transport that the server supports."""
+        first: Exception | None = None
+        for transport in list_transports(self._server, log, self._settings.connect_timeout):
+            try:
+                return await self._open_client(stack, transport, end)
+            except Exception as failure:  # in groups of any kind; the cause decides
+                # As in MCP's specification: a server of 2024 refuses the request. The first failure
+                # is what the user is told.
+                first = first or failure
+                if not isinstance(_find_cause(failure), MCPError | httpx2.HTTPStatusError):
+                    break
+        assert first is not None
+        raise first
 
     async def _open_client(
-        self, stack: AsyncExitStack, transport: Any, end: asyncio.Event
+        self, stack: AsyncExitStack, transport: Transport, end: asyncio.Event
     ) -> Client:
         """Yields a client that is ready; when its connection ends, sets `end`, unless it never was
         ready."""
@@ -242,89 +174,21 @@ class McpConnection:
                 self._leave(end)
 
         client = Client(
-            watch(transport, leave, self._faults.extend),
+            watch(transport, leave, self._tools.note_faults),
             elicitation_callback=self._elicit,
-            message_handler=self._take_message,
+            message_handler=self._tools.take_message,
             cache=None,
         )
         async with AsyncExitStack() as attempt:
             await attempt.enter_async_context(client)
             if self._name is None and client.server_info is not None:
                 self._name = client.server_info.name[:MAX_NAME_LENGTH]
-            await self._list_tools(client)
+            await self._tools.read(client)
             stack.push_async_exit(attempt.pop_all())
         state.is_ready = True
         if state.has_ended:
             self._leave(end)
         return client
-
-    async def _list_tools(self, client: Client) -> None:
-        if client.server_capabilities.tools is None:
-            return
-        self._faults.clear()
-        tools = await list_pages(client.list_tools, "tools")
-        if self._faults:
-            count, first = len(self._faults), _shorten(self._faults[0])
-            message = f"{count} of its tools cannot be used, as {first}"
-            if not tools:
-                raise McpError(message)
-            LOG.warning("the MCP server %s: %s", self.name, message)
-        self.tools = tools
-
-    async def _take_message(self, message: Any) -> None:
-        """Takes a notification of the server. It must not wait for further requests: their answers
-        come through the same stream."""
-        if isinstance(message, types.ToolListChangedNotification) and self._client is not None:
-            self._note_change()
-
-    def _note_change(self) -> None:
-        self._changes += 1
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.create_task(self._catch_up())
-
-    async def _catch_up(self) -> None:
-        """Lists the tools until they no longer change, with a pause after each list, since a server
-        may send notifications without end, even in answer to each list."""
-        listed = 0
-        while listed != self._changes and self._client is not None:
-            listed = self._changes
-            await self._refresh(self._client)
-            await asyncio.sleep(LIST_AGAIN)
-
-    async def _refresh(self, client: Client) -> None:
-        """Lists the tools again; if that fails, keeps the previous list."""
-        try:
-            async with asyncio.timeout(self._settings.connect_timeout):
-                await self._list_tools(client)
-        except (MCPError, Error, TimeoutError, *NO_ANSWER) as e:
-            cause = _shorten(str(e))
-            if isinstance(e, TimeoutError):
-                cause = f"no answer within {self._settings.connect_timeout:g} s"
-            # One warning until a list succeeds: the server decides how often this happens.
-            level = logging.DEBUG if self._is_stale else logging.WARNING
-            self._is_stale = True
-            message = "the tools of the MCP server %s cannot be listed again: %s"
-            LOG.log(level, message, self.name, cause)
-        else:
-            self._is_stale = False
-
-    async def _watch(self, client: Client) -> None:
-        """Requests notifications from a server that does not send them by itself."""
-        tools = client.server_capabilities.tools
-        pause, longest = LISTEN_AGAIN
-        while tools is not None and tools.list_changed:
-            try:
-                async with client.listen(tools_list_changed=True) as changes:
-                    pause = LISTEN_AGAIN[0]
-                    async for _ in changes:
-                        self._note_change()
-            except ListenNotSupportedError:
-                return  # the server sends them by itself: see `_take_message`
-            except (MCPError, SubscriptionLost, TimeoutError, *NO_ANSWER):
-                pass
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, longest)
-            self._note_change()  # changes may have been missed until now
 
     async def _elicit(self, context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
         with self._stop_clocks():
@@ -398,11 +262,11 @@ class McpConnection:
                 self._leave(end)
                 failure = await self._find_failure(keeper)
                 raise self._explain_end(what, failure or e) from e
-            raise McpError(f"{self.name}: {_shorten(e.message)}") from e
+            raise McpError(f"{self.name}: {shorten(e.message)}") from e
         except Error:  # which is a ValueError, too
             raise
         except NO_ANSWER as e:
-            message = f"{self.name} has answered {what} with what is no answer: {_shorten(str(e))}"
+            message = f"{self.name} has answered {what} with what is no answer: {shorten(str(e))}"
             raise McpError(message) from e
         self._may_reopen = True
         return answered
@@ -433,15 +297,14 @@ class McpConnection:
         end.set()
         if self._end is end:
             self._client = None
+            self._tools.leave()
 
     async def _find_failure(
         self, keeper: asyncio.Task[Exception | None] | None
     ) -> Exception | None:
         """Returns why a connection has failed. Over HTTP, the package raises the cause only when
         the connection is closed."""
-        if isinstance(self._server, ServerCommand):
-            return self._broken
-        if keeper is None:
+        if keeper is None or isinstance(self._server, ServerCommand):
             return None
         await asyncio.wait({keeper}, timeout=PATIENCE)
         if not keeper.done() or keeper.cancelled():
@@ -450,14 +313,14 @@ class McpConnection:
 
     def _explain_end(self, what: str, failure: Exception) -> McpError:
         message = f"the MCP server {self.name} has ended during {what}; whether that had an effect"
-        cause = _shorten(str(_find_cause(failure)))
+        cause = shorten(str(_find_cause(failure)))
         why = f" ({cause})" if cause else ""
         more = ". The next call starts it again" if self._may_reopen else ""
         return McpError(f"{message} is not known{why}{more}")
 
     def _explain_start(self, error: Exception, printed: str) -> McpError:
-        cause = self._broken or _find_cause(error)
-        text = _shorten(str(cause)) or type(cause).__name__
+        cause = _find_cause(error)
+        text = shorten(str(cause)) or type(cause).__name__
         if isinstance(cause, TimeoutError):
             text = f"it was not ready within {self._settings.connect_timeout:g} s"
         elif isinstance(cause, FileNotFoundError) and isinstance(self._server, ServerCommand):
@@ -489,38 +352,6 @@ def _find_cause(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> list[Any]:
-    """Returns all entries of a list that comes in pages.
-
-    Args:
-        list_page: returns a page; takes a cursor.
-        name: of the list in a page.
-
-    Raises:
-        McpError: the list does not end, or is too long.
-    """
-    entries: list[Any] = []
-    cursor: str | None = None
-    length = 0
-    for _ in range(MAX_PAGES):
-        page = await list_page(cursor=cursor)
-        entries += getattr(page, name)
-        if len(entries) > MAX_ENTRIES:
-            raise McpError(f"the list of {name} has more than {MAX_ENTRIES:,} entries")
-        length += len(page.model_dump_json())
-        if length > MAX_LIST_LENGTH:
-            raise McpError(f"the list of {name} has more than {MAX_LIST_LENGTH:,} characters")
-        cursor = page.next_cursor
-        if cursor is None:
-            return entries
-    raise McpError(f"the list of {name} has more than {MAX_PAGES} pages")
-
-
-def _shorten(text: str) -> str:
-    """Shortens a server's text for a message."""
-    return text if len(text) <= MAX_ERROR_LENGTH else f"{text[:MAX_ERROR_LENGTH]} [...]"
 
 
 def _read_end(log: IO[str]) -> str:

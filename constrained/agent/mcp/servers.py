@@ -7,9 +7,17 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from mcp import types
 
-from constrained.agent.mcp.connection import ConnectionSettings, McpConnection, McpError, list_pages
+from constrained.agent.mcp.connection import ConnectionSettings, McpConnection, McpError
 from constrained.agent.mcp.elicitation import Elicit
-from constrained.agent.mcp.results import McpResult, describe
+from constrained.agent.mcp.resources import (
+    McpPrompt,
+    McpResource,
+    get_prompt,
+    list_prompts,
+    list_resources,
+    read_resource,
+)
+from constrained.agent.mcp.results import McpResult
 from constrained.agent.mcp.sources import Source, read_sources
 from constrained.agent.mcp.tool_names import make_word, name_tools
 from constrained.errors import RequestError
@@ -55,28 +63,6 @@ class McpTool:
     name: str
     listed: Mapping[str, Any]
     function: FunctionTool
-
-
-@dataclass(frozen=True)
-class McpResource:
-    """A resource of a server; `read_resource` reads it."""
-
-    server: str
-    uri: str
-    name: str
-    description: str = ""
-    mime_type: str | None = None
-
-
-@dataclass(frozen=True)
-class McpPrompt:
-    """A prompt of a server; `get_prompt` fills it in. `arguments` has True for each required
-    argument, False for others."""
-
-    server: str
-    name: str
-    description: str
-    arguments: Mapping[str, bool]
 
 
 def connect_mcp(*sources: Source, **options: Unpack[McpOptions]) -> "McpServers":
@@ -252,11 +238,10 @@ class McpServers:
         return call
 
     def _make_resource_list(self) -> FunctionTool:
-        async def list_resources() -> list[McpResource]:
-            return await self.alist_resources()
-
         description = "Lists the resources that can be read with mcp__read_resource."
-        return FunctionTool.from_function(list_resources, description=description, read_only=True)
+        return FunctionTool.from_function(
+            self.alist_resources, name="list_resources", description=description, read_only=True
+        )
 
     def _make_resource_reader(self) -> FunctionTool:
         async def read_resource(uri: str) -> McpResult:
@@ -267,25 +252,11 @@ class McpServers:
 
     def list_resources(self) -> list[McpResource]:
         """Returns the resources of all servers."""
-        return self._run(self._list_resources)
+        return self._run(lambda: list_resources(self._connections))
 
     async def alist_resources(self) -> list[McpResource]:
         """Like `list_resources`, for asyncio."""
-        return await self._arun(self._list_resources)
-
-    async def _list_resources(self) -> list[McpResource]:
-        found: list[McpResource] = []
-        for connection, resource in await self._list_all("resources", "list_resources"):
-            found.append(
-                McpResource(
-                    connection.name,
-                    str(resource.uri),
-                    resource.name,
-                    resource.description or "",
-                    resource.mime_type,
-                )
-            )
-        return found
+        return await self._arun(lambda: list_resources(self._connections))
 
     def read_resource(self, uri: str, *, server: str | None = None) -> McpResult:
         """Reads a resource.
@@ -298,32 +269,19 @@ class McpServers:
         Raises:
             McpError: the server does not have it, or several servers have it.
         """
-        return self._run(lambda: self._read_resource(uri, server))
+        return self._run(lambda: read_resource(self._connections, uri, server))
 
     async def aread_resource(self, uri: str, *, server: str | None = None) -> McpResult:
         """Like `read_resource`, for asyncio."""
-        return await self._arun(lambda: self._read_resource(uri, server))
-
-    async def _read_resource(self, uri: str, server: str | None) -> McpResult:
-        connection = await self._find_owner("resources", uri, server)
-        read = await connection.ask(uri, lambda client: client.read_resource(uri))
-        return McpResult(read.contents)
+        return await self._arun(lambda: read_resource(self._connections, uri, server))
 
     def list_prompts(self) -> list[McpPrompt]:
         """Returns the prompts of all servers."""
-        return self._run(self._list_prompts)
+        return self._run(lambda: list_prompts(self._connections))
 
     async def alist_prompts(self) -> list[McpPrompt]:
         """Like `list_prompts`, for asyncio."""
-        return await self._arun(self._list_prompts)
-
-    async def _list_prompts(self) -> list[McpPrompt]:
-        found: list[McpPrompt] = []
-        for connection, prompt in await self._list_all("prompts", "list_prompts"):
-            arguments = {one.name: bool(one.required) for one in prompt.arguments or ()}
-            description = prompt.description or ""
-            found.append(McpPrompt(connection.name, prompt.name, description, arguments))
-        return found
+        return await self._arun(lambda: list_prompts(self._connections))
 
     def get_prompt(
         self,
@@ -345,7 +303,7 @@ class McpServers:
         Raises:
             McpError: there is no such prompt, or its arguments do not fit.
         """
-        return self._run(lambda: self._get_prompt(name, arguments, server))
+        return self._run(lambda: get_prompt(self._connections, name, arguments, server))
 
     async def aget_prompt(
         self,
@@ -355,45 +313,7 @@ class McpServers:
         server: str | None = None,
     ) -> list[dict[str, Any]]:
         """Like `get_prompt`, for asyncio."""
-        return await self._arun(lambda: self._get_prompt(name, arguments, server))
-
-    async def _get_prompt(
-        self, name: str, arguments: Mapping[str, str] | None, server: str | None
-    ) -> list[dict[str, Any]]:
-        connection = await self._find_owner("prompts", name, server)
-        given = dict(arguments or {})
-        filled = await connection.ask(name, lambda client: client.get_prompt(name, given))
-        return [{"role": one.role, "content": describe(one.content)} for one in filled.messages]
-
-    async def _list_all(self, kind: str, method: str) -> list[tuple[McpConnection, Any]]:
-        """Lists all resources or prompts, each with its connection."""
-        found: list[tuple[McpConnection, Any]] = []
-        for connection in self._connections:
-
-            async def list_those(client: Any) -> list[Any]:
-                if getattr(client.server_capabilities, kind) is None:
-                    return []
-                return await list_pages(getattr(client, method), kind)
-
-            for entry in await connection.ask(method, list_those):
-                found.append((connection, entry))
-        return found
-
-    async def _find_owner(self, kind: str, key: str, server: str | None) -> McpConnection:
-        """Finds the server of a resource or a prompt."""
-        if server is not None:
-            for connection in self._connections:
-                if connection.name == server:
-                    return connection
-            raise McpError(f"there is no MCP server {server!r}", hint=f"There are {self.names}")
-        if len(self._connections) == 1:
-            return self._connections[0]
-        listed = await self._list_all(kind, f"list_{kind}")
-        for connection, entry in listed:
-            if key in (str(getattr(entry, "uri", "")), entry.name):
-                return connection
-        hint = "Name the server"
-        raise McpError(f"no MCP server lists {key!r} among its {kind}", hint=hint)
+        return await self._arun(lambda: get_prompt(self._connections, name, arguments, server))
 
 
 def _is_same(listed: list[types.Tool], before: list[types.Tool]) -> bool:

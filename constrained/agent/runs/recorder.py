@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.agent.finished_run import Run
-from constrained.agent.journal import Approval, CallPlace, Verdict
+from constrained.agent.journal import Approval, CallPlace, Journal, Verdict
 from constrained.agent.repetition import identify_call
 from constrained.agent.runs.record_form import (
     read_reply,
@@ -22,7 +22,7 @@ from constrained.model.reply import Reply
 from constrained.prompt.tools.call_result import CallResult
 
 
-class Recorder:
+class Recorder(Journal):
     """Records the events of a run, each in a transaction, and finds earlier events.
 
     Args:
@@ -136,6 +136,6 @@ class Recorder:
     ) -> None:
         event = RecordedEvent(len(self._events), time.time(), kind, turn, call, body)
         if self._store is not None:
-            self._store.append(self.id, event, state)
+            self._store.append(self._run.id, event, state)
         self._events.append(event)
         self._by_turn[turn].append(event)

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 from constrained.agent.actions import Approve, NextTurn, Note, complete, gather_in_turn
 from constrained.agent.finished_run import Run
 from constrained.agent.journal import Verdict
-from constrained.agent.loop import AgentLoop, RunLimits
+from constrained.agent.judge import RunLimits
+from constrained.agent.loop import AgentLoop
 from constrained.agent.run import drive, split_options
 from constrained.agent.run_tools import RunTools
 from constrained.agent.runs.record_form import read_options, read_reply, read_result

@@ -145,7 +145,8 @@ class AnsweredCall:
         """Executes searches and calls of servers, until the model answers, or calls a tool that the
         user executes; returns the last turn."""
         from constrained.agent.finished_run import Reason
-        from constrained.agent.loop import AgentLoop, RunLimits
+        from constrained.agent.judge import RunLimits
+        from constrained.agent.loop import AgentLoop
 
         loop = AgentLoop(
             job.messages,

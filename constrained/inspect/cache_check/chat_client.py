@@ -1,24 +1,28 @@
 """A client for Chat Completions that reads from replies how much of the prompt was cached."""
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx
 
 from constrained.errors import RequestError
-from constrained.inspect.cache_check.timed_http import ReceivedReply, send_in_time
+from constrained.inspect.chat_server import (
+    KEY_HINT,
+    NAME_HINT,
+    REFUSED_KEY,
+    ChatServer,
+    HttpAnswer,
+    WrongReply,
+)
 from grammars.schema.json_values import JsonObject
 
 CACHED_TOKENS = "usage.prompt_tokens_details.cached_tokens"
 CACHE_N = "timings.cache_n"
 PROMPT_N = "timings.prompt_n"
 _MAX_SHOWN = 300  # characters of an error
-_PATIENCE = 300  # seconds
-_ENDINGS = ("/chat/completions", "/v1")
 _UNUSABLE = (400, 404, 422, 500, 501)  # statuses for a refused shape; llama-server's templates: 500
 
 
@@ -39,26 +43,6 @@ class ChatReply:
     prompt_tokens: int | None
     cached: Mapping[str, int] = field(default_factory=dict[str, int])
     seconds: float = 0.0
-
-
-def read_base_url(url: str) -> str:
-    """Returns the base URL of a server, from its own URL or that of its Chat Completions.
-
-    Raises:
-        RequestError: it is not an HTTP URL.
-    """
-    try:
-        parts = urlsplit(url)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        is_usable = False
-    if not is_usable:
-        hint = "Name a server, such as http://127.0.0.1:8080"
-        raise RequestError(f"{url!r} is not an HTTP URL", hint=hint)
-    base = url.partition("?")[0].rstrip("/")
-    for ending in _ENDINGS:
-        base = base.removesuffix(ending)
-    return base
 
 
 class ChatClient:
@@ -82,16 +66,11 @@ class ChatClient:
         model: str = "",
         clock: Callable[[], float] = time.perf_counter,
     ):
-        self.base = read_base_url(url)
+        self._server = ChatServer(url, api_key)
+        self.base = self._server.base
         self.asked = 0
         """The number of requested chat completions."""
         self._clock = clock
-        # A new connection for each request: a server may close an idle one just when it is used
-        # again.
-        headers = {"Connection": "close"}
-        if api_key:
-            headers["Authorization"] = f"Bearer {api_key}"
-        self._client = httpx.Client(headers=headers)  # without redirects: the key is for this one
         self.model = model or self._find_model()
 
     def ask(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> ChatReply:
@@ -123,42 +102,30 @@ class ChatClient:
         return answer if isinstance(answer.get("chat_template"), str) else None
 
     def _find_model(self) -> str:
-        try:
-            answer = self._send("/v1/models").get("data")
-        except RefusedError as e:  # not all servers list their models
-            raise RequestError(e.message, hint="Name the model with --model") from e
-        listed: list[Any] = answer if isinstance(answer, list) else []
-        names: list[str] = []
-        for item in listed:
-            if isinstance(item, dict) and isinstance(item.get("id"), str):
-                names.append(item["id"])
+        names = self._server.list_models()
         if len(names) != 1:
             found = ", ".join(names[:20]) or "none"
-            raise RequestError(
-                f"{self.base}/v1/models has {len(names)} models: {found}", hint="Choose by --model"
-            )
+            message = f"{self.base}/v1/models has {len(names)} models: {found}"
+            raise RequestError(message, hint=NAME_HINT)
         return names[0]
 
     def _send(self, path: str, body: JsonObject | None = None) -> JsonObject:
         url = self.base + path
-        reply = send_in_time(self._client, url, body, seconds=_PATIENCE)
-        if reply.status != httpx.codes.OK:
-            raise _explain(reply, url)
+        answer = self._server.send(url, body)
+        if answer.status != httpx.codes.OK:
+            raise _explain(answer, url)
         try:
-            answer = json.loads(reply.text)
-        except (ValueError, RecursionError) as e:
-            raise RequestError(f"{url} does not answer with JSON: {e}") from e
-        if not isinstance(answer, dict):
-            raise RequestError(f"{url} does not answer with a JSON object")
-        return answer
+            return answer.read_json()
+        except WrongReply as e:
+            raise RequestError(f"{url} does not answer with a JSON object: {e}") from e
 
 
-def _explain(reply: ReceivedReply, url: str) -> RequestError:
-    said = reply.text.strip()[:_MAX_SHOWN] or httpx.codes.get_reason_phrase(reply.status)
-    message = f"{url}: status {reply.status}: {said}"
-    if reply.status in (401, 403):
-        return RequestError(message, hint="Give the key with --api-key or LLAMA_API_KEY")
-    if reply.status in _UNUSABLE:
+def _explain(answer: HttpAnswer, url: str) -> RequestError:
+    said = answer.text.strip()[:_MAX_SHOWN] or httpx.codes.get_reason_phrase(answer.status)
+    message = f"{url}: status {answer.status}: {said}"
+    if answer.status in REFUSED_KEY:
+        return RequestError(message, hint=KEY_HINT)
+    if answer.status in _UNUSABLE:
         return RefusedError(message)
     return RequestError(message)
 

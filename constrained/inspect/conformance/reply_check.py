@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jsonschema_rs import validator_for
 
-from constrained.inspect.conformance.chat_server import WrongReply
+from constrained.inspect.chat_server import WrongReply
 from constrained.inspect.conformance.fault_kind import FaultKind
 from grammars.schema.json_values import JsonObject
 from grammars.wire.formats import FORMATS

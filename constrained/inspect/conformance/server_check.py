@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.errors import DeadlineError, RequestError
-from constrained.inspect.conformance.chat_server import ChatServer, HttpAnswer, WrongReply
+from constrained.inspect.chat_server import NAME_HINT, ChatServer, HttpAnswer, WrongReply
 from constrained.inspect.conformance.fault_kind import FaultKind, compare_calls, find_status_kind
 from constrained.inspect.conformance.finding import SuiteFinding, write_curl
 from constrained.inspect.conformance.reply_check import (
@@ -79,12 +79,13 @@ class FaultFound(Exception):  # noqa: N818  ends a check, and is no error of our
 class Asker:
     """Sends requests to a server, and reads its replies."""
 
-    def __init__(self, server: ChatServer):
+    def __init__(self, server: ChatServer, model: str):
         self._server = server
+        self._model = model
 
     def make(self, question: str, **fields: Any) -> dict[str, Any]:
         """Returns the body of a request."""
-        return make_body(self._server.model, question, **fields)
+        return make_body(self._model, question, **fields)
 
     def ask(self, body: Json) -> ReplyOfServer:
         """Sends a request, and returns the reply; it is streamed if the request says so.
@@ -275,15 +276,20 @@ def check_server(
     Raises:
         RequestError, DeadlineError: the server cannot be reached.
     """
-    with ChatServer(url, api_key=api_key, model=model) as server:
-        findings: list[SuiteFinding] = []
-        for i, check in enumerate(CHECKS):
-            report(i, len(CHECKS))
-            about = (check.__doc__ or "").partition("\n")[0]
-            for fault in _collect(check, Asker(server)):
-                findings.append(_make_finding(check.__name__, about, fault, server.url))
-        names = [check.__name__ for check in CHECKS]
-        return ServerReport(server.url, server.model, checks=names, findings=findings)
+    server = ChatServer(url, api_key)
+    if not model:
+        models = server.list_models()
+        if not models:
+            raise RequestError(f"{server.base}/v1/models lists no models", hint=NAME_HINT)
+        model = models[0]
+    findings: list[SuiteFinding] = []
+    for i, check in enumerate(CHECKS):
+        report(i, len(CHECKS))
+        about = (check.__doc__ or "").partition("\n")[0]
+        for fault in _collect(check, Asker(server, model)):
+            findings.append(_make_finding(check.__name__, about, fault, server.url))
+    names = [check.__name__ for check in CHECKS]
+    return ServerReport(server.url, model, checks=names, findings=findings)
 
 
 def _collect(check: Callable[[Asker], Iterator[ReplyFault]], asker: Asker) -> Iterator[ReplyFault]:

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from constrained.agent.actions import Concurrent, NextTurn, Note
 from constrained.agent.budget import Budget
 from constrained.agent.journal import CallPlace
-from constrained.agent.loop import AgentLoop, RunLimits
+from constrained.agent.judge import RunLimits
+from constrained.agent.loop import AgentLoop
 from constrained.agent.run import RunSettings, drive
 from constrained.errors import ContextError, TokenLimitError
 from constrained.model.reply import Reply, Usage

@@ -15,7 +15,8 @@ from pydantic import BaseModel
 
 from constrained.agent.actions import Blocking, complete
 from constrained.agent.finished_run import Reason, Run
-from constrained.agent.loop import AgentLoop, RunLimits
+from constrained.agent.judge import RunLimits
+from constrained.agent.loop import AgentLoop
 from constrained.agent.model import Model
 from constrained.agent.run import RunSettings, arun, drive, run
 from constrained.engine.protocol import Sampling

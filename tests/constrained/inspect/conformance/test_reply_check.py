@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from constrained.inspect.conformance.chat_server import HttpAnswer, WrongReply
+from constrained.inspect.chat_server import HttpAnswer, WrongReply
 from constrained.inspect.conformance.reply_check import (
     find_errors,
     read_streamed_reply,
