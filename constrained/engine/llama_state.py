@@ -1,9 +1,7 @@
 """Saves and restores the state of a sequence in llama.cpp, and names what the state depends on."""
 
 import ctypes
-import glob
 import hashlib
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import llama_cpp
 import numpy as np
 
+from constrained.engine.gguf.contents import list_parts
 from constrained.engine.llama_files import errors, make_failure
 from constrained.errors import ModelError
 
@@ -19,7 +18,6 @@ WHOLE: int = llama_cpp.LLAMA_STATE_SEQ_FLAGS_NONE
 # Only the recurrent state: llama.cpp can cut the keys and values of attention, but not this.
 PART: int = llama_cpp.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
 PIECE, PIECES = 16 * 1024, 256  # size in bytes and number of the pieces of a file that are hashed
-SPLIT = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
 
 
 def state_size(context: llama_cpp.llama_context_p, sequence: int, flags: int = WHOLE) -> int:
@@ -96,7 +94,7 @@ def fingerprint(path: Path, params: Any, *more: object) -> str:
     digest.update(repr((llama_cpp.__version__, sorted(settings.items()), more)).encode())
     digest.update(llama_cpp.llama_print_system_info())
     try:
-        for part in _parts(path):
+        for part in list_parts(path):
             for piece in _pieces(part):
                 digest.update(piece)
     except OSError as e:
@@ -111,12 +109,3 @@ def _pieces(path: Path) -> Iterator[bytes]:
         for number in range(PIECES):
             file.seek(max(0, size - PIECE) * number // (PIECES - 1))
             yield file.read(PIECE)
-
-
-def _parts(path: Path) -> list[Path]:
-    """Returns all files of a model, which may be split."""
-    match = SPLIT.search(path.name)
-    if not match:
-        return [path]
-    name = glob.escape(path.name[: match.start()])
-    return sorted(path.parent.glob(f"{name}-?????-of-{match[1]}.gguf"))
