@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from constrained.errors import TemplateError
 from constrained.inspect.cache_check.experiments import SentConversation
 from constrained.inspect.doctor.checks.cache import list_cases
 from constrained.inspect.doctor.subject import Subject
-from constrained.inspect.template_trace.clauses import Clause, find_clause
+from constrained.inspect.template_trace.clauses import Clause, explain_difference
 from constrained.inspect.template_trace.tracing import Trace, TracedTemplate
+from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import Error
-from grammars.wire.format import count_common
 
 
 class BlamedTemplate:
@@ -20,48 +19,31 @@ class BlamedTemplate:
 
     Args:
         subject: the template, as the doctor examines it.
+        template: the same, parsed.
     """
 
-    def __init__(self, subject: Subject):
+    def __init__(self, subject: Subject, template: ChatTemplate):
         self._subject = subject
+        self._traced = TracedTemplate(template)
 
     def find_clause(self, earlier: SentConversation, later: SentConversation) -> Clause | None:
         """Finds the clause that makes the prompt of a request differ from that of an earlier one;
         None: there is none, or it is not known."""
-        traces = self._trace(earlier, later)
-        if traces is None:
-            return None
-        one, other = traces
-        if other.text.startswith(one.text):
-            return None
-        return find_clause(one, other, count_common(one.text, other.text))
+        return explain_difference(self._trace(earlier), self._trace(later))
 
     def goes_on(self, earlier: SentConversation, later: SentConversation) -> bool:
         """Returns whether the prompt of a request begins with that of an earlier one; False: it
         does not, or the template refuses one of them."""
-        traces = self._trace(earlier, later)
-        return traces is not None and traces[1].text.startswith(traces[0].text)
+        one, other = self._trace(earlier), self._trace(later)
+        return one is not None and other is not None and other.text.startswith(one.text)
 
     def find_cure(self, shape: str) -> Mapping[str, Any] | None:
         """Returns variables of the template with which every prompt of a shape begins with the last
         one; None: there are none."""
         return self._cures.get(shape)
 
-    def _trace(
-        self, earlier: SentConversation, later: SentConversation
-    ) -> tuple[Trace, Trace] | None:
-        if self._traced is None:
-            return None
-        try:
-            one = self._traced.trace(earlier.messages, earlier.tools)
-            return one, self._traced.trace(later.messages, later.tools)
-        except TemplateError:
-            return None
-
-    @cached_property
-    def _traced(self) -> TracedTemplate | None:
-        template = self._subject.template
-        return None if template is None else TracedTemplate(template)
+    def _trace(self, sent: SentConversation) -> Trace | None:
+        return self._traced.try_trace(sent.messages, sent.tools)
 
     @cached_property
     def _cures(self) -> dict[str, Mapping[str, Any]]:
@@ -91,4 +73,5 @@ def read_template(properties: Mapping[str, Any]) -> BlamedTemplate | None:
         bos_text=texts["bos_token"],
         eos_text=texts["eos_token"],
     )
-    return None if subject.template is None else BlamedTemplate(subject)
+    template = subject.template
+    return None if template is None else BlamedTemplate(subject, template)

@@ -17,8 +17,8 @@ from constrained.errors import TemplateError
 from constrained.inspect.doctor.conversations import SHAPES, TOOLS, Message, Shape
 from constrained.inspect.template_trace.clauses import (
     Clause,
+    explain_difference,
     find_choice,
-    find_clause,
     find_text,
     name_place,
 )
@@ -26,9 +26,7 @@ from constrained.inspect.template_trace.tracing import Trace, TracedTemplate
 from constrained.prompt.format_selection.selection import SelectedFormat
 from constrained.prompt.job import Job, Recall
 from constrained.prompt.prompts import Prompts
-from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.tools.shapes import read_tools
-from constrained.prompt.turn_cache import digest
 from grammars.errors import RenderError, ToolError
 from grammars.infer.reasoning import count_calls, find_state
 from grammars.parse.render import render
@@ -141,6 +139,77 @@ class _Step:
         return self.prompt + self.written
 
 
+class BreakExplainer:
+    """Finds the clauses of one template that break contracts.
+
+    Args:
+        selected: the format, and the template.
+    """
+
+    def __init__(self, selected: SelectedFormat):
+        self._selected = selected
+
+    def explain_turn(self, step: _Step, found: Break, offset: int) -> Break:
+        """Returns the break of a turn with the clause that causes it, or with the note that
+        reasoning is not written at all."""
+        if not step.following.startswith(step.turned[: offset + 1]):
+            # Directly after the turn, the template still wrote it: later messages make the
+            # difference.
+            counts = step.index + 1, step.next
+            clause = self.find_clause(step, counts, opened=(False, True))
+            return replace(found, clause=clause)
+        thought = step.shape.messages[step.index].get("reasoning_content")
+        if thought and thought in step.written and thought not in step.following:
+            clause = None
+            if step.shape.returns_reasoning:
+                clause = self.find_stripping(step.kwargs)
+            return replace(found, clause=clause, drops_reasoning=True)
+        trace = self._trace(step, step.next, opened=True)
+        clause = None if trace is None else name_place(trace, offset)
+        return replace(found, clause=clause)
+
+    def find_stripping(self, kwargs: Kwargs) -> Clause | None:
+        """Finds the clause that removes reasoning from the content of earlier turns; None: there is
+        none, or such content is written unchanged."""
+        block = self._selected.format.reasoning
+        if block is None:
+            return None
+        question, answer, following = SHAPES[0].messages[:3]
+        inline = block.opener.text + _THOUGHT + block.closer.text + answer["content"]
+        messages = (question, {**answer, "content": inline}, following)
+        stripped = self._traced.try_trace(messages, (), **kwargs)
+        plain = self._traced.try_trace((question, answer, following), (), **kwargs)
+        if stripped is None or plain is None:
+            return None
+        if _THOUGHT in stripped.text or answer["content"] not in stripped.text:
+            return None
+        return find_choice(plain, stripped) or find_text(stripped, block.closer.text)
+
+    def find_clause(
+        self, step: _Step, counts: tuple[int, int], *, opened: tuple[bool, bool]
+    ) -> Clause | None:
+        """Finds the clause that causes the first difference of two prompts of the first messages.
+
+        Args:
+            counts: the number of messages of each.
+            opened: which of them has the generation prompt.
+        """
+        first, second = [
+            self._trace(step, count, opened=is_opened)
+            for count, is_opened in zip(counts, opened, strict=True)
+        ]
+        return explain_difference(first, second)
+
+    def _trace(self, step: _Step, count: int, *, opened: bool) -> Trace | None:
+        return self._traced.try_trace(
+            step.shape.sent[:count], step.shape.tools, add_generation_prompt=opened, **step.kwargs
+        )
+
+    @cached_property
+    def _traced(self) -> TracedTemplate:
+        return TracedTemplate(self._selected.template)
+
+
 class Walker:
     """Walks through conversations with one template.
 
@@ -152,8 +221,7 @@ class Walker:
     def __init__(self, selected: SelectedFormat, vocabulary: Vocabulary | None = None):
         self._selected = selected
         self._vocabulary = vocabulary
-        self._rendered: dict[bytes, str] = {}
-        self._traces: dict[bytes, Trace | None] = {}
+        self._explainer = BreakExplainer(selected)
 
     def walk(self, shape: Shape, kwargs: Kwargs) -> Walk:
         """Finds the first break of each contract."""
@@ -178,6 +246,10 @@ class Walker:
             return all(step.following.startswith(step.whole) for step in steps)
         except TemplateError:
             return False
+
+    def find_stripping(self, kwargs: Kwargs) -> Clause | None:
+        """Finds the clause that removes reasoning from the content of earlier turns."""
+        return self._explainer.find_stripping(kwargs)
 
     def measure_kept(self, walk: Walk, recall: Recall) -> float:
         """Returns the fraction of the tokens that this project reuses: its turn cache puts the
@@ -211,10 +283,6 @@ class Walker:
             prompts.keep(prompt, tokens, shape.messages[index])
             seen = (*prompt.tokens, *tokens)
         return kept / total if total else 1.0
-
-    @property
-    def _template(self) -> ChatTemplate:
-        return self._selected.template
 
     def _walk(self, shape: Shape, kwargs: Kwargs) -> Walk:
         texts: list[str] = []
@@ -257,34 +325,11 @@ class Walker:
             )
 
     def _render(self, shape: Shape, count: int, kwargs: Kwargs, *, opened: bool = True) -> str:
-        """Renders the prompt of the first messages. Shapes share many prompts, so they are
-        cached."""
+        """Renders the prompt of the first messages."""
         messages = shape.sent[:count]
-        key = digest(messages, shape.tools, opened, dict(kwargs))
-        if key not in self._rendered:
-            self._rendered[key] = self._template.render(
-                messages, shape.tools, add_generation_prompt=opened, **kwargs
-            )
-        return self._rendered[key]
-
-    def _trace(
-        self, messages: Sequence[Message], tools: Sequence[Message], kwargs: Kwargs, *, opened: bool
-    ) -> Trace | None:
-        """Renders the prompt with a record of how it was rendered; None: that takes too much work,
-        or the template refuses it."""
-        key = digest(messages, tools, opened, dict(kwargs))
-        if key not in self._traces:
-            try:
-                self._traces[key] = self._traced.trace(
-                    messages, tools, add_generation_prompt=opened, **kwargs
-                )
-            except TemplateError:
-                self._traces[key] = None
-        return self._traces[key]
-
-    @cached_property
-    def _traced(self) -> TracedTemplate:
-        return TracedTemplate(self._template)
+        return self._selected.template.render(
+            messages, shape.tools, add_generation_prompt=opened, **kwargs
+        )
 
     def _write(self, message: Message, state: State) -> str:
         """Returns what the model writes for this message, after the prompt."""
@@ -311,8 +356,7 @@ class Walker:
         for counts, (earlier, later) in zip(bounds, texts, strict=True):
             if not later.startswith(earlier):
                 found = self._make_break(Contract.HISTORY, step, earlier, later)
-                offset = count_common(earlier, later)
-                clause = self._find_clause(step, counts, offset, opened=(False, False))
+                clause = self._explainer.find_clause(step, counts, opened=(False, False))
                 return replace(found, clause=clause)
         return None
 
@@ -326,64 +370,9 @@ class Walker:
             return None
         found = self._make_break(contract, step, step.whole, step.following)
         if contract is Contract.TURN:
-            return self._explain_turn(step, found, offset)
+            return self._explainer.explain_turn(step, found, offset)
         counts = step.index, step.next
-        return replace(found, clause=self._find_clause(step, counts, offset, opened=(True, True)))
-
-    def _explain_turn(self, step: _Step, found: Break, offset: int) -> Break:
-        """Returns the break of a turn with the clause that causes it, or with the note that
-        reasoning is not written at all."""
-        if not step.following.startswith(step.turned[: offset + 1]):
-            # Directly after the turn, the template still wrote it: later messages make the
-            # difference.
-            counts, apart = (step.index + 1, step.next), count_common(step.turned, step.following)
-            clause = self._find_clause(step, counts, apart, opened=(False, True))
-            return replace(found, clause=clause)
-        thought = step.shape.messages[step.index].get("reasoning_content")
-        if thought and thought in step.written and thought not in step.following:
-            clause = None
-            if step.shape.returns_reasoning:
-                clause = self.find_stripping(step.kwargs)
-            return replace(found, clause=clause, drops_reasoning=True)
-        messages = step.shape.sent[: step.next]
-        trace = self._trace(messages, step.shape.tools, step.kwargs, opened=True)
-        clause = None if trace is None else name_place(trace, offset)
-        return replace(found, clause=clause)
-
-    def find_stripping(self, kwargs: Kwargs) -> Clause | None:
-        """Finds the clause that removes reasoning from the content of earlier turns; None: there is
-        none, or such content is written unchanged."""
-        block = self._selected.format.reasoning
-        if block is None:
-            return None
-        question, answer, following = SHAPES[0].messages[:3]
-        inline = block.opener.text + _THOUGHT + block.closer.text + answer["content"]
-        messages = (question, {**answer, "content": inline}, following)
-        stripped = self._trace(messages, (), kwargs, opened=True)
-        plain = self._trace((question, answer, following), (), kwargs, opened=True)
-        if stripped is None or plain is None:
-            return None
-        if _THOUGHT in stripped.text or answer["content"] not in stripped.text:
-            return None
-        return find_choice(plain, stripped) or find_text(stripped, block.closer.text)
-
-    def _find_clause(
-        self, step: _Step, counts: tuple[int, int], offset: int, *, opened: tuple[bool, bool]
-    ) -> Clause | None:
-        """Finds the clause that causes the first difference of two prompts of the first messages.
-
-        Args:
-            counts: the number of messages of each.
-            opened: which of them has the generation prompt.
-        """
-        traces: list[Trace] = []
-        for count, is_opened in zip(counts, opened, strict=True):
-            messages = step.shape.sent[:count]
-            trace = self._trace(messages, step.shape.tools, step.kwargs, opened=is_opened)
-            if trace is None:
-                return None
-            traces.append(trace)
-        return find_clause(traces[0], traces[1], offset)
+        return replace(found, clause=self._explainer.find_clause(step, counts, opened=(True, True)))
 
     def _make_break(self, contract: Contract, step: _Step, earlier: str, later: str) -> Break:
         offset = count_common(earlier, later)

@@ -110,10 +110,6 @@ class Switches:
                 return setting.kwargs
         return {}
 
-    def values_of(self, name: str) -> list[Any]:
-        """Returns the values of a variable with an effect."""
-        return [setting.value for setting in self.settings if setting.name == name]
-
 
 def find_switches(template: ChatTemplate, format: Format) -> Switches:
     """Tries every variable that a template reads.

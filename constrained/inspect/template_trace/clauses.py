@@ -12,6 +12,7 @@ from enum import StrEnum
 from jinja2 import nodes
 
 from constrained.inspect.template_trace.tracing import Event, Site, Trace, WrittenPiece
+from grammars.wire.format import count_common
 
 _DEEPEST = 12  # variables that depend on each other
 _AHEAD = ("loop.last", "loop.nextitem", "loop.revindex", "loop.revindex0", "loop.length")
@@ -91,6 +92,14 @@ def find_clause(one: Trace, other: Trace, offset: int) -> Clause | None:
     if mine is None or yours is None:
         return None
     return _Comparison(one, other).explain(mine, yours)
+
+
+def explain_difference(one: Trace | None, other: Trace | None) -> Clause | None:
+    """Finds the clause because of which the second prompt does not begin with the first one; None:
+    it does, or a record is missing, or the clause is not known."""
+    if one is None or other is None or other.text.startswith(one.text):
+        return None
+    return find_clause(one, other, count_common(one.text, other.text))
 
 
 def find_choice(one: Trace, other: Trace) -> Clause | None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from constrained.errors import TemplateError
 from constrained.inspect.template_trace.traced_code import (
     Assigned,
     Chosen,
@@ -21,6 +22,7 @@ from constrained.inspect.template_trace.traced_code import (
 )
 from constrained.limits.kept_process import KeptProcesses
 from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.template.environment import read_frozen
 from constrained.prompt.template.rendering import Renderer
 
 _PROCESSES = KeptProcesses("constrained.inspect.template_trace.tracing_process")
@@ -80,6 +82,18 @@ class TracedTemplate:
         self._renderer = Renderer(template.source, _PROCESSES)
         self._template = template.rendered_by(self._renderer)
         self._sites = list_sites(template.source)
+        self._known: dict[str, Trace | None] = {}
+
+    def try_trace(self, *args: Any, **kwargs: Any) -> Trace | None:
+        """Like `trace`, and remembers the record; None: the template refuses this, or it takes too
+        much work."""
+        key = repr((args, kwargs, read_frozen()))
+        if key not in self._known:
+            try:
+                self._known[key] = self.trace(*args, **kwargs)
+            except TemplateError:
+                self._known[key] = None
+        return self._known[key]
 
     def trace(self, *args: Any, **kwargs: Any) -> Trace:
         """Renders the template as `render` does, with the same errors, and returns the record."""

@@ -13,7 +13,7 @@ from constrained.inspect.doctor.stability import Break, Contract, Walk, Walker
 from constrained.inspect.doctor.subject import Subject
 from constrained.inspect.doctor.switches import Switches
 from constrained.inspect.doctor.verdicts import Level, Verdict
-from constrained.inspect.template_trace.clauses import Clause, find_clause
+from constrained.inspect.template_trace.clauses import Clause, explain_difference
 from constrained.inspect.template_trace.tracing import TracedTemplate
 from constrained.prompt.job import Recall
 from constrained.prompt.template.chat_template import ChatTemplate
@@ -221,16 +221,13 @@ def _compare_moments(
         after = _render(template, shape)
     if before == after or before is None or after is None:
         return None
-    offset = count_common(before, after)
+    offset = len(before[: count_common(before, after)].encode())
     traced = TracedTemplate(template)
-    traces: list[Any] = []
-    try:
-        for moment in (_MOMENT, later):
-            with freeze(moment):
-                traces.append(traced.trace(shape.sent[:2], shape.tools))
-    except Error:
-        return len(before[:offset].encode()), None
-    return len(before[:offset].encode()), find_clause(traces[0], traces[1], offset)
+    with freeze(_MOMENT):
+        one = traced.try_trace(shape.sent[:2], shape.tools)
+    with freeze(later):
+        other = traced.try_trace(shape.sent[:2], shape.tools)
+    return offset, explain_difference(one, other)
 
 
 def _render(template: ChatTemplate, shape: Shape) -> str | None:
