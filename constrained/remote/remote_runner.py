@@ -16,7 +16,6 @@ from constrained.decode.written_prefill import WrittenPrefill
 from constrained.errors import BusyError, ModelError, RemoteError, RequestError
 from constrained.limits.deadline import Clock, Deadline
 from constrained.remote.circuit_breaker import CircuitBreaker
-from constrained.remote.emitters import EMITTERS
 from constrained.remote.event_loop import EventLoopThread
 from constrained.remote.identity import EngineIdentity
 from constrained.remote.remote_turn import RemoteTurn
@@ -27,7 +26,6 @@ from constrained.remote.sampler import (
     SampleRequest,
     TokenSampler,
 )
-from grammars.turn_grammar.ir.grammar import Grammar
 
 POLL = 0.02  # seconds between two checks whether requests are still wanted
 WAITS = (0.5, 1.0, 2.0, 4.0)  # seconds before each retry at a busy engine
@@ -133,7 +131,7 @@ class RemoteRunner:
         """Converts the request to one for the sampler."""
         grammar = None
         if request.turn.grammar is not None:
-            grammar = self._emit(request.turn.grammar)
+            grammar = request.turn.grammar.lark
         return SampleRequest(
             name=secrets.token_hex(8),
             prompt=request.turn.prompt,
@@ -144,9 +142,6 @@ class RemoteRunner:
             ignore_eos=request.options.ignore_eos,
             cache_salt=request.turn.scope,
         )
-
-    def _emit(self, grammar: Grammar) -> str:
-        return EMITTERS[self._sampler.emitter](grammar)
 
     def _arrive(self, seat: Seat) -> None:
         self._order.note_arrival(seat)
@@ -201,7 +196,7 @@ class RemoteRunner:
             if turn.needs_closing and request.turn.build_closing is not None:
                 turn.close_reasoning()
                 grammar = await asyncio.to_thread(request.turn.build_closing)
-                sampling_request = replace(sampling_request, grammar=self._emit(grammar))
+                sampling_request = replace(sampling_request, grammar=grammar.lark)
             await self._sample_patiently(turn, sampling_request)
         self._breaker.note_success()
         return turn.result()

@@ -66,7 +66,7 @@ class SampleRequest:
     Args:
         name: of the request; aborts refer to it.
         prompt: token ids.
-        grammar: of the reply, in the language of the sampler's emitter; None: no grammar.
+        grammar: of the reply, in llguidance's Lark dialect; None: no grammar.
         max_tokens: the maximum number of tokens.
         sampling: how tokens are sampled.
         logprobs: report the probability of each token, and this number of the likeliest; None:
@@ -172,11 +172,6 @@ class TokenSampler(Protocol):
     @property
     def name(self) -> str:
         """A name with the engine and its place, for people."""
-        ...
-
-    @property
-    def emitter(self) -> str:
-        """The language of its grammars: a name of `emitters`."""
         ...
 
     @property

@@ -51,6 +51,50 @@ class ConnectionSettings:
                 raise RequestError(f"{name} is {seconds}, must be above 0", where=f"/{name}")
 
 
+class CallDeadlines:
+    """The deadlines of the requests that a server works on.
+
+    Args:
+        seconds: the limit of each; None: no limit.
+    """
+
+    def __init__(self, seconds: float | None):
+        self._seconds = seconds
+        self._running: set[asyncio.Timeout] = set()
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stops all of them while the user answers a question of the server."""
+        for deadline in self._running:
+            deadline.reschedule(None)
+        try:
+            yield
+        finally:
+            for deadline in self._running:
+                deadline.reschedule(self._find_end())
+
+    @asynccontextmanager
+    async def limit(self, what: str) -> AsyncIterator[None]:
+        """Raises McpError if a request, described for messages, takes too long."""
+        deadline = asyncio.timeout_at(self._find_end())
+        try:
+            async with deadline:
+                self._running.add(deadline)
+                yield
+        except TimeoutError as e:
+            if not deadline.expired():
+                raise
+            message = f"{what} took longer than {self._seconds:g} s, and was cancelled"
+            raise McpError(message) from e
+        finally:
+            self._running.discard(deadline)
+
+    def _find_end(self) -> float | None:
+        if self._seconds is None:
+            return None
+        return asyncio.get_running_loop().time() + self._seconds
+
+
 class McpConnection:
     """A connection to a server. All of it runs in one event loop.
 
@@ -68,7 +112,7 @@ class McpConnection:
         self._end = asyncio.Event()
         self._lock = asyncio.Lock()
         self._may_reopen = True
-        self._deadlines: set[asyncio.Timeout] = set()
+        self._deadlines = CallDeadlines(settings.timeout)
         self._tools = ToolList(lambda: self.name, settings.connect_timeout)
 
     @property
@@ -191,40 +235,9 @@ class McpConnection:
         return client
 
     async def _elicit(self, context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
-        with self._stop_clocks():
+        with self._deadlines.stopped():
             question = read_elicitation(self.name, params)
             return await asyncio.to_thread(answer, self._settings.elicit, question)
-
-    @contextmanager
-    def _stop_clocks(self) -> Iterator[None]:
-        """Stops the deadline while the user answers a question of the server."""
-        for deadline in self._deadlines:
-            deadline.reschedule(None)
-        try:
-            yield
-        finally:
-            for deadline in self._deadlines:
-                deadline.reschedule(self._find_deadline())
-
-    def _find_deadline(self) -> float | None:
-        if self._settings.timeout is None:
-            return None
-        return asyncio.get_running_loop().time() + self._settings.timeout
-
-    @asynccontextmanager
-    async def _within_time(self, what: str) -> AsyncIterator[None]:
-        deadline = asyncio.timeout_at(self._find_deadline())
-        try:
-            async with deadline:
-                self._deadlines.add(deadline)
-                yield
-        except TimeoutError as e:
-            if not deadline.expired():
-                raise
-            message = f"{what} took longer than {self._settings.timeout:g} s, and was cancelled"
-            raise McpError(message) from e
-        finally:
-            self._deadlines.discard(deadline)
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> McpResult:
         """Calls a tool; cancelling this also cancels the request at the server.
@@ -255,7 +268,7 @@ class McpConnection:
         client = await self._find_client()
         end, keeper = self._end, self._keeper
         try:
-            async with self._within_time(what):
+            async with self._deadlines.limit(what):
                 answered = await request(client)
         except MCPError as e:
             if self._has_closed(e, end):

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from constrained.engine.vocabulary.vocabulary import Vocabulary
-from constrained.remote.emitters import LARK
 from constrained.remote.engines.answers import read_ids, refuse
 from constrained.remote.engines.http_client import HttpClient
 from constrained.remote.sampler import SampleRequest, SamplerLimits
@@ -24,8 +23,6 @@ class HttpSampler:
         vocabulary: the local vocabulary, which the engine shares.
         limits: the engine's limits.
     """
-
-    emitter = LARK
 
     def __init__(self, client: HttpClient, vocabulary: Vocabulary, limits: SamplerLimits):
         self._client = client

@@ -14,7 +14,6 @@ from constrained.engine.vocabulary.vocabulary import build_tokenizer
 from constrained.mask.logprobs import TokenDrawn
 from constrained.mask.matcher import Matcher
 from constrained.prompt.prompts import TEXT
-from constrained.remote.emitters import LARK
 from constrained.remote.sampler import (
     EndReason,
     Sampled,
@@ -36,8 +35,6 @@ class LocalSampler:
         engine: samples the tokens.
         name: of the sampler.
     """
-
-    emitter = LARK
 
     def __init__(self, engine: Engine, name: str = "local engine"):
         self.name = name
