@@ -1,11 +1,12 @@
 """The actions of a run: generating turns, asking for approval, and executing calls.
 
-`Blocking` and `Concurrent` have the same interface of coroutines, so that sync and async runs share
+`Blocking` and `Concurrent` have the same coroutines, so that sync and async runs share
 the code of `run`. The coroutines of `Blocking` never wait: a sync run completes in one step.
 """
 
 import asyncio
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -75,34 +76,38 @@ class Execution(Protocol):
         ...
 
 
-class Actions(Protocol):
+class Actions(ABC):
     """The actions of a run."""
 
+    @abstractmethod
     async def generate(self, request: NextTurn, note: Note | None) -> Reply:
         """Generates a turn of the model; passes its events to `note`."""
-        ...
 
+    @abstractmethod
     async def ask(self, approve: Approve, call: ToolCall) -> Verdict:
         """Asks for the verdict about a call."""
-        ...
 
+    @abstractmethod
     def begin(self, call: ToolCall, tools: Sequence[Any]) -> Execution:
         """Begins to execute a call in the background."""
-        ...
 
-    async def finish(self, execution: Execution) -> CallResult:
-        """Waits for the result of a call that has started."""
-        ...
+    @abstractmethod
+    async def finish(self, execution: Any) -> CallResult:
+        """Waits for the result of a call that `begin` has started."""
 
+    @abstractmethod
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
         """Executes a call, and returns its result."""
-        ...
 
     async def gather(
         self, works: Sequence[Coroutine[Any, Any, CallResult]]
     ) -> Sequence[CallResult]:
-        """Executes the calls of a turn, and returns their results."""
-        ...
+        """Executes the calls of a turn, one after the other, and returns their results."""
+        try:
+            return [await work for work in works]
+        finally:
+            for work in works:
+                work.close()  # if one was interrupted, those after it have not started
 
 
 def complete(work: Coroutine[Any, Any, T]) -> T:
@@ -115,16 +120,7 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a sync run has waited")
 
 
-async def gather_in_turn(works: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]:
-    """Runs coroutines one after the other, and returns their results."""
-    try:
-        return [await work for work in works]
-    finally:
-        for work in works:
-            work.close()  # if one was interrupted, those after it have not started
-
-
-class Blocking:
+class Blocking(Actions):
     """The actions of a sync run: calls run one after the other, except those started in threads.
 
     Args:
@@ -163,17 +159,11 @@ class Blocking:
             execute = aexecute_call
         return ThreadCall(self._pool, partial(execute, call, tools))
 
-    async def finish(self, execution: Execution) -> CallResult:
-        assert isinstance(execution, ThreadCall)
+    async def finish(self, execution: ThreadCall[CallResult]) -> CallResult:
         return execution.result()
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
         return execute_call(call, tools)
-
-    async def gather(
-        self, works: Sequence[Coroutine[Any, Any, CallResult]]
-    ) -> Sequence[CallResult]:
-        return await gather_in_turn(works)
 
     def close(self) -> None:
         """Ends the threads; does not wait for calls that are still running."""
@@ -215,7 +205,7 @@ def _explain_failure(call: ToolCall, error: Exception | SystemExit) -> CallResul
             return fail(call, error)
 
 
-class Concurrent:
+class Concurrent(Actions):
     """The actions of an async run: the calls of a turn run concurrently.
 
     Args:
@@ -243,8 +233,7 @@ class Concurrent:
     def begin(self, call: ToolCall, tools: Sequence[Any]) -> asyncio.Task[CallResult]:
         return asyncio.create_task(self.execute(call, tools))
 
-    async def finish(self, execution: Execution) -> CallResult:
-        assert isinstance(execution, asyncio.Task)
+    async def finish(self, execution: asyncio.Task[CallResult]) -> CallResult:
         return await execution
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:

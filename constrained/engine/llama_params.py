@@ -220,18 +220,7 @@ def describe_unused(options: EngineOptions) -> Iterator[str]:
 
 def name_file_type(number: int) -> str:
     """Returns llama.cpp's name for the quantisation of a file, such as `Q4_K_M`; "": unknown."""
-    return _find_constant("LLAMA_FTYPE_MOSTLY_", number) or _find_constant(
-        "LLAMA_FTYPE_ALL_", number
-    )
-
-
-def name_weight_type(number: int) -> str:
-    """Returns ggml's name for a type of weights, such as `Q4_K`; "": unknown."""
-    return _find_constant("GGML_TYPE_", number)
-
-
-def _find_constant(prefix: str, number: int) -> str:
     for name, value in vars(llama_cpp).items():
-        if name.startswith(prefix) and value == number:
-            return name.removeprefix(prefix)
+        if name.startswith("LLAMA_FTYPE_") and value == number:
+            return name.removeprefix("LLAMA_FTYPE_").removeprefix("MOSTLY_").removeprefix("ALL_")
     return ""

@@ -6,6 +6,7 @@ from math import prod
 from pathlib import Path
 
 from constrained.engine.gguf.contents import (
+    TYPES,
     GgufContents,
     join_parts,
     list_parts,
@@ -76,11 +77,11 @@ def _count_weights(found: GgufContents) -> Counter[int]:
 
 def _name_quantisation(file_type: Value, weights: Counter[int]) -> str:
     """Returns the name of the quantisation; by default, of the type that most weights have."""
-    from constrained.engine.llama_params import name_file_type, name_weight_type
+    from constrained.engine.llama_params import name_file_type
 
     if isinstance(file_type, int) and (name := name_file_type(file_type)):
         return name
     if not weights:
         return ""
     [(commonest, _)] = weights.most_common(1)
-    return name_weight_type(commonest)
+    return TYPES[commonest][0] if commonest in TYPES else ""

@@ -4,7 +4,7 @@ Hypothesis draws tools, calls and turns, writes the turns in a wire format as a 
 and damages the texts; `assert_parser` checks properties that every parser must have.
 
     from grammars.wire.formats import HERMES
-    from grammars.suite.run import Reading, assert_parser
+    from grammars.suite import Reading, assert_parser
 
     def make_parser(tools):
         def parse(text):
@@ -40,17 +40,6 @@ from grammars.suite.reading import (
     Claims,
     Factory,
     ParserFailure,
-    PushParser,
-)
-from grammars.suite.strategies import (
-    Written,
-    calls,
-    chunkings,
-    mutations,
-    tools,
-    truncations,
-    turns,
-    wire_texts,
 )
 from grammars.wire.format import Format
 
@@ -58,24 +47,13 @@ __all__ = [
     "CHECKS",
     "Claims",
     "DataObject",
-    "Factory",
-    "Failure",
     "ParserFailure",
     "ParserRefusal",
-    "PushParser",
     "Reading",
-    "Written",
     "assert_parser",
-    "calls",
-    "chunkings",
     "find_failures",
-    "mutations",
     "reject",
     "settings",
-    "tools",
-    "truncations",
-    "turns",
-    "wire_texts",
 ]
 
 DEFAULT = settings(max_examples=100, database=None)

@@ -4,11 +4,11 @@ It reports differences: calls that their tools would refuse now, other results o
 and the place where the run would continue differently.
 """
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from constrained.agent.actions import Approve, NextTurn, Note, complete, gather_in_turn
+from constrained.agent.actions import Actions, Approve, NextTurn, Note, complete
 from constrained.agent.finished_run import Run
 from constrained.agent.journal import Verdict
 from constrained.agent.judge import RunLimits
@@ -63,7 +63,7 @@ class Replayed:
     differences: tuple[Difference, ...]
 
 
-class _Recorded:
+class _Recorded(Actions):
     """Actions for a run that come only from its record."""
 
     async def generate(self, request: NextTurn, note: Note | None) -> Reply:
@@ -80,11 +80,6 @@ class _Recorded:
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
         raise RecordEndedError
-
-    async def gather(
-        self, works: Sequence[Coroutine[Any, Any, CallResult]]
-    ) -> Sequence[CallResult]:
-        return await gather_in_turn(works)
 
 
 def replay(
