@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -306,10 +306,7 @@ class RunStore:
         with self._transaction():
             self._insert(new, id, RUNNING, request)
             for number, event in enumerate(kept):
-                copied = RecordedEvent(
-                    number, event.at, event.kind, event.turn, event.call, event.body
-                )
-                self._insert_event(new, copied)
+                self._insert_event(new, replace(event, number=number))
         return new
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from constrained.model.trace.turn_trace import TurnTrace
 
 HINT = "Give a file that --trace has written"
-"""Errors of reading a trace that lacks a field, or has a value of a wrong type."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:

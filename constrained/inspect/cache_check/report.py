@@ -78,19 +78,9 @@ class CacheCost:
         if self.clause is not None:
             cause = self.clause.cause.name
             clause = {"line": self.clause.line, "tag": self.clause.tag, "cause": cause}
-        return {
-            "name": self.name,
-            "kind": self.kind.value,
-            "prompt_tokens": self.prompt_tokens,
-            "cached": self.cached,
-            "expected": self.expected,
-            "lost": self.lost,
-            "advice": self.advice,
-            "clause": clause,
-            "chat_template_kwargs": self.cure,
-            "is_unseen": self.is_unseen,
-            "refused": self.refused,
-        }
+        shown = {**vars(self), "clause": clause, "chat_template_kwargs": self.cure}
+        del shown["cure"]
+        return shown
 
 
 @dataclass(frozen=True)

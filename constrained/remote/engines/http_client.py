@@ -163,8 +163,12 @@ class HttpClient:
         retry_after = None
         if status in BUSY:
             retry_after = _read_seconds(response.headers.get("retry-after", ""))
-        return self._refuse(
-            status, message, hint=HINTS.get(status), is_away=status == 503, retry_after=retry_after
+        return self._fail(
+            message,
+            hint=HINTS.get(status),
+            status=status,
+            is_away=status == 503,
+            retry_after=retry_after,
         )
 
     def _describe_event(self, fault: Any, *, has_started: bool) -> RemoteError:
@@ -182,25 +186,7 @@ class HttpClient:
             has_started: the engine had sent tokens before; then the request is not repeated.
         """
         is_busy = status in BUSY and not has_started
-        return self._refuse(status, message, retry_after=0.0 if is_busy else None)
-
-    def _refuse(
-        self,
-        status: int,
-        message: str,
-        *,
-        hint: str | None = None,
-        is_away: bool = False,
-        retry_after: float | None = None,
-    ) -> RemoteError:
-        return RemoteError(
-            f"{self.address}: {message}",
-            hint=hint,
-            is_outage=status > 429,
-            is_away=is_away,
-            retry_after=retry_after,
-            status=status,
-        )
+        return self._fail(message, status=status, retry_after=0.0 if is_busy else None)
 
     async def _read(self, response: httpx.Response, max_bytes: int, *, cut: bool = False) -> bytes:
         body = bytearray()
@@ -255,9 +241,23 @@ class HttpClient:
         hint = "It may hang: look at its log; --backend-timeout sets how long it may be silent"
         return self._fail(message, hint=hint)
 
-    def _fail(self, message: str, *, hint: str | None = None, is_away: bool = False) -> RemoteError:
-        message = f"{self.address}: {message}"
-        return RemoteError(message, hint=hint, is_outage=True, is_away=is_away)
+    def _fail(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        status: int | None = None,
+        is_away: bool = False,
+        retry_after: float | None = None,
+    ) -> RemoteError:
+        return RemoteError(
+            f"{self.address}: {message}",
+            hint=hint,
+            is_outage=status is None or status > 429,
+            is_away=is_away,
+            retry_after=retry_after,
+            status=status,
+        )
 
     async def close(self) -> None:
         """Closes all connections; further calls do nothing."""
