@@ -6,8 +6,7 @@ A new dialect is a package under `server.dialects`, and a row of `DIALECTS`.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -30,7 +29,6 @@ from server.dialects.embeddings import routes as embeddings
 from server.dialects.llamacpp import routes as llamacpp
 from server.dialects.messages import routes as messages
 from server.dialects.messages.reply import encode_anthropic_error
-from server.dialects.ollama import embedding_routes as ollama_embeddings
 from server.dialects.ollama import routes as ollama
 from server.dialects.ollama.reply import encode_ollama_error
 from server.dialects.responses import routes as responses
@@ -75,14 +73,9 @@ DIALECTS = (
     Dialect(responses.router),
     Dialect(completions.router),
     Dialect(llamacpp.router),
+    Dialect(embeddings.router),
     Dialect(ollama.router, prefixes=["/api/"], encode_error=encode_ollama_error),
 )
-ROUTERS = (
-    *(dialect.router for dialect in DIALECTS),
-    embeddings.router,
-    ollama_embeddings.router,
-)
-"""The routes of the APIs."""
 OWN_ROUTERS = (
     batches.router,
     model_routes.router,
@@ -91,7 +84,7 @@ OWN_ROUTERS = (
     playground.router,
 )
 """The other routes, which lines of a batch cannot use."""
-ALL_ROUTERS = (*ROUTERS, *OWN_ROUTERS)
+ALL_ROUTERS = (*(dialect.router for dialect in DIALECTS), *OWN_ROUTERS)
 
 
 def make_app(
@@ -130,19 +123,17 @@ def make_app(
     if embedding is not None:
         _check_names(sources, embedding.name)
     telemetry = Telemetry(find_tracer()) if settings.otel else None
-    traces = _open_traces(settings)
+    trace = settings.trace
+    traces = None if trace is None else TraceFile(trace, settings.max_trace_bytes)
 
     def observe() -> Observers:
         return Observers(PrefixWatch(), counters, records=telemetry, traces=traces)
 
     models = ServedModels(sources, settings, bounds, observe=observe, address=address, store=store)
-    lifespan = _Lifespan(
-        models=models, embedding=embedding, mcp=mcp, traces=traces, store=store, stop=stop
-    )
     app = FastAPI(
         title="constrained",
         version=constrained.__version__,
-        lifespan=lifespan.run,
+        lifespan=_run,
         openapi_url=None,  # our own route makes the document in a thread
         docs_url=None,  # the pages of FastAPI load scripts from other hosts
         redoc_url=None,
@@ -154,10 +145,15 @@ def make_app(
     app.state.mcp = mcp
     app.state.start_run = start_run
     app.state.store = store
+    app.state.traces = traces
+    app.state.stop = stop
     if store is not None:
         app.state.responses = SharedResponses(store, settings.max_stored_bytes)
     app.state.batches = BatchRunner(make_routes(app.state), models, settings)
-    _add_routes(app)
+    _add_dialects(app)
+    for router in OWN_ROUTERS:
+        app.include_router(router)
+    _add_errors(app)
     complete_document(app, settings, OPEN)
     _add_middleware(app, settings, counters.note_request)
     return app
@@ -170,13 +166,6 @@ def _list_sources(
     if isinstance(load, Sequence):
         return load
     return [ModelSource(name, load, preloaded=True)]
-
-
-def _open_traces(settings: Settings) -> TraceFile | None:
-    """Returns the file of traces, if the settings have one."""
-    if settings.trace is None:
-        return None
-    return TraceFile(settings.trace, settings.max_trace_bytes)
 
 
 def _add_middleware(app: FastAPI, settings: Settings, note_request: NoteRequest) -> None:
@@ -206,49 +195,40 @@ def _check_names(sources: Sequence[ModelSource], embedding: str) -> None:
             raise RequestError(message, hint="Give the first another name (--alias)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Lifespan:
-    """Starts and ends everything that belongs to the application, in this order; see `make_app`."""
-
-    models: ServedModels
-    embedding: EmbeddingService | None
-    mcp: McpServerPool | None
-    traces: TraceFile | None
-    store: SharedStore | None
-    stop: Callable[[Exception], None] | None
-
-    @asynccontextmanager
-    async def run(self, app: FastAPI) -> AsyncIterator[None]:
-        self.models.start(self.stop)
-        if self.embedding is not None:
-            self.embedding.start(self.stop)
-        if self.mcp is not None:
-            await self._connect(self.mcp)
-        await app.state.batches.resume()
+@asynccontextmanager
+async def _run(app: FastAPI) -> AsyncIterator[None]:
+    """Starts everything that belongs to the application, and ends it in the opposite order."""
+    state = app.state
+    async with AsyncExitStack() as ending:
+        if state.store is not None:
+            ending.callback(state.store.close)
+        if state.traces is not None:
+            ending.push_async_callback(asyncio.to_thread, state.traces.close)
+        if state.embeddings is not None:
+            state.embeddings.start(state.stop)
+            ending.push_async_callback(asyncio.to_thread, state.embeddings.close)
+        state.models.start(state.stop)
+        if state.mcp is not None:
+            await _connect(state)
+            ending.push_async_callback(state.mcp.close)
+        ending.push_async_callback(state.models.close)
+        await state.batches.resume()
+        ending.push_async_callback(state.batches.stop)
         yield
-        await app.state.batches.stop()
-        await self.models.close()
-        if self.mcp is not None:
-            await self.mcp.close()
-        if self.embedding is not None:
-            await asyncio.to_thread(self.embedding.close)
-        if self.traces is not None:
-            await asyncio.to_thread(self.traces.close)
-        if self.store is not None:
-            self.store.close()
 
-    async def _connect(self, mcp: McpServerPool) -> None:
-        """Connects to MCP servers, unless the server ends first.
 
-        Raises:
-            Error: one cannot be reached, and there is no `stop` to call.
-        """
-        try:
-            await self.models.end.limit(mcp.start())
-        except Error as error:
-            if self.stop is None:
-                raise
-            self.stop(error)
+async def _connect(state: State) -> None:
+    """Connects to MCP servers, unless the server ends first.
+
+    Raises:
+        Error: one cannot be reached, and there is no `stop` to call.
+    """
+    try:
+        await state.models.end.limit(state.mcp.start())
+    except Error as error:
+        if state.stop is None:
+            raise
+        state.stop(error)
 
 
 def make_routes(state: State) -> FastAPI:
@@ -265,18 +245,10 @@ def make_routes(state: State) -> FastAPI:
     return routes
 
 
-def _add_routes(app: FastAPI) -> None:
-    """Adds all routes and what they answer to errors."""
-    _add_dialects(app)
-    for router in OWN_ROUTERS:
-        app.include_router(router)
-    _add_errors(app)
-
-
 def _add_dialects(app: FastAPI) -> None:
     """Adds the routes of the APIs, the only ones that lines of a batch can use."""
-    for router in ROUTERS:
-        app.include_router(router)
+    for dialect in DIALECTS:
+        app.include_router(dialect.router)
 
 
 def _add_errors(app: FastAPI) -> None:

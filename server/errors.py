@@ -96,6 +96,17 @@ class HttpError(Error):
         return {}
 
 
+def refuse(message: str, where: str | None = None, code: str = "invalid_value") -> HttpError:
+    """Returns the error of a request that has to be changed, with status 400.
+
+    Args:
+        message: what is wrong and what to do.
+        where: a JSON pointer into the request.
+        code: the kind of error, for programs.
+    """
+    return HttpError(400, message, code, where=where)
+
+
 def cut_middle(text: str, max_length: int = MAX_SHOWN) -> str:
     """Returns the text, without its middle if it is too long. An error says at its end what to
     do."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 from server.errors import HttpError
-from server.http.server_end import cancel_all
+from server.http.server_end import run_until
 
 T = TypeVar("T")
 GONE = 499  # nginx's status for this; no client receives it
@@ -32,19 +32,10 @@ async def wait_for_client(
         HttpError: the client has disconnected; the work was cancelled.
         ModelError: the server has ended; the work was cancelled.
     """
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_watch(request))
-    end = asyncio.ensure_future(request.app.state.models.end.wait())
     try:
-        await asyncio.wait({task, gone, end}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        if gone.done():
-            raise make_gone()
-        raise end.result()
+        return await run_until(work, _watch(request), request.app.state.models.end.wait())
     finally:
         cancel()
-        await cancel_all((task, gone, end))
 
 
 async def do_together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -61,6 +52,7 @@ async def do_together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-async def _watch(request: Request) -> None:
+async def _watch(request: Request) -> HttpError:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+    return make_gone()

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.errors import UNSUPPORTED_ENCODING, HttpError, as_http_error, log_error
+from server.errors import UNSUPPORTED_ENCODING, HttpError, as_http_error, log_error, refuse
 from server.http.caller import set_caller
 from server.http.dialect import Dialect, find_dialect
 from server.http.ids import make_id
@@ -159,7 +159,7 @@ class Gate:
         for header in (b"authorization", *KEY_HEADERS):
             if sum(name == header for name, _ in named) > 1:
                 message = f"there are two {header.decode().title()} headers: send one"
-                return HttpError(400, message, "invalid_request")
+                return refuse(message, code="invalid_request")
         allowed = self._allowed_hosts
         if allowed is None:
             return None

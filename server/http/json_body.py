@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from grammars.schema.pointers import point_to
-from server.errors import HttpError
+from server.errors import HttpError, refuse
 
 MAX_DEPTH = 512
 """The limit for nested objects and lists; half of what Python's stack allows."""
@@ -58,7 +58,7 @@ def read_json(body: bytes, *, max_values: int, name: str = "the body") -> Any:
     """
     body = body.removeprefix(_BOM)
     if not body.strip():
-        raise HttpError(400, f"{name} is empty: send a JSON object", "invalid_json")
+        raise refuse(f"{name} is empty: send a JSON object", code="invalid_json")
     _check_shape(body, max_values, name)
     try:
         text = body.decode()
@@ -117,7 +117,7 @@ def _check_shape(body: bytes, max_values: int, name: str) -> None:
             message = f"{name} {message} (at byte {offsets[first]})"
             colons = np.flatnonzero((codes == ord(":")) & (depths == 1))
             where = _find_member(body, offsets, colons[colons < first])
-            raise HttpError(400, message, "too_large", where=where)
+            raise refuse(message, where, "too_large")
 
 
 def _find_member(body: bytes, offsets: "np.ndarray", colons: "np.ndarray") -> str:
@@ -139,7 +139,7 @@ def _find_member(body: bytes, offsets: "np.ndarray", colons: "np.ndarray") -> st
 
 
 def _refuse(name: str, reason: str, offset: int) -> HttpError:
-    return HttpError(400, f"{name} is not JSON: {reason}, at byte {offset}", "invalid_json")
+    return refuse(f"{name} is not JSON: {reason}, at byte {offset}", code="invalid_json")
 
 
 def _count_bytes(text: str, characters: int) -> int:

@@ -7,9 +7,10 @@ APIs, whose clients have types for them, so they are not described again.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
@@ -17,6 +18,7 @@ from grammars.schema.json_values import JsonObject
 from server.settings import Settings
 
 Responses = dict[int | str, JsonObject]
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 REFERENCES = "#/components/schemas/{model}"
 EVENTS = "text/event-stream"
 JSON = "application/json"
@@ -66,21 +68,6 @@ _DESCRIPTIONS = {
 }
 
 
-def describe_body(kind: type[BaseModel], *examples: JsonObject) -> JsonObject:
-    """Returns the body of a path, for FastAPI's `openapi_extra`.
-
-    Args:
-        kind: the pydantic model that validates it.
-        examples: requests that the demo model can answer.
-    """
-    _bodies[kind.__name__] = kind
-    content: JsonObject = {"schema": {"$ref": REFERENCES.format(model=kind.__name__)}}
-    if examples:
-        named = {f"example {number}": {"value": value} for number, value in enumerate(examples, 1)}
-        content["examples"] = named
-    return {"requestBody": {"required": True, "content": {JSON: content}}}
-
-
 def describe_stream(media_type: str) -> Responses:
     """Returns the reply of a path, for FastAPI's `responses`: it is JSON, or a stream of this media
     type."""
@@ -106,6 +93,39 @@ STREAMED = describe_stream(EVENTS) | ERRORS
 """The replies of paths that generate text, and stream it as events."""
 
 
+class ApiRouter(APIRouter):
+    """The paths of an API. A path with `/v1` is there without it, too: base URLs of clients have it
+    or not."""
+
+    def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().add_api_route(path, endpoint, **options)
+        if path.startswith("/v1/"):
+            options["include_in_schema"] = False
+            super().add_api_route(path.removeprefix("/v1"), endpoint, **options)
+
+    def post_json(
+        self,
+        path: str,
+        kind: type[BaseModel],
+        *examples: JsonObject,
+        responses: Responses = ERRORS,
+    ) -> Callable[[Endpoint], Endpoint]:
+        """Adds a path that gets JSON; for the decorated function.
+
+        Args:
+            kind: the pydantic model that validates the body.
+            examples: bodies that the demo model can answer.
+            responses: the replies, as described.
+        """
+        _bodies[kind.__name__] = kind
+        content: JsonObject = {"schema": {"$ref": REFERENCES.format(model=kind.__name__)}}
+        if examples:
+            named = enumerate(examples, 1)
+            content["examples"] = {f"example {number}": {"value": one} for number, one in named}
+        body = {"required": True, "content": {JSON: content}}
+        return self.post(path, responses=responses, openapi_extra={"requestBody": body})
+
+
 def list_requests() -> list[type[BaseModel]]:
     """Returns the pydantic models of all request bodies."""
     return list(_bodies.values())
@@ -123,19 +143,20 @@ def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[st
 
     def make_complete() -> JsonObject:
         with lock:
-            return make_once()
-
-    def make_once() -> JsonObject:
-        if app.openapi_schema is None:
-            document = make()
-            schemas = dict(sorted(_describe_bodies().items()))
-            document["components"] = {"schemas": schemas, "securitySchemes": _SCHEMES}
-            known: list[JsonObject] = [{name: []} for name in _SCHEMES]
-            document["security"] = known if settings.api_keys else [{}, *known]
-            _open(document["paths"], open_paths)
-            _drop_schemas_of_replies(document["paths"])
-            _describe_parameters(document)
-        return make()
+            if app.openapi_schema is None:
+                document = make()
+                document["components"] = {
+                    "schemas": dict(sorted(_describe_bodies().items())),
+                    "securitySchemes": _SCHEMES,
+                }
+                known: list[JsonObject] = [{name: []} for name in _SCHEMES]
+                document["security"] = known if settings.api_keys else [{}, *known]
+                for path, item in document["paths"].items():
+                    for operation in item.values():
+                        _complete_operation(operation)
+                        if path in open_paths:
+                            operation["security"] = []
+            return make()
 
     app.openapi = make_complete
 
@@ -148,26 +169,13 @@ def _describe_bodies() -> JsonObject:
     return described["$defs"]
 
 
-def _open(paths: Mapping[str, JsonObject], open_paths: frozenset[str]) -> None:
-    for path in open_paths & paths.keys():
-        for operation in paths[path].values():
-            operation["security"] = []
-
-
-def _drop_schemas_of_replies(paths: Mapping[str, JsonObject]) -> None:
-    """Removes what FastAPI adds: schemas of replies, and the 422 error of paths with a query, since
-    this server uses another status."""
-    for item in paths.values():
-        for operation in item.values():
-            replies: JsonObject = operation["responses"]
-            if replies.get("422", {}).get("description") == "Validation Error":
-                del replies["422"]
-            for reply in replies.values():
-                reply["content"] = {media_type: {} for media_type in reply["content"]}
-
-
-def _describe_parameters(document: JsonObject) -> None:
-    for item in document["paths"].values():
-        for operation in item.values():
-            for parameter in operation.get("parameters", ()):
-                parameter["description"] = _PARAMETERS[parameter["name"]]
+def _complete_operation(operation: JsonObject) -> None:
+    """Describes the parameters of a path, and removes what FastAPI adds: schemas of replies, and
+    the 422 error of paths with a query, since this server uses another status."""
+    replies: JsonObject = operation["responses"]
+    if replies.get("422", {}).get("description") == "Validation Error":
+        del replies["422"]
+    for reply in replies.values():
+        reply["content"] = {media_type: {} for media_type in reply["content"]}
+    for parameter in operation.get("parameters", ()):
+        parameter["description"] = _PARAMETERS[parameter["name"]]

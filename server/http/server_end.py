@@ -40,7 +40,7 @@ class ServerEnd:
 
     def __init__(self):
         self._end: Deadline | None = None
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._changed = asyncio.Event()
 
     @property
     def has_started(self) -> bool:
@@ -58,9 +58,8 @@ class ServerEnd:
             asyncio.get_running_loop().call_soon_threadsafe(self._wake_all)
 
     def _wake_all(self) -> None:
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_result(None)
+        self._changed.set()
+        self._changed.clear()
 
     def _find_error(self) -> ModelError | None:
         """Returns a new error if the server has ended. A shared error would collect the tracebacks
@@ -77,12 +76,8 @@ class ServerEnd:
         """
         while (error := self._find_error()) is None:
             rest = None if self._end is None else self._end.at - time.monotonic()
-            woken = asyncio.get_running_loop().create_future()
-            self._waiting.add(woken)
-            try:
-                await asyncio.wait({woken}, timeout=rest)
-            finally:
-                self._waiting.discard(woken)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), rest)
         return error
 
     async def limit(self, work: Coroutine[Any, Any, T]) -> T:
@@ -94,18 +89,30 @@ class ServerEnd:
         if (error := self._find_error()) is not None:
             work.close()
             raise error
-        task = asyncio.ensure_future(work)
-        over = asyncio.ensure_future(self.wait())
-        try:
-            await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise over.result()
-            return task.result()
-        finally:
-            await cancel_all((task, over))
+        return await run_until(work, self.wait())
 
 
-async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
+async def run_until(work: Coroutine[Any, Any, T], *ends: Coroutine[Any, Any, Exception]) -> T:
+    """Runs work until it is done, or cancels it at the first of some ends.
+
+    Args:
+        ends: each waits for an end, and returns the error for the work.
+
+    Raises:
+        Exception: that of the work, or of the end.
+    """
+    task = asyncio.ensure_future(work)
+    over = [asyncio.ensure_future(end) for end in ends]
+    try:
+        await asyncio.wait((task, *over), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise next(end.result() for end in over if end.done())
+        return task.result()
+    finally:
+        await _cancel_all((task, *over))
+
+
+async def _cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
     """Cancels unfinished tasks and waits until they have ended, at most `CANCEL_SECONDS`. Their
     results and errors are not needed any more."""
     cancelled = [task for task in tasks if not task.done()]

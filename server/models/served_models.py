@@ -18,7 +18,7 @@ from constrained.decode.schedule.workers import Workers
 from constrained.engine.model_facts import NO_FACTS, read_facts
 from constrained.errors import ModelError
 from constrained.model.loaded_model import LoadedModel
-from server.errors import RETRY_AFTER, HttpError
+from server.errors import RETRY_AFTER, HttpError, refuse
 from server.http.ids import CallIds
 from server.http.server_end import ServerEnd
 from server.models.shared_marks import StoredDates, StoredIds
@@ -238,7 +238,7 @@ class ServedModels:
             if model.source.preloaded:
                 return model
         message = f"the request names no model: {self._list_names()}"
-        raise HttpError(400, message, "model_required", where="/model")
+        raise refuse(message, "/model", "model_required")
 
     def get(self, name: str) -> ServedModel:
         """Returns the model of this name.

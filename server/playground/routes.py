@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,11 +11,11 @@ from constrained.model.trace.page import read_page
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.reading import read_request
 from server.dialects.common.replies import answer_json
-from server.http.openapi import ERRORS, describe_body
+from server.http.openapi import ApiRouter
 from server.playground.page import write_playground
 from server.turns.service import Service
 
-router = APIRouter()
+router = ApiRouter()
 UNFRAMED = {"X-Frame-Options": "DENY"}
 """Other sites may not show these pages in a frame, where they could steal clicks (clickjacking):
 the playground knows an API key."""
@@ -77,11 +77,7 @@ async def show_trace_page() -> HTMLResponse:
     return HTMLResponse(read_page(), headers=UNFRAMED)
 
 
-@router.post(
-    "/playground/inspect",
-    responses=ERRORS,
-    openapi_extra=describe_body(InspectRequest, EXAMPLE),
-)
+@router.post_json("/playground/inspect", InspectRequest, EXAMPLE)
 async def inspect(request: Request) -> Response:
     """Shows how a template, tools and a text of a model fit together: prompt, format, grammar,
     report on the schemas, and the byte at which the grammar refuses the text."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from constrained.prompt.messages import REASONING_NAMES, find_reasoning_name, read_reasoning
-from server.errors import HttpError
+from server.errors import refuse
 from server.turns.request_checks import list_texts, read_text_parts
 
 NO_TEXT = {"type": "text", "text": ""}
@@ -50,7 +50,7 @@ def place_reasoning(message: dict[str, Any], reasoning: str, where: str) -> None
         beside = message.get(name)
         if beside and beside != reasoning:
             text = f"{name} and the parts of the content have different reasoning: leave one out"
-            raise HttpError(400, text, "invalid_value", where=f"{where}/{name}")
+            raise refuse(text, f"{where}/{name}")
     message[find_reasoning_name(message)] = reasoning
 
 

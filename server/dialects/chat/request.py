@@ -19,7 +19,7 @@ from server.dialects.chat.reasoning_parts import (
     separate_reasoning,
     take_blocks,
 )
-from server.errors import HttpError
+from server.errors import refuse
 from server.settings import ReasoningField
 from server.turns.fields.common_fields import ConfidenceFields, RefusedField
 from server.turns.fields.openai_fields import (
@@ -173,17 +173,15 @@ class ChatRequest(GenerationFields, ConfidenceFields):
         settings = service.settings
         if (self.n or 1) > settings.max_choices:
             message = f"n is {self.n}, the limit is {settings.max_choices}: raise --max-choices"
-            raise HttpError(400, message, "invalid_value", where="/n")
+            raise refuse(message, "/n")
         if self.top_logprobs and not self.logprobs:
-            message = "top_logprobs needs logprobs: true"
-            raise HttpError(400, message, "invalid_value", where="/top_logprobs")
+            raise refuse("top_logprobs needs logprobs: true", "/top_logprobs")
         if self.trace and (self.n or 1) > 1:
-            message = "a trace covers one reply: leave n out"
-            raise HttpError(400, message, "invalid_value", where="/trace")
+            raise refuse("a trace covers one reply: leave n out", "/trace")
         self._check_continuation()
         if self.continues_last_message and self.add_generation_prompt:
             message = f"{self.continuation_field} and add_generation_prompt cannot be combined"
-            raise HttpError(400, message, "invalid_value", where="/add_generation_prompt")
+            raise refuse(message, "/add_generation_prompt")
         self.check_answer(settings)
 
     def _check_continuation(self) -> None:
@@ -194,7 +192,7 @@ class ChatRequest(GenerationFields, ConfidenceFields):
         for field in CONTINUED:
             if self.messages[-1].get(field) is True:
                 message = f"it is false, and the last message has {field}: true: leave one out"
-                raise HttpError(400, message, "invalid_value", where="/continue_final_message")
+                raise refuse(message, "/continue_final_message")
 
     @property
     def continues_last_message(self) -> bool:
@@ -256,11 +254,10 @@ def _read_message(message: JsonObject, number: int, is_noted: bool) -> JsonObjec
     if message.get("role") == "function" or message.get("function_call"):
         field = "function_call" if message.get("function_call") else "role"
         where = f"/messages/{number}/{field}"
-        raise HttpError(400, USE_TOOLS.message, USE_TOOLS.code, where=where)
+        raise refuse(USE_TOOLS.message, where, USE_TOOLS.code)
     for field in CONTINUED:
         if not isinstance(message.get(field), bool | None):
-            fault = f"{field} must be true or false"
-            raise HttpError(400, fault, "invalid_value", where=f"/messages/{number}/{field}")
+            raise refuse(f"{field} must be true or false", f"/messages/{number}/{field}")
     read = {key: value for key, value in message.items() if key not in CONTINUED}
     content = message.get("content")
     if not content and isinstance(message.get("refusal"), str):

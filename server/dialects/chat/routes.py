@@ -1,6 +1,6 @@
 """Chat Completions: the paths, and their other names without `/v1`."""
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
 from server.dialects.chat.reply import ChatWriter
@@ -8,11 +8,11 @@ from server.dialects.chat.request import ChatRequest
 from server.dialects.common.reading import read_request
 from server.dialects.common.replies import answer
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, STREAMED, describe_body
+from server.http.openapi import STREAMED, ApiRouter
 from server.turns.active_request import start_request
 from server.turns.compiled_request import compile_request
 
-router = APIRouter()
+router = ApiRouter()
 GREETING = {
     "model": "demo",
     "messages": [{"role": "user", "content": "Hello!"}],
@@ -20,12 +20,7 @@ GREETING = {
 }
 
 
-@router.post(
-    "/v1/chat/completions",
-    responses=STREAMED,
-    openapi_extra=describe_body(ChatRequest, GREETING),
-)
-@router.post("/chat/completions", include_in_schema=False)
+@router.post_json("/v1/chat/completions", ChatRequest, GREETING, responses=STREAMED)
 async def complete_chat(request: Request) -> Response:
     """Answers a conversation with text, with calls of tools, or with both."""
     service, body, turn_request = await read_request(request, ChatRequest, ChatRequest.read)
@@ -38,12 +33,7 @@ async def complete_chat(request: Request) -> Response:
     return await answer(request, active, writer, is_streamed=body.stream is True)
 
 
-@router.post(
-    "/v1/chat/completions/input_tokens",
-    responses=ERRORS,
-    openapi_extra=describe_body(ChatRequest, GREETING),
-)
-@router.post("/chat/completions/input_tokens", include_in_schema=False)
+@router.post_json("/v1/chat/completions/input_tokens", ChatRequest, GREETING)
 async def count_tokens(request: Request) -> Response:
     """Counts the tokens of a request's prompt; generates nothing."""
     service, _, turn_request = await read_request(request, ChatRequest, ChatRequest.read)

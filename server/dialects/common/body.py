@@ -10,8 +10,8 @@ from starlette.requests import ClientDisconnect
 
 from grammars.schema.json_values import JsonObject
 from grammars.schema.pointers import point_to
-from server.errors import HttpError
-from server.http.disconnects import GONE
+from server.errors import HttpError, refuse
+from server.http.disconnects import make_gone
 from server.http.json_body import count_values, read_json
 from server.settings import Settings
 from server.turns.fields.common_fields import Fields
@@ -49,7 +49,7 @@ async def receive_body(request: Request) -> bytes:
     try:
         return await request.body()  # starlette caches it for later calls
     except ClientDisconnect as error:
-        raise HttpError(GONE, "the client has disconnected", "client_closed_request") from error
+        raise make_gone() from error
 
 
 def _is_json(header: Message) -> bool:
@@ -67,7 +67,7 @@ def read_object(body: bytes, settings: Settings) -> JsonObject:
     """
     value = read_json(body, max_values=settings.max_values)
     if not isinstance(value, dict):
-        raise HttpError(400, "the body must be a JSON object", "invalid_value", where="")
+        raise refuse("the body must be a JSON object", "")
     _check_arguments(value, settings.max_values)
     return value
 
@@ -84,7 +84,7 @@ def _check_arguments(body: JsonObject, limit: int) -> None:
         if count > limit:
             message = f"the arguments of calls up to here have more than {limit:,} values"
             hint = "send fewer, or raise --max-values"
-            raise HttpError(400, f"{message}: {hint}", "too_large", where=f"{where}/arguments")
+            raise refuse(f"{message}: {hint}", f"{where}/arguments", "too_large")
 
 
 def _list_arguments(body: JsonObject) -> Iterator[tuple[str, str]]:
@@ -114,7 +114,7 @@ def validate_fields(value: JsonObject, kind: type[M]) -> M:
     """
     if len(value) > MAX_FIELDS:
         message = f"the request has {len(value):,} fields, the limit is {MAX_FIELDS}"
-        raise HttpError(400, message, "too_large", where="")
+        raise refuse(message, "", "too_large")
     try:
         fields = kind.model_validate(value)
     except ValidationError as error:
@@ -150,8 +150,7 @@ def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpEr
             reason: str = _REASONS.get(detail["type"]) or detail["msg"]
             reasons[reason] = None
     field = ".".join(map(str, furthest)) or "the body"
-    message = f"{field}: {', or: '.join(reasons)}"
-    return HttpError(400, message, "invalid_value", where=point_to(map(str, furthest)))
+    return refuse(f"{field}: {', or: '.join(reasons)}", point_to(map(str, furthest)))
 
 
 def _measure_reach(place: Sequence[str | int]) -> tuple[int, list[int]]:
@@ -160,35 +159,19 @@ def _measure_reach(place: Sequence[str | int]) -> tuple[int, list[int]]:
 
 
 def _find_place(detail: Mapping[str, Any], body: Any) -> tuple[str | int, ...]:
-    """Returns the keys and indexes from the body to a mistake."""
-    location = list[str | int](detail["loc"])
-    last = list[str | int]()  # a step that the location does not have, or that leads to nothing
-    # A missing field comes last; if nothing was sent, it is the whole body.
-    if detail["type"] == "missing" and location:
-        last.append(location.pop())
+    """Returns the keys and indexes from the body to a mistake. The other steps of pydantic's
+    location name branches of unions."""
+    place: list[str | int] = []
+    value = body
+    for step in detail["loc"]:
+        if _has(value, step):
+            place.append(step)
+            value = value[step]
+    if detail["type"] == "missing":
+        place += detail["loc"][-1:]
     elif detail["type"] == WRONG_VALUE:
-        last.append(detail["ctx"]["key"])
-    taken = _align(location, body, detail["input"])
-    if taken is None:
-        taken = [_has(body, step) for step in location[:1]]
-    steps = [step for step, is_taken in zip(location, taken, strict=False) if is_taken]
-    return (*steps, *last)
-
-
-def _align(location: Sequence[str | int], value: Any, failed: Any) -> list[bool] | None:
-    """For each step of a location: whether it is a step into the value. Other steps name branches
-    of unions, and a value may have keys with such names; so the steps must lead to the value that
-    failed.
-
-    None: no steps do, since the validated value is not in the body.
-    """
-    if not location:
-        return [] if value is failed else None
-    step, *rest = location
-    if _has(value, step) and (taken := _align(rest, value[step], failed)) is not None:
-        return [True, *taken]
-    taken = _align(rest, value, failed)
-    return None if taken is None else [False, *taken]
+        place.append(detail["ctx"]["key"])
+    return tuple(place)
 
 
 def _has(value: Any, step: Any) -> bool:

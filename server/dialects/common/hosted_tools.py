@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from constrained.prompt.tools.functions import FunctionTool
 from grammars.schema.json_values import JsonObject
-from server.errors import HttpError
+from server.errors import refuse
 from server.turns.offered_tools import OfferedTools, ToolForm, check_tool_count
 
 
@@ -177,7 +177,7 @@ def offer_tools(
                     f"the operator wants calls of {tool.name!r} to be approved, for which this "
                     "server cannot ask: leave the tool out"
                 )
-                raise HttpError(400, message, "approval_needed", where=requested.pointer)
+                raise refuse(message, requested.pointer, "approval_needed")
             name = tool.function.name
             functions[name] = bound_output(tool.function, max_output)
             forms[name] = ToolForm(tool.name, server=requested.label)
@@ -207,12 +207,12 @@ def check_label(label: Any, pool: McpServerPool | None, pointer: str) -> str:
         HttpError: there is no server with this label.
     """
     if not isinstance(label, str) or not label:
-        raise HttpError(400, "it names no MCP server", "invalid_value", where=pointer)
+        raise refuse("it names no MCP server", pointer)
     labels = () if pool is None else pool.labels
     if label not in labels:
         known = ", ".join(labels) or "none: start it with --mcp or --mcp-config"
         message = f"this server has no MCP server {label!r}. It has {known}"
-        raise HttpError(400, message, "unknown_mcp_server", where=pointer)
+        raise refuse(message, pointer, "unknown_mcp_server")
     return label
 
 
@@ -230,7 +230,7 @@ def check_address(url: Any, label: str, pool: McpServerPool | None, pointer: str
             f"this server connects only to its own MCP servers: leave the address out, or write "
             f"{known[0]!r}"
         )
-        raise HttpError(400, message, "mcp_address_not_allowed", where=pointer)
+        raise refuse(message, pointer, "mcp_address_not_allowed")
 
 
 def check_names(names: Any, pointer: str) -> frozenset[str] | None:
@@ -242,8 +242,7 @@ def check_names(names: Any, pointer: str) -> frozenset[str] | None:
     if names is None:
         return None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        message = "it must be a list of names of tools"
-        raise HttpError(400, message, "invalid_value", where=pointer)
+        raise refuse("it must be a list of names of tools", pointer)
     return frozenset(names)
 
 
@@ -256,6 +255,5 @@ def check_requested_servers(requested_servers: Sequence[RequestedServer]) -> Non
     seen: set[str] = set()
     for requested in requested_servers:
         if requested.label in seen:
-            message = f"the MCP server {requested.label!r} is named twice"
-            raise HttpError(400, message, "invalid_value", where=requested.pointer)
+            raise refuse(f"the MCP server {requested.label!r} is named twice", requested.pointer)
         seen.add(requested.label)

@@ -1,25 +1,27 @@
 """The paths for models: which there are, and llama-server's paths that load and unload them."""
 
 import time
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from constrained.engine.model_facts import ModelFacts
+from constrained.model.loaded_model import LoadedModel
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.reading import read_fields
 from server.dialects.common.serving import find_embeddings
 from server.http.disconnects import wait_for_client
-from server.http.openapi import describe_body, describe_errors
+from server.http.openapi import ApiRouter, describe_errors
 from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelState, ServedModel, ServedModels
 from server.turns.fields.common_fields import Fields
 
-router = APIRouter()
+router = ApiRouter()
 STARTED = int(time.time())
 STARTED_AT = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(STARTED))
 NOT_FOUND = describe_errors(401, 404)
 NOT_LOADED = describe_errors(400, 401, 404, 413, 415, 503)
+EXAMPLE = {"model": "demo"}
 
 
 class ModelRequest(Fields):
@@ -29,15 +31,91 @@ class ModelRequest(Fields):
     """Its name, or one of its aliases."""
 
 
-@router.get("/v1/models", responses=describe_errors(401))
-@router.get("/models", include_in_schema=False)
-async def list_models(request: Request) -> JsonObject:
-    """Lists the models, loaded or not."""
+@dataclass(frozen=True)
+class ListedModel:
+    """A model as lists describe it, loaded or not.
+
+    Args:
+        name: its name for clients.
+        facts: what its file says.
+        size: bytes of its files; 0: not known before it is loaded.
+        memory: bytes that it takes.
+        state: whether it is loaded.
+        model: the loaded model, if it generates text.
+        context_length: in tokens, as it is loaded; None: it is not.
+        is_embedding: it makes vectors, not text.
+        aliases: further names.
+        failure: why it could not be loaded.
+    """
+
+    name: str
+    facts: ModelFacts
+    size: int
+    memory: int
+    state: ModelState
+    model: LoadedModel | None = None
+    context_length: int | None = None
+    is_embedding: bool = False
+    aliases: tuple[str, ...] = ()
+    failure: Exception | None = None
+
+
+async def list_all_models(request: Request) -> list[ListedModel]:
+    """Returns the models of the server, the one for embeddings last."""
     await request.app.state.models.read_facts()
-    described = [describe_model(model) for model in request.app.state.models]
+    listed = [_list_served(model) for model in request.app.state.models]
     embeddings = find_embeddings(request)
     if embeddings is not None:
-        described.append(describe_embedding_model(embeddings))
+        listed.append(_list_embedding(embeddings))
+    return listed
+
+
+async def find_listed_model(request: Request, name: str | None) -> ListedModel:
+    """Returns the model of this name; None: the request names none.
+
+    Raises:
+        HttpError: there is no such model.
+    """
+    models: ServedModels = request.app.state.models
+    await models.read_facts()
+    embeddings = find_embeddings(request)
+    if embeddings is not None and embeddings.answers_to(name):
+        return _list_embedding(embeddings)
+    return _list_served(models.get(name) if name else models.find(name))
+
+
+def _list_served(served: ServedModel) -> ListedModel:
+    model = None if served.service is None else served.service.model
+    return ListedModel(
+        served.name,
+        served.facts,
+        size=served.file_bytes,
+        memory=served.memory_bytes,
+        state=served.state,
+        model=model,
+        context_length=None if model is None else model.engine.context_length,
+        aliases=served.source.aliases,
+        failure=served.failure,
+    )
+
+
+def _list_embedding(service: EmbeddingService) -> ListedModel:
+    model, size = service.model, service.facts.bytes
+    return ListedModel(
+        service.name,
+        service.facts,
+        size=size,
+        memory=size,
+        state=ModelState.LOADING if model is None else ModelState.LOADED,
+        context_length=None if model is None else model.context_length,
+        is_embedding=True,
+    )
+
+
+@router.get("/v1/models", responses=describe_errors(401))
+async def list_models(request: Request) -> JsonObject:
+    """Lists the models, loaded or not."""
+    described = [describe_model(model) for model in await list_all_models(request)]
     return {
         "object": "list",
         "data": described,
@@ -48,56 +126,34 @@ async def list_models(request: Request) -> JsonObject:
 
 
 @router.get("/v1/models/{id:path}", responses=NOT_FOUND)
-@router.get("/models/{id:path}", include_in_schema=False)
 async def show_model(id: str, request: Request) -> JsonObject:
     """Shows the model of this name."""
-    await request.app.state.models.read_facts()
-    embeddings = find_embeddings(request)
-    if embeddings is not None and embeddings.answers_to(id):
-        return describe_embedding_model(embeddings)
-    return describe_model(request.app.state.models.get(id))
+    return describe_model(await find_listed_model(request, id))
 
 
-def describe_model(model: ServedModel) -> JsonObject:
+def describe_model(listed: ListedModel) -> JsonObject:
     """Describes a model for the clients of OpenAI, Anthropic and llama-server."""
-    # The size is 0 if it is not known before the model is loaded.
-    meta: JsonObject = {"size": model.file_bytes, **describe_file(model.facts)}
-    if model.service is not None:
-        loaded = model.service.model
-        meta["n_vocab"] = len(loaded.engine.vocabulary.tokens)
-        meta["n_ctx"] = loaded.engine.context_length  # of a request and its reply together
-        meta["memory"] = loaded.engine.memory_bytes
-        meta["tool_format"] = loaded.compiler.format.name
-    status: JsonObject = {"value": model.state}
-    if model.state is ModelState.FAILED:
-        status = {"value": model.state, "failed": True, "message": str(model.failure)}
-    return _make_entry(model.name, model.source.aliases, status=status, meta=meta)
-
-
-def describe_embedding_model(service: EmbeddingService) -> JsonObject:
-    """Describes the embedding model."""
-    meta: JsonObject = {"size": service.facts.bytes, **describe_file(service.facts)}
-    state = ModelState.LOADING
-    if service.model is not None:
-        state = ModelState.LOADED
-        meta["n_ctx"] = service.model.context_length
-    return _make_entry(service.name, (), status={"value": state}, meta=meta)
-
-
-def _make_entry(
-    name: str, aliases: Sequence[str], *, status: JsonObject, meta: JsonObject
-) -> JsonObject:
+    meta: JsonObject = {"size": listed.size, **describe_file(listed.facts)}
+    if listed.context_length is not None:
+        meta["n_ctx"] = listed.context_length  # of a request and its reply together
+    if listed.model is not None:
+        meta["n_vocab"] = len(listed.model.engine.vocabulary.tokens)
+        meta["memory"] = listed.memory
+        meta["tool_format"] = listed.model.compiler.format.name
+    status: JsonObject = {"value": listed.state}
+    if listed.state is ModelState.FAILED:
+        status |= {"failed": True, "message": str(listed.failure)}
     return {
-        "id": name,
+        "id": listed.name,
         "object": "model",
         "type": "model",
-        "display_name": name,
+        "display_name": listed.name,
         "created": STARTED,
         "created_at": STARTED_AT,
         "owned_by": "constrained",
         "lifecycle": "active",
-        "max_input_tokens": meta.get("n_ctx"),
-        "aliases": [*aliases],
+        "max_input_tokens": listed.context_length,
+        "aliases": [*listed.aliases],
         "status": status,
         "meta": meta,
     }
@@ -116,28 +172,23 @@ def describe_file(facts: ModelFacts) -> JsonObject:
     return {name: value for name, value in stated.items() if value}
 
 
-BODY = describe_body(ModelRequest, {"model": "demo"})
-
-
-@router.post("/models/load", responses=NOT_LOADED, openapi_extra=BODY)
+@router.post_json("/models/load", ModelRequest, EXAMPLE, responses=NOT_LOADED)
 async def load(request: Request) -> JsonObject:
     """Loads a model, unless it is loaded. Others may be unloaded for it."""
-    models, name = await _read(request)
-    model = await wait_for_client(request, models.acquire(name))
-    models.release(model)
+    model = await _find_model(request)
+    models: ServedModels = request.app.state.models
+    models.release(await wait_for_client(request, models.acquire(model.name)))
     return {"success": True}
 
 
-@router.post("/models/unload", responses=NOT_LOADED, openapi_extra=BODY)
+@router.post_json("/models/unload", ModelRequest, EXAMPLE, responses=NOT_LOADED)
 async def unload(request: Request) -> JsonObject:
     """Unloads a model when no request uses it any more. The next request for it loads it again."""
-    models, name = await _read(request)
-    await wait_for_client(request, models.unload(models.get(name)))
+    model = await _find_model(request)
+    await wait_for_client(request, request.app.state.models.unload(model))
     return {"success": True}
 
 
-async def _read(request: Request) -> tuple[ServedModels, str]:
+async def _find_model(request: Request) -> ServedModel:
     body = await read_fields(request, ModelRequest)
-    models = request.app.state.models
-    models.get(body.model)
-    return models, body.model
+    return request.app.state.models.get(body.model)

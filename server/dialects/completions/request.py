@@ -8,7 +8,7 @@ from pydantic import Field
 
 from constrained.prompt.job import Job
 from server.dialects.chat.request import HARMLESS
-from server.errors import HttpError
+from server.errors import refuse
 from server.settings import Settings
 from server.turns.fields.common_fields import RefusedField
 from server.turns.fields.openai_fields import GenerationFields
@@ -97,13 +97,13 @@ class CompletionRequest(GenerationFields):
 
     def _check(self, service: Service) -> None:
         if self.best_of not in (None, self.n or 1):
-            raise _refuse("/best_of", "not supported: leave it out, or use n")
+            raise refuse("not supported: leave it out, or use n", "/best_of")
         _check_choices(len(self.prompts), self.n or 1, service.settings)
         if self._read_max_tokens() == 0:
-            raise _refuse("/max_tokens", "it must be 1 or more")
+            raise refuse("it must be 1 or more", "/max_tokens")
         if self.echo and self.logprobs is not None:
             message = "log probabilities of prompts are not supported: leave echo or logprobs out"
-            raise _refuse("/echo", message)
+            raise refuse(message, "/echo")
 
 
 def _check_choices(prompts: int, choices: int, settings: Settings) -> None:
@@ -113,12 +113,8 @@ def _check_choices(prompts: int, choices: int, settings: Settings) -> None:
         HttpError: names the field.
     """
     if not prompts:
-        raise _refuse("/prompt", "there is no prompt")
+        raise refuse("there is no prompt", "/prompt")
     count, max_choices = prompts * choices, settings.max_choices
     if count > max_choices:
         message = f"these are {count} choices, the limit is {max_choices}: raise --max-choices"
-        raise _refuse("/n", message)
-
-
-def _refuse(where: str, message: str) -> HttpError:
-    return HttpError(400, message, "invalid_value", where=where)
+        raise refuse(message, "/n")

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import replace
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 
 from constrained.model.compile.compiled_turn import CompiledTurn
@@ -13,7 +13,7 @@ from server.dialects.completions.reply import CompletionWriter
 from server.dialects.completions.request import CompletionRequest, Prompt, TextRequest
 from server.http.caller import find_owner, find_salt
 from server.http.disconnects import wait_for_client
-from server.http.openapi import STREAMED, describe_body
+from server.http.openapi import STREAMED, ApiRouter
 from server.http.time_left import find_time_left
 from server.turns.active_request import ActiveRequest, launch
 from server.turns.compiled_request import CompiledRequest
@@ -21,16 +21,11 @@ from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
 LOG = logging.getLogger("constrained.server")
-router = APIRouter()
+router = ApiRouter()
 EXAMPLE = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 16}
 
 
-@router.post(
-    "/v1/completions",
-    responses=STREAMED,
-    openapi_extra=describe_body(CompletionRequest, EXAMPLE),
-)
-@router.post("/completions", include_in_schema=False)
+@router.post_json("/v1/completions", CompletionRequest, EXAMPLE, responses=STREAMED)
 async def complete(request: Request) -> Response:
     """Continues one or more texts."""
     service, body, read = await read_request(request, CompletionRequest, CompletionRequest.read)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import StrictInt
 
-from server.errors import HttpError
+from server.errors import refuse
 from server.models.embedding_service import EmbeddingInput
 from server.turns.fields.common_fields import Fields, RefusedField
 from server.turns.fields.request_lists import NumberLists, Numbers, Texts, list_prompts
@@ -36,7 +36,7 @@ class EmbeddingRequest(Fields):
         """
         texts = [] if self.input is None else list_prompts(self.input)
         if not texts:
-            raise HttpError(400, "there is no text", "invalid_value", where="/input")
+            raise refuse("there is no text", "/input")
         return EmbeddingInput(
             texts,
             "/input",

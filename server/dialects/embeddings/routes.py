@@ -6,25 +6,23 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import numpy as np
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 
 from server.dialects.common.reading import read_fields
 from server.dialects.common.serving import require_embeddings
 from server.dialects.embeddings.request import EmbeddingRequest
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, describe_body, describe_errors
+from server.http.openapi import ERRORS, ApiRouter, describe_errors
 
-router = APIRouter()
+router = ApiRouter()
+EMBEDDED = ERRORS | describe_errors(501)
 EXAMPLE = {"model": "embedding", "input": ["The weather in Paris", "An e-mail to Ada"]}
 
 
-@router.post(
-    "/v1/embeddings",
-    responses=ERRORS | describe_errors(501),
-    openapi_extra=describe_body(EmbeddingRequest, EXAMPLE),
+@router.post_json(
+    "/v1/embeddings", EmbeddingRequest, EXAMPLE, responses=ERRORS | describe_errors(501)
 )
-@router.post("/embeddings", include_in_schema=False)
 async def embed(request: Request) -> Response:
     """Converts texts to vectors."""
     service = require_embeddings(request)

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 from pydantic import Field
 
@@ -13,16 +13,17 @@ from server.dialects.common.model_routes import describe_file
 from server.dialects.common.reading import read_request, run_off_loop
 from server.dialects.common.replies import answer_json
 from server.dialects.common.serving import find_service
-from server.errors import HttpError
+from server.errors import refuse
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, describe_body, describe_errors
+from server.http.openapi import ApiRouter, describe_errors
 from server.models.served_models import ServedModels
 from server.turns.compiled_request import compile_request
 from server.turns.fields.common_fields import Fields
 from server.turns.fields.request_lists import Numbers
 from server.turns.service import Service
 
-router = APIRouter()
+router = ApiRouter()
+GREETING = {"messages": [{"role": "user", "content": "Hello!"}]}
 NOT_LOADED = describe_errors(400, 401, 404, 503)
 
 
@@ -46,11 +47,7 @@ class DetokenizeRequest(Fields):
     """Token ids."""
 
 
-@router.post(
-    "/tokenize",
-    responses=ERRORS,
-    openapi_extra=describe_body(TokenizeRequest, {"content": "Hello!"}),
-)
+@router.post_json("/tokenize", TokenizeRequest, {"content": "Hello!"})
 async def tokenize(request: Request) -> Response:
     """Returns the tokens of a text."""
     _, _, encoded = await read_request(request, TokenizeRequest, _tokenize)
@@ -63,9 +60,7 @@ def _tokenize(body: TokenizeRequest, service: Service) -> Response:
     try:
         tokens = [*encode(body.content)]
     except UnicodeEncodeError as error:
-        raise HttpError(
-            400, "content has a lone surrogate", "invalid_value", where="/content"
-        ) from error
+        raise refuse("content has a lone surrogate", "/content") from error
     if body.add_special and vocabulary.bos is not None:
         tokens.insert(0, vocabulary.bos)
     if not body.with_pieces:
@@ -81,11 +76,7 @@ def _show_piece(piece: bytes) -> str | list[int]:
         return list(piece)  # part of a character: its bytes
 
 
-@router.post(
-    "/detokenize",
-    responses=ERRORS,
-    openapi_extra=describe_body(DetokenizeRequest, {"tokens": [1, 2, 3]}),
-)
+@router.post_json("/detokenize", DetokenizeRequest, {"tokens": [1, 2, 3]})
 async def detokenize(request: Request) -> Response:
     """Returns the text of tokens."""
     _, _, text = await read_request(request, DetokenizeRequest, _detokenize)
@@ -98,15 +89,11 @@ def _detokenize(body: DetokenizeRequest, service: Service) -> Response:
     for number, token in enumerate(body.tokens):
         if not 0 <= token < count:
             message = f"there is no token {token}; ids go from 0 to {count - 1}"
-            raise HttpError(400, message, "invalid_value", where=f"/tokens/{number}")
+            raise refuse(message, f"/tokens/{number}")
     return answer_json({"content": vocabulary.text(body.tokens).decode("utf-8", "replace")})
 
 
-@router.post(
-    "/apply-template",
-    responses=ERRORS,
-    openapi_extra=describe_body(ChatRequest, {"messages": [{"role": "user", "content": "Hello!"}]}),
-)
+@router.post_json("/apply-template", ChatRequest, GREETING)
 async def apply_template(request: Request) -> Response:
     """Returns the prompt of a Chat Completion."""
     service, body, turn_request = await read_request(request, ChatRequest, ChatRequest.read)

@@ -22,7 +22,7 @@ from server.dialects.messages.documents import (
     read_result,
 )
 from server.dialects.messages.signatures import is_signed_here
-from server.errors import HttpError
+from server.errors import refuse
 from server.turns.offered_tools import OfferedTools, join_name
 from server.turns.request_checks import (
     UNREADABLE,
@@ -156,7 +156,7 @@ def read_conversation(
         role = message.get("role")
         if role not in ROLES:
             fault = "there is no role" if role is None else f"{role!r} is not a role"
-            raise _refuse(f"{fault}: use {', '.join(ROLES)}", f"{where}/role")
+            raise refuse(f"{fault}: use {', '.join(ROLES)}", f"{where}/role")
         if role == "system" and message.get("output_config"):
             unread.append(f"messages/{number}/output_config")
             if message.get("content") is None:
@@ -234,7 +234,7 @@ def _read_content(content: Any, where: str, *, role: str, source: int | None) ->
         yield make_block({"type": "text", "text": content}, where)
         return
     if not isinstance(content, list):
-        raise _refuse("content must be a text or a list of blocks", where)
+        raise refuse("content must be a text or a list of blocks", where)
     if role == "user":
         content = read_documents(content, where)
     for number, body in enumerate(content):
@@ -247,14 +247,13 @@ def _read_content(content: Any, where: str, *, role: str, source: int | None) ->
 def _check_block(body: Any, where: str, role: str) -> None:
     kind = body.get("type") if isinstance(body, Mapping) else None
     if not isinstance(kind, str) or kind not in OF_ROLE:
-        message = f"a block of type {kind!r} {UNREADABLE}"
-        raise HttpError(400, message, "unsupported_content", where=where)
+        raise refuse(f"a block of type {kind!r} {UNREADABLE}", where, "unsupported_content")
     if role not in OF_ROLE[kind]:
-        raise _refuse(f"a message of the role {role!r} has no {kind} blocks", where)
+        raise refuse(f"a message of the role {role!r} has no {kind} blocks", where)
     for name, type_ in FIELDS.get(kind, {}).items():
         if not isinstance(body.get(name), type_):
             wanted = "a text" if type_ is str else "an object"
-            raise _refuse(f"{name} of a {kind} block must be {wanted}", f"{where}/{name}")
+            raise refuse(f"{name} of a {kind} block must be {wanted}", f"{where}/{name}")
 
 
 def _write(blocks: Iterable[_Block], tools: OfferedTools) -> Iterator[_WrittenMessage]:
@@ -357,7 +356,3 @@ def _read_result(block: _Block) -> Any:
     if isinstance(content, list) and len(content) == 1:
         return content[0]["text"]
     return content
-
-
-def _refuse(message: str, where: str) -> HttpError:
-    return HttpError(400, message, "invalid_value", where=where)

@@ -5,7 +5,7 @@ from typing import Any
 
 from constrained.prompt.messages import is_left_out
 from grammars.schema.json_values import JsonObject
-from server.errors import HttpError
+from server.errors import refuse
 from server.turns.request_checks import (
     UNREADABLE,
     find_left_out,
@@ -100,7 +100,7 @@ def read_document(
         if said is None:
             continue
         if not isinstance(said, str):
-            raise HttpError(400, f"{name} must be a text", "invalid_value", where=f"{where}/{name}")
+            raise refuse(f"{name} must be a text", f"{where}/{name}")
         lines.append(f"{name.capitalize()}: {said}")
     lines += _read_texts(block, where, read_parts)
     written: JsonObject = {"type": "text", "text": "\n".join(lines) + "\n\n"}
@@ -120,12 +120,12 @@ def _read_texts(block: Mapping[str, Any], where: str, read_parts: ReadParts) -> 
             return _list_texts(content, f"{where}/source/content", read_parts)
         case _:
             message = f"a block of type 'document' that is not text {UNREADABLE}"
-            raise HttpError(400, message, "unsupported_content", where=where)
+            raise refuse(message, where, "unsupported_content")
 
 
 def _list_texts(content: Any, where: str, read_parts: ReadParts) -> Sequence[str]:
     if content is None:
-        raise HttpError(400, "there is no content", "invalid_value", where=where)
+        raise refuse("there is no content", where)
     return list_texts(read_parts(content, where))
 
 

@@ -14,7 +14,7 @@ from server.dialects.common.hosted_tools import (
     check_names,
     check_requested_servers,
 )
-from server.errors import HttpError
+from server.errors import refuse
 
 TOOLSET = "mcp_toolset"
 """The type of the tools."""
@@ -62,7 +62,7 @@ def read_requested_servers(
         name = tool.get("mcp_server_name")
         if not isinstance(name, str) or name not in names or name in toolsets:
             message = "it has to name one of mcp_servers, and no other toolset may name it"
-            raise HttpError(400, message, "invalid_value", where=f"{where}/mcp_server_name")
+            raise refuse(message, f"{where}/mcp_server_name")
         toolsets[name] = _read_toolset(tool, where)
     requested_servers: list[RequestedServer] = []
     for number, server in enumerate(servers):
@@ -80,13 +80,13 @@ def _read_requested_server(
     pool: McpServerPool | None,
 ) -> RequestedServer:
     if server.get("type", "url") != "url":
-        raise HttpError(400, 'it must be "url"', "invalid_value", where=f"{where}/type")
+        raise refuse('it must be "url"', f"{where}/type")
     label = check_label(server.get("name"), pool, f"{where}/name")
     check_address(server.get("url"), label, pool, f"{where}/url")
     if server.get("authorization_token"):
         message = "the operator sets how MCP servers are reached (mcp.json): leave it out"
         where = f"{where}/authorization_token"
-        raise HttpError(400, message, "unsupported_field", where=where)
+        raise refuse(message, where, "unsupported_field")
     given = server.get("tool_configuration") or {}
     configuration = _read_fields(given, ("enabled",), f"{where}/tool_configuration")
     names = configuration.get("allowed_tools")
@@ -106,13 +106,12 @@ def _read_requested_server(
 def _read_toolset(tool: Mapping[str, Any], where: str) -> _Toolset:
     if tool.get("tools") is not None:
         message = "the tools are those that the server lists: leave it out"
-        raise HttpError(400, message, "unsupported_field", where=f"{where}/tools")
+        raise refuse(message, f"{where}/tools", "unsupported_field")
     fields = ("enabled", "defer_loading")
     default = _read_fields(tool.get("default_config") or {}, fields, f"{where}/default_config")
     given = tool.get("configs") or {}
     if not isinstance(given, Mapping):
-        message = "it must be an object, by the names of tools"
-        raise HttpError(400, message, "invalid_value", where=f"{where}/configs")
+        raise refuse("it must be an object, by the names of tools", f"{where}/configs")
     configs: dict[str, Mapping[str, Any]] = {}
     for name, config in given.items():
         configs[name] = _read_fields(config, fields, f"{where}/configs/{name}")
@@ -122,9 +121,8 @@ def _read_toolset(tool: Mapping[str, Any], where: str) -> _Toolset:
 def _read_fields(given: Any, booleans: Sequence[str], where: str) -> Mapping[str, Any]:
     """Checks an object with some boolean fields."""
     if not isinstance(given, Mapping):
-        raise HttpError(400, "it must be an object", "invalid_value", where=where)
+        raise refuse("it must be an object", where)
     for name in booleans:
         if given.get(name) is not None and not isinstance(given[name], bool):
-            message = "it must be a boolean"
-            raise HttpError(400, message, "invalid_value", where=f"{where}/{name}")
+            raise refuse("it must be a boolean", f"{where}/{name}")
     return given

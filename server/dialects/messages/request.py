@@ -26,7 +26,7 @@ from server.dialects.common.hosted_tools import (
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.dialects.messages.documents import has_citations
 from server.dialects.messages.mcp_servers import TOOLSET, read_requested_servers
-from server.errors import HttpError
+from server.errors import refuse
 from server.settings import Settings
 from server.turns.fields.common_fields import (
     ConfidenceFields,
@@ -241,14 +241,14 @@ class CountRequest(RequestFields, RepetitionFields, ConfidenceFields):
         if choice is None or choice.type != "tool":
             return
         if not choice.name:
-            raise HttpError(400, "it names no tool", "invalid_value", where="/tool_choice/name")
+            raise refuse("it names no tool", "/tool_choice/name")
         if choice.name in map(find_function_name, offered.functions):
             return
         for tool in self.tools or ():
             kind = tool.get("type")
             if tool.get("name") == choice.name and offered.skips(kind):
                 message = f"it asks for {choice.name!r} of type {kind!r}, which this server lacks"
-                raise HttpError(400, message, "unsupported_tool", where="/tool_choice/name")
+                raise refuse(message, "/tool_choice/name", "unsupported_tool")
 
     def _read_choice(self) -> JsonObject | None:
         choice = self.tool_choice
@@ -359,6 +359,6 @@ def _read_tools(tools: Sequence[JsonObject], settings: Settings) -> OfferedTools
         if not isinstance(tool.get("input_schema"), dict):
             message = 'a tool has no input_schema: write {"type": "object", "properties": {...}}'
             where = f"/tools/{number}/input_schema"
-            raise HttpError(400, message, "invalid_value", where=where)
+            raise refuse(message, where)
         known.append({name: tool[name] for name in TOOL_FIELDS if tool.get(name) is not None})
     return read_offered_tools(known, settings, elsewhere=(TOOLSET,))

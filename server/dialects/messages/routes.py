@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
 from server.dialects.common.hosted_request import (
@@ -14,20 +14,18 @@ from server.dialects.common.replies import answer
 from server.dialects.messages.reply import MessagesWriter
 from server.dialects.messages.request import CountRequest, DecodedRequest, MessagesRequest
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, STREAMED, describe_body
+from server.http.openapi import STREAMED, ApiRouter
 from server.turns.compiled_request import compile_request
 
 M = TypeVar("M", bound=CountRequest)
-router = APIRouter()
+router = ApiRouter()
 GREETING = {"model": "demo", "messages": [{"role": "user", "content": "Hello!"}]}
+LIMITED_GREETING = {**GREETING, "max_tokens": 30}
 
 
-@router.post(
-    "/v1/messages",
-    responses=STREAMED,
-    openapi_extra=describe_body(MessagesRequest, GREETING | {"max_tokens": 30}),
+@router.post_json(
+    "/v1/messages", MessagesRequest, GREETING | {"max_tokens": 30}, responses=STREAMED
 )
-@router.post("/messages", include_in_schema=False)
 async def create_message(request: Request) -> Response:
     """Answers a conversation in Anthropic's form: with blocks of text, and of calls of tools."""
     hosted = await _read_request(request, MessagesRequest)
@@ -39,12 +37,7 @@ async def create_message(request: Request) -> Response:
         return await answer(request, active, writer, is_streamed=hosted.body.stream is True)
 
 
-@router.post(
-    "/v1/messages/count_tokens",
-    responses=ERRORS,
-    openapi_extra=describe_body(CountRequest, GREETING),
-)
-@router.post("/messages/count_tokens", include_in_schema=False)
+@router.post_json("/v1/messages/count_tokens", CountRequest, GREETING)
 async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has: as many as are then computed."""
     hosted = await _read_request(request, CountRequest)

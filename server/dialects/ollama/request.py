@@ -16,7 +16,7 @@ from constrained.prompt.tools.shapes import read_policy
 from grammars.schema.json_values import JsonObject
 from grammars.turn import Answer
 from server.dialects.completions.request import NO_INSERTION, TextRequest
-from server.errors import HttpError
+from server.errors import refuse
 from server.turns.fields.common_fields import (
     ConfidenceFields,
     RefusedField,
@@ -91,8 +91,7 @@ class ModelOptions(SamplingFields, RepetitionFields, ConfidenceFields):
         if limit is not None and limit < 0:
             limit = None  # -1: no limit; -2: as many as fit into the context
         if limit == 0:
-            message = "it must be 1 or more, or -1 for no limit"
-            raise HttpError(400, message, "invalid_value", where="/options/num_predict")
+            raise refuse("it must be 1 or more, or -1 for no limit", "/options/num_predict")
         return GenerationOptions(
             max_tokens=limit,
             sampling=sampling,
@@ -202,7 +201,7 @@ class OllamaRequest(RequestFields):
                 return read_response_format({"type": "json_object"})
             case str(name):
                 message = f'format {name[:100]!r} is not known: it is "json", or a JSON schema'
-                raise HttpError(400, message, "invalid_value", where="/format")
+                raise refuse(message, "/format")
             case schema:
                 check_size(schema, service.settings, "/format")
                 with renaming_place(FORMAT, "/format"):
@@ -304,8 +303,7 @@ def read_messages(messages: Sequence[JsonObject]) -> list[JsonObject]:
     for number, message in enumerate(messages):
         where = f"/messages/{number}"
         if message.get("images") and number not in noted:
-            text = f"an image {UNREADABLE}"
-            raise HttpError(400, text, "unsupported_content", where=f"{where}/images")
+            raise refuse(f"an image {UNREADABLE}", f"{where}/images", "unsupported_content")
         kept = {key: value for key, value in message.items() if key != "images"}
         if message.get("images"):
             lines = [message.get("content"), write_note("image")["text"]]
@@ -314,8 +312,7 @@ def read_messages(messages: Sequence[JsonObject]) -> list[JsonObject]:
             waiting = []
             calls = kept.pop("tool_calls", None) or []
             if not isinstance(calls, list):
-                text = "tool_calls must be an array"
-                raise HttpError(400, text, "invalid_value", where=f"{where}/tool_calls")
+                raise refuse("tool_calls must be an array", f"{where}/tool_calls")
             kept.setdefault("content", "")
             kept["tool_calls"] = []
             for index, call in enumerate(calls):
@@ -347,5 +344,4 @@ def _read_call(call: Any, id: str, where: str) -> JsonObject:
             function = {"name": name, "arguments": function.get("arguments") or {}}
             return {"id": call.get("id") or id, "type": "function", "function": function}
         case _:
-            message = 'a call is {"function": {"name": ..., "arguments": {...}}}'
-            raise HttpError(400, message, "invalid_value", where=where)
+            raise refuse('a call is {"function": {"name": ..., "arguments": {...}}}', where)

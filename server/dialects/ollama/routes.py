@@ -1,34 +1,43 @@
 """Ollama's API: the paths."""
 
 import hashlib
+import json
+import time
 from collections.abc import AsyncIterator
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import StrictInt
 
-from constrained.engine.model_facts import ModelFacts
-from constrained.model.loaded_model import LoadedModel
 from grammars.schema.json_values import JsonObject
-from server.dialects.common.model_routes import STARTED_AT
+from server.dialects.common.model_routes import (
+    STARTED_AT,
+    ListedModel,
+    find_listed_model,
+    list_all_models,
+)
 from server.dialects.common.reading import read_fields, read_request
 from server.dialects.common.replies import answer
-from server.dialects.common.serving import find_embeddings, find_named_service
+from server.dialects.common.serving import find_embeddings, find_named_service, require_embeddings
 from server.dialects.completions.request import TextRequest
 from server.dialects.completions.routes import start_text
+from server.dialects.embeddings.routes import RowForm, send_rows, write_vector
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
 from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest, OllamaRequest
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, describe_body, describe_errors, describe_stream
-from server.models.embedding_service import EmbeddingService
-from server.models.served_models import ServedModel, ServedModels
+from server.http.openapi import ERRORS, ApiRouter, describe_errors, describe_stream
+from server.models.embedding_service import EmbeddingInput
+from server.models.served_models import ServedModels
 from server.turns.active_request import start_request
 from server.turns.fields.common_fields import Fields
+from server.turns.fields.request_lists import Texts
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
-router = APIRouter(prefix="/api")
+router = ApiRouter(prefix="/api")
 STREAMED = describe_stream(OllamaWriter.media_type) | ERRORS
+EMBEDDED = ERRORS | describe_errors(501)
 NO_KEY = describe_errors(401)
 OPTIONS = {"num_predict": 30}
 GREETING = {
@@ -44,12 +53,22 @@ FOREVER = "2318-01-01T00:00:00Z"
 """The reported end of loading: a model stays loaded until its memory is needed. Ollama also reports
 a distant date in this case."""
 
-ALWAYS: list[str] = ["completion", "tools"]
-"""What every model can do that generates text."""
-EMBEDDING = ["embedding"]
 UNKNOWN = "unknown"
 """The architecture of a model without a file. Clients look for the context length under its
 name."""
+
+
+class EmbedRequest(Fields):
+    """A request to /api/embed."""
+
+    model: str | None = None
+    """The name of the model; any name selects the one embedding model."""
+    input: str | Texts | None = None
+    """One or more texts."""
+    truncate: bool | None = None
+    """true, the default: texts that are too long are truncated; false: they are refused."""
+    dimensions: StrictInt | None = None
+    """Truncates the vectors to this number of values."""
 
 
 class ShowRequest(Fields):
@@ -59,22 +78,14 @@ class ShowRequest(Fields):
     """The name of a model, or one of its aliases; required if the server has several."""
 
 
-@router.post(
-    "/chat",
-    responses=STREAMED,
-    openapi_extra=describe_body(OllamaChatRequest, GREETING),
-)
+@router.post_json("/chat", OllamaChatRequest, GREETING, responses=STREAMED)
 async def chat(request: Request) -> Response:
     """Answers a conversation with text, with calls of tools, or with both."""
     empty = {"message": {"role": "assistant", "content": ""}}
     return await _answer(request, OllamaChatRequest, empty)
 
 
-@router.post(
-    "/generate",
-    responses=STREAMED,
-    openapi_extra=describe_body(OllamaGenerateRequest, PROMPT),
-)
+@router.post_json("/generate", OllamaGenerateRequest, PROMPT, responses=STREAMED)
 async def generate(request: Request) -> Response:
     """Answers a prompt, or continues a raw one."""
     return await _answer(request, OllamaGenerateRequest, {"response": ""})
@@ -125,131 +136,95 @@ async def show_version() -> JsonObject:
 @router.get("/tags", responses=NO_KEY)
 async def list_models(request: Request) -> JsonObject:
     """Lists the models, loaded or not."""
-    await request.app.state.models.read_facts()
-    tags = [_describe(model) for model in request.app.state.models]
-    embeddings = find_embeddings(request)
-    if embeddings is not None:
-        tags.append(_describe_embedding_model(embeddings))
-    return {"models": tags}
+    return {"models": [_make_tag(listed) for listed in await list_all_models(request)]}
 
 
 @router.get("/ps", responses=NO_KEY)
 async def list_loaded(request: Request) -> JsonObject:
     """Lists the loaded models."""
-    await request.app.state.models.read_facts()
     described: list[JsonObject] = []
-    for model in request.app.state.models:
-        if model.service is not None:
-            length = model.service.model.engine.context_length
-            tag = _describe(model)
-            tag["size"] = model.memory_bytes
-            described.append(
-                {**tag, "expires_at": FOREVER, "context_length": length, "size_vram": 0}
-            )
-    embeddings = find_embeddings(request)
-    if embeddings is not None and embeddings.model is not None:
-        tag = _describe_embedding_model(embeddings)
-        length = embeddings.model.context_length
-        described.append({**tag, "expires_at": FOREVER, "context_length": length, "size_vram": 0})
+    for listed in await list_all_models(request):
+        if listed.context_length is not None:
+            loaded = {"context_length": listed.context_length, "size": listed.memory}
+            described.append({**_make_tag(listed), **loaded, "expires_at": FOREVER, "size_vram": 0})
     return {"models": described}
 
 
-@router.post("/show", responses=ERRORS, openapi_extra=describe_body(ShowRequest, {"model": "demo"}))
+@router.post_json("/show", ShowRequest, {"model": "demo"})
 async def show(request: Request) -> JsonObject:
     """Describes the model and its capabilities."""
     body = await read_fields(request, ShowRequest)
     name = request.query_params.get("model") or body.model
     embeddings = find_embeddings(request)
-    if embeddings is not None and embeddings.answers_to(name):
-        return _show_embedding_model(embeddings)
-    service = await find_named_service(request, name)
-    models: ServedModels = request.app.state.models
-    await models.read_facts()
-    facts = models.get(service.name).facts
-    engine, compiler = service.model.engine, service.model.compiler
-    sampling = service.model.sampling
-    names = ("temperature", "top_k", "top_p", "min_p")
-    return {
-        "modelfile": "",
-        "parameters": "\n".join(f"{name} {getattr(sampling, name):g}" for name in names),
-        "template": compiler.template.source,
-        "details": _describe_details(facts, engine.context_length),
-        "model_info": _describe_file(service.name, facts, engine.context_length)
-        | {f"{facts.architecture or UNKNOWN}.vocab_size": len(engine.vocabulary.tokens)},
-        "capabilities": _list_capabilities(service.model),
-        "modified_at": STARTED_AT,
-    }
-
-
-def _show_embedding_model(service: EmbeddingService) -> JsonObject:
-    facts = service.facts
-    return {
+    if embeddings is None or not embeddings.answers_to(name):
+        name = (await find_named_service(request, name)).name  # loads it
+    listed = await find_listed_model(request, name)
+    shown = {
         "modelfile": "",
         "parameters": "",
         "template": "",
-        "details": _describe_details(facts, facts.context_length),
-        "model_info": _describe_file(service.name, facts, facts.context_length),
-        "capabilities": EMBEDDING,
+        "details": _describe_details(listed),
+        "model_info": _describe_file(listed),
+        "capabilities": _list_capabilities(listed),
         "modified_at": STARTED_AT,
     }
+    if listed.model is not None:
+        sampling = listed.model.sampling
+        names = ("temperature", "top_k", "top_p", "min_p")
+        lines = [f"{name} {getattr(sampling, name):g}" for name in names]
+        shown["parameters"] = "\n".join(lines)
+        shown["template"] = listed.model.compiler.template.source
+    return shown
 
 
-def _list_capabilities(model: LoadedModel) -> list[str]:
-    capabilities = [*ALWAYS]
-    if model.compiler.format.reasoning is not None:
-        capabilities.append("thinking")
-    return capabilities
+def _list_capabilities(listed: ListedModel) -> list[str]:
+    if listed.is_embedding:
+        return ["embedding"]
+    if listed.model is None or listed.model.compiler.format.reasoning is None:
+        return ["completion", "tools"]
+    return ["completion", "tools", "thinking"]
 
 
-def _describe_file(name: str, facts: ModelFacts, context_length: int) -> JsonObject:
-    """Describes a model by the keys of GGUF.
+def _find_length(listed: ListedModel) -> int:
+    """Returns the context length that is shown: of a loaded text model, the one that it is served
+    with."""
+    if listed.model is None or listed.context_length is None:
+        return listed.facts.context_length
+    return listed.context_length
 
-    Args:
-        name: that the model is served under.
-        facts: of its file.
-        context_length: in tokens, as served.
-    """
+
+def _describe_file(listed: ListedModel) -> JsonObject:
+    """Describes a model by the keys of GGUF."""
+    facts = listed.facts
     architecture = facts.architecture or UNKNOWN
-    title = facts.name or name  # VS Code lists a model by its basename, so there is always one
-    return {
+    title = facts.name or listed.name  # VS Code lists a model by its basename: there is always one
+    described: JsonObject = {
         "general.architecture": architecture,
         "general.basename": title,
         "general.name": title,
         "general.parameter_count": facts.parameters,
-        f"{architecture}.context_length": context_length,
+        f"{architecture}.context_length": _find_length(listed),
         f"{architecture}.embedding_length": facts.embedding_length,
     }
+    if listed.model is not None:
+        described[f"{architecture}.vocab_size"] = len(listed.model.engine.vocabulary.tokens)
+    return described
 
 
-def _describe(model: ServedModel) -> JsonObject:
-    tag = _make_tag(model.name, model.file_bytes, model.facts)
-    if model.service is not None:
-        loaded = model.service.model
-        tag["capabilities"] = _list_capabilities(loaded)
-        tag["details"]["context_length"] = loaded.engine.context_length
-    return tag
-
-
-def _describe_embedding_model(service: EmbeddingService) -> JsonObject:
+def _make_tag(listed: ListedModel) -> JsonObject:
     return {
-        **_make_tag(service.name, service.facts.bytes, service.facts),
-        "capabilities": EMBEDDING,
-    }
-
-
-def _make_tag(name: str, size: int, facts: ModelFacts) -> JsonObject:
-    return {
-        "name": name,
-        "model": name,
+        "name": listed.name,
+        "model": listed.name,
         "modified_at": STARTED_AT,
-        "size": size,
-        "digest": hashlib.sha256(name.encode()).hexdigest(),
-        "capabilities": [*ALWAYS],
-        "details": _describe_details(facts, facts.context_length),
+        "size": listed.size,
+        "digest": hashlib.sha256(listed.name.encode()).hexdigest(),
+        "capabilities": _list_capabilities(listed),
+        "details": _describe_details(listed),
     }
 
 
-def _describe_details(facts: ModelFacts, context_length: int) -> JsonObject:
+def _describe_details(listed: ListedModel) -> JsonObject:
+    facts = listed.facts
     details: JsonObject = {
         "format": "gguf",
         "family": facts.architecture,
@@ -258,9 +233,37 @@ def _describe_details(facts: ModelFacts, context_length: int) -> JsonObject:
         "parameter_size": write_count(facts.parameters) if facts.parameters else "",
         "quantization_level": facts.quantisation,
     }
-    if context_length:
-        details["context_length"] = context_length
+    if length := _find_length(listed):
+        details["context_length"] = length
     return details
+
+
+EMBED_EXAMPLE = {"model": "embedding", "input": "Hello!"}
+
+
+@router.post_json("/embed", EmbedRequest, EMBED_EXAMPLE, responses=EMBEDDED)
+async def embed(request: Request) -> Response:
+    """Converts texts to vectors."""
+    began = time.monotonic_ns()
+    service = require_embeddings(request)
+    body = await read_fields(request, EmbedRequest)
+    given = body.input or []  # an empty input only loads the model, which is loaded already
+    given = EmbeddingInput(
+        [given] if isinstance(given, str) else given,
+        "/input",
+        is_list=not isinstance(given, str),
+        dimensions=body.dimensions,
+        truncate=body.truncate is not False,
+    )
+    read = await wait_for_client(request, service.read(given))
+    rest = {
+        "model": service.name,
+        "total_duration": time.monotonic_ns() - began,
+        "load_duration": 0,
+        "prompt_eval_count": read.count,
+    }
+    form = RowForm(f'{{{json.dumps(rest)[1:-1]},"embeddings":[', "{vector}", "]}")
+    return await send_rows(request, read.write(write_vector), form)
 
 
 def write_count(count: int) -> str:
@@ -272,11 +275,11 @@ def write_count(count: int) -> str:
     return str(count)
 
 
-@router.api_route("/pull", methods=["POST"], include_in_schema=False)
-@router.api_route("/push", methods=["POST"], include_in_schema=False)
-@router.api_route("/create", methods=["POST"], include_in_schema=False)
-@router.api_route("/copy", methods=["POST"], include_in_schema=False)
-@router.api_route("/delete", methods=["DELETE"], include_in_schema=False)
+@router.post("/pull", include_in_schema=False)
+@router.post("/push", include_in_schema=False)
+@router.post("/create", include_in_schema=False)
+@router.post("/copy", include_in_schema=False)
+@router.delete("/delete", include_in_schema=False)
 async def change_models() -> None:
     """Does nothing: the models are those that the server was started with."""
     message = "this server only has the model that it was started with: choose another with -m"

@@ -14,7 +14,7 @@ from server.dialects.responses import mcp_items
 from server.dialects.responses.client_tools import find_client_tool, is_client_call
 from server.dialects.responses.sealed_reasoning import is_sealed_here, unseal
 from server.dialects.responses.store import pack_request
-from server.errors import HttpError
+from server.errors import HttpError, refuse
 from server.http.ids import make_id
 from server.turns.request_checks import (
     find_left_out,
@@ -101,7 +101,7 @@ def _read_references(given: Sequence[JsonObject]) -> set[str]:
         id = _read_reference(item, f"/input/{number}")
         if id in ids:
             message = f"the item {id!r} is referred to twice: leave one of them out"
-            raise HttpError(400, message, "invalid_value", where=f"/input/{number}/id")
+            raise refuse(message, f"/input/{number}/id")
         ids.add(id)
     return ids
 
@@ -184,7 +184,7 @@ def _read_item(item: JsonObject, where: str, stored: Mapping[str, JsonObject]) -
             message = f"an item of type {kind!r} cannot be used by this server"
             if isinstance(kind, str) and kind in UNSUPPORTED:
                 message = f"{message}: {UNSUPPORTED[kind]}"
-            raise HttpError(400, message, "unsupported_item", where=f"{where}/type")
+            raise refuse(message, f"{where}/type", "unsupported_item")
 
 
 def _is_reference(item: JsonObject) -> bool:
@@ -197,7 +197,7 @@ def _read_reference(item: JsonObject, where: str) -> str:
 
 def _read_text(item: JsonObject, key: str, where: str) -> str:
     if not isinstance(text := item.get(key), str):
-        raise HttpError(400, f"{key} must be a text", "invalid_value", where=f"{where}/{key}")
+        raise refuse(f"{key} must be a text", f"{where}/{key}")
     return text
 
 
@@ -205,7 +205,7 @@ def _read_call_id(item: JsonObject, where: str) -> str:
     id = _read_text(item, "call_id", where)
     if not id:
         message = "call_id is empty: a call and its output have to have the same id"
-        raise HttpError(400, message, "invalid_value", where=f"{where}/call_id")
+        raise refuse(message, f"{where}/call_id")
     return id
 
 
@@ -226,13 +226,10 @@ def _read_message(
 ) -> JsonObject:
     role = item.get("role")
     if role not in ROLES:
-        message = f"the role {role!r} is not known: use {', '.join(ROLES)}"
-        raise HttpError(400, message, "invalid_value", where=f"{where}/role")
+        raise refuse(f"the role {role!r} is not known: use {', '.join(ROLES)}", f"{where}/role")
     content = read_parts(item.get("content"), f"{where}/content")
     if content is None:
-        raise HttpError(
-            400, "the message has no content", "invalid_value", where=f"{where}/content"
-        )
+        raise refuse("the message has no content", f"{where}/content")
     is_output = role == "assistant"
     parts = [_make_part(text, is_output=is_output) for text in list_texts(content)]
     return {
@@ -274,14 +271,12 @@ def _join(parts: Any, where: str) -> str:
     if parts is None:
         return ""
     if not isinstance(parts, list):
-        raise HttpError(400, "it must be a list of parts", "invalid_value", where=where)
+        raise refuse("it must be a list of parts", where)
     texts = list[str]()
     for number, part in enumerate(parts):
         text = part.get("text") if isinstance(part, Mapping) else None
         if not isinstance(text, str):
-            raise HttpError(
-                400, "the part has no text", "invalid_value", where=f"{where}/{number}/text"
-            )
+            raise refuse("the part has no text", f"{where}/{number}/text")
         texts.append(text)
     return "\n".join(texts)
 
@@ -293,8 +288,7 @@ def _read_call(item: JsonObject, where: str) -> JsonObject:
     elif isinstance(arguments, Mapping):
         arguments = json.dumps(arguments, ensure_ascii=False)
     if not isinstance(arguments, str):
-        message = "arguments must be the JSON text of an object"
-        raise HttpError(400, message, "invalid_value", where=f"{where}/arguments")
+        raise refuse("arguments must be the JSON text of an object", f"{where}/arguments")
     return {
         "type": "function_call",
         "id": _find_id(item, "fc_"),
@@ -328,8 +322,7 @@ def _read_described_call(item: JsonObject, where: str) -> JsonObject:
     tool = find_client_tool(item["type"])
     arguments = item.get(tool.arguments_field)
     if not isinstance(arguments, Mapping):
-        message = f"{tool.arguments_field} must be an object"
-        raise HttpError(400, message, "invalid_value", where=f"{where}/{tool.arguments_field}")
+        raise refuse(f"{tool.arguments_field} must be an object", f"{where}/{tool.arguments_field}")
     return {
         "type": item["type"],
         "id": _find_id(item, tool.prefix),
@@ -354,7 +347,7 @@ def _read_client_output(item: JsonObject, where: str) -> JsonObject:
 def _read_output(item: JsonObject, where: str) -> JsonObject:
     output = read_noted_parts(item.get("output"), f"{where}/output")
     if output is None:
-        raise HttpError(400, "there is no output", "invalid_value", where=f"{where}/output")
+        raise refuse("there is no output", f"{where}/output")
     if not isinstance(output, str):
         output = [_make_part(part["text"], is_output=False) for part in output]
     return {
@@ -377,7 +370,7 @@ def pack_checked(described: JsonObject, context: Iterable[JsonObject]) -> bytes:
         return pack_request(described, context)
     except UnicodeEncodeError as error:
         message = "the request has a lone surrogate, which is not valid in text. Replace it"
-        raise HttpError(400, message, "invalid_json") from error
+        raise refuse(message, code="invalid_json") from error
     except ValueError as error:
         message = f"the request has values that JSON cannot represent: {error}"
-        raise HttpError(400, message.encode(errors="replace").decode(), "invalid_json") from error
+        raise refuse(message.encode(errors="replace").decode(), code="invalid_json") from error

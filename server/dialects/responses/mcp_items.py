@@ -12,7 +12,7 @@ from constrained.prompt.tools.call_result import CallResult, Outcome
 from constrained.prompt.tools.execution import format_result
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.hosted_tools import ListedServer
-from server.errors import HttpError
+from server.errors import refuse
 from server.http.ids import make_id
 
 ITEM_DONE = "response.output_item.done"
@@ -37,8 +37,7 @@ def read_mcp_item(item: JsonObject, where: str) -> JsonObject:
     kind = item["type"]
     for name in _TEXTS[kind]:
         if not isinstance(item.get(name), str):
-            message = f"{name} must be a text"
-            raise HttpError(400, message, "invalid_value", where=f"{where}/{name}")
+            raise refuse(f"{name} must be a text", f"{where}/{name}")
     known: JsonObject = {"type": kind, "id": item.get("id")}
     if not isinstance(known["id"], str) or not known["id"]:
         known["id"] = make_id(_PREFIXES[kind])
@@ -56,8 +55,7 @@ def read_mcp_item(item: JsonObject, where: str) -> JsonObject:
 def _read_optional(item: JsonObject, name: str, where: str) -> str | None:
     value = item.get(name)
     if value is not None and not isinstance(value, str):
-        message = f"{name} must be a text"
-        raise HttpError(400, message, "invalid_value", where=f"{where}/{name}")
+        raise refuse(f"{name} must be a text", f"{where}/{name}")
     return value
 
 

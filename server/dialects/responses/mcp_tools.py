@@ -13,7 +13,7 @@ from server.dialects.common.hosted_tools import (
     check_names,
     check_requested_servers,
 )
-from server.errors import HttpError
+from server.errors import refuse
 
 MCP = "mcp"
 """The type of the tools."""
@@ -54,13 +54,13 @@ def _read_requested_server(
     for name in _OPERATORS:
         if tool.get(name):
             message = "the operator says how MCP servers are reached (mcp.json): leave it out"
-            raise HttpError(400, message, "unsupported_field", where=f"{where}/{name}")
+            raise refuse(message, f"{where}/{name}", "unsupported_field")
     if tool.get("require_approval") != "never":  # without the field, it is "always"
         message = (
             'this server carries calls out without asking: write "require_approval": "never", or '
             "offer functions that your own program executes"
         )
-        raise HttpError(400, message, "approval_needed", where=f"{where}/require_approval")
+        raise refuse(message, f"{where}/require_approval", "approval_needed")
     allows = _read_filter(tool.get("allowed_tools"), f"{where}/allowed_tools")
     return RequestedServer(label, where, allows=allows)
 
@@ -72,13 +72,11 @@ def _read_filter(given: Any, where: str) -> Matches:
     if isinstance(given, list):
         given = {"tool_names": given}
     if not isinstance(given, Mapping):
-        message = "it must be a list of names, or an object with tool_names or read_only"
-        raise HttpError(400, message, "invalid_value", where=where)
+        raise refuse("it must be a list of names, or an object with tool_names or read_only", where)
     names = check_names(given.get("tool_names"), f"{where}/tool_names")
     read_only = given.get("read_only")
     if read_only is not None and not isinstance(read_only, bool):
-        message = "it must be a boolean"
-        raise HttpError(400, message, "invalid_value", where=f"{where}/read_only")
+        raise refuse("it must be a boolean", f"{where}/read_only")
 
     def matches(tool: HostedTool) -> bool:
         if names is not None and tool.name not in names:

@@ -19,7 +19,7 @@ from server.dialects.responses.client_tools import describe_client_tools, list_c
 from server.dialects.responses.conversation import write_messages
 from server.dialects.responses.items import find_unread_items
 from server.dialects.responses.mcp_tools import MCP
-from server.errors import HttpError
+from server.errors import refuse
 from server.settings import Settings
 from server.turns.fields.common_fields import (
     ConfidenceFields,
@@ -152,14 +152,14 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
         messages = write_messages(items, self.instructions, hosted.forms)
         settings = service.settings
         if not messages:
-            raise HttpError(400, "there is no input", "invalid_value", where="/input")
+            raise refuse("there is no input", "/input")
         check_echoed({"metadata": self.metadata, **self._echoed}, settings)
         text = self.text or TextOptions()
         with locating_errors():
             tools = _read_tools(self.tools or (), settings, hosted)
             if tools.runs_here and self.max_tool_calls == 0:
                 message = "it must be 1 or more where this server carries calls out"
-                raise HttpError(400, message, "invalid_value", where="/max_tool_calls")
+                raise refuse(message, "/max_tool_calls")
             check_size(text.format, settings, "/response_format")
             choice = tools.translate_choice(self.tool_choice)
             read_policy(choice)  # reports errors in the choice before those in the tools

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal, TypeVar
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from grammars.schema.json_values import JsonObject
@@ -25,16 +25,16 @@ from server.dialects.responses.reply import ResponsesWriter
 from server.dialects.responses.request import ResponsesRequest, locating_errors
 from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.dialects.responses.truncation import drop_oldest
-from server.errors import HttpError
+from server.errors import HttpError, refuse
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, STREAMED, describe_body, describe_errors
+from server.http.openapi import STREAMED, ApiRouter, describe_errors
 from server.http.sse import encode_json
 from server.http.time_left import find_time_left
 from server.turns.compiled_request import CompiledRequest, compile_request
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
-router = APIRouter()
+router = ApiRouter()
 T = TypeVar("T")
 JSON = "application/json"
 KEPT = describe_errors(400, 401, 404, 503)
@@ -63,12 +63,7 @@ class _ReadRequest:
     packed: bytes
 
 
-@router.post(
-    "/v1/responses",
-    responses=STREAMED,
-    openapi_extra=describe_body(ResponsesRequest, EXAMPLE),
-)
-@router.post("/responses", include_in_schema=False)
+@router.post_json("/v1/responses", ResponsesRequest, EXAMPLE, responses=STREAMED)
 async def create_response(request: Request) -> Response:
     """Answers a conversation with text, with calls of tools, or with both."""
     service, body, read_request = await _read_request(request)
@@ -94,12 +89,7 @@ async def create_response(request: Request) -> Response:
     return await answer(request, active, writer, is_streamed=body.stream is True)
 
 
-@router.post(
-    "/v1/responses/input_tokens",
-    responses=ERRORS,
-    openapi_extra=describe_body(ResponsesRequest, EXAMPLE),
-)
-@router.post("/responses/input_tokens", include_in_schema=False)
+@router.post_json("/v1/responses/input_tokens", ResponsesRequest, EXAMPLE)
 async def count_tokens(request: Request) -> Response:
     """Counts the tokens of a request's prompt; generates nothing."""
     service, body, read_request = await _read_request(request)
@@ -110,7 +100,6 @@ async def count_tokens(request: Request) -> Response:
 
 
 @router.post("/v1/responses/compact", include_in_schema=False)
-@router.post("/responses/compact", include_in_schema=False)
 async def compact() -> Response:
     """Refuses: only the model that reads a compacted conversation could have written it."""
     raise HttpError(501, NO_COMPACTION, "not_implemented")
@@ -197,9 +186,9 @@ def _find_earlier(
     stored = store.get(owner, id)
     if stored is None:
         message = f"there is no response {id!r} to continue from"
-        raise HttpError(400, message, "previous_response_not_found", where=where)
+        raise refuse(message, where, "previous_response_not_found")
     if stored.response["status"] == "failed":
-        raise HttpError(400, f"the response {id!r} has failed", "invalid_value", where=where)
+        raise refuse(f"the response {id!r} has failed", where)
     return stored.conversation
 
 
@@ -234,17 +223,15 @@ def _show(stored: StoredResponse) -> bytes:
 
 
 @router.get("/v1/responses/{id}", responses=KEPT)
-@router.get("/responses/{id}", include_in_schema=False)
 async def show_response(id: str, request: Request, stream: bool = False) -> Response:
     """Returns a stored response."""
     if stream:
         message = "a response is streamed only while it is made: leave stream out"
-        raise HttpError(400, message, "unsupported_field", where="/stream")
+        raise refuse(message, "/stream", "unsupported_field")
     return Response(await _read_kept(id, request, _show), media_type=JSON)
 
 
 @router.delete("/v1/responses/{id}", responses=KEPT)
-@router.delete("/responses/{id}", include_in_schema=False)
 async def delete_response(id: str, request: Request) -> JsonObject:
     """Deletes a response."""
     if not find_response_store(request).delete(find_key_owner(request), id):
@@ -253,16 +240,13 @@ async def delete_response(id: str, request: Request) -> JsonObject:
 
 
 @router.post("/v1/responses/{id}/cancel", responses=KEPT)
-@router.post("/responses/{id}/cancel", include_in_schema=False)
 async def cancel_response(id: str, request: Request) -> Response:
     """Refuses: a response that has an id is not running; closing the stream ends one that is."""
     status = await _read_kept(id, request, lambda stored: stored.response["status"])
-    message = f"the response is {status}: close the stream of one that is running to cancel it"
-    raise HttpError(400, message, "invalid_value")
+    raise refuse(f"the response is {status}: close the stream of one that is running to cancel it")
 
 
 @router.get("/v1/responses/{id}/input_items", responses=KEPT)
-@router.get("/responses/{id}/input_items", include_in_schema=False)
 async def list_input_items(
     id: str,
     request: Request,
@@ -289,7 +273,7 @@ def _show_items(
     if after:
         ids = [item["id"] for item in items]
         if after not in ids:
-            raise HttpError(400, f"there is no item {after!r}", "invalid_value", where="/after")
+            raise refuse(f"there is no item {after!r}", "/after")
         items = items[ids.index(after) + 1 :]
     shown = items[:limit]
     page = {

@@ -5,7 +5,7 @@ import binascii
 import hashlib
 from typing import Any
 
-from server.errors import HttpError
+from server.errors import refuse
 
 OWN = b"constrained:"
 """The beginning of this server's sealed texts; those of other servers cannot be read here."""
@@ -26,7 +26,7 @@ def unseal(sealed: Any, where: str) -> str | None:
         HttpError: this server has, but it was damaged; has `where`.
     """
     if not isinstance(sealed, str):
-        raise HttpError(400, "it must be a text", "invalid_value", where=where)
+        raise refuse("it must be a text", where)
     if not is_sealed_here(sealed):
         return None
     try:
@@ -36,7 +36,7 @@ def unseal(sealed: Any, where: str) -> str | None:
     except (ValueError, binascii.Error):
         pass
     message = "this reasoning was damaged since this server wrote it: leave the item out"
-    raise HttpError(400, message, "invalid_encrypted_content", where=where)
+    raise refuse(message, where, "invalid_encrypted_content")
 
 
 def is_sealed_here(sealed: str) -> bool:

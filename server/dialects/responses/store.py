@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from grammars.schema.json_values import JsonObject
-from server.errors import HttpError
+from server.errors import refuse
 
 Key: TypeAlias = tuple[str, str]
 """An owner, and the id of a response or an item: clients choose ids of items themselves."""
@@ -209,4 +209,4 @@ class ResponseStore:
                 f"the stored values with the items have {size:,} bytes together, the limit is "
                 f"{self._max_read:,}: send items themselves, or use previous_response_id"
             )
-            raise HttpError(400, message, "too_large", where="/input")
+            raise refuse(message, "/input", "too_large")

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from grammars.schema.json_values import JsonObject
-from server.errors import HttpError
+from server.errors import refuse
 from server.hosting.batches.batch_input import BatchLine, LineFault
 from server.hosting.batches.file_store import StoredFile
 from server.http.ids import make_id
@@ -55,7 +55,7 @@ class BatchRequest(BaseModel):
         found = _WINDOW.fullmatch(self.completion_window)
         if found is None:
             message = f"completion_window is {self.completion_window!r}: write hours, such as 24h"
-            raise HttpError(400, message, "invalid_value", where="/completion_window")
+            raise refuse(message, "/completion_window")
         return int(found[1]) * HOUR
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from starlette.types import ASGIApp
 
 from server.dialects.common.serving import name_owner
-from server.errors import HttpError
+from server.errors import HttpError, refuse
 from server.hosting.batches.batch import BatchRequest, BatchStatus, RequestBatch
 from server.hosting.batches.batch_folder import BatchFolder
 from server.hosting.batches.batch_input import (
@@ -84,12 +84,12 @@ class BatchRunner:
         """
         if request.endpoint not in ENDPOINTS:
             message = f"endpoint is {request.endpoint!r}, must be one of {', '.join(ENDPOINTS)}"
-            raise HttpError(400, message, "invalid_value", where="/endpoint")
+            raise refuse(message, "/endpoint")
         check_echoed({"metadata": request.metadata}, self._settings)
         file = self.files.get(owner, request.input_file_id)
         if file.purpose != "batch":
             message = f"the file {file.id} is {file.purpose}, not an input of a batch"
-            raise HttpError(400, message, "invalid_value", where="/input_file_id")
+            raise refuse(message, "/input_file_id")
         if self._is_draining:
             raise HttpError(503, STOPPED.message, STOPPED.code)
         self._make_room(owner)
@@ -154,7 +154,7 @@ class BatchRunner:
             oldest = next((batch for batch in own if batch.is_finished), None)
             if oldest is None:
                 message = f"{len(own)} batches are not finished yet: wait, or cancel some"
-                raise HttpError(400, message, "too_many_batches")
+                raise refuse(message, code="too_many_batches")
             own.remove(oldest)
             if self._folder is not None:
                 self._folder.remove_batch(oldest.id)
@@ -182,8 +182,7 @@ class BatchRunner:
             HttpError: it is finished already.
         """
         if batch.is_finished:
-            message = f"the batch is {batch.status} already"
-            raise HttpError(400, message, "invalid_value")
+            raise refuse(f"the batch is {batch.status} already")
         if batch.status is not BatchStatus.CANCELLING:
             self._reach(batch, BatchStatus.CANCELLING)
             self._tasks[batch.id].cancel()
@@ -256,7 +255,7 @@ class BatchRunner:
         read = await asyncio.to_thread(read_content)
         if read.faults:
             batch.faults = read.faults
-            raise HttpError(400, f"{len(read.faults)} lines are wrong", "invalid_input")
+            raise refuse(f"{len(read.faults)} lines are wrong", code="invalid_input")
         answered = _list_answered(batch.output)
         failed = _list_answered(batch.errors)
         batch.total = len(read.lines)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from grammars.schema.json_values import JsonObject
-from server.errors import HttpError
+from server.errors import HttpError, refuse
 from server.http.ids import make_id
 
 PREFIX = "file-"
@@ -121,7 +121,7 @@ class FileStore:
         own = [*self.list_files(file.owner)]
         if len(own) >= self._max_files:
             message = f"there are {len(own):,} files already: delete some"
-            raise HttpError(400, message, "too_many_files")
+            raise refuse(message, code="too_many_files")
         self._check_room(file.owner, len(file.content))
 
     def append(self, file: StoredFile, content: bytes) -> None:
@@ -143,7 +143,7 @@ class FileStore:
                 f"the files together may have {self._max_bytes:,} bytes, {used:,} are used and "
                 f"{size:,} more are needed: delete files, or start the server with --max-files"
             )
-            raise HttpError(400, message, "storage_full")
+            raise refuse(message, code="storage_full")
 
     def get(self, owner: str, id: str) -> StoredFile:
         """Returns the file with this id.

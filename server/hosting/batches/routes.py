@@ -4,7 +4,7 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Literal, Protocol
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response, StreamingResponse
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
@@ -12,15 +12,15 @@ from starlette.datastructures import FormData, UploadFile
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.reading import read_fields
 from server.dialects.common.serving import find_key_owner, require_embeddings
-from server.errors import UNSUPPORTED_ENCODING, HttpError
+from server.errors import UNSUPPORTED_ENCODING, HttpError, refuse
 from server.hosting.batches.batch import YEAR, BatchRequest
 from server.hosting.batches.batch_input import EMBEDDINGS
 from server.hosting.batches.batch_runner import BatchRunner
 from server.hosting.batches.file_store import StoredFile
 from server.http.gate import find_key, make_too_large
-from server.http.openapi import describe_body, describe_errors, describe_text
+from server.http.openapi import ApiRouter, describe_errors, describe_text
 
-router = APIRouter()
+router = ApiRouter()
 FIND_ERRORS = describe_errors(400, 401, 404)
 ADD_ERRORS = describe_errors(400, 401, 404, 413, 415, 503)
 START_ERRORS = ADD_ERRORS | describe_errors(501, 504)
@@ -61,7 +61,6 @@ def find_batches(request: Request) -> BatchRunner:
 
 
 @router.post("/v1/files", responses=ADD_ERRORS, openapi_extra=FORM)
-@router.post("/files", include_in_schema=False)
 async def create_file(request: Request) -> JsonObject:
     """Takes a file: the requests of a batch, one JSON object a line."""
     settings = request.app.state.settings
@@ -73,10 +72,10 @@ async def create_file(request: Request) -> JsonObject:
         if purpose != "batch":
             given = "a file" if isinstance(purpose, UploadFile) else repr(purpose)
             message = f"purpose is {given}: this server takes files with purpose batch"
-            raise HttpError(400, message, "invalid_value", where="/purpose")
+            raise refuse(message, "/purpose")
         file = form.get("file")
         if not isinstance(file, UploadFile):
-            raise HttpError(400, "the form has no file", "missing_file", where="/file")
+            raise refuse("the form has no file", "/file", "missing_file")
         if (file.size or 0) > settings.max_file:
             raise make_too_large(settings.max_file)
         stored = StoredFile(
@@ -120,13 +119,11 @@ def _read_lifetime(form: FormData) -> int | None:
     if isinstance(given, str) and given.isascii() and given.isdigit():
         seconds = int(given[:20])
     if not 1 <= seconds <= YEAR:
-        message = f"seconds must be a number from 1 to {YEAR}"
-        raise HttpError(400, message, "invalid_value", where="/expires_after/seconds")
+        raise refuse(f"seconds must be a number from 1 to {YEAR}", "/expires_after/seconds")
     return seconds
 
 
 @router.get("/v1/files", responses=FIND_ERRORS)
-@router.get("/files", include_in_schema=False)
 async def list_files(
     request: Request,
     purpose: str | None = None,
@@ -144,7 +141,6 @@ async def list_files(
 
 
 @router.get("/v1/files/{id}", responses=FIND_ERRORS)
-@router.get("/files/{id}", include_in_schema=False)
 async def show_file(id: str, request: Request) -> JsonObject:
     """A file, without its content."""
     return find_batches(request).files.get(find_key_owner(request), id).describe()
@@ -155,7 +151,6 @@ async def show_file(id: str, request: Request) -> JsonObject:
     responses=describe_text("application/jsonl", "The lines of the file") | FIND_ERRORS,
     response_class=Response,
 )
-@router.get("/files/{id}/content", include_in_schema=False)
 async def show_content(id: str, request: Request) -> Response:
     """Returns the content of a file; for a running batch's output, the content so far."""
     content = find_batches(request).files.get(find_key_owner(request), id).content
@@ -170,15 +165,13 @@ async def show_content(id: str, request: Request) -> Response:
 
 
 @router.delete("/v1/files/{id}", responses=FIND_ERRORS)
-@router.delete("/files/{id}", include_in_schema=False)
 async def delete_file(id: str, request: Request) -> JsonObject:
     """Forgets a file."""
     find_batches(request).files.delete(find_key_owner(request), id)
     return {"id": id, "object": "file", "deleted": True}
 
 
-@router.post("/v1/batches", responses=START_ERRORS, openapi_extra=describe_body(BatchRequest))
-@router.post("/batches", include_in_schema=False)
+@router.post_json("/v1/batches", BatchRequest, responses=START_ERRORS)
 async def create_batch(request: Request) -> JsonObject:
     """Begins to carry out the requests of a file."""
     body = await read_fields(request, BatchRequest)
@@ -189,7 +182,6 @@ async def create_batch(request: Request) -> JsonObject:
 
 
 @router.get("/v1/batches", responses=FIND_ERRORS)
-@router.get("/batches", include_in_schema=False)
 async def list_batches(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
@@ -201,14 +193,12 @@ async def list_batches(
 
 
 @router.get("/v1/batches/{id}", responses=FIND_ERRORS)
-@router.get("/batches/{id}", include_in_schema=False)
 async def show_batch(id: str, request: Request) -> JsonObject:
     """A batch, and how far it is."""
     return find_batches(request).get(find_key_owner(request), id).describe()
 
 
 @router.post("/v1/batches/{id}/cancel", responses=FIND_ERRORS)
-@router.post("/batches/{id}/cancel", include_in_schema=False)
 async def cancel_batch(id: str, request: Request) -> JsonObject:
     """Ends a batch; its results so far stay."""
     batches = find_batches(request)
@@ -226,7 +216,7 @@ def _make_page(items: Sequence[_Listed], *, limit: int, after: str | None) -> Js
     if after is not None:
         ids = [item.id for item in items]
         if after not in ids:
-            raise HttpError(400, f"there is no {after!r} to continue after", "invalid_value")
+            raise refuse(f"there is no {after!r} to continue after")
         items = items[ids.index(after) + 1 :]
     shown = items[:limit]
     return {
