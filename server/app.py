@@ -4,7 +4,6 @@ A new dialect is a package under `server.dialects`, and a row of `DIALECTS`.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -68,7 +67,7 @@ DIALECTS = (
         messages.router,
         prefixes=["/messages"],
         encode_error=encode_anthropic_error,
-        has_request_ids=True,
+        id_headers=[b"x-request-id", b"request-id"],  # the latter is what its SDKs show
     ),
     Dialect(responses.router),
     Dialect(completions.router),
@@ -289,6 +288,4 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _answer(request: Request, fault: HttpError) -> Response:
-    # In ASCII: a message may quote text of the client, which may contain lone surrogates.
-    body = json.dumps(find_dialect(DIALECTS, request.url.path).encode_error(fault))
-    return Response(body, fault.status, fault.headers, media_type="application/json")
+    return find_dialect(DIALECTS, request.url.path).answer(fault)

@@ -1,10 +1,12 @@
 """A dialect as the application knows it: its paths, and the form of its errors."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter
+from fastapi.responses import Response
 
 from server.errors import HttpError, encode_openai_error
 
@@ -18,13 +20,19 @@ class Dialect:
         prefixes: what the paths begin with, after `/v1`, that have its errors; "": all those that
             no other dialect claims.
         encode_error: the body of an error.
-        has_request_ids: replies have their id as `request-id`, too, which Anthropic's SDKs show.
+        id_headers: the headers of replies with the id of the request.
     """
 
     router: APIRouter
     prefixes: Sequence[str] = ("",)
     encode_error: Callable[[HttpError], dict[str, Any]] = encode_openai_error
-    has_request_ids: bool = False
+    id_headers: Sequence[bytes] = (b"x-request-id",)
+
+    def answer(self, fault: HttpError) -> Response:
+        """Returns the reply of a request that has failed."""
+        # In ASCII: a message may quote text of the client, which may contain lone surrogates.
+        body = json.dumps(self.encode_error(fault))
+        return Response(body, fault.status, fault.headers, media_type="application/json")
 
 
 def find_dialect(dialects: Iterable[Dialect], path: str) -> Dialect:

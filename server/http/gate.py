@@ -2,17 +2,17 @@
 so that it does not buffer streams."""
 
 import asyncio
-import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import UNSUPPORTED_ENCODING, HttpError, as_http_error, log_error, refuse
@@ -27,8 +27,10 @@ FILES = frozenset({"/v1/files", "/files"})
 """Paths whose bodies are files, which have a higher limit."""
 FORM_BYTES = 64 << 10
 """The maximum bytes of a form without its file."""
-GIVEN_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+GIVEN_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 """The form of an `X-Request-Id` that is accepted from a client."""
+PREFLIGHT = "access-control-request-method"
+"""The header of a browser's question whether a page may send a request."""
 _ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]*)(?P<path>/.*)?", re.IGNORECASE | re.DOTALL)
 """The target of a request that is a whole URL, without its query."""
 _SLASHES = re.compile("/{2,}")
@@ -40,7 +42,7 @@ KEY_HINT = (
 )
 
 
-KEY_HEADERS = (b"x-api-key", b"api-key")
+KEY_HEADERS = ("x-api-key", "api-key")
 """Headers with a bare API key: that of Anthropic's SDKs, and that of Azure's."""
 
 
@@ -55,8 +57,8 @@ def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     if scheme.lower() == b"bearer":
         return token.strip()
     for name in KEY_HEADERS:
-        if name in values:
-            return values[name]
+        if name.encode() in values:
+            return values[name.encode()]
     return b""
 
 
@@ -113,63 +115,61 @@ class Gate:
             # Answered like GET. uvicorn's own scope still says HEAD, so it leaves out the body.
             scope = {**scope, "method": "GET"}
         scope = _tidy_path(_read_absolute_target(scope))
-        headers = {name.lower(): value for name, value in scope["headers"]}
-        request_id = _read_request_id(headers)
-        send = _CountedReply(
-            send,
-            scope,
-            dialect=self._find_dialect(scope),
-            id=request_id,
-            note_request=self._note_request,
-        )
-        scope_headers = scope["headers"]
-        if scope["method"] == "OPTIONS" and b"access-control-request-method" not in headers:
-            await _answer(send, 200, {})
+        headers = Headers(scope=scope)
+        dialect = find_dialect(self._dialects, scope["path"])
+        request_id = headers.get("x-request-id", "")
+        if not GIVEN_ID.fullmatch(request_id):
+            request_id = make_id("req_")
+        has_started = False
+
+        async def reply(message: Message) -> None:
+            """Counts the reply, and adds the id of its request."""
+            nonlocal has_started
+            if message["type"] == "http.response.start":
+                has_started = True
+                # FastAPI sets the route. Without a route, any path is possible, and each would get
+                # a counter of its own.
+                path = getattr(scope.get("route"), "path", "other")
+                self._note_request(path, message["status"])
+                ids = [(name, request_id.encode()) for name in dialect.id_headers]
+                message["headers"] = [*message.get("headers", ()), *ids]
+            await send(message)
+
+        if scope["method"] == "OPTIONS" and PREFLIGHT not in headers:
+            await Response("{}", media_type="application/json")(scope, receive, reply)
             return
-        fault = (
-            self._find_foreign(scope_headers)
-            or _find_preflight(scope["method"], headers)
-            or self._find_fault(scope["path"], headers)
-        )
+        fault = self._find_foreign(scope["method"], headers) or self._find_fault(scope, headers)
         if fault is not None:
-            await self._refuse(scope, send, fault)
+            await dialect.answer(fault)(scope, receive, reply)
             return
-        key = find_key(headers.items()) if self._keys else None
-        set_caller(key, request_id=request_id)
+        set_caller(find_key(scope["headers"]) if self._keys else None, request_id=request_id)
         body = _Limited(receive, self._find_max_body(scope["path"]), self._body_seconds)
         try:
-            await self._app(scope, body, send)
+            await self._app(scope, body, reply)
         except Exception as error:  # the application answers errors of clients itself
-            if send.has_started:
+            if has_started:
                 raise
             log_error(error)
-            await self._refuse(scope, send, as_http_error(error))
+            await dialect.answer(as_http_error(error))(scope, receive, reply)
 
-    def _find_dialect(self, scope: Scope) -> Dialect:
-        return find_dialect(self._dialects, scope["path"])
-
-    async def _refuse(self, scope: Scope, send: Send, fault: HttpError) -> None:
-        body = self._find_dialect(scope).encode_error(fault)
-        await _answer(send, fault.status, body, headers=fault.headers.items())
-
-    def _find_foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> HttpError | None:
+    def _find_foreign(self, method: str, headers: Headers) -> HttpError | None:
         """Returns the error of a request that another site's web page may have sent; None: there is
         none."""
-        named = [(name.lower(), value) for name, value in headers]
-        for header in (b"authorization", *KEY_HEADERS):
-            if sum(name == header for name, _ in named) > 1:
-                message = f"there are two {header.decode().title()} headers: send one"
+        for name in ("authorization", *KEY_HEADERS):
+            if len(headers.getlist(name)) > 1:
+                message = f"there are two {name.title()} headers: send one"
                 return refuse(message, code="invalid_request")
-        allowed = self._allowed_hosts
-        if allowed is None:
-            return None
-        given = dict(named)
-        host = _read_host(given.get(b"host", b"").decode("latin-1"))
-        if host not in allowed:
-            hint = f"use one of {', '.join(allowed)}, or start the server with --allowed-hosts"
-            return HttpError(403, f"the Host {host!r} is not this server: {hint}", "unknown_host")
-        origin = given.get(b"origin", b"").decode("latin-1")
-        if origin and not self._is_own(origin, allowed):
+        origin = headers.get("origin", "")
+        if self._allowed_hosts is not None:
+            host = _read_host(headers.get("host", ""))
+            if host not in self._allowed_hosts:
+                hosts = ", ".join(self._allowed_hosts)
+                hint = f"use one of {hosts}, or start the server with --allowed-hosts"
+                message = f"the Host {host!r} is not this server: {hint}"
+                return HttpError(403, message, "unknown_host")
+            if origin and not self._is_own(origin, self._allowed_hosts):
+                return _make_foreign(origin)
+        if method == "OPTIONS":  # a browser asks for a page; `Cors` has answered what it may
             return _make_foreign(origin)
         return None
 
@@ -182,17 +182,18 @@ class Gate:
         is_web = origin == "null" or scheme.lower() in ("http", "https")
         return not is_web or _read_host(rest) in allowed
 
-    def _find_fault(self, path: str, headers: dict[bytes, bytes]) -> HttpError | None:
-        if self._keys and path not in OPEN and not self._is_valid_key(headers):
+    def _find_fault(self, scope: Scope, headers: Headers) -> HttpError | None:
+        path = scope["path"]
+        if self._keys and path not in OPEN and not self._is_valid_key(find_key(scope["headers"])):
             message = f"the API key is missing or invalid: {KEY_HINT}"
             return HttpError(401, message, "invalid_api_key")
-        encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
+        encoding = headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             message = f"the body is encoded as {encoding[:100]!r}: send it without Content-Encoding"
             return HttpError(415, message, UNSUPPORTED_ENCODING)
-        size = headers.get(b"content-length", b"0")
+        size = headers.get("content-length", "0")
         max_bytes = self._find_max_body(path)
-        if size.isdigit() and int(size) > max_bytes:
+        if size.isascii() and size.isdigit() and int(size) > max_bytes:
             return make_too_large(max_bytes)
         return None
 
@@ -200,20 +201,11 @@ class Gate:
         """Returns the limit for the body, in bytes."""
         return self._max_file + FORM_BYTES if path in FILES else self._max_body
 
-    def _is_valid_key(self, headers: dict[bytes, bytes]) -> bool:
+    def _is_valid_key(self, given: bytes) -> bool:
         """Returns whether the key is valid. Compares it with every key in constant time, so that
         the time reveals nothing."""
-        given = find_key(headers.items())
         matches = [secrets.compare_digest(given, key) for key in self._keys]
         return any(matches)
-
-
-def _find_preflight(method: str, headers: Mapping[bytes, bytes]) -> HttpError | None:
-    """Returns the error of a browser's question whether a page may send a request: if it may,
-    `Cors` has answered before the gate. None: it is no such question."""
-    if method != "OPTIONS" or b"access-control-request-method" not in headers:
-        return None
-    return _make_foreign(headers.get(b"origin", b"").decode("latin-1"))
 
 
 def _make_foreign(origin: str) -> HttpError:
@@ -227,12 +219,6 @@ def make_too_large(max_bytes: int) -> HttpError:
     """Returns the error for a body of more than `max_bytes` bytes."""
     message = f"the request is larger than {max_bytes:,} bytes: send less, or raise --max-body"
     return HttpError(413, message, "request_too_large", where="")
-
-
-def _read_request_id(headers: Mapping[bytes, bytes]) -> str:
-    """Returns the request id that the client sent, if it is safe in a log; else a new one."""
-    given = headers.get(b"x-request-id", b"")
-    return given.decode() if GIVEN_ID.fullmatch(given) else make_id("req_")
 
 
 def _read_absolute_target(scope: Scope) -> Scope:
@@ -266,43 +252,6 @@ def _read_host(text: str) -> str:
     """Returns the host in a Host header or an origin, without its port."""
     name, colon, port = text.strip().lower().rpartition(":")
     return name if colon and port.isdigit() else text.strip().lower()
-
-
-class _CountedReply:
-    """Sends a reply, counts it, and adds the id of its request.
-
-    Args:
-        send: the ASGI callable.
-        scope: the scope of the request.
-        dialect: the dialect of the request.
-        id: the id of the request.
-        note_request: counts the reply.
-
-    Attributes:
-        has_started: the status has been sent.
-    """
-
-    def __init__(
-        self, send: Send, scope: Scope, *, dialect: Dialect, id: str, note_request: NoteRequest
-    ):
-        self._send = send
-        self._scope = scope
-        self._note_request = note_request
-        names = [b"x-request-id"]
-        if dialect.has_request_ids:
-            names.append(b"request-id")
-        self._ids = [(name, id.encode()) for name in names]
-        self.has_started = False
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.has_started = True
-            # FastAPI sets the route. Without a route, any path is possible, and each would get a
-            # counter of its own.
-            path = getattr(self._scope.get("route"), "path", "other")
-            self._note_request(path, message["status"])
-            message["headers"] = [*message.get("headers", ()), *self._ids]
-        await self._send(message)
 
 
 class _Limited:
@@ -343,13 +292,3 @@ class _Limited:
         if self._size > self._max_bytes:
             raise make_too_large(self._max_bytes)
         return message
-
-
-async def _answer(
-    send: Send, status: int, body: object, *, headers: Iterable[tuple[str, str]] = ()
-) -> None:
-    data = json.dumps(body).encode()
-    fields = [("content-type", "application/json"), ("content-length", str(len(data))), *headers]
-    encoded = [(name.lower().encode(), value.encode()) for name, value in fields]
-    await send({"type": "http.response.start", "status": status, "headers": encoded})
-    await send({"type": "http.response.body", "body": data})

@@ -160,11 +160,11 @@ def _measure_reach(place: Sequence[str | int]) -> tuple[int, list[int]]:
 
 def _find_place(detail: Mapping[str, Any], body: Any) -> tuple[str | int, ...]:
     """Returns the keys and indexes from the body to a mistake. The other steps of pydantic's
-    location name branches of unions."""
+    location name branches of unions, and the value that failed may have keys with such names."""
     place: list[str | int] = []
     value = body
     for step in detail["loc"]:
-        if _has(value, step):
+        if value is not detail["input"] and _has(value, step):
             place.append(step)
             value = value[step]
     if detail["type"] == "missing":

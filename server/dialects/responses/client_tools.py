@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from grammars.schema.json_values import JsonObject
-from server.http.ids import make_id
 from server.turns.offered_tools import ToolForm
 
 
@@ -176,47 +175,3 @@ def describe_client_call(item: JsonObject) -> tuple[str, str]:
 
 def _find_name(kind: str) -> str:
     return kind.removesuffix(CALL)
-
-
-class ClientCallItem:
-    """Writes the stream events of a call of such a tool. The item comes complete: before, it would
-    not fit its type.
-
-    Args:
-        id: the id that its result refers to.
-        name: of the function.
-        index: of the item in the output.
-        mark: a part of the item's id, see `PARALLEL`.
-    """
-
-    def __init__(self, id: str, name: str, index: int, *, mark: str = ""):
-        self.index = index
-        self._tool = CLIENT_TOOLS[name]
-        self._texts: list[str] = []
-        self._head: JsonObject = {
-            "type": f"{name}{CALL}",
-            "id": make_id(self._tool.prefix + mark),
-            "call_id": id,
-        }
-
-    def open(self) -> Iterator[JsonObject]:
-        """Begins the call; there are no events yet."""
-        return iter(())
-
-    def add(self, text: str) -> Iterator[JsonObject]:
-        """Adds to the JSON text of the arguments; there are no events for it."""
-        self._texts.append(text)
-        return iter(())
-
-    def close(self, status: str) -> Iterator[JsonObject]:
-        """Ends the call, complete or incomplete; without its arguments, there is no item."""
-        try:
-            arguments = json.loads("".join(self._texts))
-        except ValueError:  # the turn has failed inside
-            return
-        given = {self._tool.arguments_field: arguments}
-        ended = self._tool.unfinished if status == "incomplete" else status
-        for event, said in (("added", "in_progress"), ("done", ended)):
-            item = {**self._head, **given, "status": said}
-            kind = f"response.output_item.{event}"
-            yield {"type": kind, "output_index": self.index, "item": item}

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from constrained.prompt.tools.execution import format_result
 from grammars.schema.json_values import JsonObject
 from server.dialects.responses.client_tools import describe_client_call, is_client_call
-from server.dialects.responses.mcp_items import read_result
 from server.turns.offered_tools import ToolForm, join_name, pack_input
 from server.turns.request_checks import list_texts
 
@@ -72,7 +72,7 @@ class _MessageWriter:
                 self._add_call(item, name, arguments)
             case "mcp_call":  # its result is in the item
                 self._add_call(item, self._name_function(item), item["arguments"])
-                self._add_result(item["id"], read_result(item))
+                self._add_result(item["id"], _read_mcp_result(item))
             case "mcp_list_tools":
                 pass  # the prompt has the tools of these lists
             case _ if item["role"] == "assistant":
@@ -136,6 +136,18 @@ class _MessageWriter:
             self.messages[0]["content"] += "\n\n" + content
         else:
             self.messages.append(message)
+
+
+def _read_mcp_result(item: JsonObject) -> str:
+    """Returns the text that the model has read as the result of a call. Its error is in the current
+    form, or in the former one, which is a text."""
+    match item["error"]:
+        case None:
+            return item["output"] or ""
+        case str(text) | {"content": [{"text": str(text)}]} | {"message": str(text)}:
+            return format_result({"error": text})
+        case error:
+            return format_result({"error": json.dumps(error, ensure_ascii=False)})
 
 
 def _name_call(item: JsonObject) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 from constrained.prompt.messages import find_noted
 from grammars.schema.json_values import JsonObject
-from server.dialects.responses import mcp_items
 from server.dialects.responses.client_tools import find_client_tool, is_client_call
 from server.dialects.responses.sealed_reasoning import is_sealed_here, unseal
 from server.dialects.responses.store import pack_request
@@ -29,7 +28,7 @@ CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 """Their outputs, which are texts or lists of parts."""
 STATUSES = ("in_progress", "completed", "incomplete")
-READ_WITHOUT_CALL_ID = (*mcp_items.TYPES, "tool_search_call")
+READ_WITHOUT_CALL_ID = ("mcp_list_tools", "mcp_call", "tool_search_call")
 NO_APPROVAL = "this server asks for no approval: leave it out"
 NO_SEARCH = "this server searches no tools: send those that the model may call in tools"
 UNSUPPORTED: Mapping[str, str] = {
@@ -98,7 +97,7 @@ def _read_references(given: Sequence[JsonObject]) -> set[str]:
     for number, item in enumerate(given):
         if not _is_reference(item):
             continue
-        id = _read_reference(item, f"/input/{number}")
+        id = _read_text(item, "id", f"/input/{number}")
         if id in ids:
             message = f"the item {id!r} is referred to twice: leave one of them out"
             raise refuse(message, f"/input/{number}/id")
@@ -158,7 +157,7 @@ def _is_sealed_elsewhere(item: JsonObject) -> bool:
 
 def _read_item(item: JsonObject, where: str, stored: Mapping[str, JsonObject]) -> JsonObject:
     if _is_reference(item):
-        id = _read_reference(item, where)
+        id = _read_text(item, "id", where)
         if id not in stored:
             message = f"there is no item {id!r}: those of responses with store: false are not kept"
             raise HttpError(404, message, "not_found", where=f"{where}/id")
@@ -169,13 +168,18 @@ def _read_item(item: JsonObject, where: str, stored: Mapping[str, JsonObject]) -
         case "reasoning":
             return _read_reasoning(item, where)
         case "function_call":
-            return _read_call(item, where)
+            read = _complete(item, where, "fc_", "call_id", "name")
+            return {**read, "arguments": _read_arguments(item, where), **_find_namespace(item)}
         case "custom_tool_call":
-            return _read_custom_call(item, where)
-        case str(kind) if kind in OUTPUTS:
+            read = _complete(item, where, "ctc_", "call_id", "name", "input")
+            return {**read, **_find_namespace(item)}
+        case "function_call_output" | "custom_tool_call_output":
             return _read_output(item, where)
-        case str(kind) if kind in mcp_items.TYPES:
-            return mcp_items.read_mcp_item(item, where)
+        case "mcp_list_tools":
+            listed = {"tools": item.get("tools") or [], "error": item.get("error")}
+            return {**_complete(item, where, "mcpl_", "server_label"), **listed}
+        case "mcp_call":
+            return _read_mcp_call(item, where)
         case str(kind) if is_client_call(kind):
             return _read_described_call(item, where)
         case str(kind) if is_client_call(kind.removesuffix("_output")):
@@ -187,38 +191,37 @@ def _read_item(item: JsonObject, where: str, stored: Mapping[str, JsonObject]) -
             raise refuse(message, f"{where}/type", "unsupported_item")
 
 
+def _complete(item: JsonObject, where: str, prefix: str, *texts: str) -> JsonObject:
+    """Returns the fields that all kinds of items have, and those that have to be texts.
+
+    Args:
+        prefix: of a new id, if the item has none.
+
+    Raises:
+        HttpError: a field is no text; says which.
+    """
+    read: JsonObject = {name: _read_text(item, name, where) for name in texts}
+    id = item.get("id")
+    if not isinstance(id, str) or not id:
+        id = make_id(prefix)
+    status = item.get("status")  # says whether it was cut
+    if status not in STATUSES:
+        status = "completed"
+    return {"type": item.get("type") or "message", **read, "id": id, "status": status}
+
+
 def _is_reference(item: JsonObject) -> bool:
     return item.get("type") == "item_reference" or set(item) == {"id"}
 
 
-def _read_reference(item: JsonObject, where: str) -> str:
-    return _read_text(item, "id", where)
-
-
 def _read_text(item: JsonObject, key: str, where: str) -> str:
-    if not isinstance(text := item.get(key), str):
+    text = item.get(key)
+    if not isinstance(text, str):
         raise refuse(f"{key} must be a text", f"{where}/{key}")
-    return text
-
-
-def _read_call_id(item: JsonObject, where: str) -> str:
-    id = _read_text(item, "call_id", where)
-    if not id:
+    if key == "call_id" and not text:
         message = "call_id is empty: a call and its output have to have the same id"
         raise refuse(message, f"{where}/call_id")
-    return id
-
-
-def _find_status(item: JsonObject) -> str:
-    """Returns the status of an item, which says whether it was cut."""
-    status = item.get("status")
-    return status if status in STATUSES else "completed"
-
-
-def _find_id(item: JsonObject, prefix: str) -> str:
-    """Returns the id of an item; a new one, if it has none."""
-    id = item.get("id")
-    return id if isinstance(id, str) and id else make_id(prefix)
+    return text
 
 
 def _read_message(
@@ -230,15 +233,8 @@ def _read_message(
     content = read_parts(item.get("content"), f"{where}/content")
     if content is None:
         raise refuse("the message has no content", f"{where}/content")
-    is_output = role == "assistant"
-    parts = [_make_part(text, is_output=is_output) for text in list_texts(content)]
-    return {
-        "type": "message",
-        "id": _find_id(item, "msg_"),
-        "role": role,
-        "status": _find_status(item),
-        "content": parts,
-    }
+    parts = [_make_part(text, is_output=role == "assistant") for text in list_texts(content)]
+    return {**_complete(item, where, "msg_"), "role": role, "content": parts}
 
 
 def _make_part(text: str, *, is_output: bool) -> JsonObject:
@@ -255,13 +251,8 @@ def _read_reasoning(item: JsonObject, where: str) -> JsonObject:
         text = unseal(sealed, f"{where}/encrypted_content") or ""
     summary = item.get("summary") or []
     text = text or _join(summary, f"{where}/summary")
-    body: JsonObject = {
-        "type": "reasoning",
-        "id": _find_id(item, "rs_"),
-        "summary": summary,
-        "content": [{"type": "reasoning_text", "text": text}],
-        "status": _find_status(item),
-    }
+    content = [{"type": "reasoning_text", "text": text}]
+    body = {**_complete(item, where, "rs_"), "summary": summary, "content": content}
     if sealed:
         body["encrypted_content"] = sealed
     return body
@@ -281,23 +272,17 @@ def _join(parts: Any, where: str) -> str:
     return "\n".join(texts)
 
 
-def _read_call(item: JsonObject, where: str) -> JsonObject:
-    arguments = item.get("arguments")
-    if arguments is None:
-        arguments = "{}"
-    elif isinstance(arguments, Mapping):
-        arguments = json.dumps(arguments, ensure_ascii=False)
-    if not isinstance(arguments, str):
-        raise refuse("arguments must be the JSON text of an object", f"{where}/arguments")
-    return {
-        "type": "function_call",
-        "id": _find_id(item, "fc_"),
-        "call_id": _read_call_id(item, where),
-        "name": _read_text(item, "name", where),
-        "arguments": arguments,
-        "status": _find_status(item),
-        **_find_namespace(item),
-    }
+def _read_arguments(item: JsonObject, where: str) -> str:
+    """Returns the JSON text of the arguments of a call."""
+    match item.get("arguments"):
+        case None:
+            return "{}"
+        case str(text):
+            return text
+        case dict(arguments):
+            return json.dumps(arguments, ensure_ascii=False)
+        case _:
+            raise refuse("arguments must be the JSON text of an object", f"{where}/arguments")
 
 
 def _find_namespace(item: JsonObject) -> JsonObject:
@@ -305,16 +290,11 @@ def _find_namespace(item: JsonObject) -> JsonObject:
     return {"namespace": namespace} if isinstance(namespace, str) and namespace else {}
 
 
-def _read_custom_call(item: JsonObject, where: str) -> JsonObject:
-    return {
-        "type": "custom_tool_call",
-        "id": _find_id(item, "ctc_"),
-        "call_id": _read_call_id(item, where),
-        "name": _read_text(item, "name", where),
-        "input": _read_text(item, "input", where),
-        "status": _find_status(item),
-        **_find_namespace(item),
-    }
+def _read_mcp_call(item: JsonObject, where: str) -> JsonObject:
+    read = _complete(item, where, "mcp_", "id", "server_label", "name", "arguments")
+    for name in ("approval_request_id", "output"):
+        read[name] = None if item.get(name) is None else _read_text(item, name, where)
+    return read | {"error": item.get("error"), "status": item.get("status") or "completed"}
 
 
 def _read_described_call(item: JsonObject, where: str) -> JsonObject:
@@ -322,13 +302,11 @@ def _read_described_call(item: JsonObject, where: str) -> JsonObject:
     tool = find_client_tool(item["type"])
     arguments = item.get(tool.arguments_field)
     if not isinstance(arguments, Mapping):
-        raise refuse(f"{tool.arguments_field} must be an object", f"{where}/{tool.arguments_field}")
+        message = f"{tool.arguments_field} must be an object"
+        raise refuse(message, f"{where}/{tool.arguments_field}")
     return {
-        "type": item["type"],
-        "id": _find_id(item, tool.prefix),
-        "call_id": _read_call_id(item, where),
+        **_complete(item, where, tool.prefix, "call_id"),
         tool.arguments_field: dict(arguments),
-        "status": _find_status(item),
     }
 
 
@@ -340,8 +318,7 @@ def _read_client_output(item: JsonObject, where: str) -> JsonObject:
         output = json.dumps(output, ensure_ascii=False)
     elif item.get("status") == "failed":
         output = f"failed: {output}"
-    body = {**item, "type": "function_call_output", "output": output}
-    return _read_output(body, where)
+    return _read_output({**item, "type": "function_call_output", "output": output}, where)
 
 
 def _read_output(item: JsonObject, where: str) -> JsonObject:
@@ -350,13 +327,7 @@ def _read_output(item: JsonObject, where: str) -> JsonObject:
         raise refuse("there is no output", f"{where}/output")
     if not isinstance(output, str):
         output = [_make_part(part["text"], is_output=False) for part in output]
-    return {
-        "type": item["type"],
-        "id": _find_id(item, "fco_"),
-        "call_id": _read_call_id(item, where),
-        "output": output,
-        "status": _find_status(item),
-    }
+    return {**_complete(item, where, "fco_", "call_id"), "output": output}
 
 
 def pack_checked(described: JsonObject, context: Iterable[JsonObject]) -> bytes:

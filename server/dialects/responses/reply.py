@@ -3,8 +3,7 @@ all of it."""
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from constrained.decode.filters.events import Exhausted
 from constrained.errors import ContextError, ReplyError
@@ -15,10 +14,19 @@ from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
 from server.dialects.common.hosted_tools import ListedServer
 from server.dialects.common.replies import ReplyWriter
-from server.dialects.responses.client_tools import ClientCallItem
 from server.dialects.responses.conversation import PARALLEL
-from server.dialects.responses.mcp_items import ITEM_DONE, McpCallItem, write_list
-from server.dialects.responses.sealed_reasoning import seal
+from server.dialects.responses.output_items import (
+    ITEM_DONE,
+    MESSAGE,
+    REASONING,
+    CallItem,
+    ClientCallItem,
+    McpCallItem,
+    McpListItem,
+    OutputItem,
+    TextItem,
+    TextItemKind,
+)
 from server.errors import as_http_error
 from server.http.ids import make_id
 from server.turns.active_request import CallAnswered, ContextFilled, TurnEvent, TurnStarted
@@ -31,169 +39,10 @@ from server.turns.call_stream import (
     CallStream,
 )
 from server.turns.compiled_request import CompiledRequest
-from server.turns.offered_tools import ToolForm
 from server.turns.unshown_tokens import UnshownTokens
 
 NO_ANSWERS = ("reasoning", "mcp_list_tools", "mcp_call")
 """Types of items that cannot be the end of a response."""
-
-
-@dataclass(frozen=True)
-class TextItemKind:
-    """A kind of item with a text.
-
-    Args:
-        type: of the item.
-        prefix: of its id.
-        part: the type of its one part.
-    """
-
-    type: str
-    prefix: str
-    part: str
-
-
-MESSAGE = TextItemKind("message", "msg_", "output_text")
-REASONING = TextItemKind("reasoning", "rs_", "reasoning_text")
-
-
-@dataclass(frozen=True)
-class CallItemKind:
-    """A kind of item that is a call.
-
-    Args:
-        type: of the item.
-        prefix: of its id.
-        field: the field with its text.
-        event: the name of the text's events, between `response.` and `.delta`.
-    """
-
-    type: str
-    prefix: str
-    field: str
-    event: str
-
-
-FUNCTION_CALL = CallItemKind("function_call", "fc_", "arguments", "function_call_arguments")
-CUSTOM_CALL = CallItemKind("custom_tool_call", "ctc_", "input", "custom_tool_call_input")
-
-
-class TextItem:
-    """Writes the stream events of a message or of reasoning. The events have no numbers yet.
-
-    Args:
-        kind: of the item.
-        index: of the item in the output.
-        seals: reasoning is also sent sealed.
-    """
-
-    def __init__(self, kind: TextItemKind, index: int, *, seals: bool = False):
-        self.kind = kind
-        self.index = index
-        self._seals = seals
-        self._texts: list[str] = []
-        self._logprobs: list[JsonObject] = []
-        self._id = make_id(kind.prefix)
-
-    def open(self) -> Iterator[JsonObject]:
-        """Begins the item with an empty part."""
-        item = self._show("in_progress", [])
-        yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
-        yield self._make_event("response.content_part.added", part=self._show_part())
-
-    def add(self, text: str, logprobs: Sequence[JsonObject] = ()) -> Iterator[JsonObject]:
-        """Adds to the text."""
-        self._texts.append(text)
-        self._logprobs += logprobs
-        yield self._describe_text("delta", {"delta": text}, logprobs)
-
-    def close(self, status: str) -> Iterator[JsonObject]:
-        """Ends the item, complete or incomplete."""
-        text = "".join(self._texts)
-        yield self._describe_text("done", {"text": text}, self._logprobs)
-        yield self._make_event("response.content_part.done", part=self._show_part())
-        item = self._show(status, [self._show_part()])
-        if self._seals and self.kind is REASONING:
-            item["encrypted_content"] = seal(text)
-        yield {"type": ITEM_DONE, "output_index": self.index, "item": item}
-
-    def _make_event(self, type: str, **fields: Any) -> JsonObject:
-        path = {"item_id": self._id, "output_index": self.index, "content_index": 0}
-        return {"type": type, **path, **fields}
-
-    def _describe_text(
-        self, step: str, fields: JsonObject, logprobs: Sequence[JsonObject]
-    ) -> JsonObject:
-        if self.kind is MESSAGE:
-            fields["logprobs"] = list(logprobs)
-        return self._make_event(f"response.{self.kind.part}.{step}", **fields)
-
-    def _show(self, status: str, content: list[JsonObject]) -> JsonObject:
-        item: JsonObject = {
-            "type": self.kind.type,
-            "id": self._id,
-            "status": status,
-            "content": content,
-        }
-        if self.kind is MESSAGE:
-            item["role"] = "assistant"
-        else:
-            item["summary"] = []
-        return item
-
-    def _show_part(self) -> JsonObject:
-        part: JsonObject = {"type": self.kind.part, "text": "".join(self._texts)}
-        if self.kind is MESSAGE:
-            part |= {"annotations": [], "logprobs": list(self._logprobs)}
-        return part
-
-
-class CallItem:
-    """Writes the stream events of a call. The events have no numbers yet.
-
-    Args:
-        id: the id that its result refers to, without its prefix.
-        tool: the tool.
-        index: of the item in the output.
-        mark: a part of the item's id, see `PARALLEL`.
-    """
-
-    def __init__(self, id: str, tool: ToolForm, index: int, *, mark: str = ""):
-        self.index = index
-        self._kind = CUSTOM_CALL if tool.is_custom else FUNCTION_CALL
-        item_id = make_id(self._kind.prefix + mark)
-        self._head: JsonObject = {"type": self._kind.type, "id": item_id, "call_id": f"call_{id}"}
-        self._name: JsonObject = {"name": tool.name}
-        if tool.namespace is not None:
-            self._name["namespace"] = tool.namespace
-        self._texts: list[str] = []
-
-    def open(self) -> Iterator[JsonObject]:
-        """Begins the call, without its text."""
-        item = self._show("in_progress")
-        yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
-
-    def add(self, text: str) -> Iterator[JsonObject]:
-        """Adds to the JSON text of the arguments, or to the text of a custom tool."""
-        self._texts.append(text)
-        yield self._make_event(f"response.{self._kind.event}.delta", delta=text)
-
-    def close(self, status: str) -> Iterator[JsonObject]:
-        """Ends the call, complete or incomplete."""
-        whole = {self._kind.field: "".join(self._texts)}
-        yield self._make_event(f"response.{self._kind.event}.done", **self._name, **whole)
-        item = self._show(status)
-        yield {"type": ITEM_DONE, "output_index": self.index, "item": item}
-
-    def _make_event(self, type: str, **fields: Any) -> JsonObject:
-        return {"type": type, "item_id": self._head["id"], "output_index": self.index, **fields}
-
-    def _show(self, status: str) -> JsonObject:
-        text = "".join(self._texts)
-        return {**self._head, **self._name, self._kind.field: text, "status": status}
-
-
-OutputItem: TypeAlias = TextItem | CallItem | ClientCallItem | McpCallItem
 
 
 class ResponsesWriter(ReplyWriter):
@@ -249,7 +98,7 @@ class ResponsesWriter(ReplyWriter):
         for type in ("response.created", "response.in_progress"):
             yield self._count({"type": type, "response": self._show("in_progress")})
         for server in self._listed:
-            for event in self._add_whole(write_list(server, self._reserve())):
+            for event in self._add_whole(McpListItem(server, self._reserve()).close("completed")):
                 yield self._count(event)
 
     def take(self, number: int, event: TurnEvent) -> Iterator[JsonObject]:
@@ -329,7 +178,6 @@ class ResponsesWriter(ReplyWriter):
                 yield from self._item.open()
             case CallArguments(_, text) | CallInput(_, text):
                 assert self._item is not None
-                assert not isinstance(self._item, TextItem)
                 yield from self._item.add(text)
             case CallFinished(index) if isinstance(self._item, McpCallItem):
                 yield from self._item.finish_arguments()
@@ -338,7 +186,7 @@ class ResponsesWriter(ReplyWriter):
             case CallFinished():
                 yield from self._close_item("incomplete" if self._is_exhausted else "completed")
 
-    def _make_item(self, started: CallStarted) -> "OutputItem":
+    def _make_item(self, started: CallStarted) -> OutputItem:
         """Makes the item of a call."""
         id, tool, index = started.id, started.tool, self._reserve()
         is_parallel = started.index > 0 and self._compiled.request.tools.runs_here

@@ -1,22 +1,25 @@
-"""A batch: its request, its progress, and its form in OpenAI's API."""
+"""Files and batches: what they have, and their forms in OpenAI's API."""
 
+import logging
 import re
 import time
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from grammars.schema.json_values import JsonObject
 from server.errors import refuse
 from server.hosting.batches.batch_input import BatchLine, LineFault
-from server.hosting.batches.file_store import StoredFile
 from server.http.ids import make_id
 
+LOG = logging.getLogger("constrained.server")
 _WINDOW = re.compile(r"([1-9][0-9]{0,3})h")
 HOUR = 3600  # seconds
 YEAR = 365 * 24 * HOUR
+SAVED = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+"""For files and batches that a folder has saved."""
 
 
 class Expiry(BaseModel):
@@ -76,6 +79,49 @@ class BatchStatus(StrEnum):
 UNFINISHED = (BatchStatus.VALIDATING, BatchStatus.IN_PROGRESS, BatchStatus.CANCELLING)
 
 
+@dataclass
+class StoredFile:
+    """A file; the file of a batch's results grows.
+
+    Args:
+        owner: the hash of the API key of its owner; no other client finds the file.
+        name: the client's name for it, or a name made from the batch's id.
+        purpose: as in OpenAI's API: `batch` for input, `batch_output` for results.
+        lifetime: in seconds; None: until it is deleted.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = SAVED
+
+    owner: str
+    name: str
+    purpose: Literal["batch", "batch_output"]
+    lifetime: int | None = None
+    content: bytearray = field(default_factory=bytearray)
+    id: str = field(default_factory=lambda: make_id("file-"))
+    created_at: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def expires_at(self) -> int | None:
+        """When it is deleted, in seconds since 1970; None: never."""
+        return None if self.lifetime is None else self.created_at + self.lifetime
+
+    def describe(self) -> JsonObject:
+        """Returns the file in OpenAI's form."""
+        described: JsonObject = {
+            "id": self.id,
+            "object": "file",
+            "bytes": len(self.content),
+            "created_at": self.created_at,
+            "filename": self.name,
+            "purpose": self.purpose,
+            "status": "processed",
+            "status_details": None,
+        }
+        if self.expires_at is not None:
+            described["expires_at"] = self.expires_at
+        return described
+
+
 @dataclass(eq=False)
 class RequestBatch:
     """A batch and how far it is.
@@ -87,10 +133,12 @@ class RequestBatch:
         window: seconds within which it has to be done.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = SAVED
+
     owner: str
     key: bytes = field(repr=False)
     request: BatchRequest
-    window: int
+    window: Annotated[int, Field(gt=0)]
     id: str = field(default_factory=lambda: make_id("batch_"))
     status: BatchStatus = BatchStatus.VALIDATING
     faults: tuple[LineFault, ...] = ()
@@ -116,6 +164,13 @@ class RequestBatch:
         """It has come to a status."""
         self.status = status
         self.reached[status] = int(time.time())
+
+    def fail(self, fault: LineFault) -> None:
+        """Nothing more can come of it."""
+        self.faults = self.faults or (fault,)
+        self.waiting.clear()
+        self.reach(BatchStatus.FAILED)
+        LOG.warning("%s has failed: %s", self.id, fault.code)
 
     def describe(self) -> JsonObject:
         """Returns the batch as OpenAI's clients read it."""

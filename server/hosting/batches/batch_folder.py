@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import TypeAdapter
 
 from constrained.engine.files.private_files import (
     PRIVATE_FILE,
@@ -26,13 +25,11 @@ from constrained.engine.files.private_files import (
 )
 from constrained.engine.files.stored import skipping
 from constrained.errors import RequestError
+from grammars.schema.json_values import JsonObject
 from server.errors import HttpError
-from server.hosting.batches.batch import BatchRequest, BatchStatus, RequestBatch
-from server.hosting.batches.batch_input import LineFault
-from server.hosting.batches.file_store import StoredFile
+from server.hosting.batches.batch import RequestBatch, StoredFile
 
 LOG = logging.getLogger("constrained.server")
-M = TypeVar("M", bound=BaseModel)
 MAX_RECORD = 1 << 20  # bytes
 LOCK = ".lock"
 FILE_RECORD = re.compile(r"file-[0-9a-f]{24}\.json")
@@ -41,33 +38,10 @@ OWN = re.compile(r"(file-|batch_)[0-9a-f]{24}\.(json|data)|\.lock$")
 """The names of the files that belong to this folder."""
 
 
-class _FileRecord(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    id: str
-    owner: str
-    name: str
-    purpose: Literal["batch", "batch_output"]
-    lifetime: int | None
-    created_at: int
-
-
-class _BatchRecord(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    id: str
-    owner: str
-    request: BatchRequest
-    window: int = Field(gt=0)
-    status: BatchStatus
-    faults: list[LineFault]
-    total: int
-    completed: int
-    failed: int
-    output: str | None
-    errors: str | None
-    created_at: int
-    reached: dict[BatchStatus, int]
+_FILES = TypeAdapter(StoredFile)
+_BATCHES = TypeAdapter(RequestBatch)
+_OF_PROCESS = {"key", "waiting", "elapsed"}
+"""Fields of a batch that are not saved."""
 
 
 @dataclass(frozen=True)
@@ -131,17 +105,17 @@ class BatchFolder:
         for path in sorted(self._path.iterdir()):
             if BATCH_RECORD.fullmatch(path.name):
                 with skipping(path):
-                    batches.append(_restore(_read_record(path, _BatchRecord), files))
+                    batches.append(_read_batch(path, files))
         return FolderContent(
             files=sorted(files.values(), key=lambda file: file.created_at),
             batches=sorted(batches, key=lambda batch: batch.created_at),
         )
 
     def _read_file(self, path: Path) -> StoredFile:
-        record = _read_record(path, _FileRecord)
+        record = _read_record(path)
         with open_private(path.with_suffix(".data"), self._max_bytes) as file:
             content = file.read()
-        if record.purpose == "batch_output":
+        if record.get("purpose") == "batch_output":
             # A line that was being written when the server ended is executed again.
             whole = content[: content.rfind(b"\n") + 1]
             for line in whole.splitlines():
@@ -149,7 +123,7 @@ class BatchFolder:
             if whole != content:
                 replace_file(path.with_suffix(".data"), [whole])
             content = whole
-        return StoredFile(**record.model_dump(), content=bytearray(content))
+        return _FILES.validate_python({**record, "content": bytearray(content)})
 
     def write_file(self, file: StoredFile) -> None:
         """Writes a new file.
@@ -157,7 +131,7 @@ class BatchFolder:
         Raises:
             HttpError: the folder cannot be written.
         """
-        record = _FileRecord.model_validate(file, from_attributes=True)
+        record = _FILES.dump_python(file, mode="json", exclude={"content"})
         with self._writing():  # the metadata last: content without metadata does not count
             replace_file(self._path / f"{file.id}.data", [bytes(file.content)])
             self._write_record(record)
@@ -186,21 +160,10 @@ class BatchFolder:
         Raises:
             HttpError: the folder cannot be written.
         """
-        record = _BatchRecord(
-            id=batch.id,
-            owner=batch.owner,
-            request=batch.request,
-            window=batch.window,
-            status=batch.status,
-            faults=list(batch.faults),
-            total=batch.total,
-            completed=batch.completed,
-            failed=batch.failed,
-            output=None if batch.output is None else batch.output.id,
-            errors=None if batch.errors is None else batch.errors.id,
-            created_at=batch.created_at,
-            reached=batch.reached,
-        )
+        record = _BATCHES.dump_python(batch, mode="json", exclude=_OF_PROCESS)
+        for name in ("output", "errors"):
+            file: StoredFile | None = getattr(batch, name)
+            record[name] = None if file is None else file.id
         with self._writing():
             self._write_record(record)
 
@@ -209,9 +172,9 @@ class BatchFolder:
         with self._writing():
             (self._path / f"{id}.json").unlink(missing_ok=True)
 
-    def _write_record(self, record: _FileRecord | _BatchRecord) -> None:
-        text = json.dumps(record.model_dump(mode="json"))  # ASCII: names may have any characters
-        replace_file(self._path / f"{record.id}.json", [text.encode()])
+    def _write_record(self, record: JsonObject) -> None:
+        text = json.dumps(record)  # ASCII: names may have any characters
+        replace_file(self._path / f"{record['id']}.json", [text.encode()])
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -223,43 +186,29 @@ class BatchFolder:
             raise HttpError(503, message, "storage_failed") from error
 
 
-def _read_record(path: Path, kind: type[M]) -> M:
+def _read_record(path: Path) -> JsonObject:
     """Reads the metadata of a file or a batch. Lone surrogates become question marks, because no
     reply could contain them."""
     with open_private(path, MAX_RECORD) as file:
         text = json.dumps(json.loads(file.read()), ensure_ascii=False)
-    value: Any = json.loads(text.encode(errors="replace"))
-    record = kind.model_validate(value)
-    if value["id"] != path.stem:
+    record: JsonObject = json.loads(text.encode(errors="replace"))
+    if record["id"] != path.stem:
         raise ValueError("it has the id of another batch")
     return record
 
 
-def _restore(record: _BatchRecord, files: Mapping[str, StoredFile]) -> RequestBatch:
-    """Makes the batch of a record. Its API key is not known yet.
+def _read_batch(path: Path, files: Mapping[str, StoredFile]) -> RequestBatch:
+    """Reads a batch. Its API key is not known yet.
 
     Raises:
-        ValueError: it is unfinished, and a file of its results is damaged, so finished lines would
-            be executed again.
+        ValueError: it is damaged; or it is unfinished, and a file of its results is damaged, so
+            finished lines would be executed again.
     """
-    batch = RequestBatch(
-        record.owner,
-        b"",
-        record.request,
-        window=record.window,
-        id=record.id,
-        status=record.status,
-        faults=tuple(record.faults),
-        total=record.total,
-        completed=record.completed,
-        failed=record.failed,
-        created_at=record.created_at,
-        reached=record.reached,
-    )
-    for name in ("output", "errors"):
-        id = getattr(record, name)
-        file = files.get(id)
-        if id is not None and file is None and not batch.is_finished:
+    record = _read_record(path)
+    ids = {name: record[name] for name in ("output", "errors")}
+    found = {name: files.get(id) for name, id in ids.items()}
+    batch = _BATCHES.validate_python({**record, **found, "key": b""})
+    for name, id in ids.items():
+        if id is not None and found[name] is None and not batch.is_finished:
             raise ValueError(f"its file {id} is not there")
-        setattr(batch, name, file)
     return batch

@@ -4,65 +4,10 @@ its owner can use a file."""
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
 
-from grammars.schema.json_values import JsonObject
 from server.errors import HttpError, refuse
-from server.http.ids import make_id
-
-PREFIX = "file-"
-
-
-@dataclass
-class StoredFile:
-    """A file; the file of a batch's results grows.
-
-    Args:
-        owner: the hash of the API key of its owner; no other client finds the file.
-        name: the client's name for it, or a name made from the batch's id.
-        purpose: as in OpenAI's API: `batch` for input, `batch_output` for results.
-        lifetime: in seconds; None: until it is deleted.
-    """
-
-    owner: str
-    name: str
-    purpose: str
-    lifetime: int | None = None
-    content: bytearray = field(default_factory=bytearray)
-    id: str = field(default_factory=lambda: make_id(PREFIX))
-    created_at: int = field(default_factory=lambda: int(time.time()))
-
-    @property
-    def expires_at(self) -> int | None:
-        """When it is deleted, in seconds since 1970; None: never."""
-        return None if self.lifetime is None else self.created_at + self.lifetime
-
-    def describe(self) -> JsonObject:
-        """Returns the file in OpenAI's form."""
-        described: JsonObject = {
-            "id": self.id,
-            "object": "file",
-            "bytes": len(self.content),
-            "created_at": self.created_at,
-            "filename": self.name,
-            "purpose": self.purpose,
-            "status": "processed",
-            "status_details": None,
-        }
-        if self.expires_at is not None:
-            described["expires_at"] = self.expires_at
-        return described
-
-
-class FileFolder(Protocol):
-    """A folder in which files are also saved; see `BatchFolder`."""
-
-    def write_file(self, file: StoredFile) -> None: ...
-
-    def append(self, file: StoredFile, content: bytes) -> None: ...
-
-    def remove_file(self, id: str) -> None: ...
+from server.hosting.batches.batch import StoredFile
+from server.hosting.batches.batch_folder import BatchFolder
 
 
 class FileStore:
@@ -82,7 +27,7 @@ class FileStore:
         max_files: int,
         max_bytes: int,
         clock: Callable[[], float] = time.time,
-        folder: FileFolder | None = None,
+        folder: BatchFolder | None = None,
     ):
         self._folder = folder
         self._max_files = max_files

@@ -1,0 +1,250 @@
+"""Responses: the items of the output, as events of a stream. The events have no numbers yet."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from constrained.prompt.tools.call_result import CallResult, Outcome
+from grammars.schema.json_values import JsonObject
+from server.dialects.common.hosted_tools import ListedServer
+from server.dialects.responses.client_tools import CALL, CLIENT_TOOLS
+from server.dialects.responses.sealed_reasoning import seal
+from server.http.ids import make_id
+from server.turns.offered_tools import ToolForm
+
+ITEM_DONE = "response.output_item.done"
+GIVEN_UP = "the response has ended before the call; whether that had an effect is not known"
+
+
+@dataclass(frozen=True)
+class TextItemKind:
+    """A kind of item with a text.
+
+    Args:
+        type: of the item.
+        prefix: of its id.
+        part: the type of its one part.
+        fields: further fields of the item.
+    """
+
+    type: str
+    prefix: str
+    part: str
+    fields: JsonObject = field(default_factory=dict[str, Any])
+
+
+MESSAGE = TextItemKind("message", "msg_", "output_text", {"role": "assistant"})
+REASONING = TextItemKind("reasoning", "rs_", "reasoning_text", {"summary": []})
+
+
+class OutputItem:
+    """Writes the events of an item.
+
+    Args:
+        head: the fields that it has from the beginning, with `type` and `id`.
+        index: of the item in the output.
+    """
+
+    def __init__(self, head: JsonObject, index: int):
+        self.index = index
+        self._head = head
+        self._texts: list[str] = []
+
+    def open(self) -> Iterator[JsonObject]:
+        """Begins the item."""
+        return iter(())
+
+    def add(self, text: str) -> Iterator[JsonObject]:
+        """Adds to its text: of a call, the JSON text of the arguments."""
+        self._texts.append(text)
+        return iter(())
+
+    def close(self, status: str) -> Iterator[JsonObject]:
+        """Ends the item, complete or incomplete."""
+        raise NotImplementedError
+
+    @property
+    def _text(self) -> str:
+        return "".join(self._texts)
+
+    def _make_event(self, name: str, /, **fields: Any) -> JsonObject:
+        place = {"item_id": self._head["id"], "output_index": self.index}
+        return {"type": f"response.{name}", **place, **fields}
+
+    def _show(self, step: str, /, **fields: Any) -> JsonObject:
+        """Returns the event with the whole item, which is `added` or `done`."""
+        item = {**self._head, **fields}
+        return {"type": f"response.output_item.{step}", "output_index": self.index, "item": item}
+
+
+class TextItem(OutputItem):
+    """A message, or reasoning.
+
+    Args:
+        kind: of the item.
+        index: of the item in the output.
+        seals: reasoning is also sent sealed.
+    """
+
+    def __init__(self, kind: TextItemKind, index: int, *, seals: bool = False):
+        super().__init__({"type": kind.type, "id": make_id(kind.prefix), **kind.fields}, index)
+        self.kind = kind
+        self._seals = seals and kind is REASONING
+        self._logprobs: list[JsonObject] = []
+
+    def open(self) -> Iterator[JsonObject]:
+        yield self._show("added", status="in_progress", content=[])
+        yield self._make_event("content_part.added", content_index=0, part=self._show_part())
+
+    def add(self, text: str, logprobs: Sequence[JsonObject] = ()) -> Iterator[JsonObject]:
+        self._texts.append(text)
+        self._logprobs += logprobs
+        yield self._describe_text("delta", logprobs, delta=text)
+
+    def close(self, status: str) -> Iterator[JsonObject]:
+        yield self._describe_text("done", self._logprobs, text=self._text)
+        part = self._show_part()
+        yield self._make_event("content_part.done", content_index=0, part=part)
+        sealed = {"encrypted_content": seal(self._text)} if self._seals else {}
+        yield self._show("done", status=status, content=[part], **sealed)
+
+    def _describe_text(
+        self, step: str, logprobs: Sequence[JsonObject], **fields: Any
+    ) -> JsonObject:
+        if self.kind is MESSAGE:
+            fields["logprobs"] = list(logprobs)
+        return self._make_event(f"{self.kind.part}.{step}", content_index=0, **fields)
+
+    def _show_part(self) -> JsonObject:
+        part: JsonObject = {"type": self.kind.part, "text": self._text}
+        if self.kind is MESSAGE:
+            part |= {"annotations": [], "logprobs": list(self._logprobs)}
+        return part
+
+
+class CallItem(OutputItem):
+    """A call of a function, or of a custom tool, which takes a text.
+
+    Args:
+        id: the id that its result refers to, without its prefix.
+        tool: the tool.
+        index: of the item in the output.
+        mark: a part of the item's id, see `PARALLEL`.
+    """
+
+    def __init__(self, id: str, tool: ToolForm, index: int, *, mark: str = ""):
+        kind, prefix = ("custom_tool_call", "ctc_") if tool.is_custom else ("function_call", "fc_")
+        self._name: JsonObject = {"name": tool.name}
+        if tool.namespace is not None:
+            self._name["namespace"] = tool.namespace
+        ids = {"id": make_id(prefix + mark), "call_id": f"call_{id}"}
+        super().__init__({"type": kind, **ids, **self._name}, index)
+        self._field = "input" if tool.is_custom else "arguments"
+        self._event = f"{kind}_{self._field}"
+
+    def open(self) -> Iterator[JsonObject]:
+        yield self._show("added", **{self._field: ""}, status="in_progress")
+
+    def add(self, text: str) -> Iterator[JsonObject]:
+        self._texts.append(text)
+        yield self._make_event(f"{self._event}.delta", delta=text)
+
+    def close(self, status: str) -> Iterator[JsonObject]:
+        whole = {self._field: self._text}
+        yield self._make_event(f"{self._event}.done", **self._name, **whole)
+        yield self._show("done", **whole, status=status)
+
+
+class ClientCallItem(OutputItem):
+    """A call of a tool that OpenAI describes. It comes complete: before, it would not fit its type.
+
+    Args:
+        id: the id that its result refers to.
+        name: of the function.
+        index: of the item in the output.
+        mark: a part of the item's id, see `PARALLEL`.
+    """
+
+    def __init__(self, id: str, name: str, index: int, *, mark: str = ""):
+        self._tool = CLIENT_TOOLS[name]
+        ids = {"id": make_id(self._tool.prefix + mark), "call_id": id}
+        super().__init__({"type": f"{name}{CALL}", **ids}, index)
+
+    def close(self, status: str) -> Iterator[JsonObject]:
+        """Writes the call; without all of its arguments, there is no item."""
+        try:
+            given = {self._tool.arguments_field: json.loads(self._text)}
+        except ValueError:  # the turn has failed inside
+            return
+        ended = self._tool.unfinished if status == "incomplete" else status
+        yield self._show("added", **given, status="in_progress")
+        yield self._show("done", **given, status=ended)
+
+
+class McpCallItem(OutputItem):
+    """A call that this server executes; its result is in the item.
+
+    Args:
+        id: of the item.
+        server: the label of the server.
+        name: of the tool.
+        index: of the item in the output.
+    """
+
+    def __init__(self, id: str, *, server: str, name: str, index: int):
+        tool = {"approval_request_id": None, "server_label": server, "name": name}
+        super().__init__({"type": "mcp_call", "id": id, **tool}, index)
+
+    def open(self) -> Iterator[JsonObject]:
+        result = {"output": None, "error": None, "status": "in_progress"}
+        yield self._show("added", arguments="", **result)
+        yield self._make_event("mcp_call.in_progress")
+
+    def add(self, text: str) -> Iterator[JsonObject]:
+        self._texts.append(text)
+        yield self._make_event("mcp_call_arguments.delta", delta=text)
+
+    def finish_arguments(self) -> Iterator[JsonObject]:
+        """Completes the arguments."""
+        yield self._make_event("mcp_call_arguments.done", arguments=self._text)
+
+    def answer(self, result: CallResult) -> Iterator[JsonObject]:
+        """Adds the result of the call."""
+        if result.outcome is Outcome.DONE:
+            yield self._make_event("mcp_call.completed")
+            shown = {"output": result.content, "error": None, "status": "completed"}
+            yield self._show("done", arguments=self._text, **shown)
+        else:
+            status = "incomplete" if result.outcome is Outcome.CUT else "failed"
+            yield from self._fail(json.loads(result.content)["error"], status)
+
+    def close(self, status: str) -> Iterator[JsonObject]:
+        """Ends a call that was given up."""
+        return self._fail(GIVEN_UP, "incomplete")
+
+    def _fail(self, text: str, status: str) -> Iterator[JsonObject]:
+        yield self._make_event("mcp_call.failed")
+        content = [{"type": "text", "text": text}]
+        error = {"type": "mcp_tool_execution_error", "content": content}
+        shown = {"output": None, "error": error, "status": status}
+        yield self._show("done", arguments=self._text, **shown)
+
+
+class McpListItem(OutputItem):
+    """The tools of an MCP server."""
+
+    def __init__(self, server: ListedServer, index: int):
+        head = {"type": "mcp_list_tools", "id": make_id("mcpl_"), "server_label": server.label}
+        super().__init__(head, index)
+        self._server = server
+
+    def close(self, status: str) -> Iterator[JsonObject]:
+        """Writes the item, which comes complete."""
+        server = self._server
+        yield self._show("added", tools=[], error=None)
+        yield self._make_event("mcp_list_tools.in_progress")
+        yield self._make_event(f"mcp_list_tools.{'failed' if server.error else 'completed'}")
+        yield self._show(
+            "done", tools=[tool.to_json() for tool in server.tools], error=server.error
+        )
