@@ -49,16 +49,10 @@ class ClusterOptions:
     Args:
         options: the options, including those of `serve`.
         models: one at least; the first answers requests that name none.
-        fronts: processes that take requests.
-        front_cpus: of each front.
-        index_mib: room of all routers of each front.
     """
 
     options: argparse.Namespace
     models: tuple[ClusterModel, ...]
-    fronts: int
-    front_cpus: float
-    index_mib: int
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -124,13 +118,7 @@ def read_cluster(options: argparse.Namespace) -> ClusterOptions:
     for name in ("fronts", "index"):
         if getattr(options, name) < 1:
             raise RequestError(f"--{name} is {getattr(options, name)}, must be 1 or more")
-    return ClusterOptions(
-        options,
-        models=_read_models(options),
-        fronts=options.fronts,
-        front_cpus=options.front_cpus,
-        index_mib=options.index,
-    )
+    return ClusterOptions(options, _read_models(options))
 
 
 def _find_offers(options: argparse.Namespace) -> list[OfferedModel]:

@@ -49,7 +49,7 @@ def _run(options: argparse.Namespace) -> int:
         serve.start(http_options={"host": host, "port": port})
         serve.run(make_application(given), name="constrained", route_prefix="/")
         replicas = [f"{model.replicas} replicas of {model.offer.name}" for model in given.models]
-        counts = ", ".join([*replicas, f"{given.fronts} fronts"])
+        counts = ", ".join([*replicas, f"{options.fronts} fronts"])
         LOG.info("ready at http://%s:%d: %s", host, port, counts)
         ended.wait()
         LOG.info("running requests have %.0f seconds to finish", options.drain)

@@ -1,13 +1,10 @@
 """An engine without weights: for a process that compiles turns, and has them decoded elsewhere."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
-
-import numpy as np
+from typing import Any, NoReturn
 
 from constrained.engine.header import Header
-from constrained.engine.protocol import Chunk, DecodeSize, Sampler, Sampling
+from constrained.engine.protocol import DecodeSize
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import ModelError
 
@@ -51,42 +48,14 @@ class HeaderEngine:
     def fingerprint(self) -> str:
         return self.header.vocabulary.fingerprint
 
-    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
-        _refuse()
+    def _refuse(self, *given: Any, **options: Any) -> NoReturn:
+        raise ModelError("this process has no weights: its turns are decoded elsewhere")
 
-    def sampler(self, sampling: Sampling) -> Sampler:
-        _refuse()
-
-    def rollback(self, sequence: int, length: int) -> bool:
-        _refuse()
-
-    def can_cut(self, sequence: int, length: int) -> bool:
-        _refuse()
-
-    def copy(self, source: int, target: int, length: int) -> None:
-        _refuse()
-
-    def state_size(self, sequence: int) -> int:
-        _refuse()
-
-    def save(self, sequence: int) -> bytes:
-        _refuse()
-
-    def restore(self, sequence: int, length: int, state: bytes) -> None:
-        _refuse()
-
-    def checkpoint(self, sequence: int) -> bytes:
-        _refuse()
-
-    def go_back(self, sequence: int, length: int, checkpoint: bytes) -> None:
-        _refuse()
+    decode = sampler = rollback = can_cut = copy = state_size = _refuse
+    save = restore = checkpoint = go_back = _refuse
 
     def release(self, sequence: int) -> None:
         """There is nothing to forget."""
 
     def close(self) -> None:
         """Does nothing: the contents of the header stay."""
-
-
-def _refuse() -> NoReturn:
-    raise ModelError("this process has no weights: its turns are decoded elsewhere")

@@ -10,7 +10,7 @@ request, and those of the request that it does not have. The load is compared re
 because a low average load does not help a request that waits at a busy replica.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import count
@@ -90,7 +90,6 @@ class _Replica:
     unread: int = 0
     own: int = 0
     own_unread: int = 0
-    is_draining: bool = False
 
     @property
     def wait(self) -> float:
@@ -139,19 +138,14 @@ class PrefixRouter:
         Args:
             slots: how many requests it decodes together.
         """
-        self.add_all({name: slots})
-
-    def add_all(self, slots: Mapping[str, int]) -> None:
-        """Adds replicas with these names and slots; see `add`."""
-        for name, number_of_slots in slots.items():
-            if number_of_slots < 1:
-                raise ValueError(f"{name} has {number_of_slots} slots, must be 1 or more")
-            if name in self._numbers:
-                self._replicas[self._numbers[name]].slots = number_of_slots
-            else:
-                number = next(self._next_number)
-                self._numbers[name] = number
-                self._replicas[number] = _Replica(name, number, number_of_slots)
+        if slots < 1:
+            raise ValueError(f"{name} has {slots} slots, must be 1 or more")
+        if name in self._numbers:
+            self._replicas[self._numbers[name]].slots = slots
+        else:
+            number = next(self._next_number)
+            self._numbers[name] = number
+            self._replicas[number] = _Replica(name, number, slots)
         self._arrange()
 
     def remove(self, name: str) -> None:
@@ -159,13 +153,6 @@ class PrefixRouter:
         number = self._numbers.pop(name, None)
         if number is not None:
             del self._replicas[number]
-            self._arrange()
-
-    def drain(self, name: str) -> None:
-        """Sends no new request to a replica that is about to end."""
-        number = self._numbers.get(name)
-        if number is not None:
-            self._replicas[number].is_draining = True
             self._arrange()
 
     def report(self, name: str, report: ReplicaReport) -> None:
@@ -182,13 +169,6 @@ class PrefixRouter:
         for names in report.prefixes:
             self.index.note_names(replica.number, names)
 
-    def choose(
-        self, chain: Sequence[int], *, among: Collection[str] | None = None
-    ) -> RouteChoice | None:
-        """Returns the replica for a request, the first of `rank`; None if there is none."""
-        preferred = self._find_preferred(chain, among, finds_best=True)
-        return preferred[0].choice if preferred else None
-
     def rank(
         self, chain: Sequence[int], *, among: Collection[str] | None = None
     ) -> Iterator[RouteChoice]:
@@ -200,7 +180,7 @@ class PrefixRouter:
             among: only these; None: all.
         """
         named = set[int]()
-        for candidate in self._find_preferred(chain, among, finds_best=False):
+        for candidate in self._find_preferred(chain, among):
             if candidate.replica.number not in named:
                 named.add(candidate.replica.number)
                 yield candidate.choice
@@ -210,46 +190,32 @@ class PrefixRouter:
                 yield RouteChoice(replica.name, 0, len(chain))
 
     def _find_preferred(
-        self, chain: Sequence[int], among: Collection[str] | None, *, finds_best: bool
+        self, chain: Sequence[int], among: Collection[str] | None
     ) -> list[_Candidate]:
         """Returns the replicas worth considering, cheapest first; of equal ones, the one with the
-        longest prefix first.
-
-        Args:
-            finds_best: only the first one is needed.
-        """
+        longest prefix first."""
 
         def may_ask(replica: _Replica) -> bool:
-            return not replica.is_draining and (among is None or replica.name in among)
+            return among is None or replica.name in among
 
-        found = self._find_holders(chain, may_ask, finds_best=finds_best)
-        cheapest = min((candidate.cost for candidate in found), default=np.inf)
-        if not finds_best or cheapest > RECOMPUTED * len(chain):
-            found += self._find_others(chain, may_ask)
+        found = [*self._find_holders(chain, may_ask), *self._find_others(chain, may_ask)]
         return sorted(found, key=lambda candidate: candidate.cost)
 
     def _find_holders(
-        self, chain: Sequence[int], may_ask: Callable[[_Replica], bool], *, finds_best: bool
-    ) -> list[_Candidate]:
-        """Returns the replicas with a prefix of the prompt, the longest first."""
-        found: list[_Candidate] = []
+        self, chain: Sequence[int], may_ask: Callable[[_Replica], bool]
+    ) -> Iterator[_Candidate]:
+        """Yields the replicas with a prefix of the prompt, the longest first."""
         seen = set[int]()
-        cheapest = np.inf
         for known, numbers in self.index.find(chain):
             unknown = len(chain) - known
-            if finds_best and RECOMPUTED * unknown > cheapest:
-                break
             for number in reversed(numbers):
                 replica = self._replicas.get(number)
                 if replica is None or number in seen:
                     continue
                 seen.add(number)
                 if may_ask(replica):
-                    cost = RECOMPUTED * unknown + replica.wait
-                    cheapest = min(cheapest, cost)
                     choice = RouteChoice(replica.name, known, unknown)
-                    found.append(_Candidate(choice, replica, cost))
-        return found
+                    yield _Candidate(choice, replica, RECOMPUTED * unknown + replica.wait)
 
     def _find_others(
         self, chain: Sequence[int], may_ask: Callable[[_Replica], bool]
@@ -335,7 +301,7 @@ class PrefixRouter:
 
     def _arrange(self) -> None:
         """Updates the arrays of replicas that may get requests."""
-        self._order = [replica for replica in self._replicas.values() if not replica.is_draining]
+        self._order = [*self._replicas.values()]
         self._place_of = {replica.number: place for place, replica in enumerate(self._order)}
         self._seeds = np.array([_seed(replica.name) for replica in self._order], np.uint64)
         self._weights = np.array([replica.slots for replica in self._order], float)

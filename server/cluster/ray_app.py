@@ -207,7 +207,7 @@ def make_application(given: ClusterOptions) -> serve.Application:
     """Returns the application of these options: a deployment of fronts, and one of engines for each
     model, since a model has its own number of replicas, and its own prefixes in their caches."""
     options = given.options
-    index_mib = max(1, given.index_mib // len(given.models))
+    index_mib = max(1, options.index // len(given.models))
     engines = [
         _deploy_engine(model, _name_engine(number, given.models), index_mib)
         for number, model in enumerate(given.models)
@@ -215,10 +215,10 @@ def make_application(given: ClusterOptions) -> serve.Application:
     all_slots = sum(model.slots * model.max_replicas for model in given.models)
     front = serve.deployment(
         name=FRONT,
-        num_replicas=given.fronts,
+        num_replicas=options.fronts,
         max_ongoing_requests=options.max_waiting + all_slots,
         graceful_shutdown_timeout_s=options.drain,
-        ray_actor_options={"num_cpus": given.front_cpus},
+        ray_actor_options={"num_cpus": options.front_cpus},
     )(FrontDeployment)
     return front.bind(given, engines)
 

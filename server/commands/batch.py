@@ -239,9 +239,8 @@ async def _run_lines(
     Raises:
         Exception: an error that concerns no single line, such as a full disk.
     """
-    import asyncio
-
     from server.hosting.batches.line_runner import run_line
+    from server.http.disconnects import do_together
 
     waiting = iter(lines)
 
@@ -249,9 +248,4 @@ async def _run_lines(
         for line in waiting:
             results.write(await run_line(app, line))
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(places):
-                group.create_task(take_lines())
-    except ExceptionGroup as errors:  # one is enough: it has ended the other tasks
-        raise errors.exceptions[0] from None
+    await do_together(take_lines() for _ in range(places))

@@ -6,7 +6,7 @@ For the server's event loop only, unless a method says otherwise.
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -56,6 +56,28 @@ class ModelBounds:
     memory: int | None = None
     idle_seconds: float | None = None
 
+    def check(self, model: "ServedModel") -> None:
+        """Refuses a model that is larger than the limit.
+
+        Raises:
+            HttpError: it is.
+        """
+        if self.memory is not None and model.memory_bytes > self.memory:
+            message = (
+                f"the model {model.name!r} needs {model.memory_bytes >> 20:,} MiB, but all models "
+                f"together may take {self.memory >> 20:,}: raise --models-memory"
+            )
+            raise HttpError(503, message, "model_unavailable", retry_after=None)
+
+    def have_room(self, model: "ServedModel", models: "Iterable[ServedModel]") -> bool:
+        """Returns whether there is room for a model beside those that are loaded."""
+        loaded = (ModelState.LOADED, ModelState.LOADING)
+        others = [one for one in models if one is not model and one.state in loaded]
+        if len(others) >= self.count:
+            return False
+        taken = sum(other.memory_bytes for other in others)
+        return self.memory is None or taken + model.memory_bytes <= self.memory
+
 
 NO_VERSION = (0, 0)  # of a missing file
 
@@ -64,8 +86,7 @@ class ServedModel:
     """A model of a server, loaded or not.
 
     Attributes:
-        facts: what its file says about it, after `ServedModels.read_facts`.
-        unreadable: the version of its file that could not be read.
+        facts: what its file says about it, after `read_facts`.
         service: the loaded model; None if it is not loaded.
         failure: why the last attempt to load it failed; None if it did not.
         start_failure: the same for a model that was loaded at the server's start.
@@ -85,7 +106,7 @@ class ServedModel:
     ):
         self.source = source
         self.facts = NO_FACTS
-        self.unreadable: tuple[int, int] = NO_VERSION
+        self._unreadable: tuple[int, int] = NO_VERSION  # the version of its file
         self.service: Service | None = None
         self.failure: Exception | None = None
         self.start_failure: Exception | None = None
@@ -140,12 +161,43 @@ class ServedModel:
         """Size of its files; 0: not known before it is loaded."""
         return self.facts.bytes or self.source.file_bytes
 
-    def take(self, model: LoadedModel) -> None:
-        """Takes the loaded model."""
+    async def load(self, address: str) -> None:
+        """Loads it.
+
+        Args:
+            address: where the server listens, for the log.
+
+        Raises:
+            Exception: why it cannot be loaded.
+        """
+        try:
+            model = await _load_in_thread(self.source)
+        except Exception as error:
+            self.failure = error
+            LOG.error("the model cannot be loaded: %s", error)
+            raise
+        for notice in model.notices:
+            LOG.warning("%s", notice)
+        LOG.info(
+            "ready%s: model %s, tool format %s, context %d, sequences %d",
+            f" at {address}" if address else "",
+            self.name,
+            model.compiler.format.name,
+            model.engine.context_length,
+            model.engine.max_sequences,
+        )
         if self._store is not None:
             turns = SharedTurns(self._store, model.compiler.fingerprint)
             model.compiler.prompts.share_turns(turns)
         self.service, self.failure = self._make_service(model), None
+
+    async def close(self) -> None:
+        """Unloads it, if it is loaded."""
+        service, self.service = self.service, None
+        self.set_timer(None)
+        if service is not None:
+            await asyncio.to_thread(service.model.close)
+            LOG.info("unloaded: model %s", self.name)
 
     def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
         """Sets the timer that unloads it if no request uses it before."""
@@ -153,59 +205,26 @@ class ServedModel:
             self._timer.cancel()
         self._timer = timer
 
+    async def read_facts(self, readers: Workers) -> None:
+        """Reads its file, unless that has been done. A file that cannot be read is tried again only
+        after it has changed; requests for the model get the error."""
+        path = self.path
+        if self.facts is not NO_FACTS or path is None:
+            return
+        version = _find_version(path)
+        if version == self._unreadable:
+            return
+        try:
+            self.facts = await asyncio.wrap_future(readers.submit(partial(read_facts, path)))
+        except ModelError:
+            self._unreadable = version
 
-class ServedModels:
-    """The models of a server.
 
-    A request holds its model from `acquire` to `release`. If another model needs room, the least
-    recently used model that no request holds is unloaded. Requests that wait for room get it in the
-    order of their arrival.
+class NamedModels:
+    """The models of a server, by name."""
 
-    Args:
-        sources: the models; the first of them that is preloaded answers requests that name none.
-        settings: how the server behaves.
-        bounds: limits of what is loaded at a time.
-        observe: makes those who watch the requests of a model; called once for each.
-        address: where the server listens, for the log.
-        store: what several servers share; None: nothing.
-
-    Attributes:
-        readers: the threads that read requests whose model is not known yet.
-        end: the end of the server, with the deadline of its last requests.
-    """
-
-    def __init__(
-        self,
-        sources: Sequence[ModelSource],
-        settings: Settings | None = None,
-        bounds: ModelBounds | None = None,
-        *,
-        observe: Callable[[], Observers] = Observers,
-        address: str = "",
-        store: SharedStore | None = None,
-    ):
-        settings = settings or Settings()
-        self.end = ServerEnd()
-        self._is_stopped = False  # because a model that it starts with cannot be loaded
-        self._models: list[ServedModel] = []
-        for source in sources:
-            model = ServedModel(source, settings, observers=observe(), store=store, end=self.end)
-            self._models.append(model)
-        self.readers = Workers("read", settings.max_waiting)
-        self._bounds = bounds or ModelBounds()
-        self._address = address
-        self._reading = asyncio.Lock()  # held while the files of models are read
-        self._room = asyncio.Lock()  # held while room is made for a model
-        self._freed = asyncio.Event()  # set when a request has released a model
-        self._tasks = set[asyncio.Task[None]]()
-
-    @classmethod
-    def of(cls, service: Service) -> "ServedModels":
-        """Returns the models of a server with one loaded model."""
-        models = cls([ModelSource(service.name, lambda: service.model)], service.settings)
-        models.end = service.end
-        models._models[0].service = service
-        return models
+    def __init__(self, models: Sequence[ServedModel]):
+        self._models = models
 
     def __iter__(self) -> Iterator[ServedModel]:
         return iter(self._models)
@@ -258,6 +277,71 @@ class ServedModels:
     def _list_names(self) -> str:
         names = ", ".join(repr(model.name) for model in self._models)
         return f"this server has {names}"
+
+    @property
+    def services(self) -> list[Service]:
+        """Returns the loaded models. For any thread."""
+        services = [model.service for model in self._models]
+        return [service for service in services if service is not None]
+
+    def measure(self) -> Metrics:
+        """Returns the metrics of all loaded models together."""
+        return add_metrics([service.model.metrics() for service in self.services])
+
+
+class ServedModels(NamedModels):
+    """The models of a server.
+
+    A request holds its model from `acquire` to `release`. If another model needs room, the least
+    recently used model that no request holds is unloaded. Requests that wait for room get it in the
+    order of their arrival.
+
+    Args:
+        sources: the models; the first of them that is preloaded answers requests that name none.
+        settings: how the server behaves.
+        bounds: limits of what is loaded at a time.
+        observe: makes those who watch the requests of a model; called once for each.
+        address: where the server listens, for the log.
+        store: what several servers share; None: nothing.
+
+    Attributes:
+        readers: the threads that read requests whose model is not known yet.
+        end: the end of the server, with the deadline of its last requests.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[ModelSource],
+        settings: Settings | None = None,
+        bounds: ModelBounds | None = None,
+        *,
+        observe: Callable[[], Observers] = Observers,
+        address: str = "",
+        store: SharedStore | None = None,
+    ):
+        settings = settings or Settings()
+        self.end = ServerEnd()
+        self._is_stopped = False  # because a model that it starts with cannot be loaded
+        models: list[ServedModel] = []
+        for source in sources:
+            model = ServedModel(source, settings, observers=observe(), store=store, end=self.end)
+            models.append(model)
+        super().__init__(models)
+        self.readers = Workers("read", settings.max_waiting)
+        self._bounds = bounds or ModelBounds()
+        self._address = address
+        self._reading = asyncio.Lock()  # held while the files of models are read
+        self._room = asyncio.Lock()  # held while room is made for a model
+        self._freed = asyncio.Event()  # set when a request has released a model
+        self._tasks = set[asyncio.Task[None]]()
+
+    @classmethod
+    def of(cls, service: Service) -> "ServedModels":
+        """Returns the models of a server with one loaded model."""
+        models = cls([ModelSource(service.name, lambda: service.model)], service.settings)
+        models.end = service.end
+        models._models[0].service = service
+        return models
 
     def check_health(self) -> None:
         """Raises HttpError while the server starts, or if its first model cannot be loaded."""
@@ -358,55 +442,21 @@ class ServedModels:
         Raises:
             HttpError: it is larger than the limits allow.
         """
-        max_memory = self._bounds.memory
-        if max_memory is not None and model.memory_bytes > max_memory:
-            message = (
-                f"the model {model.name!r} needs {model.memory_bytes >> 20:,} MiB, but all models "
-                f"together may take {max_memory >> 20:,}: raise --models-memory"
-            )
-            raise HttpError(503, message, "model_unavailable", retry_after=None)
-        while not self._has_room(model):
+        self._bounds.check(model)
+        while not self._bounds.have_room(model, self._models):
             self._freed.clear()
             idle = [other for other in self._models if other.service and not other.users]
             if idle:
-                await self._close(min(idle, key=lambda other: other.unused_since))
+                await min(idle, key=lambda other: other.unused_since).close()
             else:
                 await self._freed.wait()
 
-    def _has_room(self, model: ServedModel) -> bool:
-        others = [
-            other
-            for other in self._models
-            if other is not model and other.state in (ModelState.LOADED, ModelState.LOADING)
-        ]
-        if len(others) >= self._bounds.count:
-            return False
-        if self._bounds.memory is None:
-            return True
-        taken = sum(other.memory_bytes for other in others)
-        return taken + model.memory_bytes <= self._bounds.memory
-
     async def _load(self, model: ServedModel) -> None:
         try:
-            loaded = await _load_in_thread(model.source)
-        except Exception as error:
-            model.failure = error
-            LOG.error("the model cannot be loaded: %s", error)
-            raise
+            await model.load(self._address)
         finally:
             model.loading = None
             self._freed.set()
-        for notice in loaded.notices:
-            LOG.warning("%s", notice)
-        LOG.info(
-            "ready%s: model %s, tool format %s, context %d, sequences %d",
-            f" at {self._address}" if self._address else "",
-            model.name,
-            loaded.compiler.format.name,
-            loaded.engine.context_length,
-            loaded.engine.max_sequences,
-        )
-        model.take(loaded)
         if not model.users:
             self._begin_idle(model)
 
@@ -425,14 +475,7 @@ class ServedModels:
             while model.service is not None and model.users:
                 self._freed.clear()
                 await self._freed.wait()
-            await self._close(model)
-
-    async def _close(self, model: ServedModel) -> None:
-        service, model.service = model.service, None
-        model.set_timer(None)
-        if service is not None:
-            await asyncio.to_thread(service.model.close)
-            LOG.info("unloaded: model %s", model.name)
+            await model.close()
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         """Keeps a reference to a task, because the event loop keeps none. Its error is in the log
@@ -452,40 +495,19 @@ class ServedModels:
             task.cancel()
         await asyncio.to_thread(self.readers.close)
         for model in self._models:
-            await self._close(model)
+            await model.close()
 
     async def read_facts(self) -> None:
-        """Reads the files of models that have not been read yet. A file that cannot be read is
-        tried again only after it has changed; requests for its model get the error."""
+        """Reads the files of models that have not been read yet."""
         async with self._reading:
             for model in self._models:
-                if model.facts is NO_FACTS and model.path is not None:
-                    await self._read_facts(model, model.path)
-
-    async def _read_facts(self, model: ServedModel, path: Path) -> None:
-        version = _find_version(path)
-        if version == model.unreadable:
-            return
-        try:
-            model.facts = await asyncio.wrap_future(self.readers.submit(partial(read_facts, path)))
-        except ModelError:
-            model.unreadable = version
+                await model.read_facts(self.readers)
 
     def drain(self, seconds: float) -> None:
         """Ends all requests within this time; see `Model.drain` and `ServerEnd.begin`."""
         self.end.begin(seconds)
         for service in self.services:
             service.model.drain(seconds)
-
-    @property
-    def services(self) -> list[Service]:
-        """Returns the loaded models. For any thread."""
-        services = [model.service for model in self._models]
-        return [service for service in services if service is not None]
-
-    def measure(self) -> Metrics:
-        """Returns the metrics of all loaded models together."""
-        return add_metrics([service.model.metrics() for service in self.services])
 
 
 def _find_version(path: Path) -> tuple[int, int]:

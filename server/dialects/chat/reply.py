@@ -9,7 +9,6 @@ from constrained.mask.logprobs import MIN_LOGPROB, TokenDrawn
 from constrained.model.reply import Reply, Usage
 from grammars.schema.json_values import JsonObject
 from grammars.turn import ContentDelta, ReasoningDelta
-from server.dialects.chat.timings import show_timings
 from server.dialects.common.replies import ReplyWriter
 from server.http.ids import make_id
 from server.http.sse import DONE
@@ -305,6 +304,26 @@ def count_usage(usages: Sequence[Usage]) -> JsonObject:
             "accepted_prediction_tokens": accepted,
             "rejected_prediction_tokens": drafted - accepted,
         },
+    }
+
+
+def show_timings(reply: Reply) -> JsonObject:
+    """Returns llama-server's `timings` of a whole reply, in milliseconds."""
+    usage, timings = reply.usage, reply.timings
+    computed = usage.prompt_tokens - usage.cached_tokens
+    completion = usage.completion_tokens
+    prompt_ms = timings.prompt_seconds * 1e3
+    predicted_ms = timings.generation_seconds * 1e3
+    return {
+        "cache_n": usage.cached_tokens,
+        "prompt_n": computed,
+        "prompt_ms": prompt_ms,
+        "prompt_per_token_ms": prompt_ms / max(1, computed),
+        "prompt_per_second": computed / max(1e-9, timings.prompt_seconds),
+        "predicted_n": completion,
+        "predicted_ms": predicted_ms,
+        "predicted_per_token_ms": predicted_ms / max(1, completion),
+        "predicted_per_second": completion / max(1e-9, timings.generation_seconds),
     }
 
 

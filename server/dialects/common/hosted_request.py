@@ -5,7 +5,7 @@ request, until its answer is complete; and starts the request, whose calls this 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel
@@ -34,28 +34,10 @@ StartRun: TypeAlias = Callable[[Service, TurnRequest], Awaitable[RunningRequest]
 
 
 @dataclass(frozen=True)
-class HostedRequest(Generic[M, T]):
-    """A request that has been read.
+class _Wanted:
+    """The MCP servers that a request uses, in place of what it reads as."""
 
-    Args:
-        service: the requested model.
-        body: the fields of the request.
-        offer: the tools of MCP servers in the request.
-        value: the result of the dialect's `read`.
-    """
-
-    service: Service
-    body: M
-    offer: HostedOffer
-    value: T
-
-
-@dataclass(frozen=True)
-class _Alone(Generic[T]):
-    """The result of reading without MCP servers: either the requested servers, or the value."""
-
-    requested_servers: Sequence[RequestedServer] | None
-    values: Sequence[T]
+    servers: Sequence[RequestedServer]
 
 
 def find_pool(request: Request) -> McpServerPool | None:
@@ -93,7 +75,7 @@ async def read_hosted_request(
     kind: type[M],
     read: Callable[[M, Service, HostedOffer], T],
     read_requested_servers: Callable[[M, McpServerPool | None], Sequence[RequestedServer] | None],
-) -> HostedRequest[M, T]:
+) -> tuple[Service, M, T]:
     """Reads a request, as `read_request`. If it uses MCP servers, connects to them before `read`.
 
     Args:
@@ -106,22 +88,17 @@ async def read_hosted_request(
     """
     pool = find_pool(request)
 
-    def read_alone(body: M, service: Service) -> _Alone[T]:
-        requested_servers = read_requested_servers(body, pool)
-        if requested_servers is None:
-            return _Alone(None, [read(body, service, NO_HOSTED)])
-        return _Alone(requested_servers, [])
+    def read_unless_hosted(body: M, service: Service) -> T | _Wanted:
+        wanted = read_requested_servers(body, pool)
+        return read(body, service, NO_HOSTED) if wanted is None else _Wanted(wanted)
 
-    service, body, alone = await read_request(request, kind, read_alone)
-    if alone.requested_servers is None:
-        return HostedRequest(service, body, offer=NO_HOSTED, value=alone.values[0])
-    servers = await borrow_servers(
-        request, [requested.label for requested in alone.requested_servers]
-    )
-    offer = offer_tools(alone.requested_servers, servers, service.settings.max_tool_output)
+    service, body, value = await read_request(request, kind, read_unless_hosted)
+    if not isinstance(value, _Wanted):
+        return service, body, value
+    servers = await borrow_servers(request, [wanted.label for wanted in value.servers])
+    offer = offer_tools(value.servers, servers, service.settings.max_tool_output)
     made = partial(read, body, service, offer)
-    value = await run_off_loop(request, service, made, quick=False)
-    return HostedRequest(service, body, offer=offer, value=value)
+    return service, body, await run_off_loop(request, service, made, quick=False)
 
 
 async def start_hosted(

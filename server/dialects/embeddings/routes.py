@@ -3,7 +3,6 @@
 import base64
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 import numpy as np
 from fastapi import Request
@@ -20,9 +19,7 @@ EMBEDDED = ERRORS | describe_errors(501)
 EXAMPLE = {"model": "embedding", "input": ["The weather in Paris", "An e-mail to Ada"]}
 
 
-@router.post_json(
-    "/v1/embeddings", EmbeddingRequest, EXAMPLE, responses=ERRORS | describe_errors(501)
-)
+@router.post_json("/v1/embeddings", EmbeddingRequest, EXAMPLE, responses=EMBEDDED)
 async def embed(request: Request) -> Response:
     """Converts texts to vectors."""
     service = require_embeddings(request)
@@ -31,34 +28,31 @@ async def embed(request: Request) -> Response:
     write = _write_base64 if body.encoding_format == "base64" else write_vector
     usage = {"prompt_tokens": read.count, "total_tokens": read.count}
     end = f'],"model":{json.dumps(service.name)},"usage":{json.dumps(usage)}}}'
-    row = '{{"object":"embedding","index":{index},"embedding":{vector}}}'
-    form = RowForm('{"object":"list","data":[', row, end)
-    return await send_rows(request, read.write(write), form)
+    rows = _number_rows(read.write(write))
+    return await send_rows(request, rows, '{"object":"list","data":[', end)
 
 
-@dataclass(frozen=True)
-class RowForm:
-    """The JSON of a reply around its vectors.
-
-    Args:
-        begin: the text before the first row.
-        row: of each vector, with its `index` and its `vector`.
-        end: the text after the last row.
-    """
-
-    begin: str
-    row: str
-    end: str
+async def _number_rows(vectors: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
+    index = 0
+    async for some in vectors:
+        rows: list[str] = []
+        for vector in some:
+            rows.append(f'{{"object":"embedding","index":{index},"embedding":{vector}}}')
+            index += 1
+        yield rows
 
 
-async def send_rows(request: Request, rows: AsyncIterator[list[str]], form: RowForm) -> Response:
+async def send_rows(
+    request: Request, rows: AsyncIterator[list[str]], begin: str, end: str
+) -> Response:
     """Sends the reply while the vectors are computed and the client reads it: thousands of vectors
     take a hundred MB.
 
     Args:
         request: of the client.
-        rows: the vectors as JSON, several at a time.
-        form: the JSON around them.
+        rows: the JSON of the vectors, several at a time.
+        begin: the JSON before them.
+        end: the JSON after them.
 
     Raises:
         HttpError, Error: the first vectors cannot be computed, or the client has disconnected.
@@ -70,18 +64,10 @@ async def send_rows(request: Request, rows: AsyncIterator[list[str]], form: RowF
     first = await wait_for_client(request, take())
 
     async def write() -> AsyncIterator[str]:
-        yield form.begin
-        some, index = first, 0
-        while some:
-            texts: list[str] = []
-            for vector in some:
-                texts.append(form.row.format(index=index, vector=vector))
-                index += 1
-            yield ",".join(texts)
-            some = await take()
-            if some:
-                yield ","
-        yield form.end
+        yield begin + ",".join(first)
+        async for some in rows:
+            yield "," + ",".join(some)
+        yield end
 
     return StreamingResponse(write(), media_type="application/json")
 

@@ -16,12 +16,12 @@ from typing import Any
 from constrained.prompt.messages import find_noted, is_left_out, write_note
 from constrained.prompt.tools.execution import format_result
 from grammars.schema.json_values import JsonObject
+from server.dialects.common.sealed_reasoning import is_sealed_here
 from server.dialects.messages.documents import (
     find_left_out_of_result,
     read_documents,
     read_result,
 )
-from server.dialects.messages.signatures import is_signed_here
 from server.errors import refuse
 from server.turns.offered_tools import OfferedTools, join_name
 from server.turns.request_checks import (
@@ -218,7 +218,7 @@ def _is_unread(body: JsonObject) -> bool:
     """Returns whether the model reads nothing of a block. Thinking of this server's own models is
     in its cache, as long as the conversation is."""
     if body["type"] == "thinking" and not body.get("thinking"):
-        return not is_signed_here(body.get("signature"))
+        return not is_sealed_here(body.get("signature"))
     return body["type"] in LEFT_OUT
 
 

@@ -13,8 +13,8 @@ from constrained.prompt.tools.call_result import CallResult, Outcome
 from grammars.schema.json_values import JsonObject
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.common.replies import ReplyWriter
+from server.dialects.common.sealed_reasoning import sign
 from server.dialects.messages.request import DecodedRequest
-from server.dialects.messages.signatures import sign
 from server.errors import HttpError, as_http_error
 from server.http.ids import make_id
 from server.http.sse import encode_event

@@ -5,17 +5,14 @@ from typing import TypeVar
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
-from server.dialects.common.hosted_request import (
-    HostedRequest,
-    read_hosted_request,
-    start_hosted,
-)
+from server.dialects.common.hosted_request import read_hosted_request, start_hosted
 from server.dialects.common.replies import answer
 from server.dialects.messages.reply import MessagesWriter
 from server.dialects.messages.request import CountRequest, DecodedRequest, MessagesRequest
 from server.http.disconnects import wait_for_client
 from server.http.openapi import STREAMED, ApiRouter
 from server.turns.compiled_request import compile_request
+from server.turns.service import Service
 
 M = TypeVar("M", bound=CountRequest)
 router = ApiRouter()
@@ -28,25 +25,23 @@ LIMITED_GREETING = {**GREETING, "max_tokens": 30}
 )
 async def create_message(request: Request) -> Response:
     """Answers a conversation in Anthropic's form: with blocks of text, and of calls of tools."""
-    hosted = await _read_request(request, MessagesRequest)
-    decoded = hosted.value
+    service, body, decoded = await _read_request(request, MessagesRequest)
     with decoded.locating_errors():
-        starting = start_hosted(request, hosted.service, decoded.turn_request)
+        starting = start_hosted(request, service, decoded.turn_request)
         active = await wait_for_client(request, starting)
         writer = MessagesWriter(active.compiled, decoded)
-        return await answer(request, active, writer, is_streamed=hosted.body.stream is True)
+        return await answer(request, active, writer, is_streamed=body.stream is True)
 
 
 @router.post_json("/v1/messages/count_tokens", CountRequest, GREETING)
 async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has: as many as are then computed."""
-    hosted = await _read_request(request, CountRequest)
-    decoded = hosted.value
+    service, _, decoded = await _read_request(request, CountRequest)
     with decoded.locating_errors():
-        compiling = compile_request(hosted.service, decoded.turn_request)
+        compiling = compile_request(service, decoded.turn_request)
         compiled = await wait_for_client(request, compiling)
     return JSONResponse({"input_tokens": len(compiled.turn.tokens)}, headers=compiled.headers)
 
 
-async def _read_request(request: Request, kind: type[M]) -> HostedRequest[M, DecodedRequest]:
+async def _read_request(request: Request, kind: type[M]) -> tuple[Service, M, DecodedRequest]:
     return await read_hosted_request(request, kind, kind.read, kind.read_requested_servers)

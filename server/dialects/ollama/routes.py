@@ -21,7 +21,7 @@ from server.dialects.common.replies import answer
 from server.dialects.common.serving import find_embeddings, find_named_service, require_embeddings
 from server.dialects.completions.request import TextRequest
 from server.dialects.completions.routes import start_text
-from server.dialects.embeddings.routes import RowForm, send_rows, write_vector
+from server.dialects.embeddings.routes import send_rows, write_vector
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
 from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest, OllamaRequest
 from server.errors import HttpError
@@ -262,8 +262,8 @@ async def embed(request: Request) -> Response:
         "load_duration": 0,
         "prompt_eval_count": read.count,
     }
-    form = RowForm(f'{{{json.dumps(rest)[1:-1]},"embeddings":[', "{vector}", "]}")
-    return await send_rows(request, read.write(write_vector), form)
+    begin = f'{{{json.dumps(rest)[1:-1]},"embeddings":['
+    return await send_rows(request, read.write(write_vector), begin, "]}")
 
 
 def write_count(count: int) -> str:

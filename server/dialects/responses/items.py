@@ -10,8 +10,8 @@ from typing import Any
 
 from constrained.prompt.messages import find_noted
 from grammars.schema.json_values import JsonObject
+from server.dialects.common.sealed_reasoning import is_sealed_here, unseal
 from server.dialects.responses.client_tools import find_client_tool, is_client_call
-from server.dialects.responses.sealed_reasoning import is_sealed_here, unseal
 from server.dialects.responses.store import pack_request
 from server.errors import HttpError, refuse
 from server.http.ids import make_id
@@ -150,9 +150,7 @@ def _has_summary_alone(item: JsonObject) -> bool:
 def _is_sealed_elsewhere(item: JsonObject) -> bool:
     """True of reasoning that another server has encrypted."""
     sealed = item.get("encrypted_content")
-    if not isinstance(sealed, str) or not sealed:
-        return False
-    return not is_sealed_here(sealed)
+    return isinstance(sealed, str) and bool(sealed) and not is_sealed_here(sealed)
 
 
 def _read_item(item: JsonObject, where: str, stored: Mapping[str, JsonObject]) -> JsonObject:

@@ -8,8 +8,8 @@ from typing import Any
 from constrained.prompt.tools.call_result import CallResult, Outcome
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.hosted_tools import ListedServer
+from server.dialects.common.sealed_reasoning import seal
 from server.dialects.responses.client_tools import CALL, CLIENT_TOOLS
-from server.dialects.responses.sealed_reasoning import seal
 from server.http.ids import make_id
 from server.turns.offered_tools import ToolForm
 

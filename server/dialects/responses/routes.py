@@ -112,8 +112,7 @@ async def _read_request(request: Request) -> tuple[Service, ResponsesRequest, _R
         HttpError, Error: a field of the request is invalid, or the client has disconnected.
     """
     read = partial(_read, store=find_response_store(request), owner=find_key_owner(request))
-    hosted = await read_hosted_request(request, ResponsesRequest, read, _read_requested_servers)
-    return hosted.service, hosted.body, hosted.value
+    return await read_hosted_request(request, ResponsesRequest, read, _read_requested_servers)
 
 
 def _read_requested_servers(

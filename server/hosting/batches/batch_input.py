@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grammars.schema.json_values import JsonObject
-from server.errors import HttpError, cut_middle
+from server.errors import HttpError, cut_middle, refuse
 from server.http.ids import make_id
 from server.http.json_body import read_json
 from server.settings import Settings
@@ -85,15 +85,6 @@ class BatchInput:
     faults: tuple[LineFault, ...]
 
 
-class _BadLineError(Exception):
-    """A line is not a valid request."""
-
-    def __init__(self, code: str, message: str, param: str | None = None):
-        super().__init__(message)
-        self.code = code
-        self.param = param
-
-
 def read_lines(
     lines: Iterable[bytes],
     endpoint: str | None = None,
@@ -120,13 +111,13 @@ def read_lines(
         try:
             if len(text) > max_bytes:
                 message = f"the line has more than {max_bytes:,} bytes: raise --max-line"
-                raise _BadLineError("line_too_long", message)
+                raise refuse(message, code="line_too_long")
             value = _read_object(text, max_values)
             line = _read_line(value, number, endpoint)
             _check_new(line, seen)
-        except _BadLineError as fault:
-            message = cut_middle(str(fault), MAX_FAULT_LENGTH)
-            faults.append(LineFault(fault.code, message, line=number, param=fault.param))
+        except HttpError as fault:
+            message = cut_middle(fault.message, MAX_FAULT_LENGTH)
+            faults.append(LineFault(fault.code, message, line=number, param=fault.where))
             if len(faults) == MAX_FAULTS:
                 break
             continue
@@ -144,9 +135,9 @@ def _read_object(text: bytes, max_values: int) -> JsonObject:
     try:
         value = read_json(text, max_values=max_values, name="the line")
     except HttpError as error:
-        raise _BadLineError("invalid_json_line", error.message) from None
+        raise refuse(error.message, code="invalid_json_line") from None
     if not isinstance(value, dict):
-        raise _BadLineError("invalid_json_line", "the line is not a JSON object")
+        raise refuse("the line is not a JSON object", code="invalid_json_line")
     return value
 
 
@@ -154,14 +145,14 @@ def _read_line(value: JsonObject, number: int, endpoint: str | None) -> BatchLin
     custom_id = _read_text(value, "custom_id")
     if not 0 < len(custom_id) <= MAX_ID_LENGTH:
         message = f"custom_id must have 1 to {MAX_ID_LENGTH} characters"
-        raise _BadLineError("invalid_custom_id", message, "custom_id")
+        raise refuse(message, "custom_id", "invalid_custom_id")
     if _read_text(value, "method") != "POST":
-        raise _BadLineError("invalid_method", "method must be POST", "method")
+        raise refuse("method must be POST", "method", "invalid_method")
     url = _read_text(value, "url")
     _check_url(url, endpoint)
     body = value.get("body")
     if not isinstance(body, dict):
-        raise _BadLineError("missing_required_parameter", "body must be an object", "body")
+        raise refuse("body must be an object", "body", "missing_required_parameter")
     data = json.dumps(_prepare(body, url)).encode()
     return BatchLine(number, custom_id, url, data, is_streamed=bool(body.get("stream")))
 
@@ -170,17 +161,17 @@ def _read_text(value: Mapping[str, Any], name: str) -> str:
     text = value.get(name)
     if not isinstance(text, str):
         message = f"{name} is missing" if text is None else f"{name} must be a text"
-        raise _BadLineError("missing_required_parameter", message, name)
+        raise refuse(message, name, "missing_required_parameter")
     return text
 
 
 def _check_url(url: str, endpoint: str | None) -> None:
     if url not in ENDPOINTS:
         message = f"url is {url!r}, must be one of {', '.join(ENDPOINTS)}"
-        raise _BadLineError("invalid_url", message, "url")
+        raise refuse(message, "url", "invalid_url")
     if endpoint is not None and url != endpoint:
         message = f"url is {url!r}, the endpoint of the batch is {endpoint!r}"
-        raise _BadLineError("mismatched_url", message, "url")
+        raise refuse(message, "url", "mismatched_url")
 
 
 def _prepare(body: JsonObject, url: str) -> JsonObject:
@@ -195,7 +186,7 @@ def _check_new(line: BatchLine, seen: dict[str, int]) -> None:
     first = seen.setdefault(line.custom_id, line.number)
     if first != line.number:
         message = f"custom_id {line.custom_id!r} is already used in line {first}"
-        raise _BadLineError("duplicate_custom_id", message, "custom_id")
+        raise refuse(message, "custom_id", "duplicate_custom_id")
 
 
 @dataclass(frozen=True)

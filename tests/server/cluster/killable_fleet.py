@@ -38,7 +38,7 @@ class KillableFleet:
 
     async def open(self, order: TurnOrder) -> AsyncGenerator[Answer, None]:
         among = set(self.router.names) - order.avoid or set(self.router.names)
-        choice = self.router.choose(order.chain, among=among)
+        choice = next(self.router.rank(order.chain, among=among), None)
         if choice is None and self.waits:
             await asyncio.sleep(3600)
         if choice is None:

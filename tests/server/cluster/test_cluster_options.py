@@ -12,7 +12,7 @@ from server.cluster.cluster_options import read_words
 def test_the_words_of_a_command_are_read() -> None:
     given = read_words("-c 1024 -np 3 -t 2 --replicas 2 --max-replicas 5 --fronts 2 --alias 'a b'")
     (model,) = given.models
-    assert (model.slots, model.replicas, model.max_replicas, given.fronts) == (3, 2, 5, 2)
+    assert (model.slots, model.replicas, model.max_replicas, given.options.fronts) == (3, 2, 5, 2)
     assert (model.cpus, model.offer.name) == (2.0, "a b")
     assert read_words("--replicas 3").models[0].max_replicas == 3
     assert read_words("-hf user/repo:Q4_K_M").models[0].offer.name == "user/repo:Q4_K_M"

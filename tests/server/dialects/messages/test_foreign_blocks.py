@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from server.dialects.common.sealed_reasoning import sign
 from server.dialects.messages.conversation import read_conversation
-from server.dialects.messages.signatures import sign
 from server.errors import HttpError
 
 Json = dict[str, Any]

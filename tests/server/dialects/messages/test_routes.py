@@ -7,7 +7,7 @@ import httpx
 import pytest
 from anthropic.types import AnthropicBetaParam
 
-from server.dialects.messages.signatures import sign
+from server.dialects.common.sealed_reasoning import sign
 from server.settings import Settings
 from tests.scripted_model import scripted
 from tests.server.dialects.messages.message_client import (

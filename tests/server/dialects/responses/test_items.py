@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server.dialects.common.sealed_reasoning import seal, unseal
 from server.dialects.responses import conversation
 from server.dialects.responses.conversation import write_messages
 from server.dialects.responses.items import find_unread_items, read_input
-from server.dialects.responses.sealed_reasoning import seal, unseal
 from server.dialects.responses.store import ResponseStore, StoredResponse, pack
 from server.errors import HttpError
 from tests.server.running_server import Json

@@ -21,9 +21,9 @@ from grammars.turn import (
     ReasoningDelta,
     ToolCall,
 )
+from server.dialects.common.sealed_reasoning import unseal
 from server.dialects.responses.items import read_input
 from server.dialects.responses.reply import ResponsesWriter
-from server.dialects.responses.sealed_reasoning import unseal
 from server.settings import Settings
 from server.turns.active_request import TurnEvent
 from server.turns.compiled_request import CompiledRequest

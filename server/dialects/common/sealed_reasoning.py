@@ -1,4 +1,5 @@
-"""Responses: reasoning as `encrypted_content`, for clients that carry conversations themselves."""
+"""Reasoning that clients carry back: sealed, as `encrypted_content` of Responses, or signed, as in
+Messages."""
 
 import base64
 import binascii
@@ -39,9 +40,16 @@ def unseal(sealed: Any, where: str) -> str | None:
     raise refuse(message, where, "invalid_encrypted_content")
 
 
-def is_sealed_here(sealed: str) -> bool:
-    """Returns True for a sealed text of this server, whole or not."""
-    return sealed.startswith(base64.b64encode(OWN).decode())
+def sign(thought: str) -> str:
+    """Returns the signature of a block of thinking: an opaque text, which clients carry back. It
+    marks a block as ours, but proves nothing; any returned block is accepted."""
+    digest = hashlib.sha256(f"constrained {thought}".encode("utf-8", "replace")).digest()
+    return base64.b64encode(OWN + digest).decode()
+
+
+def is_sealed_here(sealed: Any) -> bool:
+    """Returns True for a text that this server has sealed or signed, whole or not."""
+    return isinstance(sealed, str) and sealed.startswith(base64.b64encode(OWN).decode())
 
 
 def _hash(data: bytes) -> bytes:
