@@ -178,21 +178,14 @@ class ChatRequest(GenerationFields, ConfidenceFields):
             raise refuse("top_logprobs needs logprobs: true", "/top_logprobs")
         if self.trace and (self.n or 1) > 1:
             raise refuse("a trace covers one reply: leave n out", "/trace")
-        self._check_continuation()
+        field = self._find_continued()
+        if field and self.continue_final_message is False:
+            message = f"it is false, and the last message has {field}: true: leave one out"
+            raise refuse(message, "/continue_final_message")
         if self.continues_last_message and self.add_generation_prompt:
             message = f"{self.continuation_field} and add_generation_prompt cannot be combined"
             raise refuse(message, "/add_generation_prompt")
         self.check_answer(settings)
-
-    def _check_continuation(self) -> None:
-        """Refuses a request that says both that the reply continues the last message, and that it
-        does not."""
-        if self.continue_final_message is not False:
-            return
-        for field in CONTINUED:
-            if self.messages[-1].get(field) is True:
-                message = f"it is false, and the last message has {field}: true: leave one out"
-                raise refuse(message, "/continue_final_message")
 
     @property
     def continues_last_message(self) -> bool:
@@ -203,8 +196,12 @@ class ChatRequest(GenerationFields, ConfidenceFields):
     def continuation_field(self) -> str:
         """The name of the field because of which the reply continues the last message; "": it does
         not."""
-        if self.continue_final_message is not None:
-            return "continue_final_message" if self.continue_final_message else ""
+        if self.continue_final_message is None:
+            return self._find_continued()
+        return "continue_final_message" if self.continue_final_message else ""
+
+    def _find_continued(self) -> str:
+        """Returns the field of the last message that says that the reply continues it; "": none."""
         for field in CONTINUED:
             if self.messages[-1].get(field) is True:
                 return field

@@ -113,15 +113,11 @@ class HostedOffer:
     """The tools of MCP servers in a request.
 
     Args:
-        functions: the callable functions, by the names that the model sees.
-        forms: by these names: how the client knows the tools.
-        pointers: by these names: the JSON pointers in the request.
+        tools: the tools, as functions that can be called.
         listed: the servers that the request uses.
     """
 
-    functions: Mapping[str, FunctionTool] = field(default_factory=dict[str, FunctionTool])
-    forms: Mapping[str, ToolForm] = field(default_factory=dict[str, ToolForm])
-    pointers: Mapping[str, str] = field(default_factory=dict[str, str])
+    tools: OfferedTools = field(default_factory=OfferedTools)
     listed: tuple[ListedServer, ...] = ()
 
     def join(self, offered: OfferedTools, max_tools: int) -> OfferedTools:
@@ -133,16 +129,13 @@ class HostedOffer:
         Raises:
             HttpError: there are more.
         """
-        if self.pointers:
-            pointer, _, _ = next(iter(self.pointers.values())).rpartition("/")
-            count = len(offered.functions) + len(self.functions)
-            check_tool_count(count, max_tools, where=pointer)
-        return replace(
-            offered,
-            functions=(*offered.functions, *self.functions.values()),
-            places=(*offered.places, *self.pointers.values()),
-            forms={**offered.forms, **self.forms},
-        )
+        functions = (*offered.functions, *self.tools.functions)
+        if self.tools.places:
+            pointer, _, _ = self.tools.places[0].rpartition("/")
+            check_tool_count(len(functions), max_tools, where=pointer)
+        places = (*offered.places, *self.tools.places)
+        forms = {**offered.forms, **self.tools.forms}
+        return replace(offered, functions=functions, places=places, forms=forms)
 
 
 NO_HOSTED = HostedOffer()
@@ -163,9 +156,9 @@ def offer_tools(
     Raises:
         HttpError: the operator wants approval for a tool, for which no dialect has a form.
     """
-    functions: dict[str, FunctionTool] = {}
+    functions: list[FunctionTool] = []
+    places: list[str] = []
     forms: dict[str, ToolForm] = {}
-    pointers: dict[str, str] = {}
     listed: list[ListedServer] = []
     for requested in requested_servers:
         server = servers[requested.label]
@@ -178,11 +171,10 @@ def offer_tools(
                     "server cannot ask: leave the tool out"
                 )
                 raise refuse(message, requested.pointer, "approval_needed")
-            name = tool.function.name
-            functions[name] = bound_output(tool.function, max_output)
-            forms[name] = ToolForm(tool.name, server=requested.label)
-            pointers[name] = requested.pointer
-    return HostedOffer(functions, forms, pointers, tuple(listed))
+            functions.append(bound_output(tool.function, max_output))
+            places.append(requested.pointer)
+            forms[tool.function.name] = ToolForm(tool.name, server=requested.label)
+    return HostedOffer(OfferedTools(tuple(functions), forms, places=tuple(places)), tuple(listed))
 
 
 def bound_output(tool: FunctionTool, max_length: int) -> FunctionTool:

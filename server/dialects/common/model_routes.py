@@ -32,7 +32,7 @@ class ModelRequest(Fields):
 
 
 @dataclass(frozen=True)
-class ListedModel:
+class ModelEntry:
     """A model as lists describe it, loaded or not.
 
     Args:
@@ -60,7 +60,7 @@ class ListedModel:
     failure: Exception | None = None
 
 
-async def list_all_models(request: Request) -> list[ListedModel]:
+async def list_all_models(request: Request) -> list[ModelEntry]:
     """Returns the models of the server, the one for embeddings last."""
     await request.app.state.models.read_facts()
     listed = [_list_served(model) for model in request.app.state.models]
@@ -70,7 +70,7 @@ async def list_all_models(request: Request) -> list[ListedModel]:
     return listed
 
 
-async def find_listed_model(request: Request, name: str | None) -> ListedModel:
+async def find_listed_model(request: Request, name: str | None) -> ModelEntry:
     """Returns the model of this name; None: the request names none.
 
     Raises:
@@ -84,9 +84,9 @@ async def find_listed_model(request: Request, name: str | None) -> ListedModel:
     return _list_served(models.get(name) if name else models.find(name))
 
 
-def _list_served(served: ServedModel) -> ListedModel:
+def _list_served(served: ServedModel) -> ModelEntry:
     model = None if served.service is None else served.service.model
-    return ListedModel(
+    return ModelEntry(
         served.name,
         served.facts,
         size=served.file_bytes,
@@ -99,9 +99,9 @@ def _list_served(served: ServedModel) -> ListedModel:
     )
 
 
-def _list_embedding(service: EmbeddingService) -> ListedModel:
+def _list_embedding(service: EmbeddingService) -> ModelEntry:
     model, size = service.model, service.facts.bytes
-    return ListedModel(
+    return ModelEntry(
         service.name,
         service.facts,
         size=size,
@@ -131,7 +131,7 @@ async def show_model(id: str, request: Request) -> JsonObject:
     return describe_model(await find_listed_model(request, id))
 
 
-def describe_model(listed: ListedModel) -> JsonObject:
+def describe_model(listed: ModelEntry) -> JsonObject:
     """Describes a model for the clients of OpenAI, Anthropic and llama-server."""
     meta: JsonObject = {"size": listed.size, **describe_file(listed.facts)}
     if listed.context_length is not None:

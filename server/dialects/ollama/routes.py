@@ -12,7 +12,7 @@ from pydantic import StrictInt
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.model_routes import (
     STARTED_AT,
-    ListedModel,
+    ModelEntry,
     find_listed_model,
     list_all_models,
 )
@@ -177,7 +177,7 @@ async def show(request: Request) -> JsonObject:
     return shown
 
 
-def _list_capabilities(listed: ListedModel) -> list[str]:
+def _list_capabilities(listed: ModelEntry) -> list[str]:
     if listed.is_embedding:
         return ["embedding"]
     if listed.model is None or listed.model.compiler.format.reasoning is None:
@@ -185,7 +185,7 @@ def _list_capabilities(listed: ListedModel) -> list[str]:
     return ["completion", "tools", "thinking"]
 
 
-def _find_length(listed: ListedModel) -> int:
+def _find_length(listed: ModelEntry) -> int:
     """Returns the context length that is shown: of a loaded text model, the one that it is served
     with."""
     if listed.model is None or listed.context_length is None:
@@ -193,7 +193,7 @@ def _find_length(listed: ListedModel) -> int:
     return listed.context_length
 
 
-def _describe_file(listed: ListedModel) -> JsonObject:
+def _describe_file(listed: ModelEntry) -> JsonObject:
     """Describes a model by the keys of GGUF."""
     facts = listed.facts
     architecture = facts.architecture or UNKNOWN
@@ -211,7 +211,7 @@ def _describe_file(listed: ListedModel) -> JsonObject:
     return described
 
 
-def _make_tag(listed: ListedModel) -> JsonObject:
+def _make_tag(listed: ModelEntry) -> JsonObject:
     return {
         "name": listed.name,
         "model": listed.name,
@@ -223,7 +223,7 @@ def _make_tag(listed: ListedModel) -> JsonObject:
     }
 
 
-def _describe_details(listed: ListedModel) -> JsonObject:
+def _describe_details(listed: ModelEntry) -> JsonObject:
     facts = listed.facts
     details: JsonObject = {
         "format": "gguf",

@@ -149,7 +149,7 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
         Raises:
             HttpError, Error: a field is invalid; says which.
         """
-        messages = write_messages(items, self.instructions, hosted.forms)
+        messages = write_messages(items, self.instructions, hosted.tools.forms)
         settings = service.settings
         if not messages:
             raise refuse("there is no input", "/input")
