@@ -74,14 +74,14 @@ async def read_hosted_request(
     request: Request,
     kind: type[M],
     read: Callable[[M, Service, HostedOffer], T],
-    read_requested_servers: Callable[[M, McpServerPool | None], Sequence[RequestedServer] | None],
+    read_requested_servers: Callable[[M, McpServerPool | None], Sequence[RequestedServer]],
 ) -> tuple[Service, M, T]:
     """Reads a request, as `read_request`. If it uses MCP servers, connects to them before `read`.
 
     Args:
         kind: the pydantic model of the request.
         read: makes the value from the request and the tools of its MCP servers.
-        read_requested_servers: returns which MCP servers the request uses; None: none.
+        read_requested_servers: returns which MCP servers the request uses.
 
     Raises:
         HttpError, Error: as `read_request`, or a server is not configured.
@@ -90,7 +90,7 @@ async def read_hosted_request(
 
     def read_unless_hosted(body: M, service: Service) -> T | _Wanted:
         wanted = read_requested_servers(body, pool)
-        return read(body, service, NO_HOSTED) if wanted is None else _Wanted(wanted)
+        return _Wanted(wanted) if wanted else read(body, service, NO_HOSTED)
 
     service, body, value = await read_request(request, kind, read_unless_hosted)
     if not isinstance(value, _Wanted):

@@ -144,19 +144,13 @@ class CountRequest(RequestFields, RepetitionFields, ConfidenceFields):
     harmless = HARMLESS
     refused = REFUSED
 
-    def read_requested_servers(
-        self, pool: McpServerPool | None
-    ) -> Sequence[RequestedServer] | None:
-        """Returns the MCP servers that the request uses; None: none.
+    def read_requested_servers(self, pool: McpServerPool | None) -> Sequence[RequestedServer]:
+        """Returns the MCP servers that the request uses.
 
         Raises:
             HttpError: there is no such server, or a field is invalid; with its JSON pointer.
         """
-        tools = self.tools or ()
-        has_toolset = any(tool.get("type") == TOOLSET for tool in tools)
-        if not self.mcp_servers and not has_toolset:
-            return None
-        return read_requested_servers(self.mcp_servers or (), tools, pool)
+        return read_requested_servers(self.mcp_servers or (), self.tools or (), pool)
 
     def read(self, service: Service, hosted: HostedOffer = NO_HOSTED) -> "DecodedRequest":
         """Reads the request.

@@ -22,11 +22,6 @@ _OPERATORS = ("connector_id", "tunnel_id", "authorization", "headers")
 Matches = Callable[[HostedTool], bool]
 
 
-def has_servers(tools: Sequence[Mapping[str, Any]] | None) -> bool:
-    """Returns whether a request asks for tools of MCP servers."""
-    return any(tool.get("type") == MCP for tool in tools or ())
-
-
 def read_requested_servers(
     tools: Sequence[Mapping[str, Any]], pool: McpServerPool | None
 ) -> tuple[RequestedServer, ...]:

@@ -14,11 +14,16 @@ from constrained.prompt.messages import read_arguments
 from constrained.prompt.tools.functions import FunctionTool
 from constrained.prompt.tools.shapes import read_policy
 from grammars.schema.json_values import JsonObject
-from server.dialects.common.hosted_tools import NO_HOSTED, HostedOffer
+from server.dialects.common.hosted_tools import (
+    NO_HOSTED,
+    HostedOffer,
+    McpServerPool,
+    RequestedServer,
+)
 from server.dialects.responses.client_tools import describe_client_tools, list_client_forms
 from server.dialects.responses.conversation import write_messages
 from server.dialects.responses.items import find_unread_items
-from server.dialects.responses.mcp_tools import MCP
+from server.dialects.responses.mcp_tools import MCP, read_requested_servers
 from server.errors import refuse
 from server.settings import Settings
 from server.turns.fields.common_fields import (
@@ -136,6 +141,14 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
     @property
     def _echoed(self) -> JsonObject:
         return {name: self._extra.get(name) for name in ECHOED_OR_NULL}
+
+    def read_requested_servers(self, pool: McpServerPool | None) -> Sequence[RequestedServer]:
+        """Returns the MCP servers that the request uses.
+
+        Raises:
+            HttpError: there is no such server, or a field is invalid; says where.
+        """
+        return read_requested_servers(self.tools or (), pool)
 
     def read(
         self, service: Service, items: Sequence[JsonObject] = (), hosted: HostedOffer = NO_HOSTED

@@ -13,14 +13,12 @@ from server.dialects.common.hosted_request import read_hosted_request, start_hos
 from server.dialects.common.hosted_tools import (
     HostedOffer,
     ListedServer,
-    McpServerPool,
-    RequestedServer,
 )
 from server.dialects.common.reading import run_unassigned
 from server.dialects.common.replies import RunningRequest, answer
 from server.dialects.common.serving import find_key_owner
 from server.dialects.responses.items import pack_checked, read_input
-from server.dialects.responses.mcp_tools import has_servers, list_servers, read_requested_servers
+from server.dialects.responses.mcp_tools import list_servers
 from server.dialects.responses.reply import ResponsesWriter
 from server.dialects.responses.request import ResponsesRequest, locating_errors
 from server.dialects.responses.store import ResponseStore, StoredResponse
@@ -112,14 +110,8 @@ async def _read_request(request: Request) -> tuple[Service, ResponsesRequest, _R
         HttpError, Error: a field of the request is invalid, or the client has disconnected.
     """
     read = partial(_read, store=find_response_store(request), owner=find_key_owner(request))
-    return await read_hosted_request(request, ResponsesRequest, read, _read_requested_servers)
-
-
-def _read_requested_servers(
-    body: ResponsesRequest, pool: McpServerPool | None
-) -> Sequence[RequestedServer] | None:
-    tools = body.tools or ()
-    return read_requested_servers(tools, pool) if has_servers(tools) else None
+    kind = ResponsesRequest
+    return await read_hosted_request(request, kind, read, kind.read_requested_servers)
 
 
 def _read(
