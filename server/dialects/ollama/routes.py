@@ -21,7 +21,7 @@ from server.dialects.common.replies import answer
 from server.dialects.common.serving import find_embeddings, find_named_service, require_embeddings
 from server.dialects.completions.request import TextRequest
 from server.dialects.completions.routes import start_text
-from server.dialects.embeddings.routes import send_rows, write_vector
+from server.dialects.embeddings.routes import EMBEDDED, send_rows, write_vector
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
 from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest, OllamaRequest
 from server.errors import HttpError
@@ -37,7 +37,6 @@ from server.turns.turn_request import TurnRequest
 
 router = ApiRouter(prefix="/api")
 STREAMED = describe_stream(OllamaWriter.media_type) | ERRORS
-EMBEDDED = ERRORS | describe_errors(501)
 NO_KEY = describe_errors(401)
 OPTIONS = {"num_predict": 30}
 GREETING = {
@@ -46,6 +45,7 @@ GREETING = {
     "options": OPTIONS,
     "stream": False,
 }
+EMBED_EXAMPLE = {"model": "embedding", "input": "Hello!"}
 PROMPT = {"model": "demo", "prompt": "Hello!", "options": OPTIONS, "stream": False}
 VERSION = "0.13.0"
 """The version of Ollama whose API this is, since clients require a minimum version."""
@@ -236,9 +236,6 @@ def _describe_details(listed: ModelEntry) -> JsonObject:
     if length := _find_length(listed):
         details["context_length"] = length
     return details
-
-
-EMBED_EXAMPLE = {"model": "embedding", "input": "Hello!"}
 
 
 @router.post_json("/embed", EmbedRequest, EMBED_EXAMPLE, responses=EMBEDDED)

@@ -174,8 +174,9 @@ def _read_item(item: JsonObject, where: str, stored: Mapping[str, JsonObject]) -
         case "function_call_output" | "custom_tool_call_output":
             return _read_output(item, where)
         case "mcp_list_tools":
-            listed = {"tools": item.get("tools") or [], "error": item.get("error")}
-            return {**_complete(item, where, "mcpl_", "server_label"), **listed}
+            read = _complete(item, where, "mcpl_", "server_label")
+            del read["status"]  # the only kind of item without one
+            return {**read, "tools": item.get("tools") or [], "error": item.get("error")}
         case "mcp_call":
             return _read_mcp_call(item, where)
         case str(kind) if is_client_call(kind):

@@ -244,7 +244,8 @@ class McpListItem(OutputItem):
         server = self._server
         yield self._show("added", tools=[], error=None)
         yield self._make_event("mcp_list_tools.in_progress")
-        yield self._make_event(f"mcp_list_tools.{'failed' if server.error else 'completed'}")
+        step = "completed" if server.error is None else "failed"
+        yield self._make_event(f"mcp_list_tools.{step}")
         yield self._show(
             "done", tools=[tool.to_json() for tool in server.tools], error=server.error
         )
