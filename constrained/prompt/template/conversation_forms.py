@@ -6,11 +6,7 @@ that it is for. Which ones a template needs is found by rendering, see `ChatTemp
 """
 
 import itertools
-import json
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -24,8 +20,6 @@ SYSTEM_OPENER, SYSTEM_CLOSER = "<system>\n", "\n</system>"
 """What stands around a system message that is written as one of the user."""
 RESULT_OPENER, RESULT_CLOSER = "<tool_response>\n", "\n</tool_response>"
 """What stands around a result that is written as a message of the user."""
-_SHORT_ID = re.compile("[a-zA-Z0-9]{9}")
-_WORD = re.compile("canary[0-9]{4,}x")
 MAX_FORMS = 3
 """Of one conversation."""
 
@@ -320,97 +314,3 @@ def list_forms(
         if changed != before:
             written[forms] = changed
             yield forms, changed
-
-
-Shape = frozenset[tuple[tuple[str, str], bool]]
-
-
-def find_shape(messages: Messages) -> Shape:
-    """Returns what a template can tell of a conversation without its texts: which kinds of messages
-    follow each other, each pair with whether it comes more than once."""
-    kinds = ["", *map(_find_kind, messages, match_results(messages)), ""]
-    counts = Counter(itertools.pairwise(kinds))
-    return frozenset((pair, count > 1) for pair, count in counts.items())
-
-
-def _find_kind(message: Message, call: int | None) -> str:
-    calls = message.get("tool_calls") or ()
-    has_content = "content" if message["content"] else ""
-    ids = {*map(_find_id_kind, [message.get("tool_call_id"), *map(_read_id, calls)])}
-    words = [message["role"], has_content, min(len(calls), 2), is_text(message), call is None]
-    return " ".join(map(str, [*words, *sorted(ids)]))
-
-
-def _read_id(call: Any) -> Any:
-    return call.get("id") if isinstance(call, Mapping) else None
-
-
-def _find_id_kind(id: Any) -> str:
-    """Returns what a template can tell of an id."""
-    if not isinstance(id, str):
-        return type(id).__name__
-    return "short" if _SHORT_ID.fullmatch(id) else "text"
-
-
-@dataclass(frozen=True)
-class Canaries:
-    """A conversation of the same shape whose texts are words of their own.
-
-    Args:
-        messages: it.
-        words: in the order of the conversation.
-    """
-
-    messages: list[Message]
-    words: Sequence[str]
-
-    def find_lost(self, prompt: str) -> Sequence[str]:
-        """Returns the words that a prompt lacks."""
-        return [word for word in self.words if word not in prompt]
-
-    def are_in_order(self, prompt: str, forms: Forms) -> bool:
-        """Returns whether a prompt has the words in the order of the conversation, or of forms that
-        only write each result behind its call."""
-        ordered = self.messages if MOVING.intersection(forms) else write(self.messages, forms)
-        places = [prompt.find(word) for word in _list_words(ordered)]
-        return places == sorted(places)
-
-
-def find_between(before: Mapping[str, Any], message: Mapping[str, Any], prompt: str) -> str:
-    """Returns the text of a prompt between the words of two messages."""
-    last, first = _list_words(before)[-1:], _list_words(message)[:1]
-    if not last or not first:
-        return ""
-    start = prompt.find(last[0]) + len(last[0])
-    return prompt[start : prompt.find(first[0], start)]
-
-
-def _list_words(data: Any) -> Sequence[str]:
-    return _WORD.findall(json.dumps(data))
-
-
-def write_canaries(messages: Messages) -> Canaries:
-    """Returns the same conversation with other texts. Content that is not text stays as it is."""
-    words: list[str] = []
-
-    def make_word() -> str:
-        words.append(f"canary{len(words):04}x")
-        return words[-1]
-
-    written: list[Message] = []
-    for message in messages:
-        copied = dict(message)
-        if message["content"] and is_text(message):
-            copied["content"] = make_word()
-        if message.get("tool_calls"):
-            copied["tool_calls"] = [_rename(call, make_word) for call in message["tool_calls"]]
-        written.append(copied)
-    return Canaries(written, words)
-
-
-def _rename(call: Any, make_word: Callable[[], str]) -> Any:
-    match call:
-        case {"function": dict() as function}:
-            return {**call, "function": {**function, "arguments": {"word": make_word()}}}
-        case _:
-            return call
