@@ -137,7 +137,8 @@ def find_meant(slipped: Format, prompt: str) -> Format | None:
     nearest: list[Format] = []
     fewest = _MAX_SLIPS
     for known in NATIVE:
-        tags = [marker for marker in known.markers if marker not in _list_reasoning_tags(known)]
+        thoughts = () if known.reasoning is None else known.reasoning.markers
+        tags = [marker for marker in known.markers if marker not in thoughts]
         if not tags or not all(tag in prompt for tag in tags):
             continue
         meant = tokenise(squeeze(_write_call(in_usual_style(known))))
@@ -155,11 +156,6 @@ def find_meant(slipped: Format, prompt: str) -> Format | None:
         contents=slipped.contents,
         ends=tuple(dict.fromkeys([*slipped.ends, *known.ends])),
     )
-
-
-def _list_reasoning_tags(format: Format) -> tuple[str, ...]:
-    block = format.reasoning
-    return () if block is None else block.markers
 
 
 def in_usual_style(format: Format) -> Format:

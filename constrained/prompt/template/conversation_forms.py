@@ -8,7 +8,7 @@ that it is for. Which ones a template needs is found by rendering, see `ChatTemp
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from constrained.prompt.messages import is_text_parts, join_text_parts
 from constrained.prompt.template.result_calls import list_calls, match_results, renumber
@@ -22,28 +22,6 @@ RESULT_OPENER, RESULT_CLOSER = "<tool_response>\n", "\n</tool_response>"
 """What stands around a result that is written as a message of the user."""
 MAX_FORMS = 3
 """Of one conversation."""
-
-
-class ConversationForm(StrEnum):
-    """What a form does, in words."""
-
-    JOINED_SYSTEM = "system messages at the beginning are one message"
-    PARTED_CONTENT = "content beside calls is a message of its own, before them"
-    SINGLE_CALLS = "each call is a message of its own, before its result"
-    CALL_IDS = "calls and results have ids of nine letters and digits"
-    NAMED_RESULTS = "results have the name of their function"
-    LISTED_RESULTS = "a result is a list with one text"
-    EMPTY_SYSTEM = "an empty system message comes first"
-    EMPTY_USER = "an empty message of the user comes before the first answer"
-    EMPTY_QUESTION = "an empty message of the user stands between two answers"
-    JOINED_TURNS = "messages of the user, and answers, that follow each other are one message"
-    SYSTEM_AS_USER = "later system messages are messages of the user, between <system> tags"
-    RESULT_AS_USER = (
-        "results that follow no call are messages of the user, between <tool_response> tags"
-    )
-    EMPTY_ANSWER = "an empty answer comes before a message of the user that follows another message"
-    SYSTEM_IN_USER = "the system message begins the message of the user after it, or is one"
-    JOINED_HEAD = "all system messages are one message at the beginning"
 
 
 def is_text(message: Mapping[str, Any]) -> bool:
@@ -260,25 +238,53 @@ def _join(messages: Messages) -> Message:
     return joined | {"content": "\n\n".join(filter(None, texts))}
 
 
-_WRITERS: Mapping[ConversationForm, Callable[[Messages], Messages]] = {
-    ConversationForm.JOINED_SYSTEM: _join_system,
-    ConversationForm.PARTED_CONTENT: _part_content,
-    ConversationForm.SINGLE_CALLS: _part_calls,
-    ConversationForm.CALL_IDS: _write_ids,
-    ConversationForm.NAMED_RESULTS: _name_results,
-    ConversationForm.LISTED_RESULTS: _list_results,
-    ConversationForm.EMPTY_SYSTEM: _add_system,
-    ConversationForm.EMPTY_USER: _add_user,
-    ConversationForm.JOINED_TURNS: _join_turns,
-    ConversationForm.EMPTY_QUESTION: _add_questions,
-    ConversationForm.SYSTEM_AS_USER: _write_system_as_user,
-    ConversationForm.RESULT_AS_USER: _write_results_as_user,
-    ConversationForm.EMPTY_ANSWER: _add_answers,
-    ConversationForm.SYSTEM_IN_USER: _begin_user_with_system,
-    ConversationForm.JOINED_HEAD: _join_head,
-}
-"""In the order in which several are applied: what a client wrote is joined before system messages
-become messages of the user, so they stay apart."""
+class ConversationForm(StrEnum):
+    """What a form does, in words, and the function that does it.
+
+    In the order in which several are applied: what a client wrote is joined before system messages
+    become messages of the user, so they stay apart.
+    """
+
+    apply: Callable[[Messages], Messages]
+
+    def __new__(cls, words: str, apply: Callable[[Messages], Messages]) -> Self:
+        form = str.__new__(cls, words)
+        form._value_ = words
+        form.apply = apply
+        return form
+
+    JOINED_SYSTEM = "system messages at the beginning are one message", _join_system
+    PARTED_CONTENT = "content beside calls is a message of its own, before them", _part_content
+    SINGLE_CALLS = "each call is a message of its own, before its result", _part_calls
+    CALL_IDS = "calls and results have ids of nine letters and digits", _write_ids
+    NAMED_RESULTS = "results have the name of their function", _name_results
+    LISTED_RESULTS = "a result is a list with one text", _list_results
+    EMPTY_SYSTEM = "an empty system message comes first", _add_system
+    EMPTY_USER = "an empty message of the user comes before the first answer", _add_user
+    JOINED_TURNS = (
+        "messages of the user, and answers, that follow each other are one message",
+        _join_turns,
+    )
+    EMPTY_QUESTION = "an empty message of the user stands between two answers", _add_questions
+    SYSTEM_AS_USER = (
+        "later system messages are messages of the user, between <system> tags",
+        _write_system_as_user,
+    )
+    RESULT_AS_USER = (
+        "results that follow no call are messages of the user, between <tool_response> tags",
+        _write_results_as_user,
+    )
+    EMPTY_ANSWER = (
+        "an empty answer comes before a message of the user that follows another message",
+        _add_answers,
+    )
+    SYSTEM_IN_USER = (
+        "the system message begins the message of the user after it, or is one",
+        _begin_user_with_system,
+    )
+    JOINED_HEAD = "all system messages are one message at the beginning", _join_head
+
+
 MOVING = frozenset({ConversationForm.JOINED_HEAD})
 """Forms that change the order of messages; they are tried last."""
 FOR_REFUSALS = frozenset(
@@ -292,7 +298,7 @@ Forms = tuple[ConversationForm, ...]
 def write(messages: Messages, forms: Forms) -> list[Message]:
     """Returns the messages in these forms."""
     for form in forms:
-        messages = _WRITERS[form](messages)
+        messages = form.apply(messages)
     return [*messages]
 
 
@@ -301,7 +307,7 @@ def list_forms(
 ) -> Iterator[tuple[Forms, list[Message]]]:
     """Yields the forms to try, the ones that change least first, each with what they make of the
     conversation. Each form of a choice changes what those before it have made."""
-    known = [form for form in _WRITERS if form in allowed]
+    known = [form for form in ConversationForm if form in allowed]
     choices: list[Forms] = []
     for count in range(1, MAX_FORMS + 1):
         choices += itertools.combinations(known, count)
@@ -310,7 +316,7 @@ def list_forms(
         before = written.get(forms[:-1])
         if before is None:
             continue
-        changed = [*_WRITERS[forms[-1]](before)]
+        changed = [*forms[-1].apply(before)]
         if changed != before:
             written[forms] = changed
             yield forms, changed
