@@ -9,7 +9,6 @@ from typing import Any
 
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import RequestError, check_count
-from constrained.prompt.arrival import check_arrival
 from constrained.prompt.cache_breakpoints import (
     NO_BREAKPOINTS,
     CacheBreakpoints,
@@ -22,8 +21,8 @@ from constrained.prompt.format_selection.selection import SelectedFormat
 from constrained.prompt.job import Job, Recall
 from constrained.prompt.messages import check_parts, copy_json, normalise
 from constrained.prompt.prompt_reuse import Messages, Missed, RenderedHistory
+from constrained.prompt.template.arrival import check_arrival, note_forms
 from constrained.prompt.template.conversation_forms import ConversationForm
-from constrained.prompt.template.form_finder import note_forms
 from constrained.prompt.template.special_tokens import Prompt, render_prompt
 from constrained.prompt.tools.shapes import as_openai
 from constrained.prompt.turn_boundaries import TurnBoundaries

@@ -3,7 +3,9 @@ the registry.
 
 Needs `render`, `formats`, `wire`; and `turn_grammar`, `parse`, `lowering` to try a format out after
 the prompt. Start with `detection`, which has what is returned: a `Detection` or a `NoFormat`; then
-`detect`, which takes the template of `reasoning.probe`, and `inference`.
+`detect`, which takes the template of `reasoning.probe`, and `inference`, which reads calls
+(`cutting`), the rest of a turn (`turn`, `content`), makes nodes (`calls`, `arguments`), and tries
+them (`slips`, `verify`).
 """
 
 from grammars.infer.detect import detect

@@ -1,17 +1,28 @@
-"""Infers arguments between tags, from calls of the template with no, one and two arguments."""
+"""Finds how a template spells values, by spelling them in every style; and how it writes arguments
+one by one, between tags or as in Python, from calls with no, one and two arguments."""
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import product
 from statistics import mode
 from typing import Generic, TypeVar
 
 from grammars.errors import DetectError
+from grammars.infer.detection import NoFormat, attempt
 from grammars.infer.probes import KEYS, VALUES
-from grammars.infer.styles import find_style
-from grammars.infer.text import TAG, common_prefix, common_suffix, find_tag
+from grammars.infer.text import TAG, common_prefix, common_suffix, drop_numbers, find_tag
 from grammars.schema.json_values import Json
-from grammars.wire.format import JsonStyle, KeywordArguments, TaggedArguments, TextWrapper
+from grammars.spelling.styles import spell
+from grammars.wire.format import (
+    PYTHON,
+    JsonStyle,
+    KeywordArguments,
+    TaggedArguments,
+    TextWrapper,
+)
 
 H = TypeVar("H", bound=TaggedArguments | KeywordArguments, covariant=True)
 
@@ -37,6 +48,98 @@ ARRAY: Json = [1, "é/", [True, None], {"b": False, "A": 1.5}]
 OBJECT: Json = {"b": [1, "é/", True], "A": {"deep": None}, "c": False}
 
 
+_KEY, _VALUE = re.escape(KEYS[0]), re.escape(VALUES[0])
+_CALL = re.compile(
+    rf"(?P<before>.*?){_KEY}(?P<after_key>.+?)(?P<quote>[\"']){_VALUE}(?P=quote)(?P<rest>.*)",
+    re.DOTALL,
+)
+_AFTER_KEY = re.compile(r"\s*[=:]\s*")
+_ITEM = re.compile(r"\s*[,;]\s*|\s*\n\s*")
+PART_OF_VALUE = re.compile(r"[\w.+-]")  # of a number or a word, which could go on with it
+_HARD = """it's "so" \\ `x`"""
+_TEXTS = (VALUES[0], _HARD, "ü\n")
+
+
+@cache
+def styles() -> tuple[JsonStyle, ...]:
+    """Returns the possible styles, the usual ones first."""
+    return tuple(_styles())
+
+
+def _styles() -> Iterator[JsonStyle]:
+    for is_sorted in (False, True):
+        for ascii in (False, True):
+            for key in (": ", ":"):
+                for item in (", ", ","):
+                    yield JsonStyle(item=item, key=key, ascii=ascii, sorted_keys=is_sorted)
+        yield replace(PYTHON, sorted_keys=is_sorted)
+        for ascii in (False, True):  # words as in Python, which a macro writes, and strings of JSON
+            quotes = JsonStyle().quotes
+            yield replace(PYTHON, quotes=quotes, ascii=ascii, sorted_keys=is_sorted)
+        for ascii in (False, True):  # JavaScript writes keys without quotes
+            yield JsonStyle(ascii=ascii, bare_keys=True, sorted_keys=is_sorted)
+    # Command R+ writes every member of a call on a line of its own.
+    for ascii in (False, True):
+        for indent in (4, 2, 1, 3, 8):
+            for level in range(4):
+                yield JsonStyle(ascii=ascii, indent=indent, level=level)
+
+
+def _raw_styles(quote: str) -> Iterator[JsonStyle]:
+    """Yields styles whose strings are raw text between special marks. Gemma 4 writes `<|"|>`."""
+    raw = JsonStyle(quotes=(quote,), escapes=False)
+    raw_in_python = replace(raw, true=PYTHON.true, false=PYTHON.false)
+    for words, null in product((raw, raw_in_python), (raw.null, PYTHON.null)):
+        for key, item in product((": ", ":"), (", ", ",")):
+            for is_bare, is_sorted in product((True, False), (False, True)):
+                own = replace(words, null=null, key=key, item=item)
+                yield replace(own, bare_keys=is_bare, sorted_keys=is_sorted)
+
+
+def find_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle | None:
+    """Returns the first known style in which every value is spelled as given; None if there is
+    none.
+
+    Args:
+        pairs: values, each with its spelling.
+        quote: the text around a string; "": what JSON or Python write.
+    """
+    known: Iterable[JsonStyle] = styles()
+    if quote not in ("", '"', "'"):
+        known = _raw_styles(quote)
+    for style in known:
+        if all(spell(value, style) == text for value, text in pairs):
+            return style
+    return None
+
+
+def require_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle:
+    """As `find_style`.
+
+    Raises:
+        DetectError: there is no such style.
+    """
+    style = find_style(*pairs, quote=quote)
+    if style is None:
+        raise DetectError(f"values are written in an unknown way: {pairs[0][1]!r}")
+    return style
+
+
+def decode_string(string: str) -> str:
+    """Returns the text of a JSON string that is spelled as most encoders do.
+
+    Raises:
+        DetectError: it is not a string, or is spelled in another way.
+    """
+    try:
+        text = json.loads(string)
+    except ValueError:
+        text = None
+    if not isinstance(text, str) or json.dumps(text, ensure_ascii=False) != string:
+        raise DetectError(f"arguments are no JSON in a JSON string: {string!r}")
+    return text
+
+
 @dataclass(frozen=True)
 class WrittenOut(Generic[H]):
     """Arguments that are written one by one, the fixed text in front of them, and the rest of the
@@ -45,10 +148,6 @@ class WrittenOut(Generic[H]):
     before: str
     hole: H
     rest: str
-
-
-def _drop_numbers(text: str) -> str:
-    return re.sub("[0-9]+", "", text)
 
 
 def are_sorted(write_call: WriteCall) -> bool:
@@ -148,7 +247,7 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
     if not is_opened:
         raise DetectError(f"nothing tells where an argument begins: {one!r}")
     if not (is_closed and suffix.startswith(close)):
-        if len(common_suffix(*map(_drop_numbers, (head, middle)))) > len(_drop_numbers(shared)):
+        if len(common_suffix(*map(drop_numbers, (head, middle)))) > len(drop_numbers(shared)):
             raise DetectError(f"arguments are numbered: {two!r}")
         raise DetectError(f"nothing tells where the value of an argument ends: {one!r}")
     return head, opener, close
@@ -190,7 +289,7 @@ class _Values:
     head: str
     suffix: str
 
-    def write(self, value: Json) -> str | None:
+    def find(self, value: Json) -> str | None:
         """Returns the text from the key to the end of the value; None if the argument is left
         out."""
         text = self.write_call({KEYS[0]: value})
@@ -200,38 +299,37 @@ class _Values:
             raise DetectError(f"the argument {value!r} is closed in another way: {text!r}")
         return text[len(self.head) : len(text) - len(self.suffix)]
 
+    def spell(self, value: Json) -> str:
+        """As `find`, for an argument that must not be left out."""
+        text = self.find(value)
+        if text is None:
+            call = self.write_call({KEYS[0]: value})
+            raise DetectError(f"the text in front of an argument depends on its value: {call!r}")
+        return text
+
     def spell_word(self, word: str) -> tuple[str, ...]:
         """Returns the spellings of true, false or null, the template's own first."""
         value, spellings = _WORDS[word]
-        text = self.write(value) or word
-        own = _find_ending(text, spellings)
-        if own is None:
-            raise DetectError(f"{word} is not written as a word: {text!r}")
+        own = _find_ending(self.find(value) or word, spellings)
         return tuple(dict.fromkeys([own, word]))
 
     def read_kinds(self) -> dict[str, str]:
         """Returns the text between the key and a value, for each type."""
         found: dict[str, str] = {}
         for kind, (value, spellings) in _SCALARS.items():
-            text = self.write(value)
+            text = self.find(value)
             if text is not None:
-                own = _find_ending(text, spellings)
-                if own is None:
-                    raise DetectError(f"{value!r} is written in an unknown way: {text!r}")
-                found[kind] = text.removesuffix(own)
-        before_object, _ = self._cut_value("{", OBJECT)
-        found["array"], _ = self._cut_value("[", ARRAY)
+                found[kind] = text.removesuffix(_find_ending(text, spellings))
+        before_object, _ = self.cut_value(OBJECT)
+        found["array"], _ = self.cut_value(ARRAY)
         found["object"] = before_object
         return found
 
-    def _cut_value(self, bracket: str, value: Json) -> tuple[str, str]:
+    def cut_value(self, value: Json) -> tuple[str, str]:
         """Returns the text between the key and a list or an object, and the spelling of that;
         brackets of the former may stand in front of the value: `{key}{{"a": 1}}`."""
-        text = self.write(value)
-        if text is None:
-            call = self.write_call({KEYS[0]: value})
-            raise DetectError(f"the text in front of an argument depends on its value: {call!r}")
-        for place in re.finditer(re.escape(bracket), text):
+        text = self.spell(value)
+        for place in re.finditer(r"[\[{]", text):
             spelled = text[place.start() :]
             if find_style((value, spelled)) is not None:
                 return text[: place.start()], spelled
@@ -239,20 +337,16 @@ class _Values:
 
     def read_style(self) -> JsonStyle:
         """Returns the style in which lists and objects are spelled."""
-        _, object = self._cut_value("{", OBJECT)
-        _, array = self._cut_value("[", ARRAY)
-        style = find_style((ARRAY, array), (OBJECT, object))
-        if style is None:
-            raise DetectError(f"lists and objects are written in an unknown way: {object!r}")
-        return style
+        values = (ARRAY, OBJECT)
+        return require_style(*((value, self.cut_value(value)[1]) for value in values))
 
 
-def _find_ending(text: str, endings: Iterable[str]) -> str | None:
-    """Returns the first of these endings that the text has; None if it has none."""
+def _find_ending(text: str, endings: Iterable[str]) -> str:
+    """Returns the first of these endings that the text has."""
     for ending in endings:
         if text.endswith(ending):
             return ending
-    return None
+    raise DetectError(f"a value is written in an unknown way: {text!r}")
 
 
 def _name_kinds(between: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str], ...], str]:
@@ -278,3 +372,66 @@ def _name_kinds(between: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str],
     if names.get("integer") == usual and "number" in dict(kinds):
         kinds.append(("integer", usual))  # an integer is a number, too
     return after_key, (*kinds, ("", usual)), after_kind
+
+
+def infer_keyword_arguments(
+    write_call: WriteCall,
+) -> WrittenOut[KeywordArguments] | NoFormat | None:
+    """Infers the texts around keyword arguments: those of a call in Python, `name(key=value, ...)`,
+    and of other lists in which the end of each value is clear from the value itself. None if it is
+    no such list; no format if it may be one whose values are spelled in an unknown way.
+
+    Args:
+        write_call: writes a call with given arguments.
+
+    Raises:
+        DetectError: it looks like Python, but its values are spelled in an unknown way.
+    """
+    one = _CALL.fullmatch(write_call({KEYS[0]: VALUES[0]}))
+    if one is None:
+        return None
+    before, after_key = one["before"], one["after_key"]
+    quote, rest = one["quote"], one["rest"]
+    two = write_call({KEYS[0]: VALUES[0], KEYS[1]: VALUES[1]})
+    first, second = (f"{after_key}{quote}{value}{quote}" for value in VALUES[:2])
+    item = two.removeprefix(before + KEYS[0] + first).partition(KEYS[1])[0]
+    is_list = two == before + KEYS[0] + first + item + KEYS[1] + second + rest
+    if not is_list or not item or PART_OF_VALUE.match(item) or PART_OF_VALUE.match(rest):
+        return None
+    values = _Values(write_call, before + KEYS[0] + after_key, rest)
+    is_usual = bool(_ITEM.fullmatch(item) and _AFTER_KEY.fullmatch(after_key))
+    styles = attempt(partial(_read_styles, values))
+    if isinstance(styles, NoFormat):
+        if is_usual:
+            raise DetectError(styles.message)
+        return styles
+    style, objects, strings = styles
+    is_raw = values.spell(_HARD) == quote + _HARD + quote
+    if is_raw and not is_usual:
+        return None  # such a quote is only a part of the text around raw text
+    empty = write_call({})
+    after = common_suffix(rest, empty)
+    opener = common_prefix(before, empty.removesuffix(after))
+    hole = KeywordArguments(
+        item=item,
+        after_key=after_key,
+        style=style,
+        objects=objects,
+        strings=None if is_raw else strings,
+        quote=quote if is_raw else "",
+        first=before.removeprefix(opener),
+        last=rest.removesuffix(after),
+        empty=empty[len(opener) : len(empty) - len(after)],
+        sorted_keys=are_sorted(write_call),
+    )
+    return WrittenOut(opener, hole, after)
+
+
+def _read_styles(values: _Values) -> tuple[JsonStyle, JsonStyle, JsonStyle | None]:
+    """Returns the styles of values, of objects, and of strings, if that is another one."""
+    literals = [(literal, values.spell(literal)) for literal in (ARRAY, True, False, None)]
+    style = require_style(*literals)
+    objects = require_style((OBJECT, values.spell(OBJECT)))
+    texts = [(text, values.spell(text)) for text in _TEXTS]
+    is_alike = all(spell(text, style) == spelled for text, spelled in texts)
+    return style, objects, None if is_alike else find_style(*texts)

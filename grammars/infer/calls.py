@@ -1,21 +1,23 @@
-"""Finds calls in rendered text: where each begins and ends, the text between two calls, the nodes
-of one call, and the numbers that count them."""
+"""Makes the nodes of a call of the text that a template writes for it: its holes, and the numbers
+that count calls."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
-from typing import Literal as OneOf
 
 from grammars.errors import DetectError
-from grammars.infer.arguments import WrittenOut, infer_tagged
-from grammars.infer.detection import NoFormat, attempt
-from grammars.infer.keyword_arguments import (
+from grammars.infer.arguments import (
     PART_OF_VALUE,
+    WrittenOut,
+    decode_string,
     infer_keyword_arguments,
+    infer_tagged,
+    require_style,
 )
+from grammars.infer.cutting import Piece, WrittenCalls, find_member, follows
+from grammars.infer.detection import NoFormat, attempt
 from grammars.infer.probes import (
     AGAIN,
     KEYS,
@@ -27,13 +29,6 @@ from grammars.infer.probes import (
     show_message,
     write,
 )
-from grammars.infer.styles import (
-    decode_string,
-    find_encoded,
-    find_member,
-    find_objects,
-    find_style,
-)
 from grammars.infer.text import (
     find_loose,
     find_tag,
@@ -42,7 +37,6 @@ from grammars.infer.text import (
     split_numbers,
     tokenise,
 )
-from grammars.infer.turn import CallLayout
 from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_object
 from grammars.turn import ToolCall, Turn
@@ -62,221 +56,6 @@ from grammars.wire.format import (
 
 _Arguments = TaggedArguments | KeywordArguments
 _ANY_ID = "[a-zA-Z0-9_-]{1,64}"
-Kind = OneOf["text", "name", "id", "index", "call", "arguments", "encoded", "tagged"]
-_WITH_ARGUMENTS: tuple[Kind, ...] = ("call", "arguments", "encoded", "tagged")
-_WHOLE: tuple[Kind, ...] = ("arguments", "encoded")  # that tell their own end
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part of a call: fixed text, or the text of a hole."""
-
-    kind: Kind
-    text: str
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A call that was found in a text, from its first hole to its last: its bounds and its
-    pieces."""
-
-    start: int
-    end: int
-    pieces: tuple[Piece, ...]
-
-    @property
-    def arguments(self) -> Piece:
-        """The piece with the arguments."""
-        return next(piece for piece in self.pieces if piece.kind in _WITH_ARGUMENTS)
-
-    @property
-    def is_whole(self) -> bool:
-        """True if the end of the arguments is clear without the text after them."""
-        return self.arguments.kind != "tagged"
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        """The offsets at which the piece with the arguments begins and ends."""
-        before = list(takewhile(lambda piece: piece.kind not in _WITH_ARGUMENTS, self.pieces))
-        start = self.start + sum(len(piece.text) for piece in before)
-        return start, start + len(self.arguments.text)
-
-
-def cut_call(text: str, call: ToolCall, start: int = 0, *, one_by_one: bool = False) -> Cut | None:
-    """Finds a call after `start`. Returns None if its name or its argument is not in the text.
-
-    Args:
-        text: what the template writes.
-        call: a call with one argument, a text.
-        start: an offset.
-        one_by_one: the arguments are in the braces of an object that is not JSON, and are read one
-            by one.
-    """
-    arguments = _find_arguments(text, call, start, one_by_one=one_by_one)
-    if arguments is None:
-        return None
-    holes = [arguments]
-    if arguments.kind != "call":
-        holes += _find_name_and_id(text, call, arguments, start)
-    holes.sort(key=lambda hole: hole.start)
-    pieces: list[Piece] = []
-    end = holes[0].start
-    for hole in holes:
-        if hole.start > end:
-            pieces.append(Piece("text", text[end : hole.start]))
-        pieces.append(Piece(hole.kind, text[hole.start : hole.end]))
-        end = hole.end
-    return Cut(holes[0].start, end, tuple(pieces))
-
-
-@dataclass(frozen=True)
-class CallPair:
-    """A turn of two calls.
-
-    Args:
-        text: what the template writes.
-        first, second: the calls in there.
-    """
-
-    text: str
-    first: Cut
-    second: Cut
-
-    @property
-    def amid(self) -> str:
-        """The text between the two calls."""
-        return self.text[self.first.end : self.second.start]
-
-    def find_counters(self, one: str, only: Cut) -> tuple["CallPair", Cut]:
-        """Returns the pair and the single call with the numbers that count calls, where these stand
-        in front of the first hole or behind the last one.
-
-        Args:
-            one: a turn with the single call.
-            only: that call.
-        """
-        pair = self
-        head, amid = split_numbers(self.text[: self.first.start]), split_numbers(self.amid)
-        counts = _find_count(head[::-1], amid[::-1])
-        counted = "".join(reversed(counts))
-        if counts and one[: only.start].endswith(counted):
-            first, *rest = reversed(counts)
-            pair = replace(
-                pair,
-                first=_extend(pair.first, before=(first, *rest)),
-                second=_extend(pair.second, before=(str(int(first) + 1), *rest)),
-            )
-            only = _extend(only, before=(first, *rest))
-        after = split_numbers(one[only.end :])
-        counts = _find_count(after, split_numbers(self.text[self.second.end :]))
-        if counts and only.is_whole and pair.amid.startswith("".join(counts)):
-            *rest, last = counts
-            pair = replace(
-                pair,
-                first=_extend(pair.first, after=(*rest, last)),
-                second=_extend(pair.second, after=(*rest, str(int(last) + 1))),
-            )
-            only = _extend(only, after=(*rest, last))
-        return pair, only
-
-
-def _find_count(first: Sequence[str], second: Sequence[str]) -> Sequence[str]:
-    """Returns the words up to the first one that differs, if that is a number and one higher in the
-    second text; () if it is not."""
-    for place, (one, two) in enumerate(zip(first, second, strict=False)):
-        if one != two:
-            return first[: place + 1] if _follows(one, two) else ()
-    return ()
-
-
-def _extend(cut: Cut, *, before: Sequence[str] = (), after: Sequence[str] = ()) -> Cut:
-    """Returns the call with a number and words in front of it, or words and a number behind it."""
-    pieces = [*cut.pieces]
-    if before:
-        pieces[:0] = [Piece("index", before[0]), Piece("text", "".join(before[1:]))]
-    if after:
-        pieces += [Piece("text", "".join(after[:-1])), Piece("index", after[-1])]
-    start, end = cut.start - len("".join(before)), cut.end + len("".join(after))
-    return Cut(start, end, tuple(piece for piece in pieces if piece.text))
-
-
-def _follows(one: str, two: str) -> bool:
-    """Returns whether the second word is the first number plus one."""
-    return one.isdecimal() and two == str(int(one) + 1)
-
-
-@dataclass(frozen=True)
-class _Hole:
-    """The bounds of a hole's text."""
-
-    kind: Kind
-    start: int
-    end: int
-
-
-def _find_arguments(text: str, call: ToolCall, start: int, *, one_by_one: bool) -> _Hole | None:
-    for written, begin, end in find_encoded(text, start):
-        if written == call.arguments:
-            return _Hole("encoded", begin, end)
-    for written, begin, end in find_objects(text, start):
-        around = text[start:begin] + text[end:]
-        if _writes_id(around, call):
-            pass  # the object is a part of the call: the call's id is outside the object
-        elif _is_json_call(written, text[begin:end], call):
-            return _Hole("call", begin, end)
-        if written == call.arguments:
-            return _Hole("arguments", begin, end)
-    [(key, value)] = call.arguments.items()
-    member = None if one_by_one else find_member(text, key, str(value), start=start)
-    if member:
-        return _Hole("arguments", member.start(), member.end())
-    name_start = text.find(call.name, start)
-    key_start = text.find(key, name_start + len(call.name))
-    value_start = text.find(str(value), key_start + len(key))
-    if min(name_start, key_start, value_start) < 0:
-        return None
-    return _Hole("tagged", key_start, value_start + len(str(value)))
-
-
-def _is_json_call(written: Mapping[str, Json], text: str, call: ToolCall) -> bool:
-    """Returns whether a `JsonCall` can describe the object: the name, then the arguments, and at
-    most one other member (the id or the number) before or after them. Any other object becomes
-    fixed text with holes."""
-    values = list(written.values())
-    if call.name not in values or call.arguments not in values:
-        return False
-    name, arguments = values.index(call.name), values.index(call.arguments)
-    others = [value for i, value in enumerate(values) if i not in (name, arguments)]
-    is_id = all(value == call.id or _is_number(value) for value in others)
-    is_ordered = arguments == name + 1 and len(others) <= 1
-    return is_ordered and is_id and find_style((dict(written), text)) is not None
-
-
-def _writes_id(text: str, call: ToolCall) -> bool:
-    # If an id contains the name, the name is searched.
-    return bool(call.id) and call.name not in str(call.id) and str(call.id) in text
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, str) and value.isdecimal()
-
-
-def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -> Iterator[_Hole]:
-    """Finds the name and the id in front of the arguments; what is not there is searched after
-    them."""
-    sought: list[tuple[Kind, str]] = [("name", call.name)]
-    if call.id and _writes_id(text, call):
-        sought.append(("id", call.id))
-    for kind, written in sought:
-        places = list(re.compile(re.escape(written)).finditer(text, start, arguments.start))
-        if not places and arguments.kind in _WHOLE:
-            places = list(re.compile(re.escape(written)).finditer(text, arguments.end))[:1]
-        for match in places:
-            yield _Hole(kind, match.start(), match.end())
-    if call.name in text[start : arguments.start]:  # `</NAME>`, `[/TOOL:NAME]` closes a call
-        closing = re.compile(rf"\b{re.escape(call.name)}\b").search(text, arguments.end)
-        if closing:
-            yield _Hole("name", closing.start(), closing.end())
 
 
 def _find_counters(first: Sequence[Piece], second: Sequence[Piece]) -> tuple[Piece, ...]:
@@ -306,7 +85,7 @@ def _cut_counters(first: str, second: str) -> Iterator[Piece]:
     for a, b in zip(one, two, strict=True):
         if a == b:
             fixed += a
-        elif _follows(a, b):
+        elif follows(a, b):
             if fixed:
                 yield Piece("text", fixed)
             fixed = ""
@@ -351,48 +130,24 @@ def _take_word(words: Iterable[str]) -> list[str]:
     return list(takewhile(lambda word: not word.isspace() and word not in ("'", '"'), words))
 
 
-@dataclass(frozen=True)
-class CallSample:
-    """A call as the template writes it.
-
-    Args:
-        chat: the template.
-        layout: the fixed texts around calls.
-        closing: the text after the last call; after the only one it is part of the call.
-        only: a call by itself.
-        pair: two calls; None if there is one in a turn.
-    """
-
-    chat: ProbedTemplate
-    layout: CallLayout
-    closing: str
-    only: Cut
-    pair: CallPair | None
-
-    @property
-    def suffix(self) -> str:
-        """The text from a call's last hole to the end of the call."""
-        return self.layout.suffix if self.pair else self.closing
-
-
-def build_call(sample: CallSample) -> tuple[Node, ...]:
+def build_call(calls: WrittenCalls) -> tuple[Node, ...]:
     """Returns the nodes of a call.
 
     Raises:
         DetectError: no node describes a part of the call.
     """
-    prefix, suffix = sample.layout.prefix, sample.suffix
-    pieces = list(sample.only.pieces)
-    if sample.pair:
-        pair = sample.pair
+    prefix, suffix = calls.layout.prefix, calls.suffix
+    pieces = list(calls.only.pieces)
+    if calls.pair:
+        pair = calls.pair
         pieces = list(_find_counters(pair.first.pieces, pair.second.pieces))
     written = None
-    if not sample.only.is_whole:
+    if not calls.only.is_whole:
         place = [piece.kind for piece in pieces].index("tagged")
         following = pieces[place + 1 :]  # the name may close the call
         end = following[0].text if following else suffix
         gap = pieces[place - 1].text if pieces[place - 1].kind == "text" else ""
-        written = _read_written_out(sample, len(gap), end)
+        written = _read_written_out(calls, len(gap), end)
         head = pieces[: place - 1] if gap else pieces[:place]
         pieces = [*head, Piece("text", written.before), pieces[place]]
         if following:
@@ -401,34 +156,34 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
             suffix = written.rest
     loose = find_loose(prefix, suffix, *(p.text for p in pieces if p.kind == "text"))
     begins_with_object = prefix.startswith("{") or (pieces[0].kind == "call" and not prefix)
-    opens = not sample.layout.opening and not begins_with_object
+    opens = not calls.layout.opening and not begins_with_object
     nodes: list[Node] = list(
-        make_nodes(prefix, loose, opens=opens, opens_part=sample.layout.opens_part)
+        make_nodes(prefix, loose, opens=opens, opens_part=calls.layout.opens_part)
     )
     for piece in pieces:
         if piece.kind == "text":
             nodes += make_nodes(piece.text, loose)
         else:
-            nodes.append(_make_hole(piece, sample, written))
+            nodes.append(_make_hole(piece, calls, written))
     nodes += make_nodes(suffix, loose)
     return _describe_ids(merge_literals(nodes))
 
 
-def _make_hole(piece: Piece, sample: CallSample, written: WrittenOut[_Arguments] | None) -> Node:
+def _make_hole(piece: Piece, calls: WrittenCalls, written: WrittenOut[_Arguments] | None) -> Node:
     match piece.kind:
         case "name":
             return Name()
         case "id":
-            return _find_id(sample.chat)
+            return _find_id(calls.chat)
         case "index":
             return CallIndex(int(piece.text))
         case "call":
-            return _read_json_call(sample)
+            return _read_json_call(calls)
         case "arguments":
-            return JsonArguments(_read_style(sample))
+            return JsonArguments(_read_style(calls))
         case "encoded":
-            call, text = _write_rich_call(sample)
-            style = _require_style(call.arguments, decode_string(text))
+            call, text = _write_rich_call(calls)
+            style = require_style((call.arguments, decode_string(text)))
             return JsonArguments(style, encoded=True)
         case _:
             if written is None:
@@ -443,64 +198,49 @@ def _find_id(chat: ProbedTemplate) -> CallId:
     return CallId(_ANY_ID) if str(other.call.id) in text else CallId()
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """The text in front of the arguments of a single call, and the text after them."""
+def _cut_arguments(calls: WrittenCalls, call: ToolCall, gap: int = 0, suffix: str = "") -> str:
+    """Returns what the template writes for another call between the texts in front of the arguments
+    of the single call and after them.
 
-    head: str
-    tail: str
-
-    def cut(self, chat: ProbedTemplate, call: ToolCall) -> str:
-        """Returns the text of another call between these two."""
-        text = chat.read(Turn(calls=(call,)))
-        fits = text.startswith(self.head) and text.endswith(self.tail)
-        if not fits or len(text) < len(self.head) + len(self.tail):
-            raise DetectError(f"the text around arguments depends on them: {text!r}")
-        return text[len(self.head) : len(text) - len(self.tail)]
-
-
-def _find_frame(sample: CallSample, gap: int = 0, suffix: str = "") -> _Frame:
-    """Returns the frame, without `gap` characters in front of the arguments and without the
-    suffix."""
-    only, layout = sample.only, sample.layout
-    one = sample.chat.read(Turn(calls=(sample.chat.call,)))
+    Args:
+        gap: how many characters in front of the arguments belong to them.
+        suffix: the text after the arguments that belongs to them.
+    """
+    chat, layout, only = calls.chat, calls.layout, calls.only
+    one, text = chat.read(Turn(calls=(chat.call,))), chat.read(Turn(calls=(call,)))
     shift = len(layout.opening + layout.prefix) - only.start  # the prompt writes so much itself
     begin, end = only.bounds
-    return _Frame(one[: begin - gap + shift], one[end + shift + len(suffix) :])
+    head, tail = one[: begin - gap + shift], one[end + shift + len(suffix) :]
+    if not (text.startswith(head) and text.endswith(tail)) or len(text) < len(head) + len(tail):
+        raise DetectError(f"the text around arguments depends on them: {text!r}")
+    return text[len(head) : len(text) - len(tail)]
 
 
-def _write_rich_call(sample: CallSample) -> tuple[ToolCall, str]:
+def _write_rich_call(calls: WrittenCalls) -> tuple[ToolCall, str]:
     """Returns a call with arguments of all types, and the text of the piece with the arguments."""
-    (call,) = sample.chat.calls(RICH)
-    return call, _find_frame(sample).cut(sample.chat, call)
+    (call,) = calls.chat.calls(RICH)
+    return call, _cut_arguments(calls, call)
 
 
-def _read_style(sample: CallSample) -> JsonStyle:
-    call, text = _write_rich_call(sample)
-    found = find_member(sample.only.arguments.text, KEYS[0], VALUES[0], start=0)
-    return _require_style(call.arguments, text, found["quote"] if found else "")
+def _read_style(calls: WrittenCalls) -> JsonStyle:
+    call, text = _write_rich_call(calls)
+    found = find_member(calls.only.arguments.text, KEYS[0], VALUES[0], start=0)
+    return require_style((call.arguments, text), quote=found["quote"] if found else "")
 
 
-def _require_style(value: Json, text: str, quote: str = "") -> JsonStyle:
-    style = find_style((value, text), quote=quote)
-    if style is None:
-        raise DetectError(f"JSON is written in an unknown style: {text!r}")
-    return style
-
-
-def _read_json_call(sample: CallSample) -> JsonCall:
-    call, text = _write_rich_call(sample)
+def _read_json_call(calls: WrittenCalls) -> JsonCall:
+    call, text = _write_rich_call(calls)
     members = _read_object(text)
     keys = list(members)
     name_key = _find_key(members, call.name)
     arguments_key = _find_key(members, call.arguments)
-    node = JsonCall(name_key, arguments_key, _require_style(members, text))
+    node = JsonCall(name_key, arguments_key, require_style((members, text)))
     expected = [name_key, arguments_key]
     others = [key for key in keys if key not in expected]
     if others:
         id_key = others[0]
         node = replace(node, id_key=id_key, id_first=keys[0] == id_key)
-        node = replace(node, id=_read_id(id_key, members[id_key], call=call, sample=sample))
+        node = replace(node, id=_read_id(id_key, members[id_key], call=call, calls=calls))
         expected.insert(0 if node.id_first else 2, id_key)
     if keys != expected:
         raise DetectError(f"a call has other members than name, arguments and id: {text!r}")
@@ -535,33 +275,32 @@ def _find_key(members: Mapping[str, Json], value: Json) -> str:
     raise DetectError(f"a call does not hold {value!r} as it is: {dict(members)!r}")
 
 
-def _read_id(key: str, value: Json, *, call: ToolCall, sample: CallSample) -> CallId | CallIndex:
+def _read_id(key: str, value: Json, *, call: ToolCall, calls: WrittenCalls) -> CallId | CallIndex:
     if value == call.id:
-        return _find_id(sample.chat)
+        return _find_id(calls.chat)
     # Command R7B counts the calls of a conversation, as a text: "0", "1".
     if isinstance(value, str) and value.isdecimal():
         following = str(int(value) + 1)
         second: Mapping[str, Json] = {}
-        if sample.pair:
-            second = _read_object(sample.pair.second.pieces[0].text)
+        if calls.pair:
+            second = _read_object(calls.pair.second.pieces[0].text)
         if second.get(key, following) == following:
             return CallIndex(int(value))
     raise DetectError(f"the member {key!r} of a call is neither its id nor its number")
 
 
-def _read_written_out(sample: CallSample, gap: int, end: str) -> WrittenOut[_Arguments]:
+def _read_written_out(calls: WrittenCalls, gap: int, end: str) -> WrittenOut[_Arguments]:
     """Returns the arguments of a call in Python, or between tags.
 
     Args:
-        sample: the call.
+        calls: with the call.
         gap: how many characters stand between the name and them.
         end: the text after them, to the end of the call or to the name that closes it.
     """
-    frame = _find_frame(sample, gap, end)
 
     def write_call(arguments: Mapping[str, Json]) -> str:
-        (call,) = sample.chat.calls(arguments)
-        return frame.cut(sample.chat, call)
+        (call,) = calls.chat.calls(arguments)
+        return _cut_arguments(calls, call, gap, end)
 
     keywords = infer_keyword_arguments(write_call)
     if keywords is None:
@@ -572,14 +311,14 @@ def _read_written_out(sample: CallSample, gap: int, end: str) -> WrittenOut[_Arg
             raise DetectError(keywords.message)
         return tagged
     if not (keywords.hole.last or keywords.rest):
-        _refuse_growing_value(sample)
+        _refuse_growing_value(calls)
     return keywords
 
 
-def _refuse_growing_value(sample: CallSample) -> None:
+def _refuse_growing_value(calls: WrittenCalls) -> None:
     """Raises an error if calls end with a value to which the text after it could belong, such as
     the end of a YAML document (`...`) after a number."""
-    layout = sample.layout
+    layout = calls.layout
     for after in (layout.between + layout.prefix, layout.rest):
         if PART_OF_VALUE.match(after):
             message = f"after the last argument stands {after[:20]!r}, which could go on with it"

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from functools import partial
 
-from grammars.infer.after_prompt import try_after_prompt
 from grammars.infer.detection import Detection, Evidence, NoFormat, Origin, attempt
 from grammars.infer.inference import infer
 from grammars.infer.probes import TEXT, ProbedTemplate
 from grammars.infer.registered import find_registered
+from grammars.infer.slips import find_meant, open_each_call
 from grammars.infer.turn import find_late_header
-from grammars.infer.verify import find_meant, find_other_call, open_each_call
+from grammars.infer.verify import find_other_call, try_after_prompt
 from grammars.turn import Turn
 
 

@@ -7,48 +7,26 @@ corpus of turns exactly as the template does, byte for byte; otherwise inference
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from grammars.errors import DetectError
-from grammars.infer.after_prompt import try_after_prompt
-from grammars.infer.calls import (
-    CallPair,
-    CallSample,
-    Cut,
-    build_call,
-    cut_call,
-    find_counting,
+from grammars.infer.calls import build_call, find_counting
+from grammars.infer.cutting import (
+    CallLayout,
+    WrittenCalls,
+    find_member,
+    probe_calls,
+    read_calls,
 )
 from grammars.infer.detection import Detection, Evidence, NoFormat, Origin, attempt
 from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate, distinct_id, plain_id
-from grammars.infer.styles import find_member
-from grammars.infer.text import find_tag, leading_space, make_nodes
-from grammars.infer.turn import (
-    CallLayout,
-    Mixed,
-    Plain,
-    TurnEnding,
-    find_closer,
-    find_end,
-    find_head,
-    find_layout,
-    find_layouts,
-    infer_ending,
-    infer_escaped_ending,
-    infer_mixed,
-    read_content,
-)
-from grammars.infer.verify import (
-    Tails,
-    compare_reasoning,
-    find_slip,
-    find_unread_thought,
-    in_usual_style,
-    verify,
-)
+from grammars.infer.slips import find_slip, in_usual_style
+from grammars.infer.text import find_tag, make_nodes
+from grammars.infer.turn import TurnTexts, read_turn
+from grammars.infer.verify import Tails, compare, find_unread_thought
 from grammars.spelling.keyword_arguments import spell_fixed
-from grammars.turn import ToolCall, Turn
+from grammars.turn import Turn
 from grammars.wire.format import (
     CallIndex,
     Content,
@@ -67,9 +45,6 @@ from grammars.wire.formats import NATIVE
 
 _WORD = re.compile(r"\w{3}")
 _NOT_IN_HEADERS = re.compile(r"""["'{}\[\]]""")
-# A header that goes on with a word of each part: `<|start|>assistant`, `<|msg|>assistant/`,
-# `{"role": "assistant", "kind": "`. In the middle of a tag, the whole tag is the marker.
-_OPEN_HEADER = re.compile(r"(?:^|>)[^<>]*\w[^\w\n<>\[\]]*$")
 _LIST_MEMBER = re.compile(r"""\{\s*(?:"[^"\\]+"\s*:\s*"[^"\\]*"\s*,\s*)*"[^"\\]+"\s*:\s*\[""")
 
 
@@ -96,181 +71,43 @@ def _infer(chat: ProbedTemplate) -> Detection | NoFormat:
         return NoFormat(
             f"the chat template does not write the names of tools as they are: {text!r}"
         )
-    refusal: NoFormat | None = None
+    refusals: list[str] = []
     for one_by_one in (False, True):
-        found = attempt(_TemplateReader(chat, one_by_one).infer)
+        found = attempt(partial(_infer_format, chat, one_by_one=one_by_one))
         if isinstance(found, Detection):
             return found
-        refusal = refusal or found
+        refusals.append(found.message)
         # JavaScript has bare keys around JSON, `f({key: {"a": 1}})`: no style of one object.
         if not find_member(text, KEYS[0], VALUES[0], start=0):
             break
-    assert refusal is not None
-    return NoFormat(f"the calls of this chat template follow no known pattern: {refusal.message}")
+    return NoFormat(f"the calls of this chat template follow no known pattern: {refusals[0]}")
 
 
-@dataclass(frozen=True)
-class _ProbedCalls:
-    """A turn with one call and a turn with two calls.
-
-    Args:
-        one, two: what the template writes.
-        only: the call in `one`.
-        pair: the calls in `two`; None if they are not both there.
-    """
-
-    one: str
-    only: Cut
-    two: str
-    pair: CallPair | None
-
-
-@dataclass(frozen=True)
-class _TemplateReader:
-    """Infers the format of a template.
+def _infer_format(chat: ProbedTemplate, *, one_by_one: bool) -> Detection:
+    """Reads the calls, then the rest of a turn, puts both together, and tries the format.
 
     Args:
         chat: the template.
-        one_by_one: arguments are read one by one, although they are in braces.
+        one_by_one: see `read_calls`.
     """
-
-    chat: ProbedTemplate
-    one_by_one: bool = False
-
-    def infer(self) -> Detection:
-        calls = self._read_calls()
-        layout = self._find_layout(calls)
-        chat = replace(self.chat, lead=layout.lead)
-        plain = read_content(chat)
-        gap = self._find_gap(layout)
-        if layout.lead and (gap is not None or plain.opener == layout.lead):
-            layout = layout.without_lead(opens_part=gap is not None and bool(plain.opener))
-            chat, plain = self.chat, read_content(self.chat)
-        call, _ = self._calls
-        first = layout.opening + layout.prefix + calls.one[calls.only.start : calls.only.end]
-        head = find_head(chat, plain, call=call, first=first)
-        _refuse_content_opener(plain.opener, head, first)
-        if plain.escaped:
-            ending = infer_escaped_ending(chat, tail=plain.tail, rest=layout.rest)
-        else:
-            ending = infer_ending(chat, opener=plain.opener, tail=plain.tail, rest=layout.rest)
-        sample = CallSample(
-            chat,
-            layout,
-            closing=ending.after_calls.rstrip(),
-            only=calls.only,
-            pair=calls.pair,
-        )
-        content = Content(
-            plain.opener.removeprefix(head),
-            ending.closer,
-            calls=not plain.escaped,
-            escaped=plain.escaped,
-            ascii=plain.ascii,
-        )
-        mixed = infer_mixed(
-            chat,
-            content,
-            call=call,
-            first=first.removeprefix(head),
-            turn=calls.one.removeprefix(head),
-            turn_head=head,
-            between=layout.between,
-        )
-        is_mixed = mixed.before is not None and TEXT in mixed.text
-        if mixed.before is None:
-            mixed = replace(mixed, before=chat.find_indent(Turn(calls=(call,))))
-        written = _assemble(sample, ending, mixed, header=self._find_header(layout), head=head)
-        if gap:
-            written = _prepend(gap, written)
-        if slip := find_slip(written, chat.instruct()):
-            slip = f"the chat template writes malformed calls: {slip}"
-            return Detection(written, Origin.INFERRED, (), slip=slip)
-        is_placed = written.content_places[0] is not ContentPlace.BEFORE
-        format = _finish_format(chat, written, measured=is_mixed)
-        tails = Tails(
-            content=plain.tail.removeprefix(ending.closer),
-            calls=layout.rest[len(sample.closing) :],
-        )
-        evidence = [
-            *_describe_parts(calls, plain, mixed, format),
-            *verify(chat, format, tails, mixed=is_mixed or is_placed),
-            *try_after_prompt(chat, format),
-        ]
-        unread = "" if chat.reasoning else find_unread_thought(chat)
-        if unread:
-            conclusion = "reasoning is written in no known way"
-            evidence.append(Evidence("reasoning", unread, conclusion))
-        elif chat.reasoning:
-            evidence += compare_reasoning(chat, format, tails, mixed=is_mixed)
-        return Detection(format, Origin.INFERRED, tuple(evidence), drops_thoughts=bool(unread))
-
-    def _find_gap(self, layout: CallLayout) -> str | None:
-        """Returns the white space in front of calls if each call has the header of a message, and
-        the prompt has already written all of the header that every message of the role has. Else
-        None."""
-        header, prompt = layout.lead.rstrip(), self.chat.ask(opening=True) or ""
-        block = self.chat.reasoning
-        is_repeated = block is not None and block.next_opener == header
-        is_open = is_repeated or _OPEN_HEADER.search(header) is not None
-        names_role = header == self.chat.prompted and is_open
-        is_own = bool(layout.prefix.removeprefix(layout.lead))
-        is_gap = names_role and prompt.endswith(header) and is_own
-        return layout.lead[len(header) :] if is_gap else None
-
-    def _find_header(self, layout: CallLayout) -> str:
-        """Returns the rest of the turn's header if calls have a header of their own: content begins
-        on the next line, and calls continue the line. Else ""."""
-        body = self.chat.body(Turn(TEXT)) or ""
-        line, found, _ = (layout.opening + layout.prefix).partition("\n")
-        is_header = found and _may_be_header(line) and not find_tag(line)
-        # Content has a word of its own, `text`, where calls have `tools`.
-        other, _, rest = body.partition("\n")
-        is_other = _may_be_header(other) and not other.startswith(line)
-        has_other = rest.startswith(TEXT) and is_other
-        return line if is_header and (body.startswith("\n") or has_other) else ""
-
-    @property
-    def _calls(self) -> tuple[ToolCall, ...]:
-        return self.chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})
-
-    def _cut(self, text: str, call: ToolCall, start: int = 0) -> Cut | None:
-        return cut_call(text, call, start, one_by_one=self.one_by_one)
-
-    def _read_calls(self) -> _ProbedCalls:
-        first, second = self._calls
-        one = self.chat.read(Turn(calls=(first,)))
-        only = self._cut(one, first)
-        if only is None:
-            raise DetectError(_explain_no_call(one))
-        if first.id and one.count(first.id) > 1:
-            message = "the id of a call is written twice, and no grammar can compare the two"
-            raise DetectError(f"{message}: {one!r}")
-        two = self.chat.strip(self.chat.body(Turn(calls=(first, second))) or "")
-        first_cut = self._cut(two, first)
-        second_cut = self._cut(two, second, first_cut.end) if first_cut else None
-        if first_cut is None or second_cut is None:
-            return _ProbedCalls(one, only, two, pair=None)
-        pair = CallPair(two, first_cut, second_cut)
-        pair, only = pair.find_counters(one, only)
-        return _ProbedCalls(one, only, two, pair=pair)
-
-    def _find_layout(self, calls: _ProbedCalls) -> CallLayout:
-        one, only, pair = calls.one, calls.only, calls.pair
-        head, following = one[: only.start], one[only.end :]
-        # White space that is not read may part the header from a word of the call.
-        header = self.chat.prompted + leading_space(
-            self.chat.body(Turn(calls=self._calls[:1])) or ""
-        )
-        if pair is None:
-            return find_layout(header=header, head=head, after=following, amid=None)
-        if pair.text[: pair.first.start] != head or pair.text[pair.second.end :] != following:
-            around_two = pair.text[: pair.first.start], pair.text[pair.second.end :]
-            return find_layouts((head, following), around_two, pair.amid)
-        plain = read_content(self.chat)
-        closer = find_closer(plain.tail, plain.opener)
-        end = find_end(self.chat, plain.tail, closer=closer)
-        return find_layout(header=header, head=head, after=following, amid=pair.amid, end=end)
+    calls = read_calls(chat, one_by_one=one_by_one)
+    turn = read_turn(calls)
+    calls = replace(calls, closing=turn.ending.after_calls.rstrip())
+    written = _assemble(calls, turn)
+    if slip := find_slip(written, chat.instruct()):
+        slip = f"the chat template writes malformed calls: {slip}"
+        return Detection(written, Origin.INFERRED, (), slip=slip)
+    format = _finish_format(calls.chat, written, measured=turn.is_mixed)
+    tails = Tails(
+        content=turn.plain.tail.removeprefix(turn.ending.closer),
+        calls=calls.layout.rest[len(calls.closing) :],
+    )
+    described = _describe_parts(calls, turn, format)
+    compared = compare(calls.chat, format, tails, mixed=turn.is_mixed)
+    unread = "" if chat.reasoning else find_unread_thought(calls.chat)
+    thoughts = (Evidence("reasoning", unread, "reasoning is written in no known way"),)
+    evidence = (*described, *compared, *(thoughts if unread else ()))
+    return Detection(format, Origin.INFERRED, evidence, drops_thoughts=bool(unread))
 
 
 def _refuse_counted_ids(format: Format) -> None:
@@ -279,24 +116,6 @@ def _refuse_counted_ids(format: Format) -> None:
     counts = [node for node in format.call if isinstance(node, CallIndex) and node.id]
     if counts and isinstance(format.hole, KeywordArguments):
         raise DetectError("calls in Python are counted over the conversation")
-
-
-def _explain_no_call(text: str) -> str:
-    """Says why no call was found in what the template writes for one."""
-    if KEYS[0] not in text:
-        return f"calls do not name their arguments as the schemas do: {text!r}"
-    return f"neither JSON nor tags with values in {text!r}"
-
-
-def _refuse_content_opener(opener: str, head: str, first: str) -> None:
-    """Raises an error if the first call, with the text in front of it, begins with the text that
-    opens content.
-
-    Args:
-        head: the text that opens every turn, which may be a part of the opener.
-    """
-    if opener.removeprefix(head) and first.startswith(opener):
-        raise DetectError(f"calls start like content, with {opener!r}")
 
 
 def _finish_format(chat: ProbedTemplate, written: Format, *, measured: bool) -> Format:
@@ -333,57 +152,73 @@ def _loosen(format: Format) -> Format:
     return replace(format, call=tuple(call))
 
 
-def _describe_parts(
-    calls: _ProbedCalls, plain: Plain, mixed: Mixed, format: Format
-) -> Iterator[Evidence]:
+def _describe_parts(calls: WrittenCalls, turn: TurnTexts, format: Format) -> Iterator[Evidence]:
     """Yields what was inferred from turns of content, of calls, and of both."""
+    plain, mixed = turn.plain, turn.mixed
     yield Evidence("content", plain.opener + TEXT + plain.tail, _describe_content(format))
     yield Evidence("one call", calls.one, f"a call is {_describe_call(format)}")
     yield Evidence("two calls", calls.two, _describe_calls(format))
     yield Evidence("content and a call", mixed.text, mixed.conclusion)
 
 
-def _assemble(
-    sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: str, head: str
-) -> Format:
-    call = build_call(sample)
-    layout = replace(sample.layout, opening=sample.layout.opening.removeprefix(head))
-    opening = _open_calls(layout, call, header)
+def _assemble(calls: WrittenCalls, turn: TurnTexts) -> Format:
+    """Puts a call and the rest of a turn together."""
+    ending, mixed, head = turn.ending, turn.mixed, turn.head
+    call = build_call(calls)
+    layout = replace(calls.layout, opening=calls.layout.opening.removeprefix(head))
+    opening = _open_calls(layout, call, _find_header(calls))
     place = mixed.place
     if place is ContentPlace.INSIDE and (len(opening) < 2 or opening[0].text != mixed.opener):
         place = ContentPlace.BEFORE  # it is in the middle of a text, which no format can describe
+    before = mixed.before
+    if before is None:
+        before = calls.chat.find_indent(Turn(calls=probe_calls(calls.chat)[:1]))
     try:
-        return Format(
+        format = Format(
             name="inferred",
             call=call,
             opening=opening,
-            closing=make_nodes(sample.closing if sample.pair else ""),
-            reasoning=sample.chat.reasoning,
+            closing=make_nodes(calls.closing if calls.pair else ""),
+            reasoning=calls.chat.reasoning,
             contents=mixed.contents,
             content_places=tuple(dict.fromkeys([place, ContentPlace.BEFORE])),
-            before=mixed.before or "",
+            before=before,
             between=layout.between,
-            after=ending.after_calls[len(sample.closing) :],
+            after=ending.after_calls[len(calls.closing) :],
             head=head,
             tail=ending.tail,
             ends=ending.ends,
-            single=sample.pair is None,
-            several=_read_several(sample, head),
+            single=calls.pair is None,
+            several=_read_several(calls, head),
         )
     except TypeError as error:
         raise DetectError(str(error)) from error
+    return _prepend(calls.gap, format) if calls.gap else format
 
 
-def _read_several(sample: CallSample, head: str) -> Several | None:
+def _find_header(calls: WrittenCalls) -> str:
+    """Returns the rest of the turn's header if calls have a header of their own: content begins on
+    the next line, and calls continue the line. Else ""."""
+    body = replace(calls.chat, lead="").body(Turn(TEXT)) or ""
+    line, found, _ = (calls.layout.opening + calls.layout.prefix).partition("\n")
+    is_header = found and _may_be_header(line) and not find_tag(line)
+    # Content has a word of its own, `text`, where calls have `tools`.
+    other, _, rest = body.partition("\n")
+    is_other = _may_be_header(other) and not other.startswith(line)
+    has_other = rest.startswith(TEXT) and is_other
+    return line if is_header and (body.startswith("\n") or has_other) else ""
+
+
+def _read_several(calls: WrittenCalls, head: str) -> Several | None:
     """Returns how two calls are written; None if one call is written in the same way.
 
     Raises:
         DetectError: the turn ends in another way after two calls than after one.
     """
-    layout = sample.layout.several
+    layout = calls.layout.several
     if layout is None:
         return None
-    end = sample.layout.rest[len(sample.closing) :]
+    end = calls.layout.rest[len(calls.closing) :]
     if not layout.rest.endswith(end):
         raise DetectError(f"two calls end with {layout.rest!r}, and one with {end!r}")
     return Several(

@@ -40,6 +40,35 @@ class Render(Protocol):
     ) -> str: ...
 
 
+def remember(render_chat: Render) -> Render:
+    """Returns what renders each conversation once: many facts are read off the same one."""
+    known: dict[str, str | Error] = {}
+
+    def find(
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        /,
+        *,
+        add_generation_prompt: bool = True,
+        **kwargs: Any,
+    ) -> str:
+        # Not as JSON: 1, 1.0 and true differ, and so does the order of keys.
+        key = repr((messages, tools is None, add_generation_prompt, kwargs))
+        if key not in known:
+            try:
+                known[key] = render_chat(
+                    messages, tools, add_generation_prompt=add_generation_prompt, **kwargs
+                )
+            except Error as error:
+                known[key] = error
+        found = known[key]
+        if isinstance(found, Error):
+            raise found
+        return found
+
+    return find
+
+
 def plain_id(name: str, index: int) -> str:
     """Returns an id that every template accepts: nine letters and digits."""
     return f"abcdefgh{index + 1}"

@@ -20,6 +20,7 @@ from grammars.infer.probes import (
     VALUES,
     ProbedTemplate,
     Render,
+    remember,
     show_message,
 )
 from grammars.infer.text import (
@@ -99,7 +100,7 @@ _WORD_OPENER = re.compile(
 
 def probe(render_chat: Render) -> ProbedTemplate:
     """Returns a template with the reasoning block that it writes."""
-    chat = ProbedTemplate(render_chat, None)
+    chat = ProbedTemplate(remember(render_chat), None)
     return replace(chat, reasoning=find_reasoning(chat))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
 from grammars.infer.probes import KEYS, NAMES, TEXT, ProbedTemplate, plain_id
+from grammars.infer.text import leading_space
 from grammars.parse.render import render
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall, Turn
@@ -126,7 +127,7 @@ def _respace(known: Format, written: str) -> Format | None:
             continue
         start = one.find(node.text, position)
         # White space before the text that opens the call belongs to the turn.
-        before = rf"({_SPACE})" if pieces else f"({re.escape(_leading(node.text))})"
+        before = rf"({_SPACE})" if pieces else f"({re.escape(leading_space(node.text))})"
         pieces.append(re.escape(one[position:start]) if pieces else "")
         pieces.append(f"{before}{re.escape(node.text.strip())}({_SPACE})")
         position = start + len(node.text)
@@ -160,10 +161,6 @@ def _space_out(node: Fixed, before: str, following: str) -> list[Node]:
     if following:
         parts.append(Literal(following))
     return parts
-
-
-def _leading(text: str) -> str:
-    return text[: len(text) - len(text.lstrip())]
 
 
 def _restyle(node: Node, style: JsonStyle) -> Node:

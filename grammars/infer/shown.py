@@ -13,12 +13,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from grammars.infer.after_prompt import try_after_prompt
+from grammars.infer.content import find_ends
 from grammars.infer.detection import NoFormat, attempt
 from grammars.infer.inference import name_format
 from grammars.infer.probes import NAMES, TEXT, ProbedTemplate, show_message
 from grammars.infer.text import TAG, find_tags, make_nodes
-from grammars.infer.turn import find_ends, find_frame
+from grammars.infer.turn import find_frame
+from grammars.infer.verify import try_after_prompt
 from grammars.turn import Turn
 from grammars.wire.format import (
     Fixed,

@@ -80,6 +80,11 @@ def split_numbers(text: str) -> list[str]:
     return _NUMBER.findall(text)
 
 
+def drop_numbers(text: str) -> str:
+    """Returns the text without its numbers."""
+    return re.sub("[0-9]+", "", text)
+
+
 def common_prefix(*texts: str) -> str:
     """Returns the longest common beginning of all texts, in whole tokens."""
     return "".join(_common([tokenise(text) for text in texts]))

@@ -1,31 +1,35 @@
-"""Compares what a format and its template write, turn by turn and byte by byte. Also finds
-malformed calls, which no model was trained to write."""
+"""Compares what a format and its template write, turn by turn and byte by byte; and tries it after
+the generation prompt: what the grammar accepts must be parsed back as the same calls.
 
-import re
+That the format writes turns as the template does is not enough: a prompt may have written the
+beginning of a call already, or something that the history does not have.
+"""
+
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
-from grammars.errors import DetectError, RenderError, ToolError
+from grammars.errors import DetectError, Error, RenderError, ToolError
 from grammars.infer.detection import Evidence
-from grammars.infer.probes import KEYS, ProbedTemplate, show_message, squeeze, write
-from grammars.infer.text import find_tag, merge_literals, tokenise
+from grammars.infer.probes import (
+    KEYS,
+    NAMES,
+    PARAMETERS,
+    TEXT,
+    ProbedTemplate,
+    show_message,
+    squeeze,
+    write,
+)
+from grammars.infer.reasoning import find_state
+from grammars.parse.parser import parse
 from grammars.parse.render import render
 from grammars.schema.json_values import Json
-from grammars.spelling.keyword_arguments import spell_fixed
-from grammars.turn import ToolCall, Turn
-from grammars.wire.format import (
-    ContentPlace,
-    Fixed,
-    Format,
-    JsonArguments,
-    JsonCall,
-    JsonStyle,
-    NestedArguments,
-    Node,
-    TaggedArguments,
-    count_common,
-)
-from grammars.wire.formats import NATIVE
+from grammars.schema.lowering.lower import lower
+from grammars.turn import Choice, Policy, Start, State, Tool, ToolCall, Turn
+from grammars.turn_grammar.ir.completion import Completer, TooLong
+from grammars.turn_grammar.turn import build_turn
+from grammars.wire.format import ContentPlace, Format, count_common
 
 VALUES: dict[str, Json] = {
     "a text": "Rome",
@@ -51,13 +55,9 @@ VALUES: dict[str, Json] = {
 }
 """Arguments of all kinds, each with a description."""
 
-_CALL = ToolCall("probe", {"key": "value"}, id="abcdefgh0")
-# A tag that another one closes, with its argument (`<function=probe>`); others need no closing tag.
-_PAIRED = re.compile(r"<(?P<slash>/?)(?P<name>\w[\w:.-]*)(?:[=\s][^<>]*)?>")
-_CUT_TAG = re.compile(r"</?\w[\w:.-]*(?=<|\s*$)")
-_ANY_TAG = re.compile(r"<[^<>]+>|\[/?[A-Z][A-Z_]+\]")
-_BRACKETS = {"{": "}", "[": "]", "(": ")"}
-_MAX_SLIPS = 2  # words and tags
+_THOUGHT = "I think."
+_CHOICES = (Choice.AUTO, Choice.REQUIRED)
+_ARGUMENTS = ({KEYS[0]: "Rome"}, {KEYS[0]: "two words", KEYS[1]: "Oslo"})
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,10 @@ class Tails:
     calls: str
 
 
-def verify(
+def compare(
     chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool
 ) -> Iterator[Evidence]:
-    """Compares turns. Turns that the format cannot write are skipped; what the template drops is
-    noted.
+    """Compares turns, tries them after the generation prompt, and compares thoughts.
 
     Args:
         chat: the template.
@@ -83,6 +82,18 @@ def verify(
     Raises:
         DetectError: a turn is written in another way.
     """
+    is_placed = format.content_places[0] is not ContentPlace.BEFORE
+    yield from _compare_turns(chat, format, tails, mixed=mixed or is_placed)
+    yield from try_after_prompt(chat, format)
+    if chat.reasoning:
+        yield from _compare_reasoning(chat, format, tails, mixed=mixed)
+
+
+def _compare_turns(
+    chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool
+) -> Iterator[Evidence]:
+    """Compares turns. Those that the format cannot write are skipped; what the template drops is
+    noted."""
     for probe, turn in _corpus(chat, mixed=mixed, single=format.single):
         body = chat.body(turn)
         if body is None:
@@ -100,21 +111,11 @@ def verify(
             raise DetectError(_describe(probe, text, written))
 
 
-def compare_reasoning(
+def _compare_reasoning(
     chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool
 ) -> Iterator[Evidence]:
     """Compares reasoning in the history. Many templates drop it, and some open it only in the
-    prompt; so the text in front of it may differ.
-
-    Args:
-        chat: the template.
-        format: what was read off it.
-        tails: the text after the turns.
-        mixed: the template writes content and calls in one turn.
-
-    Raises:
-        DetectError: after the reasoning, a turn is written in another way.
-    """
+    prompt; so the text in front of it may differ."""
     call = chat.calls({KEYS[0]: "x"})
     turns = {"a call": Turn("", "I think.", call), "content": Turn("It is so.", "I think.")}
     if mixed:
@@ -222,159 +223,115 @@ def _corpus(chat: ProbedTemplate, *, mixed: bool, single: bool) -> Iterator[tupl
                 yield f"content and {probe}", Turn("I look it up.", calls=calls)
 
 
-def find_slip(format: Format, prompt: str) -> str:
-    """Describes what is malformed in the calls of a format; "" if nothing is.
+def try_after_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]:
+    """Writes turns after the generation prompt, and parses them back.
 
     Args:
-        format: what a template writes.
-        prompt: the prompt with tools, which may show closing tags.
+        chat: the template.
+        format: the format that was inferred from it.
+
+    Raises:
+        DetectError: the grammar refuses such a turn, or takes one that is read as something else.
     """
-    if isinstance(format.hole, NestedArguments):
-        return ""  # its marks are brackets that open nothing
-    text = _write_call(format)
-    return (
-        _find_repeated_opener(format)
-        or _find_unopened_call(format)
-        or _find_unpaired_tag(text, format, prompt)
-        or _find_missing_sign(format.header + text)  # the header may have opened a quote
-    )
+    opened, plain = chat.ask(opening=True), chat.ask(opening=False)
+    if opened is None or plain is None:
+        yield Evidence("generation prompt", "", "the template refuses a conversation without turns")
+        return
+    state = find_state(opened, plain, format, calls=0)
+    _refuse_repetition(chat.prompt, format, state)
+    completers = {choice: _make_completer(format, choice, state) for choice in _CHOICES}
+    for probe, turn in _list_turns(chat, format):
+        if state.start is Start.OPEN:
+            turn = replace(turn, reasoning=_THOUGHT)
+        for choice, completer in completers.items():
+            if choice is Choice.REQUIRED:
+                turn = replace(turn, content="")
+            if turn.calls or choice is Choice.AUTO:
+                text = _read_back(turn, format, state, completer)
+                if choice is Choice.AUTO and state.start is Start.PLAIN:
+                    _refuse_other_place(chat, opened, turn, text)
+                yield Evidence(f"{probe} after the prompt, {choice.value}", text, "read back")
+    shortest = _complete(completers[Choice.REQUIRED], "")
+    if shortest is None or not parse(shortest, format, _lower_tools(), state).calls:
+        message = f"with a call required, the grammar takes {shortest!r}, which is no call"
+        raise DetectError(message)
+    yield Evidence("the shortest call after the prompt", shortest, "read as a call")
 
 
-def _write_call(format: Format) -> str:
-    """Returns a turn with one call; "" if the format cannot write it."""
-    whole = replace(format, head="")  # its closing tag is after all calls
-    return write(Turn(calls=(_CALL,)), whole, calls=0)
+def _make_completer(format: Format, choice: Choice, state: State) -> Completer:
+    try:
+        return Completer(build_turn(format, _lower_tools(), Policy(choice), state))
+    except Error as error:
+        message = f"after the generation prompt, there is no grammar: {error.message}"
+        raise DetectError(message) from error
 
 
-def _find_repeated_opener(format: Format) -> str:
-    if format.opener is None:
-        return ""
-    closers = [node.text for node in format.closing]
-    if isinstance(format.call[-1], Fixed):
-        closers.append(format.call[-1].text)
-    tag = find_tag(format.opener.text)
-    if tag is not None and any(tag[0] in closer for closer in closers):
-        return f"a call is closed with {tag[0]!r}, which opens it"
-    return ""
+def _complete(completer: Completer, text: str) -> str | None:
+    """Returns the shortest ending of a text; None if the grammar does not accept the text."""
+    completion = completer.complete(text)
+    return None if isinstance(completion, TooLong) else completion
 
 
-def _find_unopened_call(format: Format) -> str:
-    tag = _find_own_closer(format)
-    if tag is None or format.single:
-        return ""
-    return f"each call is closed with </{tag}>, but only the first of a turn is opened with <{tag}>"
+def _read_back(turn: Turn, format: Format, state: State, completer: Completer) -> str:
+    """Returns the text of a turn that the grammar accepts and the parser reads back.
+
+    Raises:
+        DetectError: it does not.
+    """
+    try:
+        text = render(turn, format, _lower_tools(), state)
+    except RenderError as error:
+        message = f"after the generation prompt, a turn cannot be written: {error.message}"
+        raise DetectError(message) from error
+    if _complete(completer, text) != "":
+        raise DetectError(f"after the generation prompt, the grammar refuses {text!r}")
+    read = parse(text, format, _lower_tools(), state)
+    is_alike = _list_calls(read) == _list_calls(turn) and not read.unfinished
+    if not is_alike or read.content.strip() != turn.content:
+        message = f"after the generation prompt, {text!r} is read as"
+        calls = [name for name, _ in _list_calls(read)]
+        raise DetectError(f"{message} the content {read.content!r} and calls of {calls!r}")
+    return text
 
 
-def _find_own_closer(format: Format) -> str | None:
-    """Returns the name of the tag that each call closes, if only the text that opens all calls
-    opens it; else None."""
-    opened = [tag["name"] for tag in _PAIRED.finditer(spell_fixed(format.opening))]
-    for tag in _PAIRED.finditer(spell_fixed(format.call)):
-        if tag["slash"] and tag["name"] in opened:
-            return tag["name"]
-        if not tag["slash"]:
-            opened = [name for name in opened if name != tag["name"]]
-    return None
-
-
-def open_each_call(slipped: Format) -> Format | None:
-    """Returns the format in which every call is opened like the first one, if that is all that the
-    others lack. None if something else is wrong."""
-    if _find_own_closer(slipped) is None or slipped.closing:
-        return None
-    call = merge_literals([*slipped.opening, *slipped.call])
-    return replace(slipped, opening=(), call=call)
-
-
-def _find_unpaired_tag(text: str, format: Format, prompt: str) -> str:
-    """Returns a tag of a call without its closing tag. Some tags need none, and some are closed by
-    another tag; a closing tag is missing only if the prompt shows one."""
-    if cut := _CUT_TAG.search(text):
-        return f"the tag {cut[0]!r} has no end"
-    opened: list[str] = []
-    alone: list[str] = []
-    for tag in _PAIRED.finditer(text):
-        name = tag["name"]
-        if not tag["slash"]:
-            opened.append(name)
-        elif name in opened:
-            while (last := opened.pop()) != name:
-                alone.append(last)
-    for name in (*alone, *opened):
-        closer = f"</{name}>"
-        if closer in prompt and closer not in "".join(format.ends):
-            return f"a call opens <{name}> and never closes it, but the prompt shows {closer!r}"
-    return ""
-
-
-def _find_missing_sign(text: str) -> str:
-    """Returns a quote or a bracket without its counterpart, outside of tags."""
-    plain = _ANY_TAG.sub("", text)
-    if plain.count('"') % 2:
-        return f"a quote is missing in {plain!r}"
-    for opener, closer in _BRACKETS.items():
-        if plain.count(opener) != plain.count(closer):
-            return f"a bracket, {opener!r} or {closer!r}, is missing in {plain!r}"
-    return ""
-
-
-def find_meant(slipped: Format, prompt: str) -> Format | None:
-    """Returns the known format that a template with malformed calls means: the prompt shows its
-    markers, and its calls differ from those of the template only in the slip.
+def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str) -> None:
+    """Raises an error for a turn that is fine in the history, but not after the generation prompt.
 
     Args:
-        slipped: what the template writes.
-        prompt: the prompt with tools.
+        opened: the conversation with the generation prompt.
+        text: the turn as the model generates it.
     """
-    text = _CUT_TAG.sub(r"\g<0>>", _write_call(in_usual_style(slipped)))
-    written = tokenise(squeeze(text))
-    nearest: list[Format] = []
-    fewest = _MAX_SLIPS
-    for known in NATIVE:
-        tags = [marker for marker in known.markers if marker not in _list_reasoning_tags(known)]
-        if not tags or not all(tag in prompt for tag in tags):
-            continue
-        meant = tokenise(squeeze(_write_call(in_usual_style(known))))
-        distance = _count_edits(written, meant, fewest)
-        if distance < fewest:
-            fewest, nearest = distance, []
-        if distance == fewest:
-            nearest.append(known)
-    if len(nearest) != 1:
-        return None
-    (known,) = nearest
-    return replace(
-        known,
-        reasoning=slipped.reasoning,
-        contents=slipped.contents,
-        ends=tuple(dict.fromkeys([*slipped.ends, *known.ends])),
-    )
+    history = chat.answer(turn) or ""
+    if not history.startswith(opened) or text.strip() not in history:
+        return
+    if not chat.strip(history.removeprefix(opened)).startswith(text.strip()):
+        message = "the generation prompt has written a part of this turn of the history already"
+        raise DetectError(f"{message}: {text!r} after {opened!r}")
 
 
-def _list_reasoning_tags(format: Format) -> tuple[str, ...]:
-    block = format.reasoning
-    return () if block is None else block.markers
+def _refuse_repetition(prompt: str, format: Format, state: State) -> None:
+    """Raises an error if calls begin with a text that the prompt has already written."""
+    opener = format.opener
+    if opener is not None and not state.lead and opener.text.strip() in prompt:
+        message = f"the generation prompt has written {opener.text!r} already, which opens a call"
+        raise DetectError(f"{message}: {prompt!r}")
 
 
-def in_usual_style(format: Format) -> Format:
-    """Returns the format with JSON in the usual style."""
-    nodes: list[Node] = []
-    for node in format.call:
-        if isinstance(node, JsonCall | JsonArguments | TaggedArguments):
-            node = replace(node, style=JsonStyle())
-        nodes.append(node)
-    return replace(format, call=tuple(nodes))
+def _list_turns(chat: ProbedTemplate, format: Format) -> Iterator[tuple[str, Turn]]:
+    one, two = chat.calls(_ARGUMENTS[0]), chat.calls(*_ARGUMENTS)
+    yield "content", Turn(TEXT)
+    yield "one call", Turn(calls=one)
+    if not format.single:
+        yield "two calls", Turn(calls=two)
+    if format.bare is None and any(content.calls for content in format.contents):
+        yield "content and a call", Turn(TEXT, calls=one)
 
 
-def _count_edits(a: list[str], b: list[str], max_edits: int) -> int:
-    """Counts the words that must be inserted, deleted or replaced to make one list equal the other;
-    a number above `max_edits` if it takes more."""
-    if abs(len(a) - len(b)) > max_edits:
-        return max_edits + 1
-    row = list(range(len(b) + 1))
-    for i, word in enumerate(a, 1):
-        above, row = row, [i]
-        for j, other in enumerate(b, 1):
-            replaced = above[j - 1] + (word != other)
-            row.append(min(replaced, above[j] + 1, row[j - 1] + 1))
-    return row[-1]
+def _list_calls(turn: Turn) -> list[tuple[str, object]]:
+    return [(call.name, call.arguments) for call in turn.calls]
+
+
+@cache
+def _lower_tools() -> tuple[Tool, ...]:
+    schema = lower(PARAMETERS)
+    return tuple(Tool(name, schema) for name in NAMES)

@@ -20,8 +20,8 @@ from constrained.prompt.messages import (
     normalise,
     read_function,
 )
+from constrained.prompt.template.arrival import FormFinder
 from constrained.prompt.template.chat_template import ChatTemplate
-from constrained.prompt.template.form_finder import FormFinder
 from grammars.errors import RenderError, ToolError
 from grammars.infer.probes import write
 from grammars.parse.render import join_before, render

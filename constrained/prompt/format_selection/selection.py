@@ -6,7 +6,7 @@ or does not describe the tools, instructions are added; see `generic`.
 """
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -23,9 +23,7 @@ from constrained.prompt.format_selection.generic import (
     let_quote_result,
     write_example,
 )
-from constrained.prompt.format_selection.message_forms import (
-    MessageFormTemplate,
-)
+from constrained.prompt.format_selection.message_forms import MessageForm, MessageFormTemplate
 from constrained.prompt.format_selection.template_facts import TemplateFacts, find_facts
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.rendering import DETECTION_SECONDS, limit_renderings
@@ -131,6 +129,29 @@ def _writes_results(template: ChatTemplate) -> bool:
 
 
 @dataclass(frozen=True)
+class _FormatPlan:
+    """A format, and what teaches it.
+
+    Args:
+        found: the format, and how it is known.
+        notice: what the user should know; "" if nothing.
+        abilities: what the template writes itself; None: all, so it is used as it is.
+        message_form: in which the template gets calls and results; None: in OpenAI's.
+        changed: why the format cannot be used if the template changes a call of the history that is
+            written into its message; "": it is not tried.
+    """
+
+    found: Detection
+    notice: str = ""
+    abilities: Abilities | None = None
+    message_form: MessageForm | None = None
+    changed: str = ""
+
+
+_WRITES_ALL = Abilities(tools=True, calls=True, results=True)
+
+
+@dataclass(frozen=True)
 class _Selector:
     """The ways from a template to a format, and to the template that teaches it.
 
@@ -145,86 +166,85 @@ class _Selector:
     special_tokens: Collection[str] | None
 
     def select(self) -> SelectedFormat:
-        """Selects the first format that is found: the template's own, the one of another form of
-        messages, the one that the prompt shows, or the generic one."""
-        ways = [self._select_own]
-        if self.facts.describes_tools:
-            ways += [self._select_message_form, self._select_shown]
+        """Selects the first format that is found, or the generic one."""
         reasons: list[str] = []
-        for way in ways:
-            found = way()
-            if isinstance(found, SelectedFormat):
-                return found
-            reasons.append(found.message)
+        for plan in self._list_plans():
+            selected = plan if isinstance(plan, NoFormat) else self._carry_out(plan)
+            if isinstance(selected, SelectedFormat):
+                return selected
+            reasons.append(selected.message)
         *others, last = reasons
-        return self._select_generic(f"{', '.join(others)}, and {last}" if others else last)
+        return self._teach(
+            self._plan_generic(f"{', '.join(others)}, and {last}" if others else last)
+        )
 
-    def _select_own(self) -> SelectedFormat | NoFormat:
-        """Returns the template's own format.
+    def _list_plans(self) -> Iterator[_FormatPlan | NoFormat]:
+        """Yields the template's own format, the one of another form of messages, and the one that
+        the prompt shows, or why there is none.
 
         Raises:
             TemplateError: the template fails on a plain message.
         """
-        found = self.facts.detection
+        found, facts = self.facts.detection, self.facts
         if isinstance(found, NoFormat):
             # A template without tools and one that always fails are refused alike.
             self.template.render([{"role": "user", "content": "Hello"}])
-            return found
-        if found.slip:
-            return self._select_corrected(found)
-        if not self.facts.describes_tools:
-            return self._select_undescribed(found)
-        if (stated := self._find_stated_instead(found)) is not None:
-            selected = self._teach_shown(stated)
-            if isinstance(selected, SelectedFormat):  # or else the template changes such calls
-                return selected
-        if found.drops_thoughts:
-            notice = (
-                "the chat template writes reasoning in an unknown way: prompts leave it out, and "
-                "reasoning that the model writes is content"
-            )
-            return self._teach(found, Abilities(tools=True, calls=True, results=True), notice)
-        return self._select_as_it_is(self.template, found)
+            yield found
+        elif found.slip:
+            yield self._plan_corrected(found)
+        elif not facts.describes_tools:
+            yield self._plan_undescribed(found)
+        else:
+            # Phi-4-mini is told to write `functools[...]`, and its history has calls without it.
+            # The prompt is what the model follows, and only with the marker is a call no answer.
+            stated = facts.stated if found.format.bare is not None else None
+            if isinstance(stated, ShownFormat) and stated.format.opener is not None:
+                yield self._plan_shown(stated)
+            yield self._plan_own(found)
+        if facts.describes_tools:
+            yield self._plan_message_form()
+            yield self._find_shown()
 
-    def _select_as_it_is(self, template: ChatTemplate, found: Detection) -> SelectedFormat:
-        """Selects a format for a template that teaches it. Where it writes the ids of messages, it
-        gets ids as the model writes them."""
-        if find_id_pattern(found.format) and self.facts.writes_call_ids:
-            template = CountedIdTemplate(template, found.format)
-        return SelectedFormat(template, found.format, found.origin, found.evidence)
+    def _carry_out(self, plan: _FormatPlan) -> SelectedFormat | NoFormat:
+        selected = self._teach(plan)
+        if plan.changed and _count_examples(selected.template, selected.format) < 1:
+            return NoFormat(plan.changed)
+        return selected
 
-    def _teach(self, found: Detection, abilities: Abilities, notice: str) -> SelectedFormat:
-        """Selects a format for a template that only does a part of what teaches it."""
-        teacher = GenericTemplate(self.template, found.format, abilities=abilities)
-        notice = f"{self.template.name}: {notice}"
-        return SelectedFormat(teacher, found.format, found.origin, found.evidence, notice)
+    def _teach(self, plan: _FormatPlan) -> SelectedFormat:
+        """Selects the format, with the template that teaches it."""
+        template, found = self.template, plan.found
+        if plan.message_form is not None:
+            template = MessageFormTemplate(template, plan.message_form)
+        elif plan.abilities is not None:
+            template = GenericTemplate(template, found.format, abilities=plan.abilities)
+        elif find_id_pattern(found.format) and self.facts.writes_call_ids:
+            template = CountedIdTemplate(template, found.format)  # as the model writes them
+        notice = f"{self.template.name}: {plan.notice}" if plan.notice else ""
+        return SelectedFormat(template, found.format, found.origin, found.evidence, notice)
 
-    def _select_undescribed(self, found: Detection) -> SelectedFormat | NoFormat:
-        """Selects a format for a template that writes calls, but does not describe the tools to the
+    def _plan_own(self, found: Detection) -> _FormatPlan:
+        if not found.drops_thoughts:
+            return _FormatPlan(found)
+        notice = (
+            "the chat template writes reasoning in an unknown way: prompts leave it out, and "
+            "reasoning that the model writes is content"
+        )
+        return _FormatPlan(found, notice, _WRITES_ALL)
+
+    def _plan_undescribed(self, found: Detection) -> _FormatPlan:
+        """Takes the format of a template that writes calls, but does not describe the tools to the
         model; the prompt does so then."""
         message = "the chat template does not describe the tools"
         # A format that only resembles a known one may lack a part of it: the end of the calls, or
         # calls beside content. So calls of the history are written here.
         abilities = Abilities(calls=found.origin is Origin.INFERRED, results=True)
         notice = f"{message}: the prompt explains them, in the model's own tool format"
-        selected = self._teach(found, abilities, notice)
-        if not abilities.calls and _count_examples(selected.template, found.format) < 1:
-            return NoFormat(f"{message}, and changes calls of the format {found.format.name}")
-        return selected
+        changed = f"{message}, and changes calls of the format {found.format.name}"
+        return _FormatPlan(found, notice, abilities, changed="" if abilities.calls else changed)
 
-    def _find_stated_instead(self, own: Detection) -> ShownFormat | None:
-        """Returns the format that the prompt states, if the template writes calls without the
-        marker that opens them there: Phi-4-mini is told to write `functools[...]`. Else None.
-
-        The prompt is what the model follows, and only with the marker is a call no answer.
-        """
-        stated = None if own.format.bare is None else self.facts.stated
-        if stated is None or isinstance(stated, NoFormat) or stated.format.opener is None:
-            return None
-        return stated
-
-    def _select_corrected(self, found: Detection) -> SelectedFormat | NoFormat:
-        """Returns the format that a template with a slip in its calls means. The prompt of the
+    def _plan_corrected(self, found: Detection) -> _FormatPlan:
+        """Takes the format that a template with a slip in its calls means. The prompt of the
         template shows it; calls of the history become text of their message, well-formed."""
         correction = f"its prompt shows those of {found.format.name}"
         if found.origin is Origin.INFERRED:
@@ -234,41 +254,36 @@ class _Selector:
             "messages (correct the template, and name it with --chat-template-file)"
         )
         abilities = Abilities(tools=True, results=self.facts.writes_results)
-        selected = self._teach(found, abilities, notice)
-        if _count_examples(selected.template, found.format) < 1:
-            return NoFormat(f"{found.slip}, and changes calls of the format {found.format.name}")
-        return selected
+        changed = f"{found.slip}, and changes calls of the format {found.format.name}"
+        return _FormatPlan(found, notice, abilities, changed=changed)
 
-    def _select_message_form(self) -> SelectedFormat | NoFormat:
-        """Returns the format in which a template writes calls that it is given in another form than
+    def _plan_message_form(self) -> _FormatPlan | NoFormat:
+        """Takes the format in which a template writes calls that it is given in another form than
         OpenAI's."""
         found = self.facts.message_form
         if isinstance(found, NoFormat):
             return found
         form, detection = found
-        template = MessageFormTemplate(self.template, form)
-        name = self.template.name
-        notice = f"{name}: {form.describe()}: conversations are written in this form"
-        return SelectedFormat(
-            template, detection.format, detection.origin, detection.evidence, notice
-        )
+        notice = f"{form.describe()}: conversations are written in this form"
+        return _FormatPlan(detection, notice, message_form=form)
 
-    def _select_shown(self) -> SelectedFormat | NoFormat:
-        """Selects the format that a prompt with tools shows, by a sign of a known one, or by an
+    def _find_shown(self) -> _FormatPlan | NoFormat:
+        """Takes the format that a prompt with tools shows, by a sign of a known one, or by an
         example. If the template writes calls that cannot be parsed, only an example counts."""
+        reasons: list[str] = []
+        if self.facts.only_shows_tools:
+            shown = find_shown(self.facts.chat, self.special_tokens)
+            if isinstance(shown, ShownFormat):
+                return self._plan_shown(shown)
+            reasons.append(shown.message)
         stated = self.facts.stated
-        if not self.facts.only_shows_tools:
-            return stated if isinstance(stated, NoFormat) else self._teach_shown(stated)
-        shown = find_shown(self.facts.chat, self.special_tokens)
-        if not isinstance(shown, NoFormat):
-            return self._teach_shown(shown)
-        if not isinstance(stated, NoFormat):
-            return self._teach_shown(stated)
-        return NoFormat(f"{shown.message}, and {stated.message}")
+        if isinstance(stated, ShownFormat):
+            return self._plan_shown(stated)
+        return NoFormat(", and ".join([*reasons, stated.message]))
 
-    def _teach_shown(self, shown: ShownFormat) -> SelectedFormat | NoFormat:
-        """Selects the format that a prompt with tools shows. The template describes the tools;
-        calls of the history become text of their message, in that format."""
+    def _plan_shown(self, shown: ShownFormat) -> _FormatPlan:
+        """Takes a format that a prompt with tools shows. The template describes the tools; calls of
+        the history become text of their message, in that format."""
         why = f"{self._describe_calls()}; {shown.reason}"
         evidence = (Evidence("a prompt with a tool", "", why),)
         notice = (
@@ -276,11 +291,9 @@ class _Selector:
             "(--tool-format generic uses another one)"
         )
         abilities = Abilities(tools=True, results=self.facts.writes_results)
-        selected = self._teach(Detection(shown.format, Origin.SHOWN, evidence), abilities, notice)
-        if _count_examples(selected.template, shown.format) < 1:
-            name = shown.format.name
-            return NoFormat(f"the chat template changes calls of the tool format {name}")
-        return selected
+        changed = f"the chat template changes calls of the tool format {shown.format.name}"
+        found = Detection(shown.format, Origin.SHOWN, evidence)
+        return _FormatPlan(found, notice, abilities, changed=changed)
 
     def _describe_calls(self) -> str:
         if self.facts.only_shows_tools:
@@ -289,7 +302,7 @@ class _Selector:
             return "the chat template writes tool calls without the marker that opens them"
         return "the chat template writes tool calls that cannot be read back"
 
-    def _select_generic(self, reason: str) -> SelectedFormat:
+    def _plan_generic(self, reason: str) -> _FormatPlan:
         notice = f"{reason}: the generic tool format is used, and explained in the prompt"
         if not self.facts.keeps_answers:
             notice += (
@@ -300,7 +313,7 @@ class _Selector:
         head, tail = self.facts.frame
         format = replace(GENERIC, reasoning=self.facts.chat.reasoning, head=head, tail=tail)
         evidence = (Evidence("a prompt with a tool", "", f"{self.template.name}: {notice}"),)
-        return self._teach(Detection(format, Origin.GENERIC, evidence), Abilities(), notice)
+        return _FormatPlan(Detection(format, Origin.GENERIC, evidence), notice, Abilities())
 
     def select_chosen(self, format: Format) -> SelectedFormat:
         """Selects the user's format; the template teaches it, or instructions do."""
@@ -309,19 +322,21 @@ class _Selector:
         # One of the registry is meant by its name.
         registered = find_format(format.name, FORMATS) == format
         if own is not None and (own == format or (registered and own.name == format.name)):
-            chosen = Detection(own, Origin.CHOSEN, ())
-            return self._select_as_it_is(self.template, chosen)
+            return self._teach(_FormatPlan(Detection(own, Origin.CHOSEN, ())))
         if own is None and registered and self.facts.only_shows_tools:
             signs = tuple(Marker(sign.text) for sign in SIGNS[format.name])
             shown = find_shown(self.facts.chat, formats=(format,), signs={format.name: signs})
-            selected = shown if isinstance(shown, NoFormat) else self._teach_shown(shown)
-            if isinstance(selected, SelectedFormat):
-                return replace(selected, origin=Origin.CHOSEN)
+            if isinstance(shown, ShownFormat):
+                selected = self._carry_out(self._plan_shown(shown))
+                if isinstance(selected, SelectedFormat):
+                    return replace(selected, origin=Origin.CHOSEN)
         adapted = self._adapt(format, own)
         notice = f"the tool format {format.name} is explained in the prompt"
         if own is not None:
             notice += f" instead of {own.name}, which the template teaches"
-        selected = self._teach(Detection(adapted, Origin.CHOSEN, ()), Abilities(), notice)
+        selected = self._teach(
+            _FormatPlan(Detection(adapted, Origin.CHOSEN, ()), notice, Abilities())
+        )
         _check_prompt(selected)
         return selected
 

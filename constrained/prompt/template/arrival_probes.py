@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from constrained.prompt.template.arrival import note_forms
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.conversation_forms import ConversationForm, write
-from constrained.prompt.template.form_finder import note_forms
 from grammars.errors import Error
 
 Message = dict[str, Any]

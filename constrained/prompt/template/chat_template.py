@@ -21,6 +21,7 @@ from constrained.prompt.messages import (
     read_reasoning,
     write_messages,
 )
+from constrained.prompt.template.arrival import FormFinder
 from constrained.prompt.template.conversation_forms import FOR_REFUSALS, Forms, list_forms, write
 from constrained.prompt.template.environment import (
     FAILURES,
@@ -29,7 +30,6 @@ from constrained.prompt.template.environment import (
     make_environment,
     read_now,
 )
-from constrained.prompt.template.form_finder import FormFinder
 from constrained.prompt.template.rendering import Renderer, RenderingError, TemplateLimitError
 from constrained.prompt.template.simplify import simplify_tools
 from constrained.prompt.template.tool_places import PROBE_TOOL, ToolPlace, find_places

@@ -6,13 +6,9 @@ that it is for. Which ones a template needs is found by rendering, see `ChatTemp
 """
 
 import itertools
-import json
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from constrained.prompt.messages import is_text_parts, join_text_parts
 from constrained.prompt.template.result_calls import list_calls, match_results, renumber
@@ -24,32 +20,8 @@ SYSTEM_OPENER, SYSTEM_CLOSER = "<system>\n", "\n</system>"
 """What stands around a system message that is written as one of the user."""
 RESULT_OPENER, RESULT_CLOSER = "<tool_response>\n", "\n</tool_response>"
 """What stands around a result that is written as a message of the user."""
-_SHORT_ID = re.compile("[a-zA-Z0-9]{9}")
-_WORD = re.compile("canary[0-9]{4,}x")
 MAX_FORMS = 3
 """Of one conversation."""
-
-
-class ConversationForm(StrEnum):
-    """What a form does, in words."""
-
-    JOINED_SYSTEM = "system messages at the beginning are one message"
-    PARTED_CONTENT = "content beside calls is a message of its own, before them"
-    SINGLE_CALLS = "each call is a message of its own, before its result"
-    CALL_IDS = "calls and results have ids of nine letters and digits"
-    NAMED_RESULTS = "results have the name of their function"
-    LISTED_RESULTS = "a result is a list with one text"
-    EMPTY_SYSTEM = "an empty system message comes first"
-    EMPTY_USER = "an empty message of the user comes before the first answer"
-    EMPTY_QUESTION = "an empty message of the user stands between two answers"
-    JOINED_TURNS = "messages of the user, and answers, that follow each other are one message"
-    SYSTEM_AS_USER = "later system messages are messages of the user, between <system> tags"
-    RESULT_AS_USER = (
-        "results that follow no call are messages of the user, between <tool_response> tags"
-    )
-    EMPTY_ANSWER = "an empty answer comes before a message of the user that follows another message"
-    SYSTEM_IN_USER = "the system message begins the message of the user after it, or is one"
-    JOINED_HEAD = "all system messages are one message at the beginning"
 
 
 def is_text(message: Mapping[str, Any]) -> bool:
@@ -266,25 +238,53 @@ def _join(messages: Messages) -> Message:
     return joined | {"content": "\n\n".join(filter(None, texts))}
 
 
-_WRITERS: Mapping[ConversationForm, Callable[[Messages], Messages]] = {
-    ConversationForm.JOINED_SYSTEM: _join_system,
-    ConversationForm.PARTED_CONTENT: _part_content,
-    ConversationForm.SINGLE_CALLS: _part_calls,
-    ConversationForm.CALL_IDS: _write_ids,
-    ConversationForm.NAMED_RESULTS: _name_results,
-    ConversationForm.LISTED_RESULTS: _list_results,
-    ConversationForm.EMPTY_SYSTEM: _add_system,
-    ConversationForm.EMPTY_USER: _add_user,
-    ConversationForm.JOINED_TURNS: _join_turns,
-    ConversationForm.EMPTY_QUESTION: _add_questions,
-    ConversationForm.SYSTEM_AS_USER: _write_system_as_user,
-    ConversationForm.RESULT_AS_USER: _write_results_as_user,
-    ConversationForm.EMPTY_ANSWER: _add_answers,
-    ConversationForm.SYSTEM_IN_USER: _begin_user_with_system,
-    ConversationForm.JOINED_HEAD: _join_head,
-}
-"""In the order in which several are applied: what a client wrote is joined before system messages
-become messages of the user, so they stay apart."""
+class ConversationForm(StrEnum):
+    """What a form does, in words, and the function that does it.
+
+    In the order in which several are applied: what a client wrote is joined before system messages
+    become messages of the user, so they stay apart.
+    """
+
+    apply: Callable[[Messages], Messages]
+
+    def __new__(cls, words: str, apply: Callable[[Messages], Messages]) -> Self:
+        form = str.__new__(cls, words)
+        form._value_ = words
+        form.apply = apply
+        return form
+
+    JOINED_SYSTEM = "system messages at the beginning are one message", _join_system
+    PARTED_CONTENT = "content beside calls is a message of its own, before them", _part_content
+    SINGLE_CALLS = "each call is a message of its own, before its result", _part_calls
+    CALL_IDS = "calls and results have ids of nine letters and digits", _write_ids
+    NAMED_RESULTS = "results have the name of their function", _name_results
+    LISTED_RESULTS = "a result is a list with one text", _list_results
+    EMPTY_SYSTEM = "an empty system message comes first", _add_system
+    EMPTY_USER = "an empty message of the user comes before the first answer", _add_user
+    JOINED_TURNS = (
+        "messages of the user, and answers, that follow each other are one message",
+        _join_turns,
+    )
+    EMPTY_QUESTION = "an empty message of the user stands between two answers", _add_questions
+    SYSTEM_AS_USER = (
+        "later system messages are messages of the user, between <system> tags",
+        _write_system_as_user,
+    )
+    RESULT_AS_USER = (
+        "results that follow no call are messages of the user, between <tool_response> tags",
+        _write_results_as_user,
+    )
+    EMPTY_ANSWER = (
+        "an empty answer comes before a message of the user that follows another message",
+        _add_answers,
+    )
+    SYSTEM_IN_USER = (
+        "the system message begins the message of the user after it, or is one",
+        _begin_user_with_system,
+    )
+    JOINED_HEAD = "all system messages are one message at the beginning", _join_head
+
+
 MOVING = frozenset({ConversationForm.JOINED_HEAD})
 """Forms that change the order of messages; they are tried last."""
 FOR_REFUSALS = frozenset(
@@ -298,7 +298,7 @@ Forms = tuple[ConversationForm, ...]
 def write(messages: Messages, forms: Forms) -> list[Message]:
     """Returns the messages in these forms."""
     for form in forms:
-        messages = _WRITERS[form](messages)
+        messages = form.apply(messages)
     return [*messages]
 
 
@@ -307,7 +307,7 @@ def list_forms(
 ) -> Iterator[tuple[Forms, list[Message]]]:
     """Yields the forms to try, the ones that change least first, each with what they make of the
     conversation. Each form of a choice changes what those before it have made."""
-    known = [form for form in _WRITERS if form in allowed]
+    known = [form for form in ConversationForm if form in allowed]
     choices: list[Forms] = []
     for count in range(1, MAX_FORMS + 1):
         choices += itertools.combinations(known, count)
@@ -316,101 +316,7 @@ def list_forms(
         before = written.get(forms[:-1])
         if before is None:
             continue
-        changed = [*_WRITERS[forms[-1]](before)]
+        changed = [*forms[-1].apply(before)]
         if changed != before:
             written[forms] = changed
             yield forms, changed
-
-
-Shape = frozenset[tuple[tuple[str, str], bool]]
-
-
-def find_shape(messages: Messages) -> Shape:
-    """Returns what a template can tell of a conversation without its texts: which kinds of messages
-    follow each other, each pair with whether it comes more than once."""
-    kinds = ["", *map(_find_kind, messages, match_results(messages)), ""]
-    counts = Counter(itertools.pairwise(kinds))
-    return frozenset((pair, count > 1) for pair, count in counts.items())
-
-
-def _find_kind(message: Message, call: int | None) -> str:
-    calls = message.get("tool_calls") or ()
-    has_content = "content" if message["content"] else ""
-    ids = {*map(_find_id_kind, [message.get("tool_call_id"), *map(_read_id, calls)])}
-    words = [message["role"], has_content, min(len(calls), 2), is_text(message), call is None]
-    return " ".join(map(str, [*words, *sorted(ids)]))
-
-
-def _read_id(call: Any) -> Any:
-    return call.get("id") if isinstance(call, Mapping) else None
-
-
-def _find_id_kind(id: Any) -> str:
-    """Returns what a template can tell of an id."""
-    if not isinstance(id, str):
-        return type(id).__name__
-    return "short" if _SHORT_ID.fullmatch(id) else "text"
-
-
-@dataclass(frozen=True)
-class Canaries:
-    """A conversation of the same shape whose texts are words of their own.
-
-    Args:
-        messages: it.
-        words: in the order of the conversation.
-    """
-
-    messages: list[Message]
-    words: Sequence[str]
-
-    def find_lost(self, prompt: str) -> Sequence[str]:
-        """Returns the words that a prompt lacks."""
-        return [word for word in self.words if word not in prompt]
-
-    def are_in_order(self, prompt: str, forms: Forms) -> bool:
-        """Returns whether a prompt has the words in the order of the conversation, or of forms that
-        only write each result behind its call."""
-        ordered = self.messages if MOVING.intersection(forms) else write(self.messages, forms)
-        places = [prompt.find(word) for word in _list_words(ordered)]
-        return places == sorted(places)
-
-
-def find_between(before: Mapping[str, Any], message: Mapping[str, Any], prompt: str) -> str:
-    """Returns the text of a prompt between the words of two messages."""
-    last, first = _list_words(before)[-1:], _list_words(message)[:1]
-    if not last or not first:
-        return ""
-    start = prompt.find(last[0]) + len(last[0])
-    return prompt[start : prompt.find(first[0], start)]
-
-
-def _list_words(data: Any) -> Sequence[str]:
-    return _WORD.findall(json.dumps(data))
-
-
-def write_canaries(messages: Messages) -> Canaries:
-    """Returns the same conversation with other texts. Content that is not text stays as it is."""
-    words: list[str] = []
-
-    def make_word() -> str:
-        words.append(f"canary{len(words):04}x")
-        return words[-1]
-
-    written: list[Message] = []
-    for message in messages:
-        copied = dict(message)
-        if message["content"] and is_text(message):
-            copied["content"] = make_word()
-        if message.get("tool_calls"):
-            copied["tool_calls"] = [_rename(call, make_word) for call in message["tool_calls"]]
-        written.append(copied)
-    return Canaries(written, words)
-
-
-def _rename(call: Any, make_word: Callable[[], str]) -> Any:
-    match call:
-        case {"function": dict() as function}:
-            return {**call, "function": {**function, "arguments": {"word": make_word()}}}
-        case _:
-            return call

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from constrained.errors import TemplateError
-from constrained.prompt.arrival import check_arrival
 from constrained.prompt.messages import normalise
+from constrained.prompt.template.arrival import check_arrival
 from constrained.prompt.template.chat_template import ChatTemplate
 
 STRICT = (

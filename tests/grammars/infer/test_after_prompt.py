@@ -6,9 +6,9 @@ import pytest
 
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, PolicyError
-from grammars.infer.after_prompt import try_after_prompt
 from grammars.infer.probes import ProbedTemplate
 from grammars.infer.reasoning import find_state
+from grammars.infer.verify import try_after_prompt
 from grammars.parse.parser import parse
 from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, Policy, Start, State, Tool, ToolCall

@@ -14,6 +14,7 @@ from constrained.inspect.replay.replay_context import read_context
 from constrained.model.compile.compiler import Compiler
 from constrained.prompt.format_selection.selection import select_format
 from constrained.prompt.job import Job
+from constrained.prompt.template.arrival import note_forms, write_canaries
 from constrained.prompt.template.arrival_probes import (
     TOOLS,
     Fate,
@@ -30,9 +31,7 @@ from constrained.prompt.template.conversation_forms import (
     ConversationForm,
     list_forms,
     write,
-    write_canaries,
 )
-from constrained.prompt.template.form_finder import note_forms
 from tests.real_templates import read_template, real_templates
 from tests.templates import HERMES
 

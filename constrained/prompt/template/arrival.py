@@ -1,0 +1,382 @@
+"""Whether all messages of a conversation arrive in a prompt: finds the forms in which a chat
+template writes them in their order, and refuses a conversation of which one is missing.
+
+The same conversation is rendered with words of its own in place of its texts: a message has arrived
+if its word has. Templates may write a text elsewhere, in another spelling, or without a part of it.
+"""
+
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from constrained.errors import TemplateError
+from constrained.prompt.messages import is_text_parts
+from constrained.prompt.template.conversation_forms import (
+    MOVING,
+    ConversationForm,
+    Forms,
+    Message,
+    Messages,
+    is_text,
+    list_forms,
+    write,
+)
+from constrained.prompt.template.rendering import TemplateLimitError
+from constrained.prompt.template.result_calls import match_results
+from grammars.schema.pointers import point_to
+
+KNOWN_ROLES = frozenset({"system", "user", "assistant", "tool", "function"})
+"""Of conversations in normal form."""
+MAX_SHAPES = 500
+"""Of conversations, for which the forms are remembered."""
+_ANSWER = "PROBE-OF-AN-ANSWER"
+_QUESTION: Message = {"role": "user", "content": "PROBE-OF-A-QUESTION"}
+_HINT = "Leave the message out, write it in another way, or use another chat template"
+_ROLE_HINT = 'Use "system", "user", "assistant" or "tool"'
+_SHORT_ID = re.compile("[a-zA-Z0-9]{9}")
+_WORD = re.compile("canary[0-9]{4,}x")
+
+_noted: ContextVar[set[ConversationForm] | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def note_forms() -> Iterator[set[ConversationForm]]:
+    """Collects the forms of the conversations that templates render inside of the block."""
+    forms = set[ConversationForm]()
+    token = _noted.set(forms)
+    try:
+        yield forms
+    finally:
+        _noted.reset(token)
+
+
+Shape = frozenset[tuple[tuple[str, str], bool]]
+
+
+def find_shape(messages: Messages) -> Shape:
+    """Returns what a template can tell of a conversation without its texts: which kinds of messages
+    follow each other, each pair with whether it comes more than once."""
+    kinds = ["", *map(_find_kind, messages, match_results(messages)), ""]
+    counts = Counter(itertools.pairwise(kinds))
+    return frozenset((pair, count > 1) for pair, count in counts.items())
+
+
+def _find_kind(message: Message, call: int | None) -> str:
+    calls = message.get("tool_calls") or ()
+    has_content = "content" if message["content"] else ""
+    ids = {*map(_find_id_kind, [message.get("tool_call_id"), *map(_read_id, calls)])}
+    words = [message["role"], has_content, min(len(calls), 2), is_text(message), call is None]
+    return " ".join(map(str, [*words, *sorted(ids)]))
+
+
+def _read_id(call: Any) -> Any:
+    return call.get("id") if isinstance(call, Mapping) else None
+
+
+def _find_id_kind(id: Any) -> str:
+    """Returns what a template can tell of an id."""
+    if not isinstance(id, str):
+        return type(id).__name__
+    return "short" if _SHORT_ID.fullmatch(id) else "text"
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A text of a conversation: content, a part of it, or the arguments of a call.
+
+    Args:
+        text: of arguments that are an object, the first one that is text; "": there is none.
+        index: of its message.
+        path: the keys and indexes that lead to it in the message.
+        key: of an argument; (): the text is all that stands there.
+    """
+
+    text: str
+    index: int
+    path: Sequence[str | int]
+    key: Sequence[str] = ()
+
+    @property
+    def pointer(self) -> str:
+        return point_to(["messages", self.index, *self.path, *self.key])
+
+
+def _list_texts(messages: Messages) -> Iterator[_Text]:
+    for i, message in enumerate(messages):
+        content: Any = message["content"]
+        parts: list[Any] = content if is_text_parts(content) else []
+        if content and isinstance(content, str):
+            yield _Text(content, i, ["content"])
+        for j, part in enumerate(parts):
+            if part["text"]:
+                yield _Text(part["text"], i, ["content", j, "text"])
+        for j, call in enumerate(message.get("tool_calls") or ()):
+            path = ["tool_calls", j, "function", "arguments"]
+            match call:
+                case {"function": {"arguments": dict() as arguments}}:
+                    key = _find_text_argument(arguments)
+                    yield _Text(arguments[key[0]] if key else "", i, path, key)
+                case {"function": {"arguments": str() as arguments}}:
+                    yield _Text(arguments, i, path)
+                case _:
+                    pass
+
+
+def _find_text_argument(arguments: Mapping[str, Any]) -> Sequence[str]:
+    for key, value in arguments.items():
+        if isinstance(value, str) and value.strip():
+            return (key,)
+    return ()
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """A conversation of the same shape whose texts are words of their own.
+
+    Args:
+        messages: it.
+        words: in the order of the conversation.
+    """
+
+    messages: list[Message]
+    words: Sequence[str]
+
+    def find_lost(self, prompt: str) -> Sequence[str]:
+        """Returns the words that a prompt lacks."""
+        return [word for word in self.words if word not in prompt]
+
+    def are_in_order(self, prompt: str, forms: Forms) -> bool:
+        """Returns whether a prompt has the words in the order of the conversation, or of forms that
+        only write each result behind its call."""
+        ordered = self.messages if MOVING.intersection(forms) else write(self.messages, forms)
+        places = [prompt.find(word) for word in _list_words(ordered)]
+        return places == sorted(places)
+
+
+def find_between(before: Mapping[str, Any], message: Mapping[str, Any], prompt: str) -> str:
+    """Returns the text of a prompt between the words of two messages."""
+    last, first = _list_words(before)[-1:], _list_words(message)[:1]
+    if not last or not first:
+        return ""
+    start = prompt.find(last[0]) + len(last[0])
+    return prompt[start : prompt.find(first[0], start)]
+
+
+def _list_words(data: Any) -> Sequence[str]:
+    return _WORD.findall(json.dumps(data))
+
+
+def write_canaries(messages: Messages) -> Canaries:
+    """Returns the same conversation with other texts. Content that is not text stays as it is."""
+    return _write_words(messages, [*_list_texts(messages)])
+
+
+def _write_words(messages: Messages, texts: Sequence[_Text]) -> Canaries:
+    """Returns the conversation with a word in place of each of these texts."""
+    written = [*messages]
+    words = [f"canary{number:04}x" for number in range(len(texts))]
+    for text, word in zip(texts, words, strict=True):
+        is_call = text.path[0] == "tool_calls"
+        new = {"word": word} if is_call else word
+        written[text.index] = _replace(written[text.index], text.path, new)
+    return Canaries(written, words)
+
+
+def _replace(value: Any, path: Sequence[str | int], new: Any) -> Any:
+    """Returns JSON data with another value at a path."""
+    if not path:
+        return new
+    step, rest = path[0], path[1:]
+    if isinstance(value, Mapping):
+        return {**value, step: _replace(value[step], rest, new)}
+    return [_replace(one, rest, new) if i == step else one for i, one in enumerate(value)]
+
+
+def check_arrival(messages: Messages, prompt: str, write: Callable[[list[Any]], str]) -> None:
+    """Refuses a conversation with a message that is not in its prompt. Reasoning may be left out,
+    which templates do by design.
+
+    A text that is not found in its place, or has a role of its own, is replaced by a word, and the
+    prompt is rendered again.
+
+    Args:
+        messages: the conversation, in normal form.
+        prompt: its rendered prompt.
+        write: renders another conversation in the same way.
+
+    Raises:
+        TemplateError: a text is missing, with its JSON pointer.
+    """
+    place = 0
+    doubted: list[_Text] = []
+    for text in _list_texts(messages):
+        if not text.text.strip():
+            continue
+        found = _find(text.text, prompt, place)
+        if found is None or messages[text.index]["role"] not in KNOWN_ROLES:
+            doubted.append(text)
+        elif text.path[-1] == "content":
+            place = found
+    if not doubted:
+        return
+    canaries = _write_words(messages, doubted)
+    try:
+        lost = canaries.find_lost(write(canaries.messages))
+    except TemplateError:  # it reads the text: a name, or one that it parses
+        return
+    if lost:
+        raise _refuse(messages, doubted[canaries.words.index(lost[0])])
+
+
+def _find(text: str, prompt: str, place: int) -> int | None:
+    """Returns where a text ends in a prompt, after a place; None: it is not there in any common
+    spelling."""
+    bare = text.strip()
+    for spelled in (bare, json.dumps(bare, ensure_ascii=False)[1:-1], json.dumps(bare)[1:-1]):
+        found = prompt.find(spelled, place)
+        if found >= 0:
+            return found + len(spelled)
+    return None
+
+
+def _refuse(messages: Messages, text: _Text) -> TemplateError:
+    role = messages[text.index]["role"]
+    if role not in KNOWN_ROLES:
+        message = f"the chat template leaves out messages of the role {role!r}"
+        return TemplateError(message, where=f"/messages/{text.index}/role", hint=_ROLE_HINT)
+    what = "message" if text.path[0] == "content" else "call"
+    message = f"the chat template leaves out this {what} of the role {role!r}"
+    return TemplateError(message, where=text.pointer, hint=_HINT)
+
+
+class RenderAsIs(Protocol):
+    """Renders messages in normal form; `opened`: with the generation prompt."""
+
+    def __call__(
+        self,
+        messages: list[Message],
+        /,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None,
+        kwargs: Mapping[str, Any],
+        opened: bool,
+    ) -> str: ...
+
+
+class FormFinder:
+    """Finds the forms for one template, and remembers them by the shape of the conversation.
+
+    Args:
+        render: renders messages as they are.
+    """
+
+    def __init__(self, render: RenderAsIs):
+        self._render = render
+        self._known: dict[tuple[Shape, bool], Forms] = {}
+
+    def find(
+        self,
+        messages: list[Message],
+        tools: Sequence[Mapping[str, Any]] | None,
+        kwargs: Mapping[str, Any],
+    ) -> Forms:
+        """Returns the forms in which the template writes all of a conversation, in its order. If
+        there are none, those in which it writes most of it.
+
+        A conversation of the same shape is rendered, whose texts are words of their own.
+
+        Args:
+            messages: in normal form.
+            tools, kwargs: as in `ChatTemplate.render`.
+
+        Raises:
+            TemplateLimitError: rendering takes too many steps.
+        """
+        key = find_shape(messages), bool(tools)
+        if key not in self._known:
+            if len(self._known) >= MAX_SHAPES:
+                self._known.clear()
+            self._known[key] = self._try_forms(write_canaries(messages), tools, kwargs)
+        noted = _noted.get()
+        if noted is not None:
+            noted.update(self._known[key])
+        return self._known[key]
+
+    def open_turn(self, prompt: str, kwargs: Mapping[str, Any]) -> str:
+        """Returns a prompt whose turn of the model has begun. Gemma 4 forgets its header after the
+        result of a call that has content beside it."""
+        if self._closer and prompt.rstrip().endswith(self._closer):
+            return prompt + self._find_header(kwargs)
+        return prompt
+
+    def _try_forms(
+        self,
+        canaries: Canaries,
+        tools: Sequence[Mapping[str, Any]] | None,
+        kwargs: Mapping[str, Any],
+    ) -> Forms:
+        best: Forms = ()
+        fewest = len(canaries.words) + 1  # lost words
+        as_they_are: tuple[Forms, list[Message]] = (), canaries.messages
+        for forms, written in itertools.chain([as_they_are], list_forms(canaries.messages)):
+            try:
+                prompt = self._render(written, tools=tools, kwargs=kwargs, opened=True)
+            except TemplateLimitError:  # another form would need as many steps
+                raise
+            except TemplateError:
+                continue
+            lost = len(canaries.find_lost(prompt))
+            is_in_order = not lost and canaries.are_in_order(prompt, forms)
+            if is_in_order and self._begins_turns(written, prompt):
+                return forms
+            if lost < fewest:
+                best, fewest = forms, lost
+        return best
+
+    def _begins_turns(self, messages: Sequence[Message], prompt: str) -> bool:
+        """Returns whether each answer that follows a closed one has a header: Gemma 4 leaves that
+        of a call after content out."""
+        for before, message in itertools.pairwise(messages):
+            if before["role"] == message["role"] == "assistant" and self._closer:
+                between = find_between(before, message, prompt)
+                _, closer, rest = between.partition(self._closer)
+                if closer and self._header_word not in rest:
+                    return False
+        return True
+
+    @cached_property
+    def _closer(self) -> str:
+        """What the template writes after an answer, without the white space around it; "": nothing,
+        or what also begins a turn."""
+        closed = self._write_question({"role": "assistant", "content": _ANSWER})
+        closer = closed.rpartition(_ANSWER)[2].strip()
+        opened = self._write_question(opened=True)
+        return "" if opened.rstrip().endswith(closer) else closer
+
+    @cached_property
+    def _header_word(self) -> str:
+        """The first word of what the template writes where the turn of the model begins."""
+        return "".join(self._find_header({}).split()[:1])
+
+    def _find_header(self, kwargs: Mapping[str, Any]) -> str:
+        """Returns what the template writes where the turn of the model begins."""
+        opened = self._write_question(kwargs=kwargs, opened=True)
+        return opened.removeprefix(self._write_question(kwargs=kwargs))
+
+    def _write_question(
+        self, *after: Message, kwargs: Mapping[str, Any] | None = None, opened: bool = False
+    ) -> str:
+        """Renders a question, and what follows it; "": the template refuses that."""
+        forms = self.find([_QUESTION], None, kwargs or {})
+        messages = write([_QUESTION, *after], forms)
+        try:
+            return self._render(messages, tools=None, kwargs=kwargs or {}, opened=opened)
+        except TemplateError:
+            return ""

@@ -1,0 +1,495 @@
+"""Cuts the calls out of what a template writes: where each begins and ends, its pieces, and the
+fixed texts around them."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Literal as OneOf
+from typing import cast
+
+from grammars.errors import DetectError
+from grammars.infer.arguments import find_style
+from grammars.infer.content import find_closer, find_end, read_content
+from grammars.infer.probes import KEYS, VALUES, ProbedTemplate
+from grammars.infer.text import (
+    common_prefix,
+    common_suffix,
+    drop_numbers,
+    find_tags,
+    leading_space,
+    split_numbers,
+)
+from grammars.schema.json_values import Json
+from grammars.schema.subschemas import is_object
+from grammars.turn import ToolCall, Turn
+
+# A header that goes on with a word of each part: `<|start|>assistant`, `<|msg|>assistant/`,
+# `{"role": "assistant", "kind": "`. In the middle of a tag, the whole tag is the marker.
+_OPEN_HEADER = re.compile(r"(?:^|>)[^<>]*\w[^\w\n<>\[\]]*$")
+
+Kind = OneOf["text", "name", "id", "index", "call", "arguments", "encoded", "tagged"]
+_WITH_ARGUMENTS: tuple[Kind, ...] = ("call", "arguments", "encoded", "tagged")
+_WHOLE: tuple[Kind, ...] = ("arguments", "encoded")  # that tell their own end
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a call: fixed text, or the text of a hole."""
+
+    kind: Kind
+    text: str
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A call that was found in a text, from its first hole to its last: its bounds and its
+    pieces."""
+
+    start: int
+    end: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def arguments(self) -> Piece:
+        """The piece with the arguments."""
+        return next(piece for piece in self.pieces if piece.kind in _WITH_ARGUMENTS)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the end of the arguments is clear without the text after them."""
+        return self.arguments.kind != "tagged"
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The offsets at which the piece with the arguments begins and ends."""
+        before = list(takewhile(lambda piece: piece.kind not in _WITH_ARGUMENTS, self.pieces))
+        start = self.start + sum(len(piece.text) for piece in before)
+        return start, start + len(self.arguments.text)
+
+
+def cut_call(text: str, call: ToolCall, start: int = 0, *, one_by_one: bool = False) -> Cut | None:
+    """Finds a call after `start`. Returns None if its name or its argument is not in the text.
+
+    Args:
+        text: what the template writes.
+        call: a call with one argument, a text.
+        start: an offset.
+        one_by_one: the arguments are in the braces of an object that is not JSON, and are read one
+            by one.
+    """
+    arguments = _find_arguments(text, call, start, one_by_one=one_by_one)
+    if arguments is None:
+        return None
+    holes = [arguments]
+    if arguments.kind != "call":
+        holes += _find_name_and_id(text, call, arguments, start)
+    holes.sort(key=lambda hole: hole.start)
+    pieces: list[Piece] = []
+    end = holes[0].start
+    for hole in holes:
+        if hole.start > end:
+            pieces.append(Piece("text", text[end : hole.start]))
+        pieces.append(Piece(hole.kind, text[hole.start : hole.end]))
+        end = hole.end
+    return Cut(holes[0].start, end, tuple(pieces))
+
+
+@dataclass(frozen=True)
+class CallPair:
+    """A turn of two calls.
+
+    Args:
+        text: what the template writes.
+        first, second: the calls in there.
+    """
+
+    text: str
+    first: Cut
+    second: Cut
+
+    @property
+    def amid(self) -> str:
+        """The text between the two calls."""
+        return self.text[self.first.end : self.second.start]
+
+    def find_counters(self, one: str, only: Cut) -> tuple["CallPair", Cut]:
+        """Returns the pair and the single call with the numbers that count calls, where these stand
+        in front of the first hole or behind the last one.
+
+        Args:
+            one: a turn with the single call.
+            only: that call.
+        """
+        pair = self
+        head, amid = split_numbers(self.text[: self.first.start]), split_numbers(self.amid)
+        counts = _find_count(head[::-1], amid[::-1])
+        counted = "".join(reversed(counts))
+        if counts and one[: only.start].endswith(counted):
+            first, *rest = reversed(counts)
+            pair = replace(
+                pair,
+                first=_extend(pair.first, before=(first, *rest)),
+                second=_extend(pair.second, before=(str(int(first) + 1), *rest)),
+            )
+            only = _extend(only, before=(first, *rest))
+        after = split_numbers(one[only.end :])
+        counts = _find_count(after, split_numbers(self.text[self.second.end :]))
+        if counts and only.is_whole and pair.amid.startswith("".join(counts)):
+            *rest, last = counts
+            pair = replace(
+                pair,
+                first=_extend(pair.first, after=(*rest, last)),
+                second=_extend(pair.second, after=(*rest, str(int(last) + 1))),
+            )
+            only = _extend(only, after=(*rest, last))
+        return pair, only
+
+
+def _find_count(first: Sequence[str], second: Sequence[str]) -> Sequence[str]:
+    """Returns the words up to the first one that differs, if that is a number and one higher in the
+    second text; () if it is not."""
+    for place, (one, two) in enumerate(zip(first, second, strict=False)):
+        if one != two:
+            return first[: place + 1] if follows(one, two) else ()
+    return ()
+
+
+def _extend(cut: Cut, *, before: Sequence[str] = (), after: Sequence[str] = ()) -> Cut:
+    """Returns the call with a number and words in front of it, or words and a number behind it."""
+    pieces = [*cut.pieces]
+    if before:
+        pieces[:0] = [Piece("index", before[0]), Piece("text", "".join(before[1:]))]
+    if after:
+        pieces += [Piece("text", "".join(after[:-1])), Piece("index", after[-1])]
+    start, end = cut.start - len("".join(before)), cut.end + len("".join(after))
+    return Cut(start, end, tuple(piece for piece in pieces if piece.text))
+
+
+def follows(one: str, two: str) -> bool:
+    """Returns whether the second word is the first number plus one."""
+    return one.isdecimal() and two == str(int(one) + 1)
+
+
+def find_member(text: str, key: str, value: str, *, start: int) -> re.Match[str] | None:
+    """Finds an object with one text in it, in any style, from `start` on. The group `quote` is the
+    text around the string."""
+    name = rf"(?P<mark>[\"']?){re.escape(key)}(?P=mark)"
+    written = rf"(?P<quote>\S{{1,16}}?){re.escape(value)}(?P=quote)"
+    return re.compile(rf"\{{{name}\s*:\s*{written}\}}").search(text, start)
+
+
+def find_encoded(text: str, start: int) -> Iterator[tuple[dict[str, Json], int, int]]:
+    """Yields the JSON strings in a text from `start` on that contain a JSON object, with their
+    bounds."""
+    decoder = json.JSONDecoder()
+    for quote in re.compile(r'"\s*\{').finditer(text, start):
+        try:
+            string, end = decoder.raw_decode(text, quote.start())
+            value = json.loads(string)
+        except (ValueError, RecursionError):
+            continue
+        if is_object(value):
+            yield value, quote.start(), end
+
+
+def find_objects(text: str, start: int) -> Iterator[tuple[dict[str, Json], int, int]]:
+    """Yields the JSON objects in a text from `start` on, outer ones first, with their bounds."""
+    decoder = json.JSONDecoder()
+    for brace in re.compile(r"\{").finditer(text, start):
+        try:
+            value, end = decoder.raw_decode(text, brace.start())
+        except (ValueError, RecursionError):
+            continue
+        yield cast(dict[str, Json], value), brace.start(), end
+
+
+@dataclass(frozen=True)
+class _Hole:
+    """The bounds of a hole's text."""
+
+    kind: Kind
+    start: int
+    end: int
+
+
+def _find_arguments(text: str, call: ToolCall, start: int, *, one_by_one: bool) -> _Hole | None:
+    for written, begin, end in find_encoded(text, start):
+        if written == call.arguments:
+            return _Hole("encoded", begin, end)
+    for written, begin, end in find_objects(text, start):
+        around = text[start:begin] + text[end:]
+        if _writes_id(around, call):
+            pass  # the object is a part of the call: the call's id is outside the object
+        elif _is_json_call(written, text[begin:end], call):
+            return _Hole("call", begin, end)
+        if written == call.arguments:
+            return _Hole("arguments", begin, end)
+    [(key, value)] = call.arguments.items()
+    member = None if one_by_one else find_member(text, key, str(value), start=start)
+    if member:
+        return _Hole("arguments", member.start(), member.end())
+    name_start = text.find(call.name, start)
+    key_start = text.find(key, name_start + len(call.name))
+    value_start = text.find(str(value), key_start + len(key))
+    if min(name_start, key_start, value_start) < 0:
+        return None
+    return _Hole("tagged", key_start, value_start + len(str(value)))
+
+
+def _is_json_call(written: Mapping[str, Json], text: str, call: ToolCall) -> bool:
+    """Returns whether a `JsonCall` can describe the object: the name, then the arguments, and at
+    most one other member (the id or the number) before or after them. Any other object becomes
+    fixed text with holes."""
+    values = list(written.values())
+    if call.name not in values or call.arguments not in values:
+        return False
+    name, arguments = values.index(call.name), values.index(call.arguments)
+    others = [value for i, value in enumerate(values) if i not in (name, arguments)]
+    is_id = all(value == call.id or _is_number(value) for value in others)
+    is_ordered = arguments == name + 1 and len(others) <= 1
+    return is_ordered and is_id and find_style((dict(written), text)) is not None
+
+
+def _writes_id(text: str, call: ToolCall) -> bool:
+    # If an id contains the name, the name is searched.
+    return bool(call.id) and call.name not in str(call.id) and str(call.id) in text
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, str) and value.isdecimal()
+
+
+def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -> Iterator[_Hole]:
+    """Finds the name and the id in front of the arguments; what is not there is searched after
+    them."""
+    sought: list[tuple[Kind, str]] = [("name", call.name)]
+    if call.id and _writes_id(text, call):
+        sought.append(("id", call.id))
+    for kind, written in sought:
+        places = list(re.compile(re.escape(written)).finditer(text, start, arguments.start))
+        if not places and arguments.kind in _WHOLE:
+            places = list(re.compile(re.escape(written)).finditer(text, arguments.end))[:1]
+        for match in places:
+            yield _Hole(kind, match.start(), match.end())
+    if call.name in text[start : arguments.start]:  # `</NAME>`, `[/TOOL:NAME]` closes a call
+        closing = re.compile(rf"\b{re.escape(call.name)}\b").search(text, arguments.end)
+        if closing:
+            yield _Hole("name", closing.start(), closing.end())
+
+
+@dataclass(frozen=True)
+class CallLayout:
+    """The fixed texts around calls: `opening prefix CALL suffix between ... rest`.
+
+    Args:
+        rest: the text after the last call: the text that closes the calls, and the end of the turn.
+        lead: the beginning of the first call, which the generation prompt has written.
+        several: the texts around two calls, if they are others than those around one.
+        opens_part: a call begins right after the header of a message that all parts of a turn have,
+            and content there begins with a text of its own.
+    """
+
+    rest: str
+    opening: str = ""
+    prefix: str = ""
+    suffix: str = ""
+    between: str = ""
+    lead: str = ""
+    several: "CallLayout | None" = None
+    opens_part: bool = False
+
+    def without_lead(self, *, opens_part: bool) -> "CallLayout":
+        """Returns the layout with the text of the generation prompt between two calls instead of in
+        a call."""
+        return replace(
+            self,
+            prefix=self.prefix.removeprefix(self.lead),
+            between=self.between + self.lead,
+            lead="",
+            opens_part=opens_part,
+        )
+
+
+def find_layout(*, header: str, head: str, after: str, amid: str, end: str) -> CallLayout:
+    """Separates a call's own text from the text around all calls.
+
+    Args:
+        header: what opens the turn.
+        head: the text in front of the first call's first hole.
+        after: the text after the only call's last hole.
+        amid: the text between two calls' holes.
+        end: what ends a turn of content; "" if that is not known. It is not a part of a call,
+            because a model that ends its turn there writes nothing after it.
+    """
+    prefix = common_suffix(header + head, amid).lstrip()
+    lead = ""
+    if len(prefix) > len(head):
+        lead = prefix[: len(prefix) - len(head)]
+        if _begins_part(lead, header):  # Functionary 3.2: the prompt ends with `>>>`
+            head = prefix
+        else:  # `(call)` ends with a sign that `(assistant)` ends with, too
+            prefix, lead = head, ""
+    suffix = common_prefix(amid, after).rstrip()
+    if len(prefix) + len(suffix) > len(amid):
+        suffix = suffix[: len(amid) - len(prefix)].rstrip()
+    if end and suffix.endswith(end):
+        suffix = suffix.removesuffix(end).rstrip()
+    return CallLayout(
+        rest=after[len(suffix) :],
+        opening=head[: len(head) - len(prefix)],
+        prefix=prefix,
+        suffix=suffix,
+        between=amid[len(suffix) : len(amid) - len(prefix)],
+        lead=lead,
+    )
+
+
+def _begins_part(lead: str, header: str) -> bool:
+    """Returns whether the text at the end of a header is not the end of a word between signs, or of
+    another text: nothing precedes it, or a line break, or a tag."""
+    before = header.removesuffix(lead)
+    tags = find_tags(before)
+    return not before or before.endswith("\n") or bool(tags and before.endswith(tags[-1]))
+
+
+def find_layouts(one: tuple[str, str], two: tuple[str, str], amid: str) -> CallLayout:
+    """Returns the texts around one call, and those around two calls if they differ.
+
+    Args:
+        one: the text in front of the first hole of a call alone, and after its last one.
+        two: the same of two calls.
+        amid: the text between two calls' holes.
+
+    Raises:
+        DetectError: nothing opens two calls that does not open one.
+    """
+    prefix = common_suffix(one[0], two[0], amid).lstrip()
+    amid = amid.removesuffix(prefix)
+    suffix = common_prefix(one[1], two[1], amid).rstrip()
+    opening_one, opening_two = (text.removesuffix(prefix) for text in (one[0], two[0]))
+    rest_one, rest_two = (text[len(suffix) :] for text in (one[1], two[1]))
+    if drop_numbers(one[0]) == drop_numbers(two[0]) and one[0] != two[0]:
+        raise DetectError(f"calls tell how many they are: {one[0]!r} and {two[0]!r}")
+    if not opening_two or opening_one == opening_two:
+        raise DetectError("one call is not written as the first, or the last, of two calls")
+    several = CallLayout(
+        rest_two, opening=opening_two, prefix=prefix, suffix=suffix, between=amid[len(suffix) :]
+    )
+    return CallLayout(rest_one, opening=opening_one, prefix=prefix, suffix=suffix, several=several)
+
+
+@dataclass(frozen=True)
+class WrittenCalls:
+    """A turn with one call and a turn with two calls, as the template writes them.
+
+    Args:
+        chat: the template; its lead is that of the layout.
+        one, two: the turns.
+        only: the call in `one`.
+        pair: the calls in `two`; None if they are not both there.
+        layout: the fixed texts around calls.
+        gap: the white space in front of calls, if the prompt has already written all of the header
+            that every message of the role has; None: it has not.
+        closing: the text after the last call; after the only one it is part of the call.
+    """
+
+    chat: ProbedTemplate
+    one: str
+    two: str
+    only: Cut
+    pair: CallPair | None
+    layout: CallLayout
+    gap: str | None = None
+    closing: str = ""
+
+    @property
+    def first(self) -> str:
+        """The first call, and the text in front of it, without the lead."""
+        layout = self.layout
+        return layout.opening + layout.prefix + self.one[self.only.start : self.only.end]
+
+    @property
+    def suffix(self) -> str:
+        """The text from a call's last hole to the end of the call."""
+        return self.layout.suffix if self.pair else self.closing
+
+
+def probe_calls(chat: ProbedTemplate) -> tuple[ToolCall, ...]:
+    """Returns the two calls that are cut."""
+    return chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})
+
+
+def read_calls(chat: ProbedTemplate, *, one_by_one: bool) -> WrittenCalls:
+    """Reads a turn of one call and a turn of two.
+
+    Args:
+        chat: the template.
+        one_by_one: arguments are read one by one, although they are in braces.
+
+    Raises:
+        DetectError: no call is found, or the two differ.
+    """
+    first, second = probe_calls(chat)
+    one = chat.read(Turn(calls=(first,)))
+    only = cut_call(one, first, one_by_one=one_by_one)
+    if only is None:
+        raise DetectError(_explain_no_call(one))
+    if first.id and one.count(first.id) > 1:
+        message = "the id of a call is written twice, and no grammar can compare the two"
+        raise DetectError(f"{message}: {one!r}")
+    two = chat.strip(chat.body(Turn(calls=(first, second))) or "")
+    pair = None
+    first_cut = cut_call(two, first, one_by_one=one_by_one)
+    if first_cut and (cut := cut_call(two, second, first_cut.end, one_by_one=one_by_one)):
+        pair, only = CallPair(two, first_cut, cut).find_counters(one, only)
+    calls = WrittenCalls(chat, one, two, only, pair, _lay_out(chat, one, only, pair))
+    return _take_lead(calls) if calls.layout.lead else calls
+
+
+def _lay_out(chat: ProbedTemplate, one: str, only: Cut, pair: CallPair | None) -> CallLayout:
+    head, following = one[: only.start], one[only.end :]
+    if pair is None:  # Llama 3's templates refuse a second call
+        return CallLayout(following, prefix=head)
+    around_two = pair.text[: pair.first.start], pair.text[pair.second.end :]
+    if around_two != (head, following):
+        return find_layouts((head, following), around_two, pair.amid)
+    # White space that is not read may part the header from a word of the call.
+    header = chat.prompted + leading_space(chat.body(Turn(calls=probe_calls(chat)[:1])) or "")
+    plain = read_content(chat)
+    end = find_end(chat, plain.tail, closer=find_closer(plain.tail, plain.opener))
+    return find_layout(header=header, head=head, after=following, amid=pair.amid, end=end)
+
+
+def _take_lead(calls: WrittenCalls) -> WrittenCalls:
+    """Decides whether the text that the prompt has written belongs to a call, or stands between two
+    calls."""
+    gap, lead = _find_gap(calls), calls.layout.lead
+    led = replace(calls.chat, lead=lead)
+    opener = read_content(led).opener
+    if gap is None and opener != lead:
+        return replace(calls, chat=led)
+    layout = calls.layout.without_lead(opens_part=gap is not None and bool(opener))
+    return replace(calls, layout=layout, gap=gap)
+
+
+def _find_gap(calls: WrittenCalls) -> str | None:
+    """Returns the white space in front of calls if each call has the header of a message, and the
+    prompt has already written all of the header that every message of the role has. Else None."""
+    chat, layout = calls.chat, calls.layout
+    header, prompt = layout.lead.rstrip(), chat.ask(opening=True) or ""
+    block = chat.reasoning
+    is_repeated = block is not None and block.next_opener == header
+    is_open = is_repeated or _OPEN_HEADER.search(header) is not None
+    names_role = header == chat.prompted and is_open
+    is_own = bool(layout.prefix.removeprefix(layout.lead))
+    is_gap = names_role and prompt.endswith(header) and is_own
+    return layout.lead[len(header) :] if is_gap else None
+
+
+def _explain_no_call(text: str) -> str:
+    """Says why no call was found in what the template writes for one."""
+    if KEYS[0] not in text:
+        return f"calls do not name their arguments as the schemas do: {text!r}"
+    return f"neither JSON nor tags with values in {text!r}"
