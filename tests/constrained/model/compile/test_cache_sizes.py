@@ -15,7 +15,7 @@ from constrained.model.compile.compiler import Compiler
 from constrained.model.compile.grammar_cache import COMPLETERS, GrammarSource
 from constrained.prompt.job import Job
 from constrained.prompt.tools import shapes
-from constrained.prompt.tools.shapes import forget_schemas, read_entries, read_tools
+from constrained.prompt.tools.shapes import forget_schemas, read_tools
 from grammars.limits import byte_cache
 from grammars.limits.byte_cache import (
     MIB,
@@ -109,14 +109,6 @@ def test_all_caches_together_take_what_the_operator_gives_them(
     assert sum(size.bytes for size in sizes.values()) <= given
     assert COMPLETERS // 240 < sizes["completers"].bytes <= COMPLETERS // 60
     assert all(sizes[name].count for name in ("completers", "schemas", "shared_prefixes"))
-
-
-def test_long_descriptions_take_no_more_room(small_schemas: None) -> None:
-    """There were once a thousand of them, whatever their length."""
-    for number in range(2 * shapes.TEXTS // MIB):
-        read_entries([make_tool(number, description=f"{number}" + MIB * "a")])
-    size = measure_shared()["tool_texts"]
-    assert shapes.TEXTS - 3 * MIB < size.bytes <= shapes.TEXTS
 
 
 def test_large_schemas_take_no_more_room(
