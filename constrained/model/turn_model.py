@@ -342,7 +342,7 @@ class TurnModel(LoadedOnce):
             BusyError, ModelError: at once: too many requests wait, or the model is closed.
         """
         if options.decode.ignore_eos:
-            turn.check_endless()
+            turn.spec.check_endless()
         request = Request(
             turn.make_input(),
             options.decode,

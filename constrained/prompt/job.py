@@ -4,11 +4,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from constrained.errors import RequestError
 from constrained.prompt.cache_scope import CacheScope, name_scope
-from grammars.turn import Answer, KeyOrder, Think, ToolCall
+from grammars.limits.packed_json import hash_json
+from grammars.turn import (
+    Answer,
+    ChoiceAnswer,
+    GrammarAnswer,
+    JsonAnswer,
+    KeyOrder,
+    RegexAnswer,
+    Think,
+    ToolCall,
+)
 
 MAX_IDENTICAL_CALLS = 1
 """Small models repeat calls by mistake far more often than on purpose."""
@@ -144,6 +155,27 @@ class Job:
     cache_salt: str | None = None
     cache_prompt: bool = True
     hidden_tools: Sequence[Any] = ()
+
+    @cached_property
+    def grammar_name(self) -> bytes | None:
+        """A hash of all that its grammar depends on, except for the end of the prompt, and of its
+        cache scope; b"" if it needs no grammar; None: the tools or the answer are not JSON."""
+        answer: Any = None
+        match self.answer:
+            case None:
+                if not self.tools and not self.hidden_tools:
+                    return b""
+            case JsonAnswer(schema):
+                answer = "json", schema.source
+            case RegexAnswer(regex):
+                answer = "regex", regex
+            case ChoiceAnswer(options):
+                answer = "choice", options
+            case GrammarAnswer(lark):
+                answer = "grammar", lark
+        options = (str(self.think), str(self.key_order), self.parallel, self.require_nonempty)
+        tools = (self.tools, self.hidden_tools)
+        return hash_json([tools, self.tool_choice, answer, options, self.grammar_scope])
 
     @property
     def grammar_scope(self) -> str:

@@ -69,8 +69,8 @@ class EngineReplica:
                 stream.cancel()
 
     def _attach(self, order: TurnOrder) -> CompiledTurn:
-        constraints = self._constraints.read(order.turn.constraints)
-        return self.model.compiler.attach(order.turn, constraints)
+        spec, grammar = self._constraints.read(order.turn)
+        return self.model.compiler.attach(spec, grammar)
 
     def _start(self, turn: CompiledTurn, order: TurnOrder) -> AsyncStream[Generation]:
         options = CallOptions(

@@ -1,5 +1,7 @@
 """Compiles grammars to matchers, and finds the tool or the answer that a failure is due to."""
 
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -9,7 +11,6 @@ from constrained.errors import GrammarError, RequestError
 from constrained.mask.matcher import Matcher
 from constrained.mask.trial import TrialError, try_grammar
 from constrained.model.compile.grammar_cache import GrammarCache, GrammarSource
-from constrained.prompt.cache_scope import CacheScope
 from constrained.prompt.tools.offer import Offer, Offered, Refusal
 from grammars.errors import SchemaError, ToolError
 from grammars.limits.byte_cache import MIB, ByteCache, CacheSize
@@ -26,9 +27,12 @@ from grammars.turn_grammar.answer import read_regex
 from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.ir.grammar import Grammar
 from grammars.turn_grammar.ir.printer import print_expression
+from grammars.wire.format import Format
 
 _GRAMMAR, _REGEX = "/grammar", "/regex"
 MATCHERS = 64 * MIB  # those of compiled grammars; one of three tools takes 0.3 MB at first
+MAX_OWN_GRAMMARS = 4
+"""Compilers of formats with tokens of their own: each has a tokenizer."""
 LARGEST = 0.5  # the maximum share of one grammar; beyond that, it is compiled again
 
 
@@ -57,32 +61,27 @@ class GrammarCompiler:
     def __init__(
         self, vocabulary: Vocabulary, texts: Sequence[str], context_length: int | None = None
     ):
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
         self._texts = texts
         self._context_length = context_length
         self._matchers: ByteCache[Matcher] = ByteCache(MATCHERS, Matcher.measure, largest=LARGEST)
 
-    def extend(self, texts: Sequence[str]) -> "GrammarCompiler":
-        """Returns a compiler for further texts: this one, if no other token is in them."""
-        other = GrammarCompiler(self._vocabulary, (*self._texts, *texts), self._context_length)
-        return self if other.markers == self.markers else other
-
     @cached_property
     def markers(self) -> dict[str, int]:
         """The token ids of the formats' markers that are one token, by their text."""
-        return self._vocabulary.find_markers(self._texts)
+        return self.vocabulary.find_markers(self._texts)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of llguidance that grammars are compiled against; built once."""
-        return build_tokenizer(self._vocabulary, self.markers)
+        return build_tokenizer(self.vocabulary, self.markers)
 
     @cached_property
     def max_characters(self) -> int | None:
         """The most characters that fit into the context; None: any number."""
         if self._context_length is None:
             return None
-        return self._context_length * self._vocabulary.longest
+        return self._context_length * self.vocabulary.longest
 
     @cached_property
     def _grammars(self) -> GrammarCache:
@@ -123,22 +122,19 @@ class GrammarCompiler:
             raise
 
     def compile_built(
-        self, grammar: Grammar, answer: Answer | None, scope: CacheScope
+        self, grammar: Grammar, answer: Answer | None, scope: str
     ) -> tuple[Completer, Matcher]:
         """Compiles a grammar that `GrammarSource.build` has made already, perhaps in another
         process with the same vocabulary. Returns the same as `compile`.
 
         Args:
             answer: the answer of the policy, for the pointers of errors.
-            scope: the cache scope; None: the matcher is not kept.
+            scope: the cache scope.
 
         Raises:
             GrammarError: llguidance refuses the grammar.
         """
-        completer = Completer(grammar)
-        if scope is None:
-            return completer, self._compile_text(completer.grammar.lark, answer)
-        return completer, self._find_matcher(completer.grammar.lark, answer, scope).fork()
+        return Completer(grammar), self._find_matcher(grammar.lark, answer, scope).fork()
 
     def _find_matcher(self, lark: str, answer: Answer | None, scope: str) -> Matcher:
         """Returns a matcher at the start of a grammar: a fork of the cached one, or a new one."""
@@ -164,7 +160,7 @@ class GrammarCompiler:
     def _try(self, lark: str, pointer: str) -> None:
         """Raises an error if a grammar of a client cannot be compiled."""
         try:
-            try_grammar(lark, self._vocabulary, self.markers.values())
+            try_grammar(lark, self.vocabulary, self.markers.values())
         except TrialError as error:
             message = f"the {pointer[1:]} of the answer: {error.message}"
             raise TrialError(message, where=pointer, hint=error.hint) from error
@@ -243,6 +239,48 @@ class GrammarCompiler:
             raise RefusedToolError(Refusal(tool.name, refused)) from error
         except (SchemaError, ToolError) as error:
             raise RefusedToolError(Refusal(tool.name, error)) from error
+
+
+class FormatGrammars:
+    """The compilers of grammars for all formats of a model. A format that has tokens of its own,
+    where the others have text, gets a compiler of its own.
+
+    Args:
+        vocabulary, texts, context_length: see `GrammarCompiler`; the fixed texts of its usual
+            formats.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, texts: Sequence[str], context_length: int | None = None
+    ):
+        self._vocabulary = vocabulary
+        self._texts = tuple(texts)
+        self._context_length = context_length
+        self.usual = GrammarCompiler(vocabulary, texts, context_length)
+        self._own: OrderedDict[tuple[str, ...], GrammarCompiler] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, format: Format) -> GrammarCompiler:
+        """Returns the compiler for a format."""
+        if set(self._texts).issuperset(format.texts):
+            return self.usual
+        with self._lock:
+            found = self._own.get(format.texts)
+            if found is None:
+                found = self._make(format.texts)
+                self._own[format.texts] = found
+                if len(self._own) > MAX_OWN_GRAMMARS:
+                    self._own.popitem(last=False)
+            return found
+
+    def _make(self, texts: tuple[str, ...]) -> GrammarCompiler:
+        made = GrammarCompiler(self._vocabulary, (*self._texts, *texts), self._context_length)
+        return self.usual if made.markers == self.usual.markers else made
+
+    def list_all(self) -> list[GrammarCompiler]:
+        """Lists the compilers, each once."""
+        with self._lock:
+            return list(dict.fromkeys([self.usual, *self._own.values()]))
 
 
 def _find_pointer(answer: Answer | None) -> str:

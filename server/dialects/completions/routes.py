@@ -74,7 +74,7 @@ async def _compile(
     LOG.info("raw prompt of %d tokens", len(turn.tokens))
     if service.settings.log_prompts:
         LOG.info("prompt: %r", prompt)
-    return replace(turn, max_repetition=job.max_repetition)
+    return replace(turn, spec=replace(turn.spec, max_repetition=job.max_repetition))
 
 
 def _show_prompt(service: Service, prompt: Prompt) -> str:
