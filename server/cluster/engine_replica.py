@@ -7,7 +7,7 @@ from functools import partial
 
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import Generation
-from constrained.decode.schedule.streams import AsyncStream
+from constrained.decode.schedule.streams import AsyncStream, arun
 from constrained.limits.deadline import set_deadline
 from constrained.model.call_options import CallOptions
 from constrained.model.compile.compiled_turn import CompiledTurn
@@ -50,9 +50,9 @@ class EngineReplica:
         self._unread[number] = self._lengths[number] = len(order.prompt)
         stream: AsyncStream[Generation] | None = None
         try:
-            turn = await self.model.aread(
-                partial(self._attach, order), order.seconds, client=order.owner
-            )
+            attach = partial(self._attach, order)
+            queue = self.model.queue
+            turn = await arun(queue.prepare(attach, order.seconds, order.owner, is_known=True))
             stream = self._start(turn, order)
             async for batch in _gather(stream):
                 self._note_read(number, batch)

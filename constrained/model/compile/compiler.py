@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, TypedDict
 
 from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.engine.vocabulary.vocabulary import Tokenizer, Vocabulary
@@ -26,7 +26,14 @@ from constrained.prompt.cache_scope import name_scope
 from constrained.prompt.encoding import check_text
 from constrained.prompt.format_selection.kwargs_selection import MAX_KEPT, FormatByKwargs
 from constrained.prompt.format_selection.selection import SelectedFormat, end_turns, select_format
-from constrained.prompt.job import MAX_IDENTICAL_CALLS, CallLimits, Envelopes, Job, check_job
+from constrained.prompt.job import (
+    MAX_IDENTICAL_CALLS,
+    MAX_REPEATED,
+    CallLimits,
+    Envelopes,
+    Job,
+    check_job,
+)
 from constrained.prompt.messages import read_call_ids
 from constrained.prompt.prompts import TEXT, Prompts
 from constrained.prompt.template.chat_template import ChatTemplate
@@ -46,6 +53,14 @@ from grammars.wire.format import Format
 KNOWN = MIB // 8  # of the names of grammars that were compiled last: some 350
 MAX_STEPS = 400_000
 """Of compiling one job, all its tools together; 1,000 tools of 20 arguments take 250,000."""
+
+
+class RawOptions(TypedDict, total=False):
+    """Options of a raw prompt, as in `Job`."""
+
+    cache_salt: str | None
+    cache_prompt: bool
+    max_repetition: int | None
 
 
 class Compiler:
@@ -202,6 +217,7 @@ class Compiler:
         *,
         cache_salt: str | None = None,
         cache_prompt: bool = True,
+        max_repetition: int | None = MAX_REPEATED,
     ) -> CompiledTurn:
         """Compiles a raw prompt, without a chat template. All generated text is content.
 
@@ -209,8 +225,7 @@ class Compiler:
             prompt: text, or token ids. In text, names of special tokens are these tokens, and a
                 BOS token is added if the model needs one. Token ids are used as they are.
             answer: the form of the generated text; None: any text.
-            cache_salt: as in `Job`.
-            cache_prompt: as in `Job`.
+            cache_salt, cache_prompt, max_repetition: as in `Job`.
 
         Raises:
             RequestError: the prompt is empty, or is neither text nor tokens of this model.
@@ -227,6 +242,7 @@ class Compiler:
             source=source,
             scope=scope if cache_prompt else None,
             thinking_tags=False,
+            max_repetition=max_repetition,
         )
         turn = _begin(spec, self._grammars.usual)
         return turn if answer is None else turn.constrain(Offer())
