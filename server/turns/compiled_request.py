@@ -19,10 +19,12 @@ from server.errors import cut_middle
 from server.http.caller import find_owner
 from server.turns.offered_tools import SkippedTool
 from server.turns.reasoning import ReasoningPlan
+from server.turns.request_record import Durations, RequestRecord
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
 LOG = logging.getLogger("constrained.server")
+MOSTLY = 0.9  # the cached part of a prompt from which on no warning is needed
 SHORT = 16  # characters of a hash
 MAX_HEADER = 500  # characters
 MAX_NAME_LENGTH = 1_000  # characters of a client's name for something, in notes and in the log
@@ -163,6 +165,41 @@ class CompiledRequest:
             return self.notes
         return {"constrained": {**self.notes.get("constrained", {}), **further}}
 
+    def record(
+        self, reply: Reply, *, compile_seconds: float, elapsed_seconds: float
+    ) -> RequestRecord:
+        """Returns the record of a reply, without the id of the request.
+
+        Args:
+            reply: the reply, or an empty one if the turn was cancelled or has failed.
+            compile_seconds: how long it took to compile the request.
+            elapsed_seconds: from the end of compiling to the end of the reply.
+        """
+        usage, timings = reply.usage, reply.timings
+        decoding = timings.prompt_seconds + timings.generation_seconds
+        lost = self.request.lost_prefix
+        if usage.cached_tokens > MOSTLY * usage.prompt_tokens:
+            lost = None  # the change is not in the prompt, or only at its end
+        return RequestRecord(
+            model=self.service.name,
+            format=self.turn.format.name,
+            finish=reply.finish_reason,
+            usage=usage,
+            durations=Durations(
+                compile=compile_seconds,
+                queue=max(0.0, elapsed_seconds - decoding),
+                prefill=timings.prompt_seconds,
+                generation=timings.generation_seconds,
+            ),
+            tools=len(self.turn.tools),
+            calls=tuple((call.name, _judge_call(call)) for call in reply.calls),
+            envelopes=tuple(kind.value for kind in reply.envelopes),
+            prompt_hash=self.head_hash or "",
+            grammar_hash=self.grammar_hash or "",
+            lost_prefix="" if lost is None else lost.part.value,
+            repeated_calls=len(self.request.repeated_calls),
+        )
+
     def _show_confidence(self, reply: Reply) -> dict[str, Any]:
         """Returns how likely the reply was."""
         shown: dict[str, Any] = {}
@@ -222,6 +259,13 @@ async def compile_instead(compiled: CompiledRequest, timeout: float | None) -> C
     job = request.generation.confidence_policy.change_job(request.job)
     with request.tools.locating_errors():
         return await service.model.acompile(job, timeout, client=find_owner())
+
+
+def _judge_call(call: ToolCall) -> str:
+    """Returns the outcome of a call for the record."""
+    if call.truncated:
+        return "truncated"
+    return "valid" if call.valid else "unfit"
 
 
 def _name_type(tool: SkippedTool) -> str:
