@@ -1,5 +1,6 @@
 """The queue of requests that are read and compiled, each client in turn."""
 
+import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from functools import partial
@@ -66,3 +67,16 @@ class CompileQueue:
         check_demand(is_wanted, deadline, self.clock)
         if self.end and self.end.is_over(self.clock()):
             raise self.end.fail_draining()
+
+    def when_idle(self, free: Callable[[], None], *, is_idle: bool) -> None:
+        """Frees the model after its workers are closed: at once, or when the last thread has ended
+        a long call into a library."""
+        if is_idle:
+            free()
+            return
+
+        def wait() -> None:
+            self.workers.wait()
+            free()
+
+        threading.Thread(target=wait, daemon=True).start()

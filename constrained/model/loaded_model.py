@@ -184,7 +184,7 @@ class LoadedModel(TurnModel):
         return read_call(messages, tools, options, defaults=self._decode_defaults, target=target)
 
     def _start(self, call: ModelCall, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
-        deadline = set_deadline(call.options.timeout, self.clock)
+        deadline = set_deadline(call.options.timeout, self.queue.clock)
 
         def compile() -> Future[Reply]:
             turn = self.compiler.compile(call.job)

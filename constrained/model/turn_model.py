@@ -1,6 +1,5 @@
 """Requests compiled, and compiled turns decoded: the two steps of a call, each alone."""
 
-import threading
 import time
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
@@ -91,23 +90,21 @@ class TurnModel(LoadedOnce):
         self.queue = CompileQueue(max_waiting, clock)
         if isinstance(engine, TurnEngine):
             self._runner: TurnRunner = engine.make_runner(clock=clock, max_waiting=max_waiting)
-        else:
-            schedule = Schedule(
-                engine, step=step, deterministic=deterministic, clock=clock, cache=cache
-            )
-            self._runner = Runner(schedule, "decode", max_waiting=max_waiting)
+            return
+        schedule = Schedule(
+            engine, step=step, deterministic=deterministic, clock=clock, cache=cache
+        )
+        self._runner = Runner(schedule, "decode", max_waiting=max_waiting)
 
     def compile(
         self, job: Job, timeout: float | None = None, *, client: Hashable = None
     ) -> CompiledTurn:
-        """Compiles a request into a prompt and a grammar, without generating anything.
+        """Compiles a request into a prompt and a grammar, for `complete` and `stream_turn`; nothing
+        is generated.
 
         Args:
             timeout: seconds until it fails, time in the queue included; None: no limit.
             client: identifies the client; waiting clients take turns.
-
-        Returns:
-            The compiled turn, for `complete`, `stream_turn` and `astream_turn`.
 
         Raises:
             Error: a request that is not valid.
@@ -118,23 +115,11 @@ class TurnModel(LoadedOnce):
         return run(self.queue.prepare(work, timeout, client, is_known=self.compiler.knows(job)))
 
     async def acompile(
-        self,
-        job: Job,
-        timeout: float | None = None,
-        *,
-        client: Hashable = None,
-        is_known: bool | None = None,
+        self, job: Job, timeout: float | None = None, *, client: Hashable = None
     ) -> CompiledTurn:
-        """Like `compile`, for asyncio.
-
-        Args:
-            timeout, client: see `compile`.
-            is_known: the answer of `Compiler.knows`, if you have it: True if the grammar is in the
-                cache. None: look it up.
-        """
-        if is_known is None:
-            is_known = self.compiler.knows(job)
+        """Like `compile`, for asyncio."""
         work = partial(self.compiler.compile, job)
+        is_known = self.compiler.knows(job)
         return await arun(self.queue.prepare(work, timeout, client, is_known=is_known))
 
     def compile_text(
@@ -210,12 +195,7 @@ class TurnModel(LoadedOnce):
     def astream_turn(
         self, turn: CompiledTurn, **options: Unpack[CompiledTurnOptions]
     ) -> AsyncStream[Reply]:
-        """Like `stream_turn`, for `async for`.
-
-        Raises:
-            BusyError: too many requests are waiting.
-            ModelError: the model is closed.
-        """
+        """Like `stream_turn`, for `async for`."""
         (start,) = self._prepare([turn], options)
         return AsyncStream(start)
 
@@ -228,7 +208,7 @@ class TurnModel(LoadedOnce):
     ) -> list[Start[Reply]]:
         """Functions that start the turns; their time runs from now on."""
         read = read_call_options(options, self._decode_defaults, force=force)
-        deadline = set_deadline(read.timeout, self.clock)
+        deadline = set_deadline(read.timeout, self.queue.clock)
         start = partial(self._generate, options=read, deadline=deadline)
         return [partial(start, turn) for turn in turns]
 
@@ -243,7 +223,7 @@ class TurnModel(LoadedOnce):
     ) -> Future[Reply]:
         def launch(turn: CompiledTurn, sink: Sink, *, options: CallOptions) -> Future[Reply]:
             generation = self.decode(turn, is_wanted, sink, options=options, deadline=deadline)
-            return then(generation, partial(self._finish, turn, options))
+            return then(generation, partial(_finish, self.compiler, turn, options))
 
         check_choice(options, self.engine)
         return generate_chosen(launch, turn, sink, options)
@@ -282,34 +262,16 @@ class TurnModel(LoadedOnce):
             note_failure=partial(_note_failed_turn, turn, options),
         )
         generation = self._runner.submit(request)
-        generation.add_done_callback(self._forget_after_failure)
+        generation.add_done_callback(self._forget_damaged)
         return generation
 
-    def _finish(self, turn: CompiledTurn, options: CallOptions, generation: Generation) -> Reply:
-        try:
-            reply = make_reply(generation, turn)
-        except ReplyError:
-            if generation.trace:
-                failed = FailedTurn(generation.trace, generation.events)
-                _note_failed_turn(turn, options, failed)
-            raise
-        is_cut = generation.stopped is not None or generation.is_ended_by_text
-        if generation.finish is Finish.STOP and not is_cut and has_own_ids(generation, reply):
-            self.compiler.keep(turn, generation.tokens, reply.message())
-        return reply
-
-    def _forget_after_failure(self, generation: Future[Generation]) -> None:
+    def _forget_damaged(self, generation: Future[Generation]) -> None:
         """A matcher that has failed has damaged the data that its forks share: all compiled
         grammars are dropped, of all clients."""
         if isinstance(generation.exception(), GrammarError):
             with suppress(ModelError):  # it was closed by now
                 order = Order(is_known=True, is_bounded=False)
                 self.queue.workers.submit(self.compiler.forget, order)
-
-    @property
-    def clock(self) -> Clock:
-        """What timeouts are measured with, in seconds."""
-        return self.queue.clock
 
     def metrics(self) -> Metrics:
         """Returns the number of running and waiting requests, and the size of all caches."""
@@ -318,7 +280,7 @@ class TurnModel(LoadedOnce):
     def drain(self, seconds: float) -> None:
         """Prepares to stop: refuses new requests, and gives running ones so many seconds to finish;
         those that take longer fail with a `ModelError`, as do new ones."""
-        self.queue.end = Deadline(self.clock() + seconds, seconds)
+        self.queue.end = Deadline(self.queue.clock() + seconds, seconds)
         self._runner.drain(self.queue.end)
 
     def close(self) -> None:
@@ -330,20 +292,30 @@ class TurnModel(LoadedOnce):
         try:
             self._runner.close()
         finally:
-            if is_idle:
-                self.engine.close()
-            else:
-                threading.Thread(target=self._free_later, daemon=True).start()
-
-    def _free_later(self) -> None:
-        self.queue.workers.wait()
-        self.engine.close()
+            self.queue.when_idle(self.engine.close, is_idle=is_idle)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _finish(
+    compiler: Compiler, turn: CompiledTurn, options: CallOptions, generation: Generation
+) -> Reply:
+    """Makes the reply of a turn; keeps the tokens of the turn if it is whole."""
+    try:
+        reply = make_reply(generation, turn)
+    except ReplyError:
+        if generation.trace:
+            failed = FailedTurn(generation.trace, generation.events)
+            _note_failed_turn(turn, options, failed)
+        raise
+    is_cut = generation.stopped is not None or generation.is_ended_by_text
+    if generation.finish is Finish.STOP and not is_cut and has_own_ids(generation, reply):
+        compiler.keep(turn, generation.tokens, reply.message())
+    return reply
 
 
 def _note_failed_turn(turn: CompiledTurn, options: CallOptions, failed: FailedTurn) -> None:

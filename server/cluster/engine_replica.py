@@ -76,7 +76,7 @@ class EngineReplica:
         options = CallOptions(
             order.options, order.seconds, owner=order.owner, background=order.background
         )
-        deadline = set_deadline(order.seconds, self.model.clock)
+        deadline = set_deadline(order.seconds, self.model.queue.clock)
         return AsyncStream(partial(self.model.decode, turn, options=options, deadline=deadline))
 
     def _note_read(self, number: int, batch: list[StreamEvent]) -> None:

@@ -92,7 +92,7 @@ class FrontModel(LoadedModel):
         """Starts a turn, as in `Model`; only in the event loop."""
         if options.decode.ignore_eos:
             turn.spec.check_endless()
-        seconds = None if deadline is None else max(0.0, deadline.at - self.clock())
+        seconds = None if deadline is None else max(0.0, deadline.at - self.queue.clock())
         order = TurnOrder(
             turn=self._packer.detach(turn),
             options=replace(options.decode, progress=True),

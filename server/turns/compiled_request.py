@@ -240,9 +240,7 @@ async def compile_request(
         types = ", ".join(map(_name_type, request.tools.skipped))
         LOG.info("tools that this server cannot run are not offered: %s", types)
     with request.tools.locating_errors():
-        turn = await service.model.acompile(
-            request.job, timeout, client=find_owner(), is_known=request.is_known
-        )
+        turn = await service.model.acompile(request.job, timeout, client=find_owner())
     return CompiledRequest(service, request, turn)
 
 

@@ -43,6 +43,7 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         template_kwargs={**settings.template_kwargs, **plan.variables, **job.template_kwargs},
         date=service.dates.find(job.messages, salt),
     )
+    job.grammar_name  # noqa: B018  a hash of all tools: not on the event loop, and kept by the job
     watch = service.observers.prompts
     given = request.generation
     generation = replace(
@@ -55,7 +56,6 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         job=job,
         generation=generation,
         plan=plan,
-        is_known=compiler.knows(job),
         lost_prefix=None if watch is None else watch.note(job.messages, job.tools, salt),
         repeated_calls=tuple(find_repeated_calls(job.messages, REPEATED)),
     )

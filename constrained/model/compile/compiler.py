@@ -80,8 +80,7 @@ class Compiler:
         prompts: composes the prompts.
 
     Raises:
-        TemplateError: a template is broken.
-        RequestError: the format cannot be taught to this model.
+        TemplateError, RequestError: a template is broken, or cannot teach the format.
     """
 
     def __init__(
@@ -95,17 +94,10 @@ class Compiler:
         context_length: int | None = None,
     ):
         self.vocabulary = vocabulary
-        special = frozenset(vocabulary.named.values())
-        ends = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
-
-        def select(template: ChatTemplate, chosen: Format | None = None) -> SelectedFormat:
-            return end_turns(select_format(template, chosen, special_tokens=special), ends)
-
-        select_chosen = partial(select, chosen=tool_format)
-        self._with_tools = FormatByKwargs(tool_template or template, select_chosen)
+        self._with_tools = _find_formats(vocabulary, tool_template or template, tool_format)
         self._without_tools = self._with_tools
         if tool_template is not None:
-            self._without_tools = FormatByKwargs(template, select)
+            self._without_tools = _find_formats(vocabulary, template, None)
         selected = self._with_tools.default
         self.template, self.format = selected.template, selected.format
         self.notices = tuple(filter(None, [selected.notice]))
@@ -114,8 +106,8 @@ class Compiler:
             vocabulary, formats, remembered=remembered, context_length=context_length
         )
         self._context_length = context_length
-        keep = lru_cache(MAX_KEPT)
-        self._find_text_ends = keep(partial(find_text_ends, vocabulary=vocabulary))
+        find_ends = partial(find_text_ends, vocabulary=vocabulary)
+        self._find_text_ends = lru_cache(MAX_KEPT)(find_ends)
         texts = formats[0].texts + formats[1].texts
         self._grammars = FormatGrammars(vocabulary, texts, context_length)
         self._known: ByteCache[bool] = ByteCache(KNOWN)  # by name
@@ -135,7 +127,7 @@ class Compiler:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of llguidance that grammars are compiled against; built once."""
+        """The tokenizer of llguidance that grammars are compiled against."""
         return self._grammars.usual.tokenizer
 
     def compile(self, job: Job) -> CompiledTurn:
@@ -153,7 +145,7 @@ class Compiler:
         """
         check_job(job)
         # Not in the steps of the job: what it infers is kept for others.
-        self._find_formats(job).find(job.template_kwargs)
+        self._choose_formats(job).find(job.template_kwargs)
         try:
             with limit_steps(MAX_STEPS):
                 turn = self._compile_job(job)
@@ -168,25 +160,21 @@ class Compiler:
 
     def measure_caches(self) -> dict[str, CacheSize]:
         """Returns the sizes of the caches, by name; see `Metrics.caches`."""
-        sizes = self.prompts.measure_caches()
-        for grammars in self._grammars.list_all():
-            for name, size in grammars.measure_caches().items():
-                sizes[name] = sizes.get(name, CacheSize()) + size
-        return sizes
+        return {**self.prompts.measure_caches(), **self._grammars.measure_caches()}
 
     def knows(self, job: Job) -> bool:
         """Returns whether the grammar of the job is in the cache, or it needs none."""
         name = job.grammar_name
         if name is None or (name and not self._known.find(name, False)):
             return False
-        return self._find_formats(job).knows(job.template_kwargs)
+        return self._choose_formats(job).knows(job.template_kwargs)
 
     def refuses(self, values: Mapping[str, bool | str]) -> bool:
         """Returns whether variables of the template cannot have these values: it fails on any
         conversation then, or the format of its turns is not known."""
         return self._with_tools.refuses(values)
 
-    def _find_formats(self, job: Job) -> FormatByKwargs:
+    def _choose_formats(self, job: Job) -> FormatByKwargs:
         return self._with_tools if job.tools or job.hidden_tools else self._without_tools
 
     def _compile_job(self, job: Job) -> CompiledTurn:
@@ -228,15 +216,12 @@ class Compiler:
             cache_salt, cache_prompt, max_repetition: as in `Job`.
 
         Raises:
-            RequestError: the prompt is empty, or is neither text nor tokens of this model.
-            ContextError: the prompt fills the context.
+            RequestError, ContextError: the prompt is no prompt of this model, or fills the context.
             GrammarError, SchemaError: the answer cannot be enforced.
         """
-        scope = name_scope(cache_salt)
-        composed = self.prompts.compose_raw(prompt)
-        source = GrammarSource(
-            TEXT, tools=(), policy=Policy(answer=answer), state=composed.state, scope=scope
-        )
+        scope, composed = name_scope(cache_salt), self.prompts.compose_raw(prompt)
+        policy = Policy(answer=answer)
+        source = GrammarSource(TEXT, (), policy=policy, state=composed.state, scope=scope)
         spec = TurnSpec(
             prompt=composed,
             source=source,
@@ -257,13 +242,12 @@ class Compiler:
         Raises:
             GrammarError: llguidance refuses the grammar, or the tokens of the prefill.
         """
-        turn = _begin(spec, self._grammars.find(spec.source.format))
+        source = spec.source
+        turn = _begin(spec, self._grammars.find(source.format))
         if grammar is None:
             return turn
-        source = spec.source
-        completer, matcher = turn.grammars.compile_built(
-            grammar, source.policy.answer, source.scope
-        )
+        answer, scope = source.policy.answer, source.scope
+        completer, matcher = turn.grammars.compile_built(grammar, answer, scope)
         for token in spec.prefill.tokens[spec.prefill.outside :]:
             matcher.commit(token)
         return replace(turn, completer=completer, matcher=matcher)
@@ -326,10 +310,21 @@ class Compiler:
         return add_prefill(turn, prefill)
 
     def forget(self) -> None:
-        """Drops the compiled grammars: one that failed may have damaged data that its forks
-        share."""
-        for grammars in self._grammars.list_all():
-            grammars.forget()
+        """Drops the compiled grammars: a failed one may have damaged what its forks share."""
+        self._grammars.forget()
+
+
+def _find_formats(
+    vocabulary: Vocabulary, template: ChatTemplate, chosen: Format | None
+) -> FormatByKwargs:
+    """Returns the formats of a template; `chosen`: the user's format, if any."""
+    special = frozenset(vocabulary.named.values())
+    ends = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
+
+    def select(template: ChatTemplate) -> SelectedFormat:
+        return end_turns(select_format(template, chosen, special_tokens=special), ends)
+
+    return FormatByKwargs(template, select)
 
 
 def _begin(spec: TurnSpec, grammars: GrammarCompiler) -> CompiledTurn:

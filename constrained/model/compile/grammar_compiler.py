@@ -277,8 +277,20 @@ class FormatGrammars:
         made = GrammarCompiler(self._vocabulary, (*self._texts, *texts), self._context_length)
         return self.usual if made.markers == self.usual.markers else made
 
-    def list_all(self) -> list[GrammarCompiler]:
-        """Lists the compilers, each once."""
+    def measure_caches(self) -> dict[str, CacheSize]:
+        """Returns the sizes of all caches together, by name."""
+        sizes: dict[str, CacheSize] = {}
+        for grammars in self._list_all():
+            for name, size in grammars.measure_caches().items():
+                sizes[name] = sizes.get(name, CacheSize()) + size
+        return sizes
+
+    def forget(self) -> None:
+        """Drops all matchers."""
+        for grammars in self._list_all():
+            grammars.forget()
+
+    def _list_all(self) -> list[GrammarCompiler]:
         with self._lock:
             return list(dict.fromkeys([self.usual, *self._own.values()]))
 

@@ -282,8 +282,8 @@ class _ServedActions(Concurrent):
         service = self._service
 
         def make() -> TurnRequest:
-            is_known = service.model.compiler.knows(job)
-            return replace(first, job=job, generation=generation, is_known=is_known)
+            job.grammar_name  # noqa: B018  as in `complete_request`
+            return replace(first, job=job, generation=generation)
 
         return await _run_off_loop(service, make, quick=True)
 
