@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from constrained.errors import RequestError
-from constrained.prompt.cache_scope import CacheScope, name_scope
+from constrained.prompt.cache_scope import name_scope
 from grammars.limits.packed_json import hash_json
 from grammars.turn import (
     Answer,
@@ -151,11 +151,6 @@ class Job:
     def grammar_scope(self) -> str:
         """The cache scope of its schemas and grammars; raises RequestError for a wrong salt."""
         return name_scope(self.cache_salt)
-
-    @property
-    def prompt_scope(self) -> CacheScope:
-        """The cache scope of its prompt; raises RequestError for a wrong salt."""
-        return self.grammar_scope if self.cache_prompt else None
 
 
 _CHOICES = {"think": Think, "key_order": KeyOrder, "recall": Recall, "envelopes": Envelopes}

@@ -14,8 +14,7 @@ from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import RequestError
 from constrained.mask.matcher import Matcher
 from constrained.model.compile.ending_growth import EndingGrowth, estimate_growth
-from constrained.model.compile.grammar_cache import GrammarSource
-from constrained.model.compile.grammar_compiler import GrammarCompiler
+from constrained.model.compile.grammar_compiler import GrammarCompiler, GrammarSource
 from constrained.prompt.cache_scope import CacheScope
 from constrained.prompt.job import MAX_REPEATED, NO_LIMITS, CallLimits, Envelopes
 from constrained.prompt.prompts import TEXT, ComposedPrompt

@@ -14,10 +14,10 @@ from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.engine.vocabulary.vocabulary import Tokenizer, Vocabulary
 from constrained.errors import GrammarError, RequestError
 from constrained.model.compile.compiled_turn import CompiledTurn, TurnSpec
-from constrained.model.compile.grammar_cache import GrammarSource
 from constrained.model.compile.grammar_compiler import (
     FormatGrammars,
     GrammarCompiler,
+    GrammarSource,
     RefusedToolError,
 )
 from constrained.model.compile.prefilled_turn import add_prefill, narrow_policy, narrow_state
@@ -270,7 +270,7 @@ class Compiler:
         Raises:
             RefusedToolError: one of them cannot be enforced.
         """
-        policy = _fit_policy(job, offer)
+        policy, call_limits = _fit_policy(job, offer), _read_call_limits(job, offer)
         formats = self._with_tools if offer.tools else self._without_tools
         selected = formats.find(job.template_kwargs)
         prompt = self.prompts.compose(job, offer.shown, selected)
@@ -295,9 +295,9 @@ class Compiler:
             prompt=prompt,
             source=source,
             budget=budget,
-            scope=job.prompt_scope,
+            scope=job.grammar_scope if job.cache_prompt else None,
             thinking_tags=job.thinking_tags,
-            call_limits=_read_call_limits(job, offer),
+            call_limits=call_limits,
             max_repetition=job.max_repetition,
             call_ids=read_call_ids(job.messages),
             envelopes=Envelopes(job.envelopes),

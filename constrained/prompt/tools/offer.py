@@ -6,6 +6,7 @@ errors: a value that is no tool, two different tools with one name, an offer wit
 tool, and a tool choice that names a refused tool.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,7 +79,7 @@ class Offer:
     refused: tuple[Refusal, ...] = ()
 
     @property
-    def shown(self) -> list[dict[str, Any]]:
+    def shown(self) -> list[Mapping[str, Any]]:
         """The tools of the prompt, in OpenAI's form; messages describe the hidden ones."""
         entries = [offered.entry for offered in self.kept]
         return [entry.shown for entry in entries if not entry.place.startswith(HIDDEN)]

@@ -35,6 +35,7 @@ class Entry:
         tool: the same as JSON.
         text: the JSON text of that.
         body: the object in it with the name and the schema.
+        shown: the tool in the form that chat templates expect.
         name: of the tool.
         strict: the calls have to fit the schema.
         repeatable: one turn may have the same call several times.
@@ -45,6 +46,7 @@ class Entry:
     tool: Mapping[str, Any]
     text: str
     body: Mapping[str, Any]
+    shown: Mapping[str, Any]
     name: str
     strict: bool
     repeatable: bool
@@ -54,11 +56,6 @@ class Entry:
     def schema(self) -> Mapping[str, Any]:
         """The JSON Schema of the arguments."""
         return _find_schema(self.body)
-
-    @property
-    def shown(self) -> dict[str, Any]:
-        """The tool in the form that chat templates expect."""
-        return _shape_for_openai(self.tool)
 
     def lower(self, *, nonempty: bool = False, scope: str = COMMON) -> Tool:
         """Reads the schema.
@@ -187,6 +184,7 @@ def _read_entry(given: Any, place: str) -> Entry:
         tool,
         text,
         body,
+        shown=_shape_for_openai(tool),
         name=name,
         strict=strict,
         repeatable=repeatable,

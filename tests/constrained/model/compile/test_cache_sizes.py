@@ -12,7 +12,7 @@ from constrained.loading import load
 from constrained.mask import matcher as mask
 from constrained.model.compile import grammar_compiler
 from constrained.model.compile.compiler import Compiler
-from constrained.model.compile.grammar_cache import COMPLETERS, GrammarSource
+from constrained.model.compile.grammar_compiler import COMPLETERS, GrammarSource
 from constrained.prompt.job import Job
 from constrained.prompt.tools import shapes
 from constrained.prompt.tools.shapes import forget_schemas, read_tools
