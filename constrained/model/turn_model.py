@@ -250,7 +250,7 @@ class TurnModel(LoadedOnce):
             BusyError, ModelError: at once: too many requests wait, or the model is closed.
         """
         if options.decode.ignore_eos:
-            turn.spec.check_endless()
+            turn.plan.check_endless()
         request = Request(
             turn.make_input(),
             options.decode,

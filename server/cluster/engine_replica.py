@@ -69,8 +69,8 @@ class EngineReplica:
                 stream.cancel()
 
     def _attach(self, order: TurnOrder) -> CompiledTurn:
-        spec, grammar = self._constraints.read(order.turn)
-        return self.model.compiler.attach(spec, grammar)
+        plan, grammar = self._constraints.read(order.turn)
+        return self.model.compiler.attach(plan, grammar)
 
     def _start(self, turn: CompiledTurn, order: TurnOrder) -> AsyncStream[Generation]:
         options = CallOptions(

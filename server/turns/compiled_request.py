@@ -159,7 +159,7 @@ class CompiledRequest:
         if resumed:
             further["resumed"] = resumed
         has_calls = any(reply.has_begun_calls for reply in replies.values())
-        if self.turn.spec.hardly_calls and not has_calls:
+        if self.turn.plan.hardly_calls and not has_calls:
             further["no_call"] = HARDLY_CALLS
         if not further:
             return self.notes

@@ -31,7 +31,7 @@ from grammars.wire.formats import GENERIC
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnSpec:
+class TurnPlan:
     """What a compiled turn is, without the objects that exist only in its process.
 
     Args:
@@ -116,7 +116,7 @@ class CompiledTurn:
     """A job, compiled for one model. It can be generated any number of times.
 
     Args:
-        spec: what the turn is.
+        plan: what the turn is.
         grammars: compiles grammars for the model.
         markers: the token ids of the format's markers that are one token, by their text.
         completer: finds the shortest ending of a turn, and holds the grammar; None: the turn is
@@ -125,7 +125,7 @@ class CompiledTurn:
         refused: the tools that were left out.
     """
 
-    spec: TurnSpec
+    plan: TurnPlan
     grammars: GrammarCompiler
     markers: Mapping[str, int]
     completer: Completer | None = None
@@ -135,37 +135,37 @@ class CompiledTurn:
     @property
     def prompt(self) -> ComposedPrompt:
         """The prompt of the conversation."""
-        return self.spec.prompt
+        return self.plan.prompt
 
     @property
     def prefill(self) -> WrittenPrefill:
         """The assistant prefill, which comes after the prompt."""
-        return self.spec.prefill
+        return self.plan.prefill
 
     @property
     def tokens(self) -> tuple[int, ...]:
         """The token ids that the model reads before it generates: the prompt and the prefill."""
-        return self.spec.tokens
+        return self.plan.tokens
 
     @property
     def format(self) -> Format:
         """The wire format of the turn."""
-        return self.spec.source.format
+        return self.plan.source.format
 
     @property
     def tools(self) -> tuple[Tool, ...]:
         """The tools that may be called."""
-        return self.spec.source.tools
+        return self.plan.source.tools
 
     @property
     def policy(self) -> Policy:
         """Which calls, reasoning and answer are allowed."""
-        return self.spec.source.policy
+        return self.plan.source.policy
 
     @property
     def state(self) -> State:
         """Where the grammar starts."""
-        return self.spec.source.state
+        return self.plan.source.state
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -183,12 +183,12 @@ class CompiledTurn:
         Args:
             offer: its tools, as for `GrammarCompiler.compile`, which has the errors.
         """
-        completer, matcher = self.grammars.compile(self.spec.source, offer)
+        completer, matcher = self.grammars.compile(self.plan.source, offer)
         return replace(self, completer=completer, matcher=matcher)
 
     def make_input(self) -> DecodeInput:
         """Returns the input for decoding this turn once, with a new matcher."""
-        spec = self.spec
+        plan = self.plan
         return DecodeInput(
             prompt=self.tokens,
             breakpoints=self.prompt.breakpoints,
@@ -196,23 +196,23 @@ class CompiledTurn:
             matcher=self.matcher.fork() if self.matcher else None,
             grammar=None if self.completer is None else self.completer.grammar,
             make_parser=self.make_parser,
-            budget=spec.budget,
+            budget=plan.budget,
             build_closing=self.build_closing,
             make_reserve=self.make_reserve,
-            make_endless_values=None if spec.max_repetition is None else self.make_endless_values,
-            max_content_repetition=spec.max_content_repetition,
+            make_endless_values=None if plan.max_repetition is None else self.make_endless_values,
+            max_content_repetition=plan.max_content_repetition,
             checked_schemas=self.checked_schemas,
-            answer=spec.rewritten_answer,
-            call_limits=spec.call_limits,
+            answer=plan.rewritten_answer,
+            call_limits=plan.call_limits,
             envelopes=self._make_envelope_rules(),
             openings=self.openings,
-            scope=spec.scope,
+            scope=plan.scope,
         )
 
     @property
     def openings(self) -> tuple[str, ...]:
         """The texts that a call can begin with; () if the turn has no calls."""
-        if not self.spec.has_calls:
+        if not self.plan.has_calls:
             return ()
         return tuple(self.format.openings) or self.format.bare_start[:1]
 
@@ -220,17 +220,17 @@ class CompiledTurn:
     def foreign_tools(self) -> tuple[str, ...]:
         """The tools whose calls are delivered in other envelopes, too: where calls are optional,
         and the content is free. Data that calls a tool may be copied, so such a call is text."""
-        is_off = self.spec.envelopes is Envelopes.OFF
+        is_off = self.plan.envelopes is Envelopes.OFF
         if is_off or self.matcher is None or self.policy.requires_output:
             return ()
         names = [tool.name for tool in self.policy.select(self.tools)]
-        return tuple(name for name in names if name not in self.spec.quoted_tools)
+        return tuple(name for name in names if name not in self.plan.quoted_tools)
 
     def _make_envelope_rules(self) -> EnvelopeRules | None:
         if not self.foreign_tools:
             return None
         return EnvelopeRules(
-            keeps=self.spec.envelopes is Envelopes.KEPT,
+            keeps=self.plan.envelopes is Envelopes.KEPT,
             list_openings=self._list_openings,
             encode=lambda text: self.vocabulary.encode_marked(text, self.markers),
             continue_in=self._continue_in,
@@ -261,9 +261,9 @@ class CompiledTurn:
         """
         markers = self.vocabulary.find_markers(format.texts)
         # A call that the data contains could be copied behind the first one.
-        parallel = self.policy.parallel and not self.spec.quoted_tools
+        parallel = self.policy.parallel and not self.plan.quoted_tools
         source = replace(
-            self.spec.source,
+            self.plan.source,
             format=format,
             policy=replace(self.policy, parallel=parallel, think=Think.OPTIONAL),
             state=State(lead=lead, calls=self.state.calls),
@@ -272,7 +272,7 @@ class CompiledTurn:
         rest = replace(
             self,
             # The turn keeps its policy: the parser reads all of it.
-            spec=replace(self.spec, source=replace(source, policy=self.policy), budget=None),
+            plan=replace(self.plan, source=replace(source, policy=self.policy), budget=None),
             markers=markers,
             completer=completer,
             matcher=matcher,
@@ -281,21 +281,21 @@ class CompiledTurn:
 
     def begin_at(self, state: State) -> "CompiledTurn":
         """Returns the turn with another start; only its parser is of use."""
-        source = replace(self.spec.source, state=state)
-        return replace(self, spec=replace(self.spec, source=source))
+        source = replace(self.plan.source, state=state)
+        return replace(self, plan=replace(self.plan, source=source))
 
     def make_parser(self) -> Parser:
         """Makes a parser for the text of this turn."""
-        reads_tags = self.spec.thinking_tags and not self.policy.answer
+        reads_tags = self.plan.thinking_tags and not self.policy.answer
         return Parser(
             self.format,
             self.tools,
             self.state,
-            calls=self.spec.has_calls,
+            calls=self.plan.has_calls,
             answer=self.policy.answer is not None and self.policy.choice is not Choice.REQUIRED,
             stream=self.matcher is not None,
             thoughts=THINKING_TAGS if reads_tags else None,
-            ends=self.spec.source.text_ends,
+            ends=self.plan.source.text_ends,
             foreign=self.foreign_tools,
         )
 
@@ -342,15 +342,15 @@ class CompiledTurn:
         """
         policy = replace(self.policy, think=Think.FORBIDDEN)
         state = State(Start.OPEN, calls=self.state.calls)
-        return replace(self.spec.source, policy=policy, state=state).build(self.markers)
+        return replace(self.plan.source, policy=policy, state=state).build(self.markers)
 
     def make_endless_values(self) -> EndlessValues:
         """Makes the part of the turn that ends values which repeat themselves."""
         assert self.completer is not None, "a free turn has no values"
-        assert self.spec.max_repetition is not None
+        assert self.plan.max_repetition is not None
         return EndlessValues(
             self.completer.fork,
             self.vocabulary,
-            max_tokens=self.spec.max_repetition,
+            max_tokens=self.plan.max_repetition,
             has_answer=self.policy.answer is not None,
         )

@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.engine.vocabulary.vocabulary import Tokenizer, Vocabulary
 from constrained.errors import GrammarError, RequestError
-from constrained.model.compile.compiled_turn import CompiledTurn, TurnSpec
+from constrained.model.compile.compiled_turn import CompiledTurn, TurnPlan
 from constrained.model.compile.grammar_compiler import (
     FormatGrammars,
     GrammarCompiler,
@@ -222,33 +222,33 @@ class Compiler:
         scope, composed = name_scope(cache_salt), self.prompts.compose_raw(prompt)
         policy = Policy(answer=answer)
         source = GrammarSource(TEXT, (), policy=policy, state=composed.state, scope=scope)
-        spec = TurnSpec(
+        plan = TurnPlan(
             prompt=composed,
             source=source,
             scope=scope if cache_prompt else None,
             thinking_tags=False,
             max_repetition=max_repetition,
         )
-        turn = _begin(spec, self._grammars.usual)
+        turn = _begin(plan, self._grammars.usual)
         return turn if answer is None else turn.constrain(Offer())
 
-    def attach(self, spec: TurnSpec, grammar: Grammar | None) -> CompiledTurn:
+    def attach(self, plan: TurnPlan, grammar: Grammar | None) -> CompiledTurn:
         """Makes a compiled turn of one that another process has compiled.
 
         Args:
-            spec: of a turn for the vocabulary of this compiler.
+            plan: of a turn for the vocabulary of this compiler.
             grammar: its grammar; None: it is free text.
 
         Raises:
             GrammarError: llguidance refuses the grammar, or the tokens of the prefill.
         """
-        source = spec.source
-        turn = _begin(spec, self._grammars.find(source.format))
+        source = plan.source
+        turn = _begin(plan, self._grammars.find(source.format))
         if grammar is None:
             return turn
         answer, scope = source.policy.answer, source.scope
         completer, matcher = turn.grammars.compile_built(grammar, answer, scope)
-        for token in spec.prefill.tokens[spec.prefill.outside :]:
+        for token in plan.prefill.tokens[plan.prefill.outside :]:
             matcher.commit(token)
         return replace(turn, completer=completer, matcher=matcher)
 
@@ -291,7 +291,7 @@ class Compiler:
             text_ends=text_ends,
             scope=job.grammar_scope,
         )
-        spec = TurnSpec(
+        plan = TurnPlan(
             prompt=prompt,
             source=source,
             budget=budget,
@@ -303,7 +303,7 @@ class Compiler:
             envelopes=Envelopes(job.envelopes),
             quoted_tools=_find_quoted(job, policy, offer),
         )
-        turn = replace(_begin(spec, grammars), refused=offer.refused)
+        turn = replace(_begin(plan, grammars), refused=offer.refused)
         limits_thinking = policy.think is not Think.OPTIONAL or budget is not None
         if offer.kept or policy.excluded or limits_thinking or policy.requires_output:
             turn = turn.constrain(offer)
@@ -327,9 +327,9 @@ def _find_formats(
     return FormatByKwargs(template, select)
 
 
-def _begin(spec: TurnSpec, grammars: GrammarCompiler) -> CompiledTurn:
+def _begin(plan: TurnPlan, grammars: GrammarCompiler) -> CompiledTurn:
     """Returns the turn without its grammar."""
-    return CompiledTurn(spec=spec, grammars=grammars, markers=grammars.markers)
+    return CompiledTurn(plan=plan, grammars=grammars, markers=grammars.markers)
 
 
 def _make_budget(

@@ -9,7 +9,7 @@ import hashlib
 import pickle
 from dataclasses import dataclass, replace
 
-from constrained.model.compile.compiled_turn import CompiledTurn, TurnSpec
+from constrained.model.compile.compiled_turn import CompiledTurn, TurnPlan
 from constrained.prompt.prompts import Reuse
 from constrained.prompt.template.special_tokens import Prompt
 from grammars.limits.byte_cache import MIB, ByteCache
@@ -42,9 +42,9 @@ class PackedConstraints:
 @dataclass(frozen=True)
 class DetachedTurn:
     """A turn without what only exists in its process: the text of its prompt, its tools and grammar
-    are not in `spec`."""
+    are not in `plan`."""
 
-    spec: TurnSpec
+    plan: TurnPlan
     constraints: PackedConstraints
 
 
@@ -60,8 +60,8 @@ class TurnPacker:
     def detach(self, turn: CompiledTurn) -> DetachedTurn:
         """Returns the turn in a form that can be pickled."""
         prompt = replace(turn.prompt, rendered=Prompt(()), reuse=Reuse(), closed=None)
-        source = replace(turn.spec.source, tools=())
-        return DetachedTurn(replace(turn.spec, prompt=prompt, source=source), self._pack(turn))
+        source = replace(turn.plan.source, tools=())
+        return DetachedTurn(replace(turn.plan, prompt=prompt, source=source), self._pack(turn))
 
     def _pack(self, turn: CompiledTurn) -> PackedConstraints:
         completer = turn.completer
@@ -88,7 +88,7 @@ class ConstraintReader:
     def __init__(self) -> None:
         self._read: ByteCache[tuple[TurnConstraints, int]] = ByteCache(ROOM, lambda kept: kept[1])
 
-    def read(self, turn: DetachedTurn) -> tuple[TurnSpec, Grammar | None]:
+    def read(self, turn: DetachedTurn) -> tuple[TurnPlan, Grammar | None]:
         """Returns the turn with its tools, and its grammar; None: it is free text."""
         packed = turn.constraints
         kept = self._read.find(packed.name, None)
@@ -96,5 +96,5 @@ class ConstraintReader:
             constraints: TurnConstraints = pickle.loads(packed.data)
             kept = constraints, UNPACKED * len(packed.data)
             self._read.keep(packed.name, kept)
-        source = replace(turn.spec.source, tools=kept[0].tools)
-        return replace(turn.spec, source=source), kept[0].grammar
+        source = replace(turn.plan.source, tools=kept[0].tools)
+        return replace(turn.plan, source=source), kept[0].grammar
