@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.inputs.stage import Stage, stage
 from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from constrained.mask.matcher import Matcher
-from constrained.model.compile.grammar_cache import GrammarCache, GrammarSource
+from constrained.model.compile.grammar_compiler import GrammarCache, GrammarSource
 from constrained.prompt.tools.shapes import as_openai, forget_schemas, read_tools
 from grammars.errors import Error
 from grammars.parse.render import render

@@ -8,7 +8,7 @@ from constrained.agent.finished_run import Run
 from constrained.agent.run_options import ResumeOptions, RunOptions
 from constrained.agent.run_tools import RunTools
 from constrained.agent.runs.recorded_run import ModelIdentity, begin, go_on
-from constrained.model.call_options import Messages, explain_options
+from constrained.model.call_options import Messages
 from constrained.model.loaded_model import LoadedModel
 
 
@@ -43,7 +43,6 @@ class Model(LoadedModel):
         RequestError: the model cannot use this wire format, or the cache folder cannot be used.
     """
 
-    @explain_options
     def run(self, messages: Messages, tools: RunTools, **options: Unpack[RunOptions]) -> Run:
         """Runs the agent loop: calls the model, executes its calls, shows it the results, and
         repeats that until it answers.
@@ -59,7 +58,7 @@ class Model(LoadedModel):
             messages: the conversation in OpenAI's form, or the text of a user message.
             tools: as for `call`; functions, models and `FunctionTool`s can be executed. Or a
                 function that returns them, called before each turn.
-            options: listed below.
+            options: see `constrained.agent.run_options.RunOptions`, which adds to `Options`.
 
         Returns:
             The run: the last reply, all calls with their results, and the whole conversation.
@@ -73,7 +72,6 @@ class Model(LoadedModel):
         with begin(record, messages, tools, options, model=self._identify()) as recorded:
             return agent.run(self, messages, tools, recorded.journal, **recorded.options)
 
-    @explain_options
     async def arun(self, messages: Messages, tools: RunTools, **options: Unpack[RunOptions]) -> Run:
         """Like `run`, for asyncio; functions may be async, and the calls of one turn run
         concurrently."""
@@ -83,7 +81,6 @@ class Model(LoadedModel):
         with begin(record, messages, tools, options, model=self._identify()) as recorded:
             return await agent.arun(self, messages, tools, recorded.journal, **recorded.options)
 
-    @explain_options
     def resume(
         self,
         record: str | PathLike[str],
@@ -99,7 +96,7 @@ class Model(LoadedModel):
             id: the id of the run, or its first characters.
             tools: the tools that the run began with, also those that were hidden or searched;
                 functions are not recorded.
-            options: listed below.
+            options: see `constrained.agent.run_options.ResumeOptions`.
 
         Returns:
             The run, as `run` returns it.
@@ -111,7 +108,6 @@ class Model(LoadedModel):
             journal, given = recorded.journal, recorded.options
             return agent.run(self, recorded.messages, recorded.tools, journal, **given)
 
-    @explain_options
     async def aresume(
         self,
         record: str | PathLike[str],

@@ -1,10 +1,9 @@
 """Calls of a model as users make them: messages, tools and options by name."""
 
-import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, TypedDict, TypeVar, get_args
+from typing import Any, Literal, TypedDict
 
 from constrained.decode.filters.stop_texts import read_stops
 from constrained.decode.request import DecodeOptions
@@ -23,7 +22,6 @@ from grammars.turn import KeyOrder, Think, ToolCall
 
 MAX_LOGPROBS = 20
 TRACED = 5  # likely tokens of each position in a trace
-Method = TypeVar("Method", bound=Callable[..., Any])
 Messages = Sequence[Mapping[str, Any]] | str
 ThinkName = Literal["optional", "required", "forbidden"]
 KeyOrderName = Literal["any", "schema"]
@@ -66,7 +64,7 @@ class CompiledTurnOptions(TurnOptions, total=False):
 
 
 class Options(TurnOptions, total=False):
-    """Options of a request, besides its messages and tools.
+    """Options of `Model.call`, `stream`, `generate` and `run`, besides messages and tools.
 
     Attributes:
         hidden_tools: tools that may be called beside `tools`, but are not in the prompt: the
@@ -162,25 +160,6 @@ class Options(TurnOptions, total=False):
     breakpoints: Sequence[int]
     cache_salt: str | None
     cache_prompt: bool
-
-
-def explain_options(method: Method) -> Method:
-    """Adds the options that a method takes to its docstring.
-
-    `help` and the Python reference of the documentation list them only if they are in there: of
-    `**options: Unpack[Options]` they show no more than the name of the type.
-    """
-    [kind] = get_args(method.__annotations__["options"])  # of Unpack[...]
-    listed = [_list_attributes(kind)]
-    if kind is not Options:
-        listed.append(_list_attributes(Options))
-    method.__doc__ = "\n".join([f"{inspect.getdoc(method)}\n\nOptions:", *listed])
-    return method
-
-
-def _list_attributes(kind: type) -> str:
-    """Returns what a docstring lists below its heading `Attributes`."""
-    return (inspect.getdoc(kind) or "").partition("\nAttributes:\n")[2]
 
 
 class GeneratedTextOptions(Options, total=False):

@@ -4,17 +4,18 @@ model was not sure of a call.
 The events of such turns wait until the reply is known, because sent events cannot be taken back.
 """
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Protocol
 
+from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.schedule.runner import TurnEngine
-from constrained.decode.schedule.streams import Sink, resolve, then
+from constrained.decode.schedule.streams import Sink, then, then_start
 from constrained.errors import RequestError
 from constrained.model.call_options import TRACED, CallOptions
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.confidence_policy import take_back
-from constrained.model.held_events import HeldEvents
 from constrained.model.reply import Reply
 
 
@@ -65,25 +66,26 @@ def _generate_sure(
     instead."""
     instead = options.instead
     assert instead is not None
-    held = HeldEvents(sink)
-    outer = Future[Reply]()
-    outer.set_running_or_notify_cancel()
+    held: list[StreamEvent] = []
 
-    def check(first: Reply) -> None:
+    def hold(events: Sequence[StreamEvent]) -> None:
+        """Holds events back, but for progress."""
+        progress = [event for event in events if isinstance(event, ProgressMade)]
+        held.extend(event for event in events if not isinstance(event, ProgressMade))
+        if progress:
+            sink(progress)
+
+    def choose(first: Reply) -> Future[Reply]:
         unsure = options.confidence_policy.find_unsure(first)
-        if not unsure:
-            held.release()
-            outer.set_result(first)
-            return
-        second = launch(instead, sink, options=options)
-        taken = then(second, lambda reply: take_back(unsure, first, reply))
-        taken.add_done_callback(
-            lambda done: resolve(outer, lambda: outer.set_result(done.result()))
-        )
+        if unsure:
+            second = launch(instead, sink, options=options)
+            return then(second, lambda reply: take_back(unsure, first, reply))
+        sink(held)
+        chosen = Future[Reply]()
+        chosen.set_result(first)
+        return chosen
 
-    first = launch(turn, held.take, options=options)
-    first.add_done_callback(lambda done: resolve(outer, lambda: check(done.result())))
-    return outer
+    return then_start(launch(turn, hold, options=options), choose)
 
 
 def _drop_trace(reply: Reply) -> Reply:

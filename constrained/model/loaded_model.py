@@ -14,14 +14,12 @@ from constrained.decode.schedule.streams import (
     arun,
     run,
 )
-from constrained.decode.schedule.workers import Order
 from constrained.limits.deadline import set_deadline
 from constrained.model.call_options import (
     GeneratedTextOptions,
     Messages,
     ModelCall,
     Options,
-    explain_options,
     read_call,
     read_value,
 )
@@ -51,7 +49,6 @@ class LoadedModel(TurnModel):
             f"context {engine.context_length}, sequences {engine.max_sequences}>"
         )
 
-    @explain_options
     def call(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Reply:
@@ -61,7 +58,7 @@ class LoadedModel(TurnModel):
             messages: the conversation in OpenAI's form, or the text of a user message.
             tools: functions, pydantic models, dataclasses, or JSON in the form of OpenAI, Anthropic
                 or MCP.
-            options: listed below.
+            options: see `constrained.model.call_options.Options`.
 
         Returns:
             The reply: content, reasoning and calls. The names of the calls exist, and their
@@ -72,14 +69,12 @@ class LoadedModel(TurnModel):
         """
         return run(partial(self._start, self._read_call(messages, tools, options)))
 
-    @explain_options
     async def acall(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Reply:
         """Like `call`, for asyncio. Cancelling the task cancels the turn."""
         return await arun(partial(self._start, self._read_call(messages, tools, options)))
 
-    @explain_options
     def stream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Stream[Reply]:
@@ -88,7 +83,7 @@ class LoadedModel(TurnModel):
         Args:
             messages: as for `call`.
             tools: as for `call`.
-            options: listed below.
+            options: see `constrained.model.call_options.Options`.
 
         Returns:
             The stream. Iterate over it for the events; `result` is the reply.
@@ -98,7 +93,6 @@ class LoadedModel(TurnModel):
         """
         return Stream(partial(self._start, self._read_call(messages, tools, options)))
 
-    @explain_options
     def astream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> AsyncStream[Reply]:
@@ -116,7 +110,6 @@ class LoadedModel(TurnModel):
         self, messages: Messages, *, schema: Any, **options: Unpack[GeneratedTextOptions]
     ) -> Any: ...
 
-    @explain_options
     def generate(
         self,
         messages: Messages,
@@ -136,7 +129,7 @@ class LoadedModel(TurnModel):
             regex: a regular expression that matches the whole text.
             choice: the texts to choose from.
             grammar: a grammar, in llguidance's Lark dialect or in GBNF.
-            options: listed below.
+            options: see `constrained.model.call_options.Options`.
 
         Returns:
             For `schema`, an instance of the model or type, or the JSON value; otherwise the text.
@@ -164,7 +157,6 @@ class LoadedModel(TurnModel):
         self, messages: Messages, *, schema: Any, **options: Unpack[GeneratedTextOptions]
     ) -> Any: ...
 
-    @explain_options
     async def agenerate(
         self,
         messages: Messages,
@@ -192,14 +184,13 @@ class LoadedModel(TurnModel):
         return read_call(messages, tools, options, defaults=self._decode_defaults, target=target)
 
     def _start(self, call: ModelCall, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
-        deadline = set_deadline(call.options.timeout, self._clock)
+        deadline = set_deadline(call.options.timeout, self.queue.clock)
 
         def compile() -> Future[Reply]:
             turn = self.compiler.compile(call.job)
             named = TurnCallIds(turn).name_calls(sink)
             return self._generate(turn, is_wanted, named, options=call.options, deadline=deadline)
 
-        check = partial(self._check, is_wanted, deadline)
         is_known = self.compiler.knows(call.job)
-        order = Order(call.options.owner, is_known=is_known, check=check)
-        return self._workers.start(compile, order)
+        order = self.queue.order(call.options.owner, is_wanted, deadline, is_known=is_known)
+        return self.queue.workers.start(compile, order)

@@ -272,7 +272,7 @@ class TurnCallIds:
 
     def __init__(self, turn: CompiledTurn, choice: int | None = None):
         self._prompt = turn.tokens if choice is None else (*turn.tokens, choice)
-        self._taken = set(turn.call_ids)
+        self._taken = set(turn.plan.call_ids)
 
     def choose(self, number: int, written: str | None = None) -> str:
         """Chooses the id of a call: the one that the model wrote, if it is still free, or one that

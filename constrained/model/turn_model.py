@@ -1,8 +1,7 @@
 """Requests compiled, and compiled turns decoded: the two steps of a call, each alone."""
 
-import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -13,8 +12,8 @@ from constrained.decode.kv.snapshots import NO_CACHE, Cache
 from constrained.decode.metrics import Metrics
 from constrained.decode.request import DecodeOptions, FailedTurn, Finish, Generation, Request
 from constrained.decode.schedule.home_process import LoadedOnce
-from constrained.decode.schedule.runner import TurnEngine
-from constrained.decode.schedule.scheduler import STEP
+from constrained.decode.schedule.runner import Runner, TurnEngine, TurnRunner
+from constrained.decode.schedule.scheduler import STEP, Schedule
 from constrained.decode.schedule.streams import (
     AsyncStream,
     Sink,
@@ -22,15 +21,14 @@ from constrained.decode.schedule.streams import (
     Stream,
     Wanted,
     arun,
-    check_demand,
     run,
     then,
 )
-from constrained.decode.schedule.workers import Order, Workers
+from constrained.decode.schedule.workers import Order
 from constrained.engine.options import MAX_WAITING
 from constrained.engine.protocol import Engine, Sampling
 from constrained.errors import GrammarError, ModelError, ReplyError
-from constrained.limits.deadline import Clock, Deadline, check_timeout, set_deadline
+from constrained.limits.deadline import Clock, Deadline, set_deadline
 from constrained.model.call_options import (
     CallOptions,
     CompiledTurnOptions,
@@ -38,9 +36,9 @@ from constrained.model.call_options import (
 )
 from constrained.model.chosen_turn import check_choice, generate_chosen
 from constrained.model.compile.compiled_turn import CompiledTurn
-from constrained.model.compile.compiler import Compiler
+from constrained.model.compile.compiler import Compiler, RawOptions
+from constrained.model.compile_queue import CompileQueue
 from constrained.model.reply import Reply, has_own_ids, make_reply
-from constrained.model.runners import make_runner
 from constrained.model.trace.turn_trace import make_trace
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
@@ -89,57 +87,40 @@ class TurnModel(LoadedOnce):
         self.sampling = sampling or Sampling()
         self.notices = (*notices, *self.compiler.notices)
         self._draft = draft
-        self._workers = Workers("compile", max_waiting)
-        self._clock = clock
-        self._end: Deadline | None = None  # of the process
-        self._runner = make_runner(
-            engine,
-            step=step,
-            deterministic=deterministic,
-            clock=clock,
-            cache=cache,
-            max_waiting=max_waiting,
+        self.queue = CompileQueue(max_waiting, clock)
+        if isinstance(engine, TurnEngine):
+            self._runner: TurnRunner = engine.make_runner(clock=clock, max_waiting=max_waiting)
+            return
+        schedule = Schedule(
+            engine, step=step, deterministic=deterministic, clock=clock, cache=cache
         )
+        self._runner = Runner(schedule, "decode", max_waiting=max_waiting)
 
     def compile(
         self, job: Job, timeout: float | None = None, *, client: Hashable = None
     ) -> CompiledTurn:
-        """Compiles a request into a prompt and a grammar, without generating anything.
+        """Compiles a request into a prompt and a grammar, for `complete` and `stream_turn`; nothing
+        is generated.
 
         Args:
             timeout: seconds until it fails, time in the queue included; None: no limit.
             client: identifies the client; waiting clients take turns.
-
-        Returns:
-            The compiled turn, for `complete`, `stream_turn` and `astream_turn`.
 
         Raises:
             Error: a request that is not valid.
             BusyError: too many requests are waiting.
             DeadlineError: the timeout is over.
         """
-        is_known = self.compiler.knows(job)
-        return run(self._queue_job(job, timeout, client, is_known=is_known))
+        work = partial(self.compiler.compile, job)
+        return run(self.queue.prepare(work, timeout, client, is_known=self.compiler.knows(job)))
 
     async def acompile(
-        self,
-        job: Job,
-        timeout: float | None = None,
-        *,
-        client: Hashable = None,
-        is_known: bool | None = None,
+        self, job: Job, timeout: float | None = None, *, client: Hashable = None
     ) -> CompiledTurn:
-        """Like `compile`, for asyncio.
-
-        Args:
-            timeout: see `compile`.
-            client: see `compile`.
-            is_known: the answer of `Compiler.knows`, if you have it: True if the grammar is in the
-                cache. None: look it up.
-        """
-        if is_known is None:
-            is_known = self.compiler.knows(job)
-        return await arun(self._queue_job(job, timeout, client, is_known=is_known))
+        """Like `compile`, for asyncio."""
+        work = partial(self.compiler.compile, job)
+        is_known = self.compiler.knows(job)
+        return await arun(self.queue.prepare(work, timeout, client, is_known=is_known))
 
     def compile_text(
         self,
@@ -148,8 +129,7 @@ class TurnModel(LoadedOnce):
         timeout: float | None = None,
         *,
         client: Hashable = None,
-        cache_salt: str | None = None,
-        cache_prompt: bool = True,
+        **options: Unpack[RawOptions],
     ) -> CompiledTurn:
         """Compiles a raw prompt, without a chat template.
 
@@ -157,15 +137,13 @@ class TurnModel(LoadedOnce):
             prompt: the text, or its token ids.
             answer: the form of the generated text; None: any text.
             timeout, client: see `compile`.
-            cache_salt, cache_prompt: see `Options`.
+            options: as in `Options`.
 
         Raises:
             Error: as for `compile`.
         """
-        start = self._queue_text(
-            prompt, answer, timeout, client, cache_salt=cache_salt, cache_prompt=cache_prompt
-        )
-        return run(start)
+        work = partial(self.compiler.compile_text, prompt, answer, **options)
+        return run(self.queue.prepare(work, timeout, client, is_known=answer is None))
 
     async def acompile_text(
         self,
@@ -174,31 +152,11 @@ class TurnModel(LoadedOnce):
         timeout: float | None = None,
         *,
         client: Hashable = None,
-        cache_salt: str | None = None,
-        cache_prompt: bool = True,
+        **options: Unpack[RawOptions],
     ) -> CompiledTurn:
         """Like `compile_text`, for asyncio."""
-        start = self._queue_text(
-            prompt, answer, timeout, client, cache_salt=cache_salt, cache_prompt=cache_prompt
-        )
-        return await arun(start)
-
-    async def aread(
-        self,
-        read: Callable[[], T],
-        timeout: float | None = None,
-        *,
-        client: Hashable = None,
-        quick: bool = True,
-    ) -> T:
-        """Runs a function that reads a request, in one of the threads that compile and in the order
-        of the queue. Returns what the function returns.
-
-        Args:
-            timeout, client: see `compile`.
-            quick: False if the request has a schema or grammar to compile.
-        """
-        return await arun(self._queue(read, timeout, client, is_known=quick))
+        work = partial(self.compiler.compile_text, prompt, answer, **options)
+        return await arun(self.queue.prepare(work, timeout, client, is_known=answer is None))
 
     def complete(
         self,
@@ -219,8 +177,7 @@ class TurnModel(LoadedOnce):
         Raises:
             Error: as for `call`.
         """
-        call_options = read_call_options(options, self._decode_defaults, force=force)
-        starts = self._prepare(turns, call_options)
+        starts = self._prepare(turns, options, force=force)
         streams = [Stream(start) for start in starts]
         try:
             return [stream.result for stream in streams]
@@ -232,77 +189,28 @@ class TurnModel(LoadedOnce):
         self, turn: CompiledTurn, **options: Unpack[CompiledTurnOptions]
     ) -> Stream[Reply]:
         """Like `complete` for one turn, but returns a stream of events at once."""
-        (start,) = self._prepare([turn], read_call_options(options, self._decode_defaults))
+        (start,) = self._prepare([turn], options)
         return Stream(start)
 
     def astream_turn(
         self, turn: CompiledTurn, **options: Unpack[CompiledTurnOptions]
     ) -> AsyncStream[Reply]:
-        """Like `stream_turn`, for `async for`.
-
-        Raises:
-            BusyError: too many requests are waiting.
-            ModelError: the model is closed.
-        """
-        (start,) = self._prepare([turn], read_call_options(options, self._decode_defaults))
+        """Like `stream_turn`, for `async for`."""
+        (start,) = self._prepare([turn], options)
         return AsyncStream(start)
 
     @property
     def _decode_defaults(self) -> DecodeOptions:
         return DecodeOptions(sampling=self.sampling, draft=self._draft)
 
-    def _prepare(self, turns: Sequence[CompiledTurn], options: CallOptions) -> list[Start[Reply]]:
+    def _prepare(
+        self, turns: Sequence[CompiledTurn], options: CompiledTurnOptions, *, force: bool = True
+    ) -> list[Start[Reply]]:
         """Functions that start the turns; their time runs from now on."""
-        deadline = set_deadline(options.timeout, self._clock)
-        start = partial(self._generate, options=options, deadline=deadline)
+        read = read_call_options(options, self._decode_defaults, force=force)
+        deadline = set_deadline(read.timeout, self.queue.clock)
+        start = partial(self._generate, options=read, deadline=deadline)
         return [partial(start, turn) for turn in turns]
-
-    def _queue_job(
-        self, job: Job, timeout: float | None, client: Hashable, *, is_known: bool
-    ) -> Callable[[Wanted], Future[CompiledTurn]]:
-        return self._queue(partial(self.compiler.compile, job), timeout, client, is_known=is_known)
-
-    def _queue_text(
-        self,
-        prompt: str | Sequence[int],
-        answer: Answer | None,
-        timeout: float | None,
-        client: Hashable,
-        *,
-        cache_salt: str | None,
-        cache_prompt: bool,
-    ) -> Callable[[Wanted], Future[CompiledTurn]]:
-        work = partial(
-            self.compiler.compile_text,
-            prompt,
-            answer,
-            cache_salt=cache_salt,
-            cache_prompt=cache_prompt,
-        )
-        return self._queue(work, timeout, client, is_known=answer is None)
-
-    def _queue(
-        self,
-        work: Callable[[], T],
-        timeout: float | None,
-        client: Hashable,
-        *,
-        is_known: bool,
-    ) -> Callable[[Wanted], Future[T]]:
-        check_timeout(timeout)
-        deadline = set_deadline(timeout, self._clock)
-
-        def start(is_wanted: Wanted) -> Future[T]:
-            check = partial(self._check, is_wanted, deadline)
-            return self._workers.submit(work, Order(client, is_known=is_known, check=check))
-
-        return start
-
-    def _check(self, is_wanted: Wanted, deadline: Deadline | None) -> None:
-        """Raises what ends a request before its turn is decoded."""
-        check_demand(is_wanted, deadline, self._clock)
-        if self._end and self._end.is_over(self._clock()):
-            raise self._end.fail_draining()
 
     def _generate(
         self,
@@ -315,7 +223,7 @@ class TurnModel(LoadedOnce):
     ) -> Future[Reply]:
         def launch(turn: CompiledTurn, sink: Sink, *, options: CallOptions) -> Future[Reply]:
             generation = self.decode(turn, is_wanted, sink, options=options, deadline=deadline)
-            return then(generation, partial(self._finish, turn, options))
+            return then(generation, partial(_finish, self.compiler, turn, options))
 
         check_choice(options, self.engine)
         return generate_chosen(launch, turn, sink, options)
@@ -342,7 +250,7 @@ class TurnModel(LoadedOnce):
             BusyError, ModelError: at once: too many requests wait, or the model is closed.
         """
         if options.decode.ignore_eos:
-            turn.check_endless()
+            turn.plan.check_endless()
         request = Request(
             turn.make_input(),
             options.decode,
@@ -354,34 +262,16 @@ class TurnModel(LoadedOnce):
             note_failure=partial(_note_failed_turn, turn, options),
         )
         generation = self._runner.submit(request)
-        generation.add_done_callback(self._forget_after_failure)
+        generation.add_done_callback(self._forget_damaged)
         return generation
 
-    def _finish(self, turn: CompiledTurn, options: CallOptions, generation: Generation) -> Reply:
-        try:
-            reply = make_reply(generation, turn)
-        except ReplyError:
-            if generation.trace:
-                failed = FailedTurn(generation.trace, generation.events)
-                _note_failed_turn(turn, options, failed)
-            raise
-        is_cut = generation.stopped is not None or generation.is_ended_by_text
-        if generation.finish is Finish.STOP and not is_cut and has_own_ids(generation, reply):
-            self.compiler.keep(turn, generation.tokens, reply.message())
-        return reply
-
-    def _forget_after_failure(self, generation: Future[Generation]) -> None:
+    def _forget_damaged(self, generation: Future[Generation]) -> None:
         """A matcher that has failed has damaged the data that its forks share: all compiled
         grammars are dropped, of all clients."""
         if isinstance(generation.exception(), GrammarError):
             with suppress(ModelError):  # it was closed by now
                 order = Order(is_known=True, is_bounded=False)
-                self._workers.submit(self.compiler.forget, order)
-
-    @property
-    def clock(self) -> Clock:
-        """What timeouts are measured with, in seconds."""
-        return self._clock
+                self.queue.workers.submit(self.compiler.forget, order)
 
     def metrics(self) -> Metrics:
         """Returns the number of running and waiting requests, and the size of all caches."""
@@ -390,32 +280,42 @@ class TurnModel(LoadedOnce):
     def drain(self, seconds: float) -> None:
         """Prepares to stop: refuses new requests, and gives running ones so many seconds to finish;
         those that take longer fail with a `ModelError`, as do new ones."""
-        self._end = Deadline(self._clock() + seconds, seconds)
-        self._runner.drain(self._end)
+        self.queue.end = Deadline(self.queue.clock() + seconds, seconds)
+        self._runner.drain(self.queue.end)
 
     def close(self) -> None:
         """Ends running and waiting requests with a `ModelError`, and frees the model: at once, or
         when the last thread that uses it has ended a long call into a library. A second call does
         nothing."""
         self.drain(0)
-        is_idle = self._workers.close()
+        is_idle = self.queue.workers.close()
         try:
             self._runner.close()
         finally:
-            if is_idle:
-                self.engine.close()
-            else:
-                threading.Thread(target=self._free_later, daemon=True).start()
-
-    def _free_later(self) -> None:
-        self._workers.wait()
-        self.engine.close()
+            self.queue.when_idle(self.engine.close, is_idle=is_idle)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _finish(
+    compiler: Compiler, turn: CompiledTurn, options: CallOptions, generation: Generation
+) -> Reply:
+    """Makes the reply of a turn; keeps the tokens of the turn if it is whole."""
+    try:
+        reply = make_reply(generation, turn)
+    except ReplyError:
+        if generation.trace:
+            failed = FailedTurn(generation.trace, generation.events)
+            _note_failed_turn(turn, options, failed)
+        raise
+    is_cut = generation.stopped is not None or generation.is_ended_by_text
+    if generation.finish is Finish.STOP and not is_cut and has_own_ids(generation, reply):
+        compiler.keep(turn, generation.tokens, reply.message())
+    return reply
 
 
 def _note_failed_turn(turn: CompiledTurn, options: CallOptions, failed: FailedTurn) -> None:

@@ -24,7 +24,6 @@ from constrained.prompt.prompt_reuse import Messages, Missed, RenderedHistory
 from constrained.prompt.template.arrival import check_arrival, note_forms
 from constrained.prompt.template.conversation_forms import ConversationForm
 from constrained.prompt.template.special_tokens import Prompt, render_prompt
-from constrained.prompt.tools.shapes import as_openai
 from constrained.prompt.turn_boundaries import TurnBoundaries
 from constrained.prompt.turn_cache import (
     CachedTurn,
@@ -165,12 +164,14 @@ class Prompts:
         """Returns the sizes of the caches of prompts and turns, by name."""
         return {"turns": self._turns.size, "shared_prefixes": self._shared_prefixes.size}
 
-    def compose(self, job: Job, tools: Sequence[Any], selected: SelectedFormat) -> ComposedPrompt:
+    def compose(
+        self, job: Job, tools: Sequence[Mapping[str, Any]], selected: SelectedFormat
+    ) -> ComposedPrompt:
         """Composes the prompt of a job.
 
         Args:
             job: messages and options.
-            tools: the tools of the prompt.
+            tools: the tools of the prompt, in OpenAI form.
             selected: the format, and the template that teaches it.
 
         Raises:
@@ -182,7 +183,7 @@ class Prompts:
         """
         context = _RenderContext(
             selected=selected,
-            tools=as_openai(tools),
+            tools=tools,
             variables=job.template_kwargs,
             names=self._list_names(selected.format),
             scope=job.grammar_scope,

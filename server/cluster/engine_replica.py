@@ -7,7 +7,7 @@ from functools import partial
 
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import Generation
-from constrained.decode.schedule.streams import AsyncStream
+from constrained.decode.schedule.streams import AsyncStream, arun
 from constrained.limits.deadline import set_deadline
 from constrained.model.call_options import CallOptions
 from constrained.model.compile.compiled_turn import CompiledTurn
@@ -50,9 +50,9 @@ class EngineReplica:
         self._unread[number] = self._lengths[number] = len(order.prompt)
         stream: AsyncStream[Generation] | None = None
         try:
-            turn = await self.model.aread(
-                partial(self._attach, order), order.seconds, client=order.owner
-            )
+            attach = partial(self._attach, order)
+            queue = self.model.queue
+            turn = await arun(queue.prepare(attach, order.seconds, order.owner, is_known=True))
             stream = self._start(turn, order)
             async for batch in _gather(stream):
                 self._note_read(number, batch)
@@ -69,14 +69,14 @@ class EngineReplica:
                 stream.cancel()
 
     def _attach(self, order: TurnOrder) -> CompiledTurn:
-        constraints = self._constraints.read(order.turn.constraints)
-        return self.model.compiler.attach(order.turn, constraints)
+        plan, grammar = self._constraints.read(order.turn)
+        return self.model.compiler.attach(plan, grammar)
 
     def _start(self, turn: CompiledTurn, order: TurnOrder) -> AsyncStream[Generation]:
         options = CallOptions(
             order.options, order.seconds, owner=order.owner, background=order.background
         )
-        deadline = set_deadline(order.seconds, self.model.clock)
+        deadline = set_deadline(order.seconds, self.model.queue.clock)
         return AsyncStream(partial(self.model.decode, turn, options=options, deadline=deadline))
 
     def _note_read(self, number: int, batch: list[StreamEvent]) -> None:

@@ -91,12 +91,12 @@ class FrontModel(LoadedModel):
     ) -> Future[Generation]:
         """Starts a turn, as in `Model`; only in the event loop."""
         if options.decode.ignore_eos:
-            turn.check_endless()
-        seconds = None if deadline is None else max(0.0, deadline.at - self.clock())
+            turn.plan.check_endless()
+        seconds = None if deadline is None else max(0.0, deadline.at - self.queue.clock())
         order = TurnOrder(
             turn=self._packer.detach(turn),
             options=replace(options.decode, progress=True),
-            chain=chain_prefixes(turn.tokens, turn.scope),
+            chain=chain_prefixes(turn.tokens, turn.plan.scope),
             seconds=seconds,
             owner=_name_owner(options.owner),
             background=options.background,

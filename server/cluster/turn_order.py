@@ -71,11 +71,12 @@ class TurnOrder:
     @property
     def prompt(self) -> tuple[int, ...]:
         """The tokens that the model reads before the first new token of the turn."""
-        return (*self.turn.prompt.tokens, *self.turn.prefill.tokens)
+        plan = self.turn.plan
+        return (*plan.prompt.tokens, *plan.prefill.tokens)
 
     def name_prefixes(self, tokens: Sequence[int]) -> tuple[int, ...]:
         """Returns the hash chain of the prompt followed by these tokens."""
-        return chain_prefixes([*self.prompt, *tokens], self.turn.scope)
+        return chain_prefixes([*self.prompt, *tokens], self.turn.plan.scope)
 
     def resume(
         self, written: tuple[int, ...], avoid: frozenset[str], seconds: float | None

@@ -94,8 +94,9 @@ class Counters:
             return
         for name, seconds in vars(record.durations).items():
             self._durations[name].observe(seconds)
-        if record.completion_tokens:
-            self._token_seconds.observe(record.durations.generation / record.completion_tokens)
+        count = record.usage.completion_tokens
+        if count:
+            self._token_seconds.observe(record.durations.generation / count)
         for tool, outcome in record.calls:
             self._calls.labels(self._name_tool(tool), outcome).inc()
         for kind in record.envelopes:

@@ -87,9 +87,9 @@ def describe(record: RequestRecord) -> dict[str, Any]:
         "gen_ai.request.model": record.model,
         "gen_ai.response.model": record.model,
         "gen_ai.response.finish_reasons": [record.finish],
-        "gen_ai.usage.input_tokens": record.prompt_tokens,
-        "gen_ai.usage.output_tokens": record.completion_tokens,
-        "gen_ai.usage.cache_read.input_tokens": record.cached_tokens,
+        "gen_ai.usage.input_tokens": record.usage.prompt_tokens,
+        "gen_ai.usage.output_tokens": record.usage.completion_tokens,
+        "gen_ai.usage.cache_read.input_tokens": record.usage.cached_tokens,
     }
     for name, value in record.fields.items():
         if name not in ("model", "finish", "calls", "prompt_tokens", "completion_tokens"):

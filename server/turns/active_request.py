@@ -16,14 +16,13 @@ from constrained.engine.sampling import SEEDS, Sampling
 from constrained.errors import AbandonedError
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.reply import Reply, Usage
-from constrained.model.trace.turn_trace import FAILED, TurnTrace, describe_turn
+from constrained.model.trace.turn_trace import FAILED, TurnTrace
 from constrained.prompt.tools.call_result import CallResult
 from server.errors import as_http_error
 from server.http.caller import find_key, find_owner, find_request_id, is_background
 from server.http.time_left import find_time_left
 from server.turns.compiled_request import CompiledRequest, compile_instead, compile_request
 from server.turns.observers import TracedRequest, name_key
-from server.turns.reply_record import make_record
 from server.turns.request_record import RequestRecord
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
@@ -192,7 +191,7 @@ class ActiveRequest:
             trace = self._turns[number].failed_traces[-1]
         if trace is None:  # without tokens, but it shows the request
             finish = "cancelled" if fault is None else FAILED
-            trace = describe_turn(self.compiled.turn, finish=finish)
+            trace = TurnTrace(self.compiled.turn, finish)
         error = "" if fault is None else fault.message
         traces.note(self._name_choice(number, error), trace)
 
@@ -216,13 +215,10 @@ class ActiveRequest:
 
     def _note_record(self, reply: Reply, *, is_first: bool, error: str = "") -> None:
         elapsed = time.monotonic() - self._launched_at
-        record = make_record(
-            self.compiled,
-            reply,
-            compile_seconds=self._compile_seconds,
-            elapsed_seconds=elapsed,
-            request_id=self._request_id,
+        record = self.compiled.record(
+            reply, compile_seconds=self._compile_seconds, elapsed_seconds=elapsed
         )
+        record = replace(record, request_id=self._request_id)
         if not is_first:  # these belong to the request, not to each choice
             record = replace(record, lost_prefix="", repeated_calls=0)
         if error:
@@ -239,7 +235,9 @@ class ActiveRequest:
         """Logs why the prompt was computed again, and which calls the conversation repeats."""
         request = self.compiled.request
         if request.lost_prefix is not None and record.lost_prefix:
-            counts = f"{record.cached_tokens} of {record.prompt_tokens} tokens were cached"
+            counts = (
+                f"{record.usage.cached_tokens} of {record.usage.prompt_tokens} tokens were cached"
+            )
             shows_text = self.compiled.service.settings.log_prompts
             change = request.lost_prefix.describe(shows_text=shows_text)
             LOG.warning("the prefix was lost (%s): %s", counts, change)

@@ -19,10 +19,12 @@ from server.errors import cut_middle
 from server.http.caller import find_owner
 from server.turns.offered_tools import SkippedTool
 from server.turns.reasoning import ReasoningPlan
+from server.turns.request_record import Durations, RequestRecord
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
 LOG = logging.getLogger("constrained.server")
+MOSTLY = 0.9  # the cached part of a prompt from which on no warning is needed
 SHORT = 16  # characters of a hash
 MAX_HEADER = 500  # characters
 MAX_NAME_LENGTH = 1_000  # characters of a client's name for something, in notes and in the log
@@ -157,11 +159,46 @@ class CompiledRequest:
         if resumed:
             further["resumed"] = resumed
         has_calls = any(reply.has_begun_calls for reply in replies.values())
-        if self.turn.hardly_calls and not has_calls:
+        if self.turn.plan.hardly_calls and not has_calls:
             further["no_call"] = HARDLY_CALLS
         if not further:
             return self.notes
         return {"constrained": {**self.notes.get("constrained", {}), **further}}
+
+    def record(
+        self, reply: Reply, *, compile_seconds: float, elapsed_seconds: float
+    ) -> RequestRecord:
+        """Returns the record of a reply, without the id of the request.
+
+        Args:
+            reply: the reply, or an empty one if the turn was cancelled or has failed.
+            compile_seconds: how long it took to compile the request.
+            elapsed_seconds: from the end of compiling to the end of the reply.
+        """
+        usage, timings = reply.usage, reply.timings
+        decoding = timings.prompt_seconds + timings.generation_seconds
+        lost = self.request.lost_prefix
+        if usage.cached_tokens > MOSTLY * usage.prompt_tokens:
+            lost = None  # the change is not in the prompt, or only at its end
+        return RequestRecord(
+            model=self.service.name,
+            format=self.turn.format.name,
+            finish=reply.finish_reason,
+            usage=usage,
+            durations=Durations(
+                compile=compile_seconds,
+                queue=max(0.0, elapsed_seconds - decoding),
+                prefill=timings.prompt_seconds,
+                generation=timings.generation_seconds,
+            ),
+            tools=len(self.turn.tools),
+            calls=tuple((call.name, _judge_call(call)) for call in reply.calls),
+            envelopes=tuple(kind.value for kind in reply.envelopes),
+            prompt_hash=self.head_hash or "",
+            grammar_hash=self.grammar_hash or "",
+            lost_prefix="" if lost is None else lost.part.value,
+            repeated_calls=len(self.request.repeated_calls),
+        )
 
     def _show_confidence(self, reply: Reply) -> dict[str, Any]:
         """Returns how likely the reply was."""
@@ -203,9 +240,7 @@ async def compile_request(
         types = ", ".join(map(_name_type, request.tools.skipped))
         LOG.info("tools that this server cannot run are not offered: %s", types)
     with request.tools.locating_errors():
-        turn = await service.model.acompile(
-            request.job, timeout, client=find_owner(), is_known=request.is_known
-        )
+        turn = await service.model.acompile(request.job, timeout, client=find_owner())
     return CompiledRequest(service, request, turn)
 
 
@@ -222,6 +257,13 @@ async def compile_instead(compiled: CompiledRequest, timeout: float | None) -> C
     job = request.generation.confidence_policy.change_job(request.job)
     with request.tools.locating_errors():
         return await service.model.acompile(job, timeout, client=find_owner())
+
+
+def _judge_call(call: ToolCall) -> str:
+    """Returns the outcome of a call for the record."""
+    if call.truncated:
+        return "truncated"
+    return "valid" if call.valid else "unfit"
 
 
 def _name_type(tool: SkippedTool) -> str:

@@ -6,7 +6,9 @@ from server.http.caller import find_salt
 from server.settings import Settings
 from server.turns.reasoning import Effort, ReasoningRequest, plan_reasoning
 from server.turns.repeated_calls import find_repeated_calls
+from server.turns.request_checks import check_template_kwargs
 from server.turns.service import Service
+from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import TurnRequest
 
 REPEATED = 3  # from this number of identical calls on, a conversation is noted as repeating
@@ -20,9 +22,15 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
     Args:
         service: the model that the request is for.
         request: as its dialect has read it.
+
+    Raises:
+        HttpError: the variables of the chat template are too large.
     """
     compiler = service.model.compiler
     settings = service.settings
+    job = request.job
+    check_template_kwargs(job.template_kwargs, settings)
+    messages, normalised = normalise_messages(job.messages, keep=settings.keep_volatile)
     plan = plan_reasoning(
         _choose_reasoning(request.reasoning, settings),
         has_block=compiler.format.reasoning is not None,
@@ -30,19 +38,19 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         refuses=compiler.refuses,
         write=compiler.template.try_values,
     )
-    job = request.job
     salt = find_salt(job.cache_salt, is_shared=settings.share_cache)
     job = replace(
         job,
         cache_salt=salt,
-        messages=service.call_ids.restore(job.messages),
+        messages=service.call_ids.restore(messages),
         envelopes=settings.envelopes,
         think=plan.think,
         reasoning_budget=plan.budget,
         # Variables that the client itself gives override those of its effort.
         template_kwargs={**settings.template_kwargs, **plan.variables, **job.template_kwargs},
-        date=service.dates.find(job.messages, salt),
+        date=service.dates.find(messages, salt),
     )
+    job.grammar_name  # noqa: B018  a hash of all tools: not on the event loop, and kept by the job
     watch = service.observers.prompts
     given = request.generation
     generation = replace(
@@ -54,8 +62,8 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         request,
         job=job,
         generation=generation,
+        normalised=normalised,
         plan=plan,
-        is_known=compiler.knows(job),
         lost_prefix=None if watch is None else watch.note(job.messages, job.tools, salt),
         repeated_calls=tuple(find_repeated_calls(job.messages, REPEATED)),
     )

@@ -3,9 +3,10 @@
 Log lines, OpenTelemetry spans and the histograms of `/metrics` are made from it.
 """
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
+from constrained.decode.request import Usage
 from constrained.model.trace.turn_trace import FAILED
 
 CANCELLED = "cancelled"
@@ -41,14 +42,7 @@ class RequestRecord:
         model: the client's name of the model.
         format: the wire format of the calls.
         finish: why the turn ended; "cancelled" if the client stopped waiting, "error" if it failed.
-        prompt_tokens: tokens of the prompt.
-        cached_tokens: prompt tokens that were read from the cache.
-        completion_tokens: generated tokens.
-        reasoning_tokens: generated tokens that are reasoning.
-        discarded_tokens: generated tokens that were thrown away.
-        drafted_tokens: tokens that were drafted.
-        accepted_tokens: drafted tokens that are part of the turn.
-        forward_passes: decodes of the model.
+        usage: how many tokens it took.
         durations: the time that it took.
         tools: the number of offered tools.
         calls: name and outcome of each call: "valid", "unfit", "truncated".
@@ -65,14 +59,7 @@ class RequestRecord:
     model: str
     format: str
     finish: str
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    reasoning_tokens: int
-    discarded_tokens: int
-    drafted_tokens: int
-    accepted_tokens: int
-    forward_passes: int
+    usage: Usage
     durations: Durations
     tools: int = 0
     calls: tuple[tuple[str, str], ...] = ()
@@ -93,28 +80,30 @@ class RequestRecord:
     def tokens_per_second(self) -> float:
         """The speed of the generation."""
         seconds = self.durations.generation
-        return self.completion_tokens / seconds if seconds else 0.0
+        return self.usage.completion_tokens / seconds if seconds else 0.0
 
     @property
     def fields(self) -> dict[str, Any]:
         """The record as flat fields for a structured log; durations are called `compile_seconds`,
         ..."""
         shown: dict[str, Any] = {}
-        for part in fields(self):
-            value = getattr(self, part.name)
-            if isinstance(value, Durations):
-                for name, seconds in asdict(value).items():
-                    shown[f"{name}_seconds"] = round(seconds, 6)
-            elif part.name == "calls":
-                shown["calls"] = [{"name": name, "outcome": outcome} for name, outcome in value]
-            else:
-                shown[part.name] = value
+        for name, value in vars(self).items():
+            match value:
+                case Usage():
+                    shown |= vars(value)
+                case Durations():
+                    for phase, seconds in vars(value).items():
+                        shown[f"{phase}_seconds"] = round(seconds, 6)
+                case _ if name == "calls":
+                    shown[name] = [{"name": name, "outcome": outcome} for name, outcome in value]
+                case _:
+                    shown[name] = value
         return shown
 
     def __str__(self) -> str:
-        end = self.error or self.finish
+        end, usage = self.error or self.finish, self.usage
         return (
-            f"reply of {self.completion_tokens} tokens ({end}) to {self.prompt_tokens} "
-            f"({self.cached_tokens} cached) in {self.durations.prefill:.2f} + "
+            f"reply of {usage.completion_tokens} tokens ({end}) to {usage.prompt_tokens} "
+            f"({usage.cached_tokens} cached) in {self.durations.prefill:.2f} + "
             f"{self.durations.generation:.2f} s, {self.tokens_per_second:.1f} tokens/s"
         )

@@ -56,7 +56,6 @@ class TurnRequest:
             `server.turns.stable_prompts`.
         dropped: how many of the oldest messages the prompt lacks, since it would be too long.
         plan: the reasoning that the turn gets; filled in by `complete_request`.
-        is_known: True if the grammar of the job is in the cache, see `Compiler.knows`.
         tools: how the client knows the tools of the job.
         lost_prefix: the first part of the prompt that differs from the previous request of the
             conversation, if little of the cache can be used for that reason; otherwise None.
@@ -71,7 +70,6 @@ class TurnRequest:
     normalised: int = 0
     dropped: int = 0
     plan: ReasoningPlan = field(default_factory=ReasoningPlan)
-    is_known: bool = False
     tools: OfferedTools = field(default_factory=OfferedTools)
     lost_prefix: LostPrefix | None = None
     repeated_calls: tuple[tuple[str, int], ...] = ()

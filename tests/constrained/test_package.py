@@ -86,15 +86,16 @@ def test_names_stand_for_enumerations() -> None:
         assert list(get_args(literal)) == list(enumeration)
 
 
-def test_help_lists_the_options() -> None:
+def test_help_leads_to_the_options() -> None:
     from constrained.model.call_options import Options
 
     model = constrained.Model
-    for method in (model.call, model.astream, model.generate, model.run):
-        text = inspect.getdoc(method)
-        assert text
-        for name in inspect.get_annotations(Options):
-            assert f"\n    {name}: " in text
+    for method in (model.call, model.stream, model.generate, model.run):
+        assert "Options`" in (inspect.getdoc(method) or "")
+    text = inspect.getdoc(Options)
+    assert text
+    for name in inspect.get_annotations(Options):
+        assert f"\n    {name}: " in text
 
 
 def find_public() -> Iterator[tuple[str, Any]]:

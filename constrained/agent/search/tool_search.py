@@ -70,9 +70,8 @@ class ToolSearch:
         if type(top) is not int or top < 1:
             raise RequestError(f"top is {top!r}, must be 1 or more", where=f"{SEARCH_TOOLS}/top")
         self.top, self.rank = top, rank
-        pairs = drop_copies(read_entries(tools, SEARCH_TOOLS, max_tools=MAX_SEARCHED), tools)
-        entries = [entry for entry, _ in pairs]
-        self.tools = tuple(as_tool(tool) for _, tool in pairs)
+        entries = drop_copies(read_entries(tools, SEARCH_TOOLS, max_tools=MAX_SEARCHED))
+        self.tools = tuple(as_tool(entry.given) for entry in entries)
         names = [entry.name for entry in entries]
         places = [entry.place for entry in entries]
         check_names([*names, name], [*places, SEARCH_TOOLS])

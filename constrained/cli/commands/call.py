@@ -132,7 +132,7 @@ class AnsweredCall:
             stream = model.stream_turn(turn, **limits)
             reply = follow(stream, Screen()) if options.stream else wait(stream)
         self._traces.save(reply)
-        self.lacks_calls = turn.hardly_calls and not reply.has_begun_calls
+        self.lacks_calls = turn.plan.hardly_calls and not reply.has_begun_calls
         return reply
 
     def run(

@@ -225,7 +225,7 @@ class ChatSession:
             with self._traces.saving():
                 reply = follow(self._model.stream_turn(turn, **options), self._screen)
             self._traces.save(reply)
-            if turn.hardly_calls and not reply.has_begun_calls and not self._has_explained:
+            if turn.plan.hardly_calls and not reply.has_begun_calls and not self._has_explained:
                 self._has_explained = True
                 print_notes([request.NO_CALL])
             if reply.unsure_calls:

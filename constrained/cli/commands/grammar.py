@@ -45,7 +45,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from constrained.prompt.tools.offer import read_offer
-    from constrained.prompt.tools.shapes import as_openai, read_policy
+    from constrained.prompt.tools.shapes import read_policy
     from grammars.emit.emitter import emit
     from grammars.turn_grammar.turn import build_turn
 
@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
     choice = shared.read_choice(options)
     policy = read_policy(choice, parallel=not options.no_parallel, think=think)
     policy = replace(policy, key_order=KeyOrder(options.key_order))
-    state = context.find_state({"chat_template_kwargs": kwargs}, as_openai(offer.shown))
+    state = context.find_state({"chat_template_kwargs": kwargs}, offer.shown)
     turn = build_turn(context.format, offer.tools, policy=policy, state=state, markers=context.ids)
     grammar = emit(turn, options.emit)
     print_notes(map(str, offer.refused))

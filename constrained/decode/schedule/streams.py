@@ -62,6 +62,21 @@ def then(inner: Future[S], make: Callable[[S], T]) -> Future[T]:
     return outer
 
 
+def then_start(inner: Future[S], start: Callable[[S], Future[T]]) -> Future[T]:
+    """Like `then`, for a function that returns a future of its result."""
+    outer = Future[T]()
+    outer.set_running_or_notify_cancel()
+
+    def pass_on(done: Future[T]) -> None:
+        resolve(outer, lambda: outer.set_result(done.result()))
+
+    def go_on(done: Future[S]) -> None:
+        resolve(outer, lambda: start(done.result()).add_done_callback(pass_on))
+
+    inner.add_done_callback(go_on)
+    return outer
+
+
 def run(start: Callable[[Wanted], Future[T]]) -> T:
     """Starts work and waits for its result; an interrupt, such as Ctrl-C, cancels the work."""
     cancelled = threading.Event()

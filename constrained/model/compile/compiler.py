@@ -5,28 +5,35 @@ prompt ends. `grammar_compiler` has the part between grammar and matcher.
 """
 
 import hashlib
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, TypedDict
 
 from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.engine.vocabulary.vocabulary import Tokenizer, Vocabulary
 from constrained.errors import GrammarError, RequestError
-from constrained.mask.matcher import Matcher
-from constrained.model.compile.compiled_turn import CompiledTurn
-from constrained.model.compile.detached_turn import DetachedTurn, TurnConstraints
-from constrained.model.compile.grammar_cache import GrammarSource
-from constrained.model.compile.grammar_compiler import GrammarCompiler, RefusedToolError
+from constrained.model.compile.compiled_turn import CompiledTurn, TurnPlan
+from constrained.model.compile.grammar_compiler import (
+    FormatGrammars,
+    GrammarCompiler,
+    GrammarSource,
+    RefusedToolError,
+)
 from constrained.model.compile.prefilled_turn import add_prefill, narrow_policy, narrow_state
 from constrained.prompt.assistant_prefill import AssistantPrefill, read_prefill
-from constrained.prompt.cache_scope import CacheScope, name_scope
+from constrained.prompt.cache_scope import name_scope
 from constrained.prompt.encoding import check_text
 from constrained.prompt.format_selection.kwargs_selection import MAX_KEPT, FormatByKwargs
 from constrained.prompt.format_selection.selection import SelectedFormat, end_turns, select_format
-from constrained.prompt.job import MAX_IDENTICAL_CALLS, CallLimits, Envelopes, Job, check_job
+from constrained.prompt.job import (
+    MAX_IDENTICAL_CALLS,
+    MAX_REPEATED,
+    CallLimits,
+    Envelopes,
+    Job,
+    check_job,
+)
 from constrained.prompt.messages import read_call_ids
 from constrained.prompt.prompts import TEXT, Prompts
 from constrained.prompt.template.chat_template import ChatTemplate
@@ -37,50 +44,23 @@ from constrained.prompt.tools.quoted_calls import find_quoted_tools
 from constrained.prompt.tools.shapes import read_policy
 from constrained.prompt.turn_boundaries import find_text_ends
 from constrained.prompt.turn_cache import MAX_TOKENS
-from grammars.limits.byte_cache import CacheSize
-from grammars.limits.packed_json import hash_json
+from grammars.limits.byte_cache import MIB, ByteCache, CacheSize
 from grammars.limits.steps import StepsError, limit_steps
-from grammars.turn import (
-    Answer,
-    ChoiceAnswer,
-    GrammarAnswer,
-    JsonAnswer,
-    KeyOrder,
-    Policy,
-    RegexAnswer,
-    Think,
-)
-from grammars.turn_grammar.ir.completion import Completer
+from grammars.turn import Answer, KeyOrder, Policy, Think
 from grammars.turn_grammar.ir.grammar import Grammar
 from grammars.wire.format import Format
 
-KNOWN = 256  # grammars that were compiled last, by name
-MAX_OWN_GRAMMARS = 4
-"""Compilers of formats with tokens of their own: each has a tokenizer."""
+KNOWN = MIB // 8  # of the names of grammars that were compiled last: some 350
 MAX_STEPS = 400_000
 """Of compiling one job, all its tools together; 1,000 tools of 20 arguments take 250,000."""
-_NO_GRAMMAR = b""
 
 
-def _name_grammar(job: Job) -> bytes | None:
-    """Returns a hash of all in a job that its grammar depends on, except for the end of the prompt,
-    and of its cache scope; None: the tools or the answer are not JSON."""
-    answer: Any = None
-    match job.answer:
-        case None:
-            if not job.tools and not job.hidden_tools:
-                return _NO_GRAMMAR
-        case JsonAnswer(schema):
-            answer = "json", schema.source
-        case RegexAnswer(regex):
-            answer = "regex", regex
-        case ChoiceAnswer(options):
-            answer = "choice", options
-        case GrammarAnswer(lark):
-            answer = "grammar", lark
-    options = (str(job.think), str(job.key_order), job.parallel, job.require_nonempty)
-    tools = (job.tools, job.hidden_tools)
-    return hash_json([tools, job.tool_choice, answer, options, job.grammar_scope])
+class RawOptions(TypedDict, total=False):
+    """Options of a raw prompt, as in `Job`."""
+
+    cache_salt: str | None
+    cache_prompt: bool
+    max_repetition: int | None
 
 
 class Compiler:
@@ -100,8 +80,7 @@ class Compiler:
         prompts: composes the prompts.
 
     Raises:
-        TemplateError: a template is broken.
-        RequestError: the format cannot be taught to this model.
+        TemplateError, RequestError: a template is broken, or cannot teach the format.
     """
 
     def __init__(
@@ -115,17 +94,10 @@ class Compiler:
         context_length: int | None = None,
     ):
         self.vocabulary = vocabulary
-        special = frozenset(vocabulary.named.values())
-        ends = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
-
-        def select(template: ChatTemplate, chosen: Format | None = None) -> SelectedFormat:
-            return end_turns(select_format(template, chosen, special_tokens=special), ends)
-
-        select_chosen = partial(select, chosen=tool_format)
-        self._with_tools = FormatByKwargs(tool_template or template, select_chosen)
+        self._with_tools = _find_formats(vocabulary, tool_template or template, tool_format)
         self._without_tools = self._with_tools
         if tool_template is not None:
-            self._without_tools = FormatByKwargs(template, select)
+            self._without_tools = _find_formats(vocabulary, template, None)
         selected = self._with_tools.default
         self.template, self.format = selected.template, selected.format
         self.notices = tuple(filter(None, [selected.notice]))
@@ -134,19 +106,16 @@ class Compiler:
             vocabulary, formats, remembered=remembered, context_length=context_length
         )
         self._context_length = context_length
-        keep = lru_cache(MAX_KEPT)
-        self._find_text_ends = keep(partial(find_text_ends, vocabulary=vocabulary))
+        find_ends = partial(find_text_ends, vocabulary=vocabulary)
+        self._find_text_ends = lru_cache(MAX_KEPT)(find_ends)
         texts = formats[0].texts + formats[1].texts
-        self._texts = frozenset(texts)
-        self._grammars = GrammarCompiler(vocabulary, texts, context_length)
-        self._own_grammars: OrderedDict[tuple[str, ...], GrammarCompiler] = OrderedDict()
-        self._known: OrderedDict[bytes, None] = OrderedDict()  # names of grammars in the cache
-        self._lock = threading.Lock()  # for `_known`
+        self._grammars = FormatGrammars(vocabulary, texts, context_length)
+        self._known: ByteCache[bool] = ByteCache(KNOWN)  # by name
 
     @property
     def markers(self) -> dict[str, int]:
         """The token ids of the formats' markers that are one token, by their text."""
-        return self._grammars.markers
+        return self._grammars.usual.markers
 
     @cached_property
     def fingerprint(self) -> str:
@@ -158,8 +127,8 @@ class Compiler:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of llguidance that grammars are compiled against; built once."""
-        return self._grammars.tokenizer
+        """The tokenizer of llguidance that grammars are compiled against."""
+        return self._grammars.usual.tokenizer
 
     def compile(self, job: Job) -> CompiledTurn:
         """Renders the prompt, then builds the grammar that starts where the prompt ends.
@@ -175,65 +144,38 @@ class Compiler:
             ContextError: the prompt, or the prefill, fills the context.
         """
         check_job(job)
-        name = _name_grammar(job)
         # Not in the steps of the job: what it infers is kept for others.
-        self._find_formats(job).find(job.template_kwargs)
+        self._choose_formats(job).find(job.template_kwargs)
         try:
             with limit_steps(MAX_STEPS):
                 turn = self._compile_job(job)
-                turn.find_checked_schemas()
+                turn.checked_schemas  # noqa: B018  here, so that it counts as steps of this
         except StepsError as error:
             where = "/tools" if job.tools else "/response_format"
             message = "its schemas take too many steps to compile"
             raise GrammarError(message, where=where, hint=error.hint or "Simplify them") from error
-        if name is not None:
-            with self._lock:
-                self._known[name] = None
-                self._known.move_to_end(name)
-                if len(self._known) > KNOWN:
-                    self._known.popitem(last=False)
+        if job.grammar_name:
+            self._known.keep(job.grammar_name, True)
         return turn
 
     def measure_caches(self) -> dict[str, CacheSize]:
         """Returns the sizes of the caches, by name; see `Metrics.caches`."""
-        sizes = self.prompts.measure_caches()
-        for grammars in self._list_grammars():
-            for name, size in grammars.measure_caches().items():
-                sizes[name] = sizes.get(name, CacheSize()) + size
-        return sizes
-
-    def _list_grammars(self) -> list[GrammarCompiler]:
-        with self._lock:
-            return [self._grammars, *self._own_grammars.values()]
+        return {**self.prompts.measure_caches(), **self._grammars.measure_caches()}
 
     def knows(self, job: Job) -> bool:
         """Returns whether the grammar of the job is in the cache, or it needs none."""
-        name = _name_grammar(job)
-        if name is None or (name != _NO_GRAMMAR and name not in self._known):
+        name = job.grammar_name
+        if name is None or (name and not self._known.find(name, False)):
             return False
-        return self._find_formats(job).knows(job.template_kwargs)
+        return self._choose_formats(job).knows(job.template_kwargs)
 
     def refuses(self, values: Mapping[str, bool | str]) -> bool:
         """Returns whether variables of the template cannot have these values: it fails on any
         conversation then, or the format of its turns is not known."""
         return self._with_tools.refuses(values)
 
-    def _find_formats(self, job: Job) -> FormatByKwargs:
+    def _choose_formats(self, job: Job) -> FormatByKwargs:
         return self._with_tools if job.tools or job.hidden_tools else self._without_tools
-
-    def _find_grammars(self, format: Format) -> GrammarCompiler:
-        """Returns the compiler for a format. One that has tokens of its own, where the others have
-        text, gets its own."""
-        if self._texts.issuperset(format.texts):
-            return self._grammars
-        with self._lock:
-            found = self._own_grammars.get(format.texts)
-            if found is None:
-                found = self._grammars.extend(format.texts)
-                self._own_grammars[format.texts] = found
-                if len(self._own_grammars) > MAX_OWN_GRAMMARS:
-                    self._own_grammars.popitem(last=False)
-            return found
 
     def _compile_job(self, job: Job) -> CompiledTurn:
         job, prefill = read_prefill(job, self.template)
@@ -243,7 +185,7 @@ class Compiler:
             hidden=job.hidden_tools,
             drop=job.drop_tools,
             nonempty=job.require_nonempty,
-            room=self._grammars.max_characters,
+            room=self._grammars.usual.max_characters,
             scope=job.grammar_scope,
         )
         while True:
@@ -263,6 +205,7 @@ class Compiler:
         *,
         cache_salt: str | None = None,
         cache_prompt: bool = True,
+        max_repetition: int | None = MAX_REPEATED,
     ) -> CompiledTurn:
         """Compiles a raw prompt, without a chat template. All generated text is content.
 
@@ -270,74 +213,44 @@ class Compiler:
             prompt: text, or token ids. In text, names of special tokens are these tokens, and a
                 BOS token is added if the model needs one. Token ids are used as they are.
             answer: the form of the generated text; None: any text.
-            cache_salt: as in `Job`.
-            cache_prompt: as in `Job`.
+            cache_salt, cache_prompt, max_repetition: as in `Job`.
 
         Raises:
-            RequestError: the prompt is empty, or is neither text nor tokens of this model.
-            ContextError: the prompt fills the context.
+            RequestError, ContextError: the prompt is no prompt of this model, or fills the context.
             GrammarError, SchemaError: the answer cannot be enforced.
         """
-        scope = name_scope(cache_salt)
-        composed = self.prompts.compose_raw(prompt)
+        scope, composed = name_scope(cache_salt), self.prompts.compose_raw(prompt)
         policy = Policy(answer=answer)
-        completer, matcher = None, None
-        if answer is not None:
-            source = GrammarSource(TEXT, tools=(), policy=policy, state=composed.state, scope=scope)
-            completer, matcher = self._grammars.compile(source, Offer())
-        return CompiledTurn(
+        source = GrammarSource(TEXT, (), policy=policy, state=composed.state, scope=scope)
+        plan = TurnPlan(
             prompt=composed,
-            format=TEXT,
-            policy=policy,
-            state=composed.state,
-            completer=completer,
-            matcher=matcher,
-            vocabulary=self.vocabulary,
-            markers=self.markers,
+            source=source,
             scope=scope if cache_prompt else None,
             thinking_tags=False,
+            max_repetition=max_repetition,
         )
+        turn = _begin(plan, self._grammars.usual)
+        return turn if answer is None else turn.constrain(Offer())
 
-    def attach(self, turn: DetachedTurn, constraints: TurnConstraints) -> CompiledTurn:
-        """Makes a compiled turn of one that another process has compiled and detached.
+    def attach(self, plan: TurnPlan, grammar: Grammar | None) -> CompiledTurn:
+        """Makes a compiled turn of one that another process has compiled.
 
         Args:
-            turn: a turn for the vocabulary of this compiler.
-            constraints: its tools and its grammar.
+            plan: of a turn for the vocabulary of this compiler.
+            grammar: its grammar; None: it is free text.
 
         Raises:
             GrammarError: llguidance refuses the grammar, or the tokens of the prefill.
         """
-        grammars = self._find_grammars(turn.format)
-        completer, matcher = None, None
-        if constraints.grammar is not None:
-            completer, matcher = grammars.compile_built(
-                constraints.grammar, turn.policy.answer, turn.scope
-            )
-            for token in turn.prefill.tokens[turn.prefill.outside :]:
-                matcher.commit(token)
-        return CompiledTurn(
-            prompt=turn.prompt,
-            format=turn.format,
-            tools=constraints.tools,
-            policy=turn.policy,
-            state=turn.state,
-            completer=completer,
-            matcher=matcher,
-            budget=turn.budget,
-            vocabulary=self.vocabulary,
-            markers=grammars.markers,
-            scope=turn.scope,
-            thinking_tags=turn.thinking_tags,
-            call_limits=turn.call_limits,
-            max_repetition=turn.max_repetition,
-            call_ids=turn.call_ids,
-            text_ends=turn.text_ends,
-            envelopes=turn.envelopes,
-            quoted_tools=turn.quoted_tools,
-            compile_grammar=_bind_compiler(grammars, turn.scope),
-            prefill=turn.prefill,
-        )
+        source = plan.source
+        turn = _begin(plan, self._grammars.find(source.format))
+        if grammar is None:
+            return turn
+        answer, scope = source.policy.answer, source.scope
+        completer, matcher = turn.grammars.compile_built(grammar, answer, scope)
+        for token in plan.prefill.tokens[plan.prefill.outside :]:
+            matcher.commit(token)
+        return replace(turn, completer=completer, matcher=matcher)
 
     def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
         """Caches the tokens of a generated turn. When a conversation brings the message back, its
@@ -357,97 +270,93 @@ class Compiler:
         Raises:
             RefusedToolError: one of them cannot be enforced.
         """
-        policy = _read_job_policy(job, offer)
+        policy, call_limits = _fit_policy(job, offer), _read_call_limits(job, offer)
         formats = self._with_tools if offer.tools else self._without_tools
         selected = formats.find(job.template_kwargs)
-        format = selected.format
-        grammars = self._find_grammars(format)
         prompt = self.prompts.compose(job, offer.shown, selected)
-        budget = self._make_budget(job, format, policy, grammars.markers)
+        grammars = self._grammars.find(selected.format)
+        budget = _make_budget(job, selected.format, policy, grammars)
         if budget is not None and budget.tokens == 0:
             policy = replace(policy, think=_forbid_thinking(policy.think))
         format, policy = selected.guard_text(policy, job.messages, has_tools=bool(offer.tools))
         policy = narrow_policy(prefill, policy)
-        state = narrow_state(prefill, prompt.state, format)
-        limits_thinking = policy.think is not Think.OPTIONAL or budget is not None
         text_ends: tuple[str, ...] = ()
         if policy.answer is None:  # an answer may contain any text, and its grammar ends the turn
             text_ends = self._find_text_ends(selected.template, format)
-        completer, matcher = None, None
-        restricts_text = bool(policy.excluded) or limits_thinking
-        if offer.kept or restricts_text or policy.requires_output:
-            source = GrammarSource(
-                format,
-                tools=offer.tools,
-                policy=policy,
-                state=state,
-                text_ends=text_ends,
-                scope=job.grammar_scope,
-            )
-            completer, matcher = grammars.compile(source, offer)
-        turn = CompiledTurn(
-            prompt=prompt,
-            format=format,
+        source = GrammarSource(
+            format,
             tools=offer.tools,
             policy=policy,
-            state=state,
-            completer=completer,
-            matcher=matcher,
+            state=narrow_state(prefill, prompt.state, format),
+            text_ends=text_ends,
+            scope=job.grammar_scope,
+        )
+        plan = TurnPlan(
+            prompt=prompt,
+            source=source,
             budget=budget,
-            vocabulary=self.vocabulary,
-            markers=grammars.markers,
-            scope=job.prompt_scope,
+            scope=job.grammar_scope if job.cache_prompt else None,
             thinking_tags=job.thinking_tags,
-            call_limits=_read_call_limits(job, offer),
+            call_limits=call_limits,
             max_repetition=job.max_repetition,
             call_ids=read_call_ids(job.messages),
-            text_ends=text_ends,
             envelopes=Envelopes(job.envelopes),
             quoted_tools=_find_quoted(job, policy, offer),
-            compile_grammar=_bind_compiler(grammars, job.grammar_scope),
-            refused=offer.refused,
         )
+        turn = replace(_begin(plan, grammars), refused=offer.refused)
+        limits_thinking = policy.think is not Think.OPTIONAL or budget is not None
+        if offer.kept or policy.excluded or limits_thinking or policy.requires_output:
+            turn = turn.constrain(offer)
         return add_prefill(turn, prefill)
 
-    def _make_budget(
-        self, job: Job, format: Format, policy: Policy, markers: Mapping[str, int]
-    ) -> ReasoningBudget | None:
-        """Returns the reasoning budget; None: reasoning has no limit, or the format has no
-        reasoning.
-
-        Where a call or an answer is required, there is always a budget: reasoning without end would
-        leave no tokens for it.
-        """
-        block = format.reasoning
-        if block is None or (job.reasoning_budget is None and not policy.requires_output):
-            return None
-        for marker in format.reserved:
-            if marker in job.reasoning_close:
-                message = f"it contains the marker {marker}"
-                raise RequestError(message, where="/reasoning_close", hint="Leave it out")
-        return make_budget(
-            job.reasoning_budget,
-            block,
-            self.vocabulary,
-            markers=markers,
-            sentence=job.reasoning_close,
-        )
-
     def forget(self) -> None:
-        """Drops the compiled grammars: one that failed may have damaged data that its forks
-        share."""
-        for grammars in self._list_grammars():
-            grammars.forget()
+        """Drops the compiled grammars: a failed one may have damaged what its forks share."""
+        self._grammars.forget()
 
 
-def _bind_compiler(
-    grammars: GrammarCompiler, scope: CacheScope
-) -> Callable[[Grammar], tuple[Completer, Matcher]]:
-    """Returns what compiles the grammar of a turn that goes on in another format."""
-    return lambda grammar: grammars.compile_built(grammar, None, scope)
+def _find_formats(
+    vocabulary: Vocabulary, template: ChatTemplate, chosen: Format | None
+) -> FormatByKwargs:
+    """Returns the formats of a template; `chosen`: the user's format, if any."""
+    special = frozenset(vocabulary.named.values())
+    ends = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
+
+    def select(template: ChatTemplate) -> SelectedFormat:
+        return end_turns(select_format(template, chosen, special_tokens=special), ends)
+
+    return FormatByKwargs(template, select)
 
 
-def _read_job_policy(job: Job, offer: Offer) -> Policy:
+def _begin(plan: TurnPlan, grammars: GrammarCompiler) -> CompiledTurn:
+    """Returns the turn without its grammar."""
+    return CompiledTurn(plan=plan, grammars=grammars, markers=grammars.markers)
+
+
+def _make_budget(
+    job: Job, format: Format, policy: Policy, grammars: GrammarCompiler
+) -> ReasoningBudget | None:
+    """Returns the reasoning budget; None: reasoning has no limit, or the format has no reasoning.
+
+    Where a call or an answer is required, there is always a budget: reasoning without end would
+    leave no tokens for it.
+    """
+    block = format.reasoning
+    if block is None or (job.reasoning_budget is None and not policy.requires_output):
+        return None
+    for marker in format.reserved:
+        if marker in job.reasoning_close:
+            message = f"it contains the marker {marker}"
+            raise RequestError(message, where="/reasoning_close", hint="Leave it out")
+    return make_budget(
+        job.reasoning_budget,
+        block,
+        grammars.vocabulary,
+        markers=grammars.markers,
+        sentence=job.reasoning_close,
+    )
+
+
+def _fit_policy(job: Job, offer: Offer) -> Policy:
     """Reads which calls, reasoning and answer the job allows.
 
     Raises:

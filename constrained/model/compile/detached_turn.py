@@ -9,18 +9,13 @@ import hashlib
 import pickle
 from dataclasses import dataclass, replace
 
-from constrained.decode.reasoning_budget import ReasoningBudget
-from constrained.decode.written_prefill import WrittenPrefill
-from constrained.model.compile.compiled_turn import CompiledTurn
-from constrained.prompt.cache_scope import CacheScope
-from constrained.prompt.job import CallLimits, Envelopes
-from constrained.prompt.prompts import ComposedPrompt, Reuse
+from constrained.model.compile.compiled_turn import CompiledTurn, TurnPlan
+from constrained.prompt.prompts import Reuse
 from constrained.prompt.template.special_tokens import Prompt
 from grammars.limits.byte_cache import MIB, ByteCache
-from grammars.turn import Policy, State, Tool
+from grammars.turn import Tool
 from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.ir.grammar import Grammar
-from grammars.wire.format import Format
 
 ROOM = 64 * MIB
 """For packed constraints, and for unpacked ones."""
@@ -44,24 +39,12 @@ class PackedConstraints:
     data: bytes
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class DetachedTurn:
-    """A `CompiledTurn` without the objects that only exist in its process; same fields."""
+    """A turn without what only exists in its process: the text of its prompt, its tools and grammar
+    are not in `plan`."""
 
-    prompt: ComposedPrompt
-    format: Format
-    policy: Policy
-    state: State
-    budget: ReasoningBudget | None
-    scope: CacheScope
-    thinking_tags: bool
-    call_limits: CallLimits
-    max_repetition: int | None
-    call_ids: frozenset[str]
-    text_ends: tuple[str, ...]
-    envelopes: Envelopes
-    quoted_tools: frozenset[str]
-    prefill: WrittenPrefill
+    plan: TurnPlan
     constraints: PackedConstraints
 
 
@@ -76,23 +59,9 @@ class TurnPacker:
 
     def detach(self, turn: CompiledTurn) -> DetachedTurn:
         """Returns the turn in a form that can be pickled."""
-        return DetachedTurn(
-            prompt=replace(turn.prompt, rendered=Prompt(()), reuse=Reuse(), closed=None),
-            format=turn.format,
-            policy=turn.policy,
-            state=turn.state,
-            budget=turn.budget,
-            scope=turn.scope,
-            thinking_tags=turn.thinking_tags,
-            call_limits=turn.call_limits,
-            max_repetition=turn.max_repetition,
-            call_ids=turn.call_ids,
-            text_ends=turn.text_ends,
-            envelopes=turn.envelopes,
-            quoted_tools=turn.quoted_tools,
-            prefill=turn.prefill,
-            constraints=self._pack(turn),
-        )
+        prompt = replace(turn.prompt, rendered=Prompt(()), reuse=Reuse(), closed=None)
+        source = replace(turn.plan.source, tools=())
+        return DetachedTurn(replace(turn.plan, prompt=prompt, source=source), self._pack(turn))
 
     def _pack(self, turn: CompiledTurn) -> PackedConstraints:
         completer = turn.completer
@@ -119,11 +88,13 @@ class ConstraintReader:
     def __init__(self) -> None:
         self._read: ByteCache[tuple[TurnConstraints, int]] = ByteCache(ROOM, lambda kept: kept[1])
 
-    def read(self, packed: PackedConstraints) -> TurnConstraints:
-        """Returns the constraints."""
+    def read(self, turn: DetachedTurn) -> tuple[TurnPlan, Grammar | None]:
+        """Returns the turn with its tools, and its grammar; None: it is free text."""
+        packed = turn.constraints
         kept = self._read.find(packed.name, None)
         if kept is None:
             constraints: TurnConstraints = pickle.loads(packed.data)
             kept = constraints, UNPACKED * len(packed.data)
             self._read.keep(packed.name, kept)
-        return kept[0]
+        source = replace(turn.plan.source, tools=kept[0].tools)
+        return replace(turn.plan, source=source), kept[0].grammar

@@ -1,18 +1,20 @@
-"""Compiles grammars to matchers, and finds the tool or the answer that a failure is due to."""
+"""Builds the grammars of turns and compiles them to matchers; finds the tool or the answer that a
+failure is due to."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from constrained.engine.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from constrained.errors import GrammarError, RequestError
 from constrained.mask.matcher import Matcher
 from constrained.mask.trial import TrialError, try_grammar
-from constrained.model.compile.grammar_cache import GrammarCache, GrammarSource
-from constrained.prompt.cache_scope import CacheScope
+from constrained.prompt.cache_scope import COMMON
 from constrained.prompt.tools.offer import Offer, Offered, Refusal
 from grammars.errors import SchemaError, ToolError
-from grammars.limits.byte_cache import MIB, ByteCache, CacheSize
+from grammars.limits.byte_cache import MIB, ByteCache, CacheSize, measure_bytes
 from grammars.schema.extent import find_long_part
 from grammars.turn import (
     Answer,
@@ -21,15 +23,120 @@ from grammars.turn import (
     JsonAnswer,
     Policy,
     RegexAnswer,
+    State,
+    Tool,
 )
 from grammars.turn_grammar.answer import read_regex
 from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.ir.grammar import Grammar
 from grammars.turn_grammar.ir.printer import print_expression
+from grammars.turn_grammar.turn import build_turn
+from grammars.wire.format import Format
 
 _GRAMMAR, _REGEX = "/grammar", "/regex"
 MATCHERS = 64 * MIB  # those of compiled grammars; one of three tools takes 0.3 MB at first
+MAX_OWN_GRAMMARS = 4
+"""Compilers of formats with tokens of their own: each has a tokenizer."""
 LARGEST = 0.5  # the maximum share of one grammar; beyond that, it is compiled again
+
+
+COMPLETERS = 32 * MIB
+COMPLETER_BYTES, CHARACTER_BYTES = 20_000, 60  # of a completer and its grammar; of its text
+
+
+@dataclass(frozen=True)
+class GrammarSource:
+    """All that the grammar of a turn depends on, except for the vocabulary.
+
+    Args:
+        format: the wire format of the turn.
+        tools: those that may be called.
+        policy: which calls, reasoning and answer are allowed.
+        state: where the prompt leaves the turn.
+        text_ends: texts of the template that end the turn.
+        scope: the cache scope: only requests of this scope share the grammar.
+    """
+
+    format: Format
+    tools: tuple[Tool, ...]
+    policy: Policy
+    state: State
+    text_ends: tuple[str, ...] = ()
+    scope: str = COMMON
+
+    def build(self, markers: Mapping[str, int]) -> Grammar:
+        """Builds the grammar.
+
+        Args:
+            markers: the token ids of the markers that are one token, by their text.
+
+        Raises:
+            SchemaError, ToolError: as for `build_turn`.
+        """
+        return build_turn(
+            self.format,
+            self.tools,
+            policy=self.policy,
+            state=self.state,
+            markers=markers,
+            text_ends=self.text_ends,
+        )
+
+
+@dataclass(frozen=True)
+class _KeptGrammar:
+    """A completer with its grammar, and the tools that it was built for.
+
+    The cache key has the `id` of each schema, so the schemas must stay alive: Python would give the
+    same `id` to another one. Their size counts, since the cache may be their only owner.
+    """
+
+    tools: Sequence[Tool]
+    tools_bytes: int
+    completer: Completer
+
+    def measure(self) -> int:
+        """Returns the approximate bytes of all entries."""
+        text = CHARACTER_BYTES * len(self.completer.grammar.lark)
+        return self.tools_bytes + COMPLETER_BYTES + text + self.completer.measure()
+
+
+class GrammarCache:
+    """Builds grammars, and keeps the last ones: each turn of a conversation has the same tools.
+
+    Args:
+        markers: the token ids of the formats' markers that are one token.
+    """
+
+    def __init__(self, markers: Mapping[str, int]):
+        self._markers = markers
+        self._kept: ByteCache[_KeptGrammar] = ByteCache(COMPLETERS, _KeptGrammar.measure)
+
+    @property
+    def size(self) -> CacheSize:
+        """The size of the cache."""
+        return self._kept.size
+
+    def find(self, source: GrammarSource) -> Completer:
+        """Returns the completer of such turns, which holds their grammar.
+
+        Grammars of typed answers are not kept: each request may have another schema.
+
+        Raises:
+            SchemaError, ToolError: the grammar cannot be built.
+        """
+        if source.policy.answer is not None:
+            return Completer(source.build(self._markers))
+        schemas = tuple((tool.name, id(tool.schema)) for tool in source.tools)
+        source_key = source.format.name, source.policy, source.state, source.text_ends
+        key = (source.scope, schemas, source_key)
+        kept = self._kept.find(key, None)
+        if kept is not None:
+            return kept.completer
+        completer = Completer(source.build(self._markers))
+        kept = _KeptGrammar(source.tools, measure_bytes(source.tools), completer)
+        self._kept.keep(key, kept)
+        return completer
 
 
 class RefusedToolError(Exception):
@@ -57,32 +164,27 @@ class GrammarCompiler:
     def __init__(
         self, vocabulary: Vocabulary, texts: Sequence[str], context_length: int | None = None
     ):
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
         self._texts = texts
         self._context_length = context_length
         self._matchers: ByteCache[Matcher] = ByteCache(MATCHERS, Matcher.measure, largest=LARGEST)
 
-    def extend(self, texts: Sequence[str]) -> "GrammarCompiler":
-        """Returns a compiler for further texts: this one, if no other token is in them."""
-        other = GrammarCompiler(self._vocabulary, (*self._texts, *texts), self._context_length)
-        return self if other.markers == self.markers else other
-
     @cached_property
     def markers(self) -> dict[str, int]:
         """The token ids of the formats' markers that are one token, by their text."""
-        return self._vocabulary.find_markers(self._texts)
+        return self.vocabulary.find_markers(self._texts)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of llguidance that grammars are compiled against; built once."""
-        return build_tokenizer(self._vocabulary, self.markers)
+        return build_tokenizer(self.vocabulary, self.markers)
 
     @cached_property
     def max_characters(self) -> int | None:
         """The most characters that fit into the context; None: any number."""
         if self._context_length is None:
             return None
-        return self._context_length * self._vocabulary.longest
+        return self._context_length * self.vocabulary.longest
 
     @cached_property
     def _grammars(self) -> GrammarCache:
@@ -123,22 +225,19 @@ class GrammarCompiler:
             raise
 
     def compile_built(
-        self, grammar: Grammar, answer: Answer | None, scope: CacheScope
+        self, grammar: Grammar, answer: Answer | None, scope: str
     ) -> tuple[Completer, Matcher]:
         """Compiles a grammar that `GrammarSource.build` has made already, perhaps in another
         process with the same vocabulary. Returns the same as `compile`.
 
         Args:
             answer: the answer of the policy, for the pointers of errors.
-            scope: the cache scope; None: the matcher is not kept.
+            scope: the cache scope.
 
         Raises:
             GrammarError: llguidance refuses the grammar.
         """
-        completer = Completer(grammar)
-        if scope is None:
-            return completer, self._compile_text(completer.grammar.lark, answer)
-        return completer, self._find_matcher(completer.grammar.lark, answer, scope).fork()
+        return Completer(grammar), self._find_matcher(grammar.lark, answer, scope).fork()
 
     def _find_matcher(self, lark: str, answer: Answer | None, scope: str) -> Matcher:
         """Returns a matcher at the start of a grammar: a fork of the cached one, or a new one."""
@@ -164,7 +263,7 @@ class GrammarCompiler:
     def _try(self, lark: str, pointer: str) -> None:
         """Raises an error if a grammar of a client cannot be compiled."""
         try:
-            try_grammar(lark, self._vocabulary, self.markers.values())
+            try_grammar(lark, self.vocabulary, self.markers.values())
         except TrialError as error:
             message = f"the {pointer[1:]} of the answer: {error.message}"
             raise TrialError(message, where=pointer, hint=error.hint) from error
@@ -243,6 +342,60 @@ class GrammarCompiler:
             raise RefusedToolError(Refusal(tool.name, refused)) from error
         except (SchemaError, ToolError) as error:
             raise RefusedToolError(Refusal(tool.name, error)) from error
+
+
+class FormatGrammars:
+    """The compilers of grammars for all formats of a model. A format that has tokens of its own,
+    where the others have text, gets a compiler of its own.
+
+    Args:
+        vocabulary, texts, context_length: see `GrammarCompiler`; the fixed texts of its usual
+            formats.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, texts: Sequence[str], context_length: int | None = None
+    ):
+        self._vocabulary = vocabulary
+        self._texts = tuple(texts)
+        self._context_length = context_length
+        self.usual = GrammarCompiler(vocabulary, texts, context_length)
+        self._own: OrderedDict[tuple[str, ...], GrammarCompiler] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, format: Format) -> GrammarCompiler:
+        """Returns the compiler for a format."""
+        if set(self._texts).issuperset(format.texts):
+            return self.usual
+        with self._lock:
+            found = self._own.get(format.texts)
+            if found is None:
+                found = self._make(format.texts)
+                self._own[format.texts] = found
+                if len(self._own) > MAX_OWN_GRAMMARS:
+                    self._own.popitem(last=False)
+            return found
+
+    def _make(self, texts: tuple[str, ...]) -> GrammarCompiler:
+        made = GrammarCompiler(self._vocabulary, (*self._texts, *texts), self._context_length)
+        return self.usual if made.markers == self.usual.markers else made
+
+    def measure_caches(self) -> dict[str, CacheSize]:
+        """Returns the sizes of all caches together, by name."""
+        sizes: dict[str, CacheSize] = {}
+        for grammars in self._list_all():
+            for name, size in grammars.measure_caches().items():
+                sizes[name] = sizes.get(name, CacheSize()) + size
+        return sizes
+
+    def forget(self) -> None:
+        """Drops all matchers."""
+        for grammars in self._list_all():
+            grammars.forget()
+
+    def _list_all(self) -> list[GrammarCompiler]:
+        with self._lock:
+            return list(dict.fromkeys([self.usual, *self._own.values()]))
 
 
 def _find_pointer(answer: Answer | None) -> str:

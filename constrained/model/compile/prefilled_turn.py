@@ -112,7 +112,7 @@ class _PrefilledTurn:
             matcher = matcher.fork()
             for token in kept.tokens[kept.outside :]:
                 matcher.commit(token)
-        return replace(turn, matcher=matcher, prefill=kept)
+        return replace(turn, matcher=matcher, plan=replace(turn.plan, prefill=kept))
 
     def _check_texts(self) -> None:
         """Refuses reasoning with a marker in it. If no marker opens calls, also refuses content
@@ -127,7 +127,7 @@ class _PrefilledTurn:
         content = "".join(self.prefill.content.split())
         if turn.format.escapes_content:  # it stands in a string, and a call does not
             return
-        if not opener or not content or not turn.policy.select(turn.tools):
+        if not opener or not content or not turn.plan.has_calls:
             return
         if opener.startswith(content) or content.startswith(opener):
             raise RequestError(
@@ -201,7 +201,7 @@ class _PrefilledTurn:
     def _check_reading(self, parts: Sequence[_Part]) -> None:
         """Refuses text that the parser reads as something else, such as a marker of the format."""
         prefill = self.prefill
-        parser = replace(self.turn, state=self.turn.prompt.state).make_parser()
+        parser = self.turn.begin_at(self.turn.prompt.state).make_parser()
         read = collect([*parser.feed(_join_texts(parts)), *parser.close()])
         if read == Turn(prefill.content, prefill.reasoning):
             return
@@ -220,7 +220,7 @@ class _PrefilledTurn:
         outside = _join_tokens(before)
         kept = tokens.copy()
         reasoning_tokens = self._count_reasoning(tokens)
-        budget = None if turn.budget is None else turn.budget.tokens
+        budget = None if turn.plan.budget is None else turn.plan.budget.tokens
         is_budget_spent = budget is not None and reasoning_tokens >= budget
         if not is_budget_spent:
             del kept[-count_healed(parts[-1].tokens, vocabulary) :]
@@ -257,7 +257,7 @@ class _PrefilledTurn:
         text = self.prefill.content or self.prefill.reasoning
         format = self.turn.format
         markers = {*format.reserved, *format.inner_ends, format.tail, *format.openings} - {""}
-        if self.turn.thinking_tags:
+        if self.turn.plan.thinking_tags:
             markers.add(THINKING_TAGS[0])
         found = set[str]()
         for marker in markers:

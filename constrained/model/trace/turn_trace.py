@@ -1,8 +1,8 @@
 """The trace of a finished turn, as a value, as JSON and as an element of a notebook."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -14,9 +14,8 @@ from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.trace.confidence import measure_call_probability, measure_confidence
 from constrained.model.trace.page import write_page
 from constrained.model.trace.places import END, TokenPlace, decode_pieces, find_places
-from grammars.parse.parser import Parser
 from grammars.schema.json_values import Json
-from grammars.turn import CallConfidence, CallOpened, JsonAnswer
+from grammars.turn import CallConfidence, CallOpened, JsonAnswer, Tool
 
 VERSION = 1
 PROMPT_SHOWN = 2_000  # characters of the end of the prompt
@@ -25,57 +24,32 @@ FAILED = "error"
 """The `finish` of a failed turn."""
 
 
-@dataclass(frozen=True)
-class TurnSource:
-    """Finds the places of a turn's tokens when they are needed.
-
-    Args:
-        make_parser: makes a parser of the turn.
-        given: the text of the turn that is part of the prompt.
-        is_json: the content is a JSON value.
-    """
-
-    make_parser: Callable[[], Parser]
-    given: str = ""
-    is_json: bool = False
-
-
 @dataclass(frozen=True, repr=False)
 class TurnTrace:
     """What decided about each token of a turn.
 
     Args:
+        turn: the turn.
+        finish: why it ended: see `Finish`; "error" if it has failed.
         tokens: in the order in which they were written, including discarded ones.
-        prompt: the end of the prompt.
-        format: the name of the wire format.
-        start: where the prompt left the turn: "plain", "open" or "closed".
-        tools: the offered tools: name, description, JSON Schema of the arguments.
         calls: the name of the tool of each call.
-        answer: the JSON Schema of the answer, if one was asked for.
-        vocabulary: the number of tokens in the vocabulary.
-        finish: why the turn ended: see `Finish`; "error" if it has failed.
-        source: finds the places of the tokens.
     """
 
-    tokens: tuple[TracedToken, ...]
-    prompt: str
-    format: str
-    start: str
-    tools: tuple[Json, ...]
-    calls: tuple[str, ...]
-    answer: Json
-    vocabulary: int
+    turn: CompiledTurn = field(compare=False)
     finish: str
-    source: TurnSource = field(compare=False)
+    tokens: tuple[TracedToken, ...] = ()
+    calls: tuple[str, ...] = ()
 
     # Computed when they are first read, since the decode thread should not wait for them.
     @cached_property
     def places(self) -> tuple[TokenPlace | None, ...]:
         """The place of each token in the turn; None for one that was discarded."""
-        parser = self.source.make_parser()
-        if self.source.given:
-            parser.feed(self.source.given)
-        found = iter(find_places(parser, self._pieces, is_json=self.source.is_json))
+        parser = self.turn.make_parser()
+        if self.turn.prefill.text:
+            parser.feed(self.turn.prefill.text)
+        pieces = decode_pieces([token.text for token in find_live(self.tokens)])
+        is_json = isinstance(self.turn.policy.answer, JsonAnswer)
+        found = iter(find_places(parser, pieces, is_json=is_json))
         places: list[TokenPlace | None] = []
         for token in self.tokens:
             if token.is_discarded:
@@ -83,11 +57,6 @@ class TurnTrace:
             else:
                 places.append(END if token.is_end else next(found))
         return tuple(places)
-
-    @cached_property
-    def _pieces(self) -> list[str]:
-        """The texts of the tokens that are not discarded."""
-        return decode_pieces([token.text for token in find_live(self.tokens)])
 
     def __repr__(self) -> str:
         wanted = sum(token.wanted is not None for token in self.tokens)
@@ -101,19 +70,20 @@ class TurnTrace:
 
     def to_json(self) -> dict[str, Json]:
         """Returns the trace as JSON: a line of a file of traces."""
+        turn, answer = self.turn, self.turn.policy.answer
         tokens: list[Json] = []
         for token, place in zip(self.tokens, self.places, strict=True):
             tokens.append(_write_token(token, place))
         return {
             "version": VERSION,
-            "format": self.format,
-            "start_state": self.start,
+            "format": turn.format.name,
+            "start_state": turn.state.start.value,
             "finish_reason": self.finish,
-            "vocabulary": self.vocabulary,
-            "prompt": self.prompt,
-            "tools": list(self.tools),
+            "vocabulary": len(turn.vocabulary.tokens),
+            "prompt": turn.prompt.text[-PROMPT_SHOWN:],
+            "tools": [_describe_tool(tool) for tool in turn.tools],
             "calls": list(self.calls),
-            "answer": self.answer,
+            "answer": answer.schema.source if isinstance(answer, JsonAnswer) else None,
             "call_probability": _round(measure_call_probability(self.tokens, self.places)),
             "confidence": [
                 write_confidence(one) for one in measure_confidence(self.tokens, self.places)
@@ -137,45 +107,15 @@ def make_trace(generated: Generation | FailedTurn, turn: CompiledTurn) -> TurnTr
     traced."""
     finish = FAILED if isinstance(generated, FailedTurn) else generated.finish.value
     calls = [event.name for event in generated.events if isinstance(event, CallOpened)]
-    described = describe_turn(turn, finish=finish)
-    return replace(described, tokens=generated.trace, calls=tuple(calls))
+    return TurnTrace(turn, finish, generated.trace, tuple(calls))
 
 
-def describe_turn(turn: CompiledTurn, *, finish: str) -> TurnTrace:
-    """Returns the trace of a turn without data about its tokens."""
-    source = TurnSource(
-        turn.make_parser,
-        turn.prefill.text,
-        isinstance(turn.policy.answer, JsonAnswer),
-    )
-    answer: Json = None
-    if isinstance(turn.policy.answer, JsonAnswer):
-        answer = turn.policy.answer.schema.source
-    return TurnTrace(
-        tokens=(),
-        prompt=turn.prompt.text[-PROMPT_SHOWN:],
-        format=turn.format.name,
-        start=turn.state.start.value,
-        tools=_describe_tools(turn),
-        calls=(),
-        answer=answer,
-        vocabulary=len(turn.vocabulary.tokens),
-        finish=finish,
-        source=source,
-    )
-
-
-def _describe_tools(turn: CompiledTurn) -> tuple[Json, ...]:
-    described: list[Json] = []
-    for tool in turn.tools:
-        described.append(
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": tool.schema.source,
-            }
-        )
-    return tuple(described)
+def _describe_tool(tool: Tool) -> Json:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.schema.source,
+    }
 
 
 def write_confidence(confidence: CallConfidence) -> dict[str, Json]:

@@ -27,7 +27,18 @@ Cost: TypeAlias = float | Callable[[ToolCall], float]
 """The cost of a call, in a unit of the user's choice."""
 
 
-class ToolOptions(TypedDict, total=False):
+class SchemaToolOptions(TypedDict, total=False):
+    """Options of a tool that is made of a JSON schema; see `ToolOptions`."""
+
+    description: str | None
+    strict: bool | None
+    read_only: bool
+    repeatable: bool
+    cost: Cost | None
+    isolate: bool | Isolation
+
+
+class ToolOptions(SchemaToolOptions, total=False):
     """Options of `tool` and `FunctionTool`.
 
     Attributes:
@@ -45,12 +56,6 @@ class ToolOptions(TypedDict, total=False):
     """
 
     name: str | None
-    description: str | None
-    strict: bool | None
-    read_only: bool
-    repeatable: bool
-    cost: Cost | None
-    isolate: bool | Isolation
 
 
 @overload
@@ -179,13 +184,7 @@ class FunctionTool:
         name: str,
         schema: Mapping[str, Any],
         function: Callable[..., Any] | None = None,
-        *,
-        description: str = "",
-        strict: bool | None = None,
-        read_only: bool = False,
-        repeatable: bool = False,
-        cost: Cost | None = None,
-        isolate: bool | Isolation = False,
+        **options: Unpack[SchemaToolOptions],
     ) -> "FunctionTool":
         """Makes a tool of a JSON schema.
 
@@ -193,27 +192,13 @@ class FunctionTool:
             name: the name that the model sees.
             schema: JSON schema of the arguments.
             function: takes the arguments as keywords, as JSON values. None: you execute the calls.
-            description: the description that the model sees.
-            strict: see `ToolOptions`.
-            read_only: see `ToolOptions`.
-            repeatable: see `ToolOptions`.
-            cost: see `ToolOptions`.
-            isolate: see `ToolOptions`.
+            options: see `ToolOptions`.
 
         Returns:
             The tool.
         """
-        return cls(
-            name,
-            schema,
-            description,
-            function=function,
-            strict=strict,
-            read_only=read_only,
-            repeatable=repeatable,
-            cost=cost,
-            isolation=read_isolation(isolate),
-        )
+        _check_options(options)
+        return _build(options, name=name, parameters=schema, function=function)
 
     @classmethod
     def from_mcp(cls, tool: Any, function: Callable[..., Any]) -> "FunctionTool":
@@ -278,20 +263,29 @@ def _make(
         hint = "Use FunctionTool.from_function(function, name=...)"
         raise ToolError(f"{given!r} has no valid name for a tool", hint=hint)
     signature = read(given)
-    description = merged.get("description")
-    if description is None:
-        description = signature.description
+    merged.setdefault("description", signature.description)
+    return _build(merged, name=name, parameters=signature.schema, function=run, bind=signature.bind)
+
+
+def _build(
+    options: SchemaToolOptions,
+    *,
+    name: str,
+    parameters: Mapping[str, Any],
+    function: Callable[..., Any] | None,
+    bind: Callable[[Mapping[str, Json]], Bound] = _bind_plainly,
+) -> FunctionTool:
     return FunctionTool(
-        name=name,
-        parameters=signature.schema,
-        description=description,
-        function=run,
-        strict=merged.get("strict"),
-        bind=signature.bind,
-        read_only=merged.get("read_only", False),
-        repeatable=merged.get("repeatable", False),
-        cost=merged.get("cost"),
-        isolation=read_isolation(merged.get("isolate", False)),
+        name,
+        parameters,
+        options.get("description") or "",
+        function=function,
+        strict=options.get("strict"),
+        bind=bind,
+        read_only=options.get("read_only", False),
+        repeatable=options.get("repeatable", False),
+        cost=options.get("cost"),
+        isolation=read_isolation(options.get("isolate", False)),
     )
 
 

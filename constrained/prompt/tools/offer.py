@@ -6,12 +6,13 @@ errors: a value that is no tool, two different tools with one name, an offer wit
 tool, and a tool choice that names a refused tool.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.prompt.cache_scope import COMMON
 from constrained.prompt.tools.reports import explain_refusal
-from constrained.prompt.tools.shapes import drop_copies, loosen_tool, read_entries
+from constrained.prompt.tools.shapes import Entry, drop_copies, loosen_tool, read_entries
 from grammars.errors import Error, SchemaError
 from grammars.schema.json_values import Json
 from grammars.turn import Policy, Tool
@@ -52,20 +53,22 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Offered:
-    """An offered tool: as it was given, as it is read, and its JSON pointer in the request.
+    """An offered tool.
 
     Args:
-        is_hidden: it is not in the prompt; messages describe it.
-        is_repeatable: one turn may have the same call several times.
-        is_loose: the mask enforces only its shape; the rest of its schema is checked.
+        entry: the tool as JSON, with its place in the request.
+        tool: the same with its schema read.
+        is_loose: the mask enforces only the shape of the schema; the rest is checked.
     """
 
-    given: Any
+    entry: Entry
     tool: Tool
-    where: str
-    is_hidden: bool = False
-    is_repeatable: bool = False
     is_loose: bool = False
+
+    @property
+    def where(self) -> str:
+        """The JSON pointer of the tool."""
+        return self.entry.place
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,10 @@ class Offer:
     refused: tuple[Refusal, ...] = ()
 
     @property
-    def shown(self) -> tuple[Any, ...]:
-        """The tools of the prompt, as they were given."""
-        return tuple(offered.given for offered in self.kept if not offered.is_hidden)
+    def shown(self) -> list[Mapping[str, Any]]:
+        """The tools of the prompt, in OpenAI's form; messages describe the hidden ones."""
+        entries = [offered.entry for offered in self.kept]
+        return [entry.shown for entry in entries if not entry.place.startswith(HIDDEN)]
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -88,7 +92,8 @@ class Offer:
     @property
     def repeatable(self) -> frozenset[str]:
         """The names of the tools that are marked as repeatable."""
-        return frozenset(offered.tool.name for offered in self.kept if offered.is_repeatable)
+        entries = [offered.entry for offered in self.kept]
+        return frozenset(entry.name for entry in entries if entry.repeatable)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -157,7 +162,7 @@ def read_offer(
     kept: list[Offered] = []
     refused: list[Refusal] = []
     entries = [*read_entries(given), *read_entries(hidden, HIDDEN)]
-    for entry, tool_given in drop_copies(entries, [*given, *hidden]):
+    for entry in drop_copies(entries):
         try:
             tool = entry.lower(nonempty=nonempty, scope=scope)
             entry.check_length(tool.schema, room)
@@ -165,17 +170,8 @@ def read_offer(
             if not drop:
                 raise
             refused.append(Refusal(entry.name, e))
-            continue
-        is_hidden = entry.place.startswith(HIDDEN)
-        kept.append(
-            Offered(
-                tool_given,
-                tool,
-                entry.place,
-                is_hidden=is_hidden,
-                is_repeatable=entry.repeatable,
-            )
-        )
+        else:
+            kept.append(Offered(entry, tool))
     if refused and not kept:
         raise refused[0].error
     return Offer(tuple(kept), tuple(refused))

@@ -10,7 +10,6 @@ from constrained.prompt.cache_scope import COMMON
 from constrained.prompt.tools.functions import as_json
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.limits.byte_cache import MIB, keep_results
-from grammars.limits.packed_json import pack_json, unpack_json
 from grammars.schema.extent import find_long_part
 from grammars.schema.lowering.lower import lower
 from grammars.schema.lowering.tool_options import loosen, require_nonempty
@@ -23,37 +22,40 @@ NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
 TOOLS = "/tools"
 _NOT_WRITTEN = "the format of calls cannot write all of the schema, or its grammar is too costly"
 MAX_TOOLS = 1000  # in one request
-SCHEMAS, TEXTS = 64 * MIB, 16 * MIB  # of tools: 5 to 30 kB and 1 to 2 kB each, mostly
+SCHEMAS = 64 * MIB  # of tools: 5 to 30 kB each, mostly
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A tool of a request whose schema is not read yet.
+    """A tool of a request, as JSON, whose schema is not read yet.
 
     Args:
+        given: the tool, as the caller gave it.
+        tool: the same as JSON.
+        text: the JSON text of that.
+        body: the object in it with the name and the schema.
+        shown: the tool in the form that chat templates expect.
         name: of the tool.
-        body: the object with the name and the schema.
         strict: the calls have to fit the schema.
         repeatable: one turn may have the same call several times.
         place: the JSON pointer of the tool.
-        where: the JSON pointer of the body.
-        text: the whole tool as JSON.
     """
 
-    name: str
+    given: Any
+    tool: Mapping[str, Any]
+    text: str
     body: Mapping[str, Any]
+    shown: Mapping[str, Any]
+    name: str
     strict: bool
     repeatable: bool
     place: str
-    where: str
-    text: str
 
     @property
     def schema(self) -> Mapping[str, Any]:
         """The JSON Schema of the arguments."""
-        key = _find_key(self.body)
-        return NO_ARGUMENTS if key is None else self.body[key]
+        return _find_schema(self.body)
 
     def lower(self, *, nonempty: bool = False, scope: str = COMMON) -> Tool:
         """Reads the schema.
@@ -68,7 +70,7 @@ class Entry:
         try:
             schema = _lower_text(self.text, self.strict, nonempty, scope)
         except SchemaError as e:
-            where = f"{self.where}/{_find_key(self.body)}{e.where or ''}"
+            where = self._point_to(e.where or "")
             raise SchemaError(f"tool {self.name!r}: {e.message}", where=where, hint=e.hint) from e
         description = str(self.body.get("description") or "")
         return Tool(self.name, schema, description=description, strict=self.strict)
@@ -85,13 +87,17 @@ class Entry:
         """
         if room is None or schema.least <= room:
             return
-        where = find_long_part(schema.node, schema.definitions, room)
         raise SchemaError(
             f"tool {self.name!r}: its arguments need at least {schema.least:,} characters, but the "
             f"context has room for at most {room:,}",
-            where=f"{self.where}/{_find_key(self.body)}{where}",
+            where=self._point_to(find_long_part(schema.node, schema.definitions, room)),
             hint="Lower the minimum, or raise the context length (-c)",
         )
+
+    def _point_to(self, where: str) -> str:
+        """Returns the pointer in the request of a place in the schema."""
+        function = "" if self.body is self.tool else "/function"
+        return f"{self.place}{function}/{_find_key(self.body)}{where}"
 
 
 def loosen_tool(tool: Tool) -> Tool:
@@ -113,8 +119,7 @@ def read_tools(tools: Any, where: str = TOOLS) -> tuple[Tool, ...]:
         ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
         SchemaError: a schema that cannot be enforced; `where` is the pointer of the keyword.
     """
-    entries = [entry for entry, _ in drop_copies(read_entries(tools, where), tools)]
-    return tuple(entry.lower() for entry in entries)
+    return tuple(entry.lower() for entry in drop_copies(read_entries(tools, where)))
 
 
 def read_entries(tools: Any, where: str = TOOLS, *, max_tools: int = MAX_TOOLS) -> list[Entry]:
@@ -139,43 +144,30 @@ def read_entries(tools: Any, where: str = TOOLS, *, max_tools: int = MAX_TOOLS) 
     return [_read_entry(tool, f"{where}/{i}") for i, tool in enumerate(tools)]
 
 
-def drop_copies(entries: Sequence[Entry], tools: Sequence[Any]) -> list[tuple[Entry, Any]]:
-    """Pairs entries with the tools that they were read from. Of objects that are the same, which
-    clients send twice, only the first one is kept; functions could differ in what they do.
-
-    Args:
-        entries: see `read_entries`.
-        tools: as they were given.
+def drop_copies(entries: Sequence[Entry]) -> list[Entry]:
+    """Returns the entries without copies: of JSON objects that are the same, which clients send
+    twice, only the first one is kept. Functions could differ in what they do.
 
     Raises:
         ToolError: two different tools have the same name; `where` is the second one.
     """
-    known = set[str]()
-    pairs: list[tuple[Entry, Any]] = []
-    for entry, tool in zip(entries, tools, strict=True):
-        is_object = isinstance(tool, Mapping)
-        if is_object and entry.text in known:
+    texts = set[str]()
+    kept: list[Entry] = []
+    for entry in entries:
+        is_object = isinstance(entry.given, Mapping)
+        if is_object and entry.text in texts:
             continue
         if is_object:
-            known.add(entry.text)
-        pairs.append((entry, tool))
-    check_names([entry.name for entry, _ in pairs], [entry.place for entry, _ in pairs])
-    return pairs
+            texts.add(entry.text)
+        kept.append(entry)
+    check_names([entry.name for entry in kept], [entry.place for entry in kept])
+    return kept
 
 
 def _read_entry(given: Any, place: str) -> Entry:
-    where = place
-    tool = _as_json(given, where)
-    try:
-        text = _encode(tool)
-    except UnicodeEncodeError as e:
-        message = "a tool is not JSON: lone surrogates are not valid in text"
-        raise ToolError(message, where=where, hint="Replace it") from e
-    except (TypeError, ValueError) as e:
-        raise ToolError(f"a tool is not JSON: {e}", where=where) from e
-    except RecursionError as e:
-        raise ToolError("a tool is nested too deeply", where=where, hint="Simplify it") from e
-    body, where = _body(tool, where)
+    tool = _as_json(given, place)
+    text = _encode(tool, place)
+    body, where = _body(tool, place)
     name = body.get("name")
     if not isinstance(name, str) or not name:
         raise ToolError("a tool has no name", where=f"{where}/name", hint="Give it a name")
@@ -188,7 +180,15 @@ def _read_entry(given: Any, place: str) -> Entry:
         hint = 'Write {"type": "object", "properties": {...}}'
         raise ToolError(message, where=f"{where}/{key}", hint=hint)
     return Entry(
-        name, body, strict=strict, repeatable=repeatable, place=place, where=where, text=text
+        given,
+        tool,
+        text,
+        body,
+        shown=_shape_for_openai(tool),
+        name=name,
+        strict=strict,
+        repeatable=repeatable,
+        place=place,
     )
 
 
@@ -207,26 +207,17 @@ def _read_switch(body: Mapping[str, Any], key: str, *, default: bool, where: str
     return value
 
 
-def _encode(tool: Any) -> str:
-    """Returns the tool as JSON text. Equal tools are encoded once.
-
-    Raises:
-        TypeError, ValueError, RecursionError: it is not JSON.
-    """
-    packed = pack_json(tool)
-    return _encode_json(tool) if packed is None else _encode_packed(packed)
-
-
-@keep_results("tool_texts", TEXTS)
-def _encode_packed(packed: bytes) -> str:
-    """Like `_encode`. The argument is the key of the cache, so it has to be packed: a tool is a
-    dictionary, which cannot be a key, and packing it is much faster than encoding it."""
-    return _encode_json(unpack_json(packed))
-
-
-def _encode_json(tool: Any) -> str:
-    text = _JSON.encode(tool)
-    text.encode()  # raises an error for a lone surrogate, which UTF-8 cannot encode
+def _encode(tool: Any, where: str) -> str:
+    try:
+        text = _JSON.encode(tool)
+        text.encode()  # raises an error for a lone surrogate, which UTF-8 cannot encode
+    except UnicodeEncodeError as e:
+        message = "a tool is not JSON: lone surrogates are not valid in text"
+        raise ToolError(message, where=where, hint="Replace it") from e
+    except (TypeError, ValueError) as e:
+        raise ToolError(f"a tool is not JSON: {e}", where=where) from e
+    except RecursionError as e:
+        raise ToolError("a tool is nested too deeply", where=where, hint="Simplify it") from e
     return text
 
 
@@ -238,13 +229,18 @@ def _find_key(body: Mapping[str, Any]) -> str | None:
     return None
 
 
+def _find_schema(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    key = _find_key(body)
+    return NO_ARGUMENTS if key is None else body[key]
+
+
 @keep_results("schemas", SCHEMAS)
 def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
-    """Lowers the schema of a tool, which is given as JSON text: that is the key of the cache. All
-    requests of a conversation have the same tools."""
+    """Lowers the schema of a tool, which is given as JSON text: that is the key of the cache, and
+    the schema is read from it, since the caller may change the tool. All requests of a conversation
+    have the same tools."""
     body, _ = _body(json.loads(text), "")
-    key = _find_key(body)
-    schema = lower(NO_ARGUMENTS if key is None else body[key])
+    schema = lower(_find_schema(body))
     if not strict:
         schema = loosen(schema)
     if nonempty:
@@ -255,7 +251,6 @@ def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
 def forget_schemas() -> None:
     """Empties the cache of schemas."""
     _lower_text.cache.clear()
-    _encode_packed.cache.clear()
 
 
 def _as_json(tool: Any, where: str) -> Any:
@@ -281,7 +276,7 @@ def as_openai(tools: Sequence[Any]) -> list[dict[str, Any]]:
     Raises:
         ToolError: a function or class that cannot be a tool; `where` is the pointer.
     """
-    return [_shape_for_openai(_as_json(tool, f"/tools/{i}")) for i, tool in enumerate(tools)]
+    return [_shape_for_openai(_as_json(tool, f"{TOOLS}/{i}")) for i, tool in enumerate(tools)]
 
 
 def _shape_for_openai(tool: Mapping[str, Any]) -> dict[str, Any]:
@@ -293,7 +288,7 @@ def _shape_for_openai(tool: Mapping[str, Any]) -> dict[str, Any]:
             function["parameters"] = value
         elif key != "type" and value is not None:
             function[key] = value
-    function.setdefault("parameters", {"type": "object", "properties": {}})
+    function.setdefault("parameters", dict(NO_ARGUMENTS))
     return {"type": "function", "function": function}
 
 

@@ -154,8 +154,8 @@ async def run_off_loop(
     """
     work = as_caller(work)
     seconds = find_time_left(service.settings.timeout).measure()
-    working = service.model.aread(work, seconds, client=find_owner(), quick=quick)
-    return await wait_for_client(request, working)
+    start = service.model.queue.prepare(work, seconds, find_owner(), is_known=quick)
+    return await wait_for_client(request, arun(start))
 
 
 def _is_quick(body: object) -> bool:

@@ -1,7 +1,6 @@
 """Completions: the paths."""
 
 import logging
-from dataclasses import replace
 
 from fastapi import Request
 from fastapi.responses import Response
@@ -65,11 +64,12 @@ async def _compile(
         client=find_owner(),
         cache_salt=find_salt(job.cache_salt, is_shared=service.settings.share_cache),
         cache_prompt=job.cache_prompt,
+        max_repetition=job.max_repetition,
     )
     LOG.info("raw prompt of %d tokens", len(turn.tokens))
     if service.settings.log_prompts:
         LOG.info("prompt: %r", prompt)
-    return replace(turn, max_repetition=job.max_repetition)
+    return turn
 
 
 def _show_prompt(service: Service, prompt: Prompt) -> str:

@@ -14,6 +14,7 @@ from constrained.agent.journal import CallPlace
 from constrained.agent.judge import RunLimits
 from constrained.agent.loop import AgentLoop
 from constrained.agent.run import RunSettings, drive
+from constrained.decode.schedule.streams import arun
 from constrained.errors import ContextError, TokenLimitError
 from constrained.model.reply import Reply, Usage
 from constrained.prompt.tools.call_result import CallResult
@@ -281,8 +282,8 @@ class _ServedActions(Concurrent):
         service = self._service
 
         def make() -> TurnRequest:
-            is_known = service.model.compiler.knows(job)
-            return replace(first, job=job, generation=generation, is_known=is_known)
+            job.grammar_name  # noqa: B018  as in `complete_request`
+            return replace(first, job=job, generation=generation)
 
         return await _run_off_loop(service, make, quick=True)
 
@@ -290,7 +291,8 @@ class _ServedActions(Concurrent):
 async def _run_off_loop(service: Service, work: Callable[[], T], *, quick: bool) -> T:
     """Runs some work in the compile threads; `quick`: it takes almost no time."""
     seconds = find_time_left(service.settings.timeout).measure()
-    return await service.model.aread(as_caller(work), seconds, client=find_owner(), quick=quick)
+    queue = service.model.queue
+    return await arun(queue.prepare(as_caller(work), seconds, find_owner(), is_known=quick))
 
 
 async def start_run(service: Service, request: TurnRequest) -> ActiveRun:

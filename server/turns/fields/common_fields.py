@@ -12,10 +12,8 @@ from constrained.model.confidence_policy import ConfidencePolicy, Unsure
 from constrained.prompt.job import Job
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.request_checks import check_template_kwargs
 from server.turns.request_completion import complete_request
 from server.turns.service import Service
-from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import TurnRequest
 
 NOTHING: tuple[object, ...] = (None, "", [], {})
@@ -94,14 +92,9 @@ class RequestFields(Fields):
         Raises:
             HttpError: the variables of the chat template are too large.
         """
-        check_template_kwargs(request.job.template_kwargs, service.settings)
-        messages, normalised = normalise_messages(
-            request.job.messages, keep=service.settings.keep_volatile
-        )
-        job = replace(self.set_cache_scope(request.job), messages=messages)
+        job = self.set_cache_scope(request.job)
         ignored = (*self.find_ignored(), *request.ignored_fields)
-        read = replace(request, job=job, normalised=normalised, ignored_fields=ignored)
-        return complete_request(service, read)
+        return complete_request(service, replace(request, job=job, ignored_fields=ignored))
 
 
 def find_ignored(extra: Mapping[str, Any] | None, harmless: Collection[str]) -> list[str]:

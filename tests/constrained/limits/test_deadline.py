@@ -211,7 +211,7 @@ def test_a_stream_with_a_timeout_ends_where_it_is(model: Model) -> None:
 def hold_all(model: Model, gate: threading.Event) -> Future[bool]:
     """Keeps all threads that compile busy until the gate is open."""
     order = Order(is_known=True)
-    return [model._workers.submit(gate.wait, order) for _ in range(THREADS + 1)][-1]
+    return [model.queue.workers.submit(gate.wait, order) for _ in range(THREADS + 1)][-1]
 
 
 def test_time_runs_while_a_request_waits_to_be_compiled(model: Model, clock: Clock) -> None:

@@ -236,12 +236,12 @@ def test_a_matcher_that_fails_ends_the_request(hermes: Model, monkeypatch: pytes
         return apply(self, logits)
 
     turn = hermes.compile(Job(USER, TOOLS, "required"))
-    assert hermes.compiler._grammars._matchers.size.count
+    assert hermes.compiler._grammars.usual._matchers.size.count
     monkeypatch.setattr(Matcher, "apply", fail)
     with pytest.raises(GrammarError, match="the grammar failed"):
         hermes.complete([turn])
     hermes.compile(Job(USER))  # comes after what the failure has led to
-    assert hermes.compiler._grammars._matchers.size.count == 0
+    assert hermes.compiler._grammars.usual._matchers.size.count == 0
     monkeypatch.undo()
     reply = hermes.call(USER, TOOLS, tool_choice="required", template_kwargs=OFF, parallel=False)
     assert reply.calls

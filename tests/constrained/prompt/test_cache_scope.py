@@ -48,7 +48,7 @@ def test_a_text_without_template_has_a_scope_as_well() -> None:
     with scripted("Hi") as model:
 
         def scope(**options: Any) -> str | None:
-            return model.compile_text("Hello", **options).scope
+            return model.compile_text("Hello", **options).plan.scope
 
         names = [scope(), scope(cache_salt="a"), scope(cache_salt="b"), scope(cache_prompt=False)]
         assert names == [COMMON, name_scope("a"), name_scope("b"), None]

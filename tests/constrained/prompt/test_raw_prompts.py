@@ -189,7 +189,7 @@ def test_cancelling_a_task_gives_the_job_up() -> None:
             hold.wait(10)
 
         for _ in range(THREADS + 1):
-            model._workers.submit(block, Order(is_known=True))
+            model.queue.workers.submit(block, Order(is_known=True))
         await gate.wait()
         compiled = list[Job]()
         compile_ = model.compiler.compile

@@ -186,4 +186,4 @@ def test_a_model_that_writes_tags() -> None:
             model.call("Hi", **given)
         assert model.generate("Hi", regex="<thinking>.*") == "<thinking>Hm.</thinking>Yes."
         job = Job([{"role": "user", "content": "Hi"}])
-        assert model.compile(job).thinking_tags
+        assert model.compile(job).plan.thinking_tags

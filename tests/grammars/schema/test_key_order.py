@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from constrained.errors import RequestError
-from constrained.model.compile.grammar_cache import GrammarCache, GrammarSource
+from constrained.model.compile.grammar_compiler import GrammarCache, GrammarSource
 from constrained.prompt.tools.shapes import read_tools
 from grammars.parse.parser import parse
 from grammars.parse.render import render

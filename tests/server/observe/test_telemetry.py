@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.parser import text_string_to_metric_families
 
 from constrained.decode.metrics import Amount, Metrics
+from constrained.decode.request import Usage
 from grammars.limits.byte_cache import CacheSize
 from server.commands.logs import JsonFormatter
 from server.observe.metrics import MAX_TOOLS, OTHER, Counters
@@ -27,14 +28,14 @@ RECORD = RequestRecord(
     model="m",
     format="hermes",
     finish="tool_calls",
-    prompt_tokens=100,
-    cached_tokens=64,
-    completion_tokens=10,
-    reasoning_tokens=0,
-    discarded_tokens=0,
-    drafted_tokens=4,
-    accepted_tokens=3,
-    forward_passes=7,
+    usage=Usage(
+        prompt_tokens=100,
+        cached_tokens=64,
+        completion_tokens=10,
+        drafted_tokens=4,
+        accepted_tokens=3,
+        forward_passes=7,
+    ),
     durations=Durations(compile=0.1, queue=0.2, prefill=0.3, generation=0.4),
     calls=(("f", "valid"), ("g", "unfit")),
 )

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from constrained.errors import RequestError
-from constrained.model.trace.turn_trace import TurnSource, TurnTrace
-from grammars.parse.parser import Parser
-from grammars.turn import State
-from grammars.wire.formats import HERMES
+from constrained.model.trace.turn_trace import TurnTrace
+from constrained.prompt.job import Job
 from server.observe.trace_file import TraceFile
 from server.settings import MIB, Settings
 from server.turns.observers import TracedRequest, name_key
@@ -21,18 +19,8 @@ from tests.server.running_server import running, stream
 from tests.templates import PING, hermes_call
 
 ASK: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "tools": [PING]}
-EMPTY = TurnTrace(
-    tokens=(),
-    prompt="x" * 1000,
-    format="hermes",
-    start="plain",
-    tools=(),
-    calls=(),
-    answer=None,
-    vocabulary=10,
-    finish="stop",
-    source=TurnSource(lambda: Parser(HERMES, (), State())),
-)
+TURN = scripted("").compile(Job([{"role": "user", "content": "x" * 1000}]))
+EMPTY = TurnTrace(TURN, "stop")
 
 
 def read_lines(path: Path) -> list[Any]:

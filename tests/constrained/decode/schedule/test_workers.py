@@ -102,7 +102,7 @@ def test_a_model_takes_no_more_jobs_than_may_wait():
     engine = ScriptedEngine(BYTES, scripted_logits(BYTES, "Hi."), context_length=9000)
     job = Job([{"role": "user", "content": "Hi"}], tools=[TOOL])
     with Model(engine, ChatTemplate(HERMES), max_waiting=2) as model:
-        release, held = hold(model._workers)
+        release, held = hold(model.queue.workers)
         streams = [model.stream("Hi", [TOOL], max_tokens=1) for _ in range(2)]
         for ask in (
             lambda: model.compile(job),
@@ -122,7 +122,7 @@ def test_a_known_job_does_not_wait_for_an_unknown_one():
     known = Job([{"role": "user", "content": "Hi"}], tools=[TOOL])
     with Model(engine, ChatTemplate(HERMES)) as model:
         model.compile(known)
-        release, held = hold(model._workers)
+        release, held = hold(model.queue.workers)
         other = {**TOOL, "function": {**TOOL["function"], "name": "g"}}
         unknown = threading.Thread(target=model.compile, args=[replace(known, tools=[other])])
         unknown.start()

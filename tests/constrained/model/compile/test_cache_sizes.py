@@ -12,10 +12,10 @@ from constrained.loading import load
 from constrained.mask import matcher as mask
 from constrained.model.compile import grammar_compiler
 from constrained.model.compile.compiler import Compiler
-from constrained.model.compile.grammar_cache import COMPLETERS, GrammarSource
+from constrained.model.compile.grammar_compiler import COMPLETERS, GrammarSource
 from constrained.prompt.job import Job
 from constrained.prompt.tools import shapes
-from constrained.prompt.tools.shapes import forget_schemas, read_entries, read_tools
+from constrained.prompt.tools.shapes import forget_schemas, read_tools
 from grammars.limits import byte_cache
 from grammars.limits.byte_cache import (
     MIB,
@@ -60,8 +60,8 @@ def test_requests_with_tools_of_their_own(
 ) -> None:
     limit = 100_000
     monkeypatch.setattr(shapes._lower_text.cache, "_limit", CacheLimit(limit))
-    monkeypatch.setattr(hermes._grammars._matchers, "_limit", CacheLimit(40 * limit))
-    monkeypatch.setattr(hermes._grammars._grammars._kept, "_limit", CacheLimit(10 * limit))
+    monkeypatch.setattr(hermes._grammars.usual._matchers, "_limit", CacheLimit(40 * limit))
+    monkeypatch.setattr(hermes._grammars.usual._grammars._kept, "_limit", CacheLimit(10 * limit))
     for number in range(REQUESTS):
         hermes.compile(Job(USER, [make_tool(number, type="string", maxLength=9)]))
     sizes = {**hermes.measure_caches(), **measure_shared()}
@@ -78,12 +78,14 @@ def test_tools_that_only_a_grammar_refers_to_count(
     """A grammar is small where the mask does not hold what is large in its tools."""
     limit = 8 * MIB
     monkeypatch.setattr(shapes._lower_text.cache, "_limit", CacheLimit(MIB))
-    monkeypatch.setattr(hermes._grammars._grammars._kept, "_limit", CacheLimit(limit))
+    monkeypatch.setattr(hermes._grammars.usual._grammars._kept, "_limit", CacheLimit(limit))
     known: list[weakref.ref[Tool]] = []
     for number in range(12):
         tools = read_tools([make_tool(number, description=f"{number}" + MIB * "a")])
         known.append(weakref.ref(tools[0]))
-        hermes._grammars._grammars.find(GrammarSource(hermes.format, tools, Policy(), State()))
+        source = GrammarSource(hermes.format, tools, Policy(), State())
+        hermes._grammars.usual._grammars.find(source)
+        del source
         del tools
     gc.collect()
     size = hermes.measure_caches()["completers"]
@@ -109,14 +111,6 @@ def test_all_caches_together_take_what_the_operator_gives_them(
     assert sum(size.bytes for size in sizes.values()) <= given
     assert COMPLETERS // 240 < sizes["completers"].bytes <= COMPLETERS // 60
     assert all(sizes[name].count for name in ("completers", "schemas", "shared_prefixes"))
-
-
-def test_long_descriptions_take_no_more_room(small_schemas: None) -> None:
-    """There were once a thousand of them, whatever their length."""
-    for number in range(2 * shapes.TEXTS // MIB):
-        read_entries([make_tool(number, description=f"{number}" + MIB * "a")])
-    size = measure_shared()["tool_texts"]
-    assert shapes.TEXTS - 3 * MIB < size.bytes <= shapes.TEXTS
 
 
 def test_large_schemas_take_no_more_room(

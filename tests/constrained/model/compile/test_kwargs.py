@@ -77,7 +77,7 @@ def test_formats_with_tokens_of_their_own_are_few() -> None:
             assert turn.format.reasoning is not None
             assert turn.format.reasoning.closer.text == f"</{name}>"
             assert turn.markers.keys() >= {"<muse>", "</muse>", f"<{name}>", f"</{name}>"}
-        assert len(model.compiler._own_grammars) == 4  # pyright: ignore[reportPrivateUsage]
+        assert len(model.compiler._grammars._own) == 4  # pyright: ignore[reportPrivateUsage]
         assert model.compiler.measure_caches()["matchers"].count > 0
         model.compiler.forget()
 

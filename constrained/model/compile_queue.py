@@ -1,0 +1,82 @@
+"""The queue of requests that are read and compiled, each client in turn."""
+
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar
+
+from constrained.decode.schedule.streams import Wanted, check_demand
+from constrained.decode.schedule.workers import Order, Workers
+from constrained.limits.deadline import Clock, Deadline, check_timeout, set_deadline
+
+T = TypeVar("T")
+
+
+class CompileQueue:
+    """The threads of a model that read and compile requests.
+
+    Args:
+        max_waiting: requests that may wait.
+        clock: measures timeouts, in seconds.
+
+    Attributes:
+        workers: the threads.
+        clock: see above.
+        end: when all requests have to be over; None: the model goes on.
+    """
+
+    def __init__(self, max_waiting: int, clock: Clock):
+        self.workers = Workers("compile", max_waiting)
+        self.clock = clock
+        self.end: Deadline | None = None
+
+    def prepare(
+        self,
+        work: Callable[[], T],
+        timeout: float | None = None,
+        client: Hashable = None,
+        *,
+        is_known: bool,
+    ) -> Callable[[Wanted], Future[T]]:
+        """Returns a function that queues work; its time runs from now on.
+
+        Args:
+            work: reads or compiles a request.
+            timeout: seconds until it fails, time in the queue included; None: no limit.
+            client: identifies the client; waiting clients take turns.
+            is_known: the work is quick, since its results are cached.
+        """
+        check_timeout(timeout)
+        deadline = set_deadline(timeout, self.clock)
+
+        def start(is_wanted: Wanted) -> Future[T]:
+            order = self.order(client, is_wanted, deadline, is_known=is_known)
+            return self.workers.submit(work, order)
+
+        return start
+
+    def order(
+        self, client: Hashable, is_wanted: Wanted, deadline: Deadline | None, *, is_known: bool
+    ) -> Order:
+        """Returns how the threads treat the work of a request."""
+        return Order(client, is_known=is_known, check=partial(self._check, is_wanted, deadline))
+
+    def _check(self, is_wanted: Wanted, deadline: Deadline | None) -> None:
+        """Raises what ends a request before its turn is decoded."""
+        check_demand(is_wanted, deadline, self.clock)
+        if self.end and self.end.is_over(self.clock()):
+            raise self.end.fail_draining()
+
+    def when_idle(self, free: Callable[[], None], *, is_idle: bool) -> None:
+        """Frees the model after its workers are closed: at once, or when the last thread has ended
+        a long call into a library."""
+        if is_idle:
+            free()
+            return
+
+        def wait() -> None:
+            self.workers.wait()
+            free()
+
+        threading.Thread(target=wait, daemon=True).start()
