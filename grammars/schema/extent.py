@@ -245,7 +245,6 @@ class _Sizes:
                     return pointer
 
 
-
 def _count_characters(value: Json) -> int:
     match value:
         case str():

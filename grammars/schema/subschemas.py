@@ -24,6 +24,9 @@ SINGLES = frozenset(
     "propertyNames not if then else".split()
 )
 """Keywords whose value is a schema."""
+DEFINITIONS = ("$defs", "definitions")
+DYNAMIC_REFERENCES = frozenset(["$dynamicRef", "$recursiveRef"])
+"""References whose target may depend on the path to them, of draft 2020-12 and of 2019-09."""
 _KEPT = 1_000  # characters of pointers that a validator keeps in a step
 _DEPENDENT = "dependentRequired"  # not a keyword with schemas, but read as one for each key
 _HINT = "Use a local reference such as #/$defs/Name"

@@ -20,7 +20,7 @@ from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.regex.string_formats import FURTHER_FORMATS
 from grammars.regex.time_bounds import LOWER, UPPER, is_bound, is_within
-from grammars.schema.json_values import Json
+from grammars.schema.json_values import Json, walk_values
 from grammars.schema.patterns import (
     PREFIX,
     Formats,
@@ -179,16 +179,7 @@ def find_multiplied(document: Json) -> str | None:
 
 def count_parts(value: Json) -> int:
     """Returns the number of values in a value, including itself."""
-    count = 0
-    queue = [value]
-    while queue:
-        count += 1
-        part = queue.pop()
-        if is_object(part):
-            queue += part.values()
-        elif is_list(part):
-            queue += part
-    return count
+    return sum(1 for _ in walk_values(value))
 
 
 class _Ways:
