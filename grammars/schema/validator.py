@@ -30,7 +30,7 @@ from grammars.schema.patterns import (
     write_for_engine,
 )
 from grammars.schema.pointers import point_to
-from grammars.schema.subschemas import is_list, is_object, look_up, map_parts
+from grammars.schema.subschemas import is_list, is_object, look_up, map_parts, walk_schemas
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
 MAX_WAYS = 1_000_000
@@ -157,23 +157,13 @@ def find_multiplied(document: Json) -> str | None:
     if not _MULTIPLIERS.search(json.dumps(document)):
         return None
     ways = _Ways(document)
-    queue: list[tuple[str, Json]] = [("", document)]
-    while queue:
-        pointer, schema = queue.pop()
-        if not is_object(schema):
-            continue
+    for pointer, schema in walk_schemas(document):
         try:
             with limit_steps(_MAX_COUNTED):
                 if ways.count(None, schema) > _MAX_IN_PLACE:
                     return pointer
         except StepsError:
             return pointer
-
-        def add(part: Json, step: str, outer: str = pointer) -> Json:
-            queue.append((outer + step, part))
-            return part
-
-        map_parts(schema, add)
     return None
 
 

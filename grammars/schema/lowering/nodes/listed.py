@@ -21,7 +21,7 @@ from grammars.schema.nodes import (
     Union,
     identify,
 )
-from grammars.schema.numbers import is_number
+from grammars.schema.numbers import is_number, join_bounds
 
 MAX_LISTS = 400
 """The limit for lists that are written out."""
@@ -136,10 +136,8 @@ def _exclude_numbers(node: Number, numbers: list[float]) -> Node | None:
         return None
     gaps: list[Node] = []
     for low, high in pairwise([None, *points, None]):
-        bounds = dict(node.bounds)
-        if low is not None:
-            bounds["exclusiveMinimum"] = max(low, bounds.get("exclusiveMinimum", low))
+        gap = {} if low is None else {"exclusiveMinimum": low}
         if high is not None:
-            bounds["exclusiveMaximum"] = min(high, bounds.get("exclusiveMaximum", high))
-        gaps.append(replace(node, bounds=bounds))
+            gap["exclusiveMaximum"] = high
+        gaps.append(replace(node, bounds=join_bounds(node.bounds, gap)))
     return Union(tuple(gaps))

@@ -11,6 +11,7 @@ from grammars.regex.reader import counts_words
 from grammars.regex.spelled import is_fully_spelled
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
 from grammars.regex.texts import Texts
+from grammars.regex.time_bounds import LOWER, UPPER, express_bounds, has_zone, is_bound
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.findings import Findings
 from grammars.schema.nodes import String
@@ -83,7 +84,9 @@ def _join_format(
 ) -> str | None:
     """Returns the texts of the pattern that have the `format`, too, as far as a mask can."""
     name = flat.get("format")
-    held = hold_format(pattern, name) if name in FORMATS else None
+    held = None
+    if name in FORMATS:
+        held = hold_format(pattern, _bound_format(name, flat, pointer, findings))
     if held is None:
         if name in FORMATS or name in ASSERTED:
             findings.check_format(pointer, name)
@@ -93,11 +96,26 @@ def _join_format(
     return held
 
 
+def _bound_format(name: str, flat: Mapping[str, Json], pointer: str, findings: Findings) -> str:
+    """Returns an expression for a format within the bounds beside it."""
+    bounds: dict[str, Json] = {}
+    for keyword in (*LOWER, *UPPER):
+        if keyword not in flat:
+            continue
+        bound = flat[keyword]
+        if not is_bound(name, bound):
+            findings.ignore(pointer, keyword, f"no bound of the format {name!r}")
+            continue
+        bounds[keyword] = bound
+        if has_zone(name, bound):
+            findings.narrow(pointer, keyword, "in other zones than UTC: whole days")
+    return express_bounds(name, bounds) if bounds else FORMATS[name]
+
+
 @keep_results("regexes", MIB)
-def hold_format(pattern: str | None, name: str) -> str | None:
+def hold_format(pattern: str | None, regex: str) -> str | None:
     """Returns an expression for the texts of a pattern that have a format: the pattern itself if it
     has no others; None if no text is found, or not without much effort."""
-    regex = FORMATS[name]
     if pattern is None:
         return regex
     with suppress(StepsError), limit_steps(_MAX_JOINED):
