@@ -10,7 +10,6 @@ as steps of the caller.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import Any, TypeAlias
 
@@ -25,11 +24,8 @@ from grammars.schema.patterns import (
     PREFIX,
     Formats,
     adapt_patterns,
-    is_automaton,
-    spend_on_pattern,
-    write_for_engine,
+    spend_on_patterns,
 )
-from grammars.schema.pointers import point_to
 from grammars.schema.subschemas import is_list, is_object, look_up, map_parts, walk_schemas
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
@@ -285,65 +281,14 @@ def _word(error: jsonschema_rs.ValidationError) -> str:
     return message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}..."
 
 
-def _spend_on_patterns(source: Json, formats: Formats) -> None:
-    """Counts the steps of compiling the patterns of a schema, except those that automata replace;
-    equal patterns are compiled once."""
-    known = {name.removeprefix(PREFIX) for name, test in formats.items() if is_automaton(test)}
-    for path, pattern in _list_patterns(source):
-        if pattern in known:
-            continue
-        known.add(pattern)
-        try:
-            spend_on_pattern(write_for_engine(pattern))
-        except StepsError as error:
-            error.where = path.write_pointer()
-            raise
-
-
-@dataclass(frozen=True)
-class _PatternPath:
-    """A position in a document. Its JSON pointer is written only when needed: the pointers of all
-    positions may take a thousand times the bytes of the document."""
-
-    parent: "_PatternPath | None" = None
-    step: str | int = ""
-
-    def write_pointer(self) -> str:
-        """Returns the JSON pointer of this position."""
-        steps: list[str | int] = []
-        path = self
-        while path.parent is not None:
-            steps.append(path.step)
-            path = path.parent
-        return point_to(reversed(steps))
-
-
-def _list_patterns(source: Json) -> Iterator[tuple[_PatternPath, str]]:
-    """Yields all values that may be patterns, with their positions."""
-    queue: list[tuple[_PatternPath, Json]] = [(_PatternPath(), source)]
-    while queue:
-        path, value = queue.pop()
-        if is_list(value):
-            queue += [(_PatternPath(path, number), part) for number, part in enumerate(value)]
-            continue
-        if not is_object(value):
-            continue
-        if isinstance(pattern := value.get("pattern"), str):
-            yield _PatternPath(path, "pattern"), pattern
-        if is_object(patterns := value.get("patternProperties")):
-            for pattern in patterns:
-                yield _PatternPath(_PatternPath(path, "patternProperties"), pattern), pattern
-        queue += [(_PatternPath(path, key), part) for key, part in value.items()]
-
-
 def _make_inner(source: Json, root: RootDocument) -> Any:
     """Makes the validator of jsonschema-rs."""
     if source is root.source or isinstance(source, bool):
         document, formats = adapt_patterns(source)
-        _spend_on_patterns(source, formats)
+        spend_on_patterns(source, formats)
         return _check(document, formats)
     alone, formats = adapt_patterns({**root.dialect, **_refer_to_root(source)})
-    _spend_on_patterns(source, formats)
+    spend_on_patterns(source, formats)
     if '"$ref"' not in json.dumps(alone):
         return _check(alone, formats)
     resources, others = root.resources
