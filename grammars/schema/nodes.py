@@ -50,6 +50,12 @@ class String:
     def is_free(self) -> bool:
         return self == String()
 
+    def accepts(self, text: str) -> bool:
+        """Returns whether the text is one of these strings, or if the pattern cannot be parsed."""
+        longest = len(text) if self.max_length is None else self.max_length
+        texts = Texts(() if self.pattern is None else (self.pattern,))
+        return self.min_length <= len(text) <= longest and texts.accepts(text)
+
 
 @dataclass(frozen=True)
 class Number:
@@ -327,12 +333,7 @@ class Schema:
 
     def admits(self, value: Json) -> bool:
         """Returns whether the value fits."""
-        try:
-            if not self._validator.admits(value):
-                return False
-            return next(self._find_undeclared(self.node, value, ""), None) is None
-        except (RecursionError, ValueError):
-            return False
+        return not self.find_errors(value)
 
     def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Violation]:
         """Yields the undeclared keys in closed objects, as the mask excludes them.
