@@ -14,7 +14,7 @@ from grammars.regex.assertions import remove_assertions
 from grammars.regex.deterministic import TooManyStatesError
 from grammars.regex.ecma_parser import MAX_ASSERTIONS, ParsedPattern, parse_pattern
 from grammars.regex.expressions import Expression
-from grammars.regex.scanner import PatternError
+from grammars.regex.reader import PatternError
 from grammars.regex.spelled import write_expression
 
 _MAX_LENGTH = 10_000  # characters

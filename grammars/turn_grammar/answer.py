@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from grammars.errors import PolicyError
 from grammars.regex.ecma import find_fault, translate
-from grammars.regex.ecma_characters import MAX_QUANTIFIERS
+from grammars.regex.ecma_parser import MAX_QUANTIFIERS
 from grammars.regex.writing import match_any
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 from grammars.turn_grammar.ir.nodes import (

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 
 from grammars.regex.ecma_parser import parse_pattern
-from grammars.regex.scanner import COMMENT, NAMED, SAME_NAME, PatternError, PatternScanner
+from grammars.regex.reader import COMMENT, NAMED, SAME_NAME, PatternError, PatternScanner
 
 _WIDE = {
     "d": r"\p{Nd}\p{Cn}",  # unassigned characters: the next Unicode may make them digits
