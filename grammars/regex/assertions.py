@@ -6,16 +6,15 @@ of a look-ahead and of a look-behind overlap), the automaton is built and writte
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grammars.limits.steps import spend
 from grammars.regex.automaton import Automaton
 from grammars.regex.characters import EVERY, Characters, partition
 from grammars.regex.deterministic import (
-    DeterministicState,
-    Edge,
     TooManyStatesError,
     determinize,
+    explore,
     minimize,
     write_back,
 )
@@ -270,24 +269,19 @@ def _divide(prefix: Expression, expression: Expression) -> Iterator[tuple[Expres
     if not behinds or prefix == EMPTY_STRING:
         yield prefix, expression
         return
-    numbers: dict[tuple[Expression, ...], int] = {behinds: 0}
-    queue = [behinds]
-    edges: list[tuple[Edge, ...]] = []
-    for state in queue:  # the loop appends to it
-        found: list[Edge] = []
+
+    def list_edges(
+        state: tuple[Expression, ...],
+    ) -> Iterator[tuple[Characters, tuple[Expression, ...]]]:
         firsts = frozenset[Characters]().union(*map(find_firsts, state))
         for cell in partition([*firsts, EVERY]):
-            after = tuple([derive(before, chr(cell.ranges[0][0])) for before in state])
-            if after not in numbers:
-                numbers[after] = len(queue)
-                queue.append(after)
-                if len(queue) > _MAX_BEHIND_STATES:
-                    raise TooManyStatesError(f"more than {_MAX_BEHIND_STATES} states")
-            found.append(Edge(cell, numbers[after]))
-        edges.append(tuple(found))
-    for seen, number in numbers.items():
-        states = [DeterministicState(i == number, found) for i, found in enumerate(edges)]
-        texts = meet(prefix, write_back(minimize(states), _MAX_SIZE))
+            yield cell, tuple([derive(before, chr(cell.ranges[0][0])) for before in state])
+
+    states, values = explore(behinds, list_edges, lambda _: False, _MAX_BEHIND_STATES)
+    for number, seen in enumerate(values):
+        ending = [*states]
+        ending[number] = replace(states[number], accepts=True)
+        texts = meet(prefix, write_back(minimize(ending), _MAX_SIZE))
         if texts != EMPTY_SET:
             now = dict(zip(behinds, seen, strict=True))
             yield texts, map_look_behinds(expression, now.__getitem__)

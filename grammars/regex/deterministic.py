@@ -1,8 +1,9 @@
 """Complete deterministic automata, for writers that need every state."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from grammars.limits.steps import spend
 from grammars.regex.characters import Characters, partition
@@ -18,6 +19,8 @@ from grammars.regex.expressions import (
     is_nullable,
     repeat,
 )
+
+V = TypeVar("V")
 
 _COUNTED = 8  # paths that are counted in a step
 
@@ -52,6 +55,43 @@ class DeterministicState:
     edges: tuple[Edge, ...]
 
 
+def explore(
+    start: V,
+    list_edges: Callable[[V], Iterable[tuple[Characters, V]]],
+    accepts: Callable[[V], bool],
+    max_states: int,
+) -> tuple[list[DeterministicState], list[V]]:
+    """Builds an automaton whose states stand for values.
+
+    Args:
+        start: the value of the first state.
+        list_edges: lists the transitions of a value: disjoint characters, and the value after them.
+        accepts: returns whether the text may end at a value.
+        max_states: the maximum number of states.
+
+    Returns:
+        the states, and their values.
+
+    Raises:
+        TooManyStatesError: there would be more states.
+    """
+    numbers = {start: 0}
+    values = [start]
+    states: list[DeterministicState] = []
+    for value in values:  # the loop appends to it
+        ranges: dict[int, list[tuple[int, int]]] = {}
+        for characters, after in list_edges(value):
+            if after not in numbers:
+                numbers[after] = len(values)
+                values.append(after)
+                if len(values) > max_states:
+                    raise TooManyStatesError(f"more than {max_states:,} states")
+            ranges.setdefault(numbers[after], []).extend(characters.ranges)
+        edges = [Edge(Characters.collect(found), target) for target, found in ranges.items()]
+        states.append(DeterministicState(accepts(value), tuple(edges)))
+    return states, values
+
+
 def determinize(
     expression: Expression, max_states: int, *, lazy: bool = False
 ) -> list[DeterministicState]:
@@ -66,26 +106,17 @@ def determinize(
     Raises:
         TooManyStatesError: there would be more states.
     """
-    numbers: dict[Expression, int] = {expression: 0}
-    states: list[DeterministicState] = []
-    queue = [expression]
-    for state in queue:  # the loop appends to it
-        accepts = is_nullable(state)
-        ranges: dict[int, list[tuple[int, int]]] = {}
-        for cell in [] if lazy and accepts else partition(find_firsts(state)):
+
+    def list_edges(state: Expression) -> Iterator[tuple[Characters, Expression]]:
+        if lazy and is_nullable(state):
+            return
+        for cell in partition(find_firsts(state)):
             spend()
             after = derive(state, chr(cell.ranges[0][0]))
-            if after == EMPTY_SET:
-                continue
-            if after not in numbers:
-                numbers[after] = len(queue)
-                queue.append(after)
-                if len(queue) > max_states:
-                    raise TooManyStatesError(f"more than {max_states:,} states")
-            ranges.setdefault(numbers[after], []).extend(cell.ranges)
-        edges = [Edge(Characters.collect(found), target) for target, found in ranges.items()]
-        states.append(DeterministicState(accepts, tuple(edges)))
-    return minimize(states)
+            if after != EMPTY_SET:
+                yield cell, after
+
+    return minimize(explore(expression, list_edges, is_nullable, max_states)[0])
 
 
 def intersect_automata(
@@ -99,22 +130,15 @@ def intersect_automata(
     """
     if not first or not second:
         return []
-    numbers = {(0, 0): 0}
-    queue = [(0, 0)]
-    states: list[DeterministicState] = []
     shared: dict[tuple[Characters, Characters], Characters] = {}
-    for one, other in queue:  # the loop appends to it
-        edges: list[Edge] = []
-        for common, target in _meet(first[one].edges, second[other].edges, shared):
-            if target not in numbers:
-                numbers[target] = len(queue)
-                queue.append(target)
-                if len(queue) > max_states:
-                    raise TooManyStatesError(f"more than {max_states:,} states")
-            edges.append(Edge(common, numbers[target]))
-        accepts = first[one].accepts and second[other].accepts
-        states.append(DeterministicState(accepts, tuple(edges)))
-    return _drop_dead(states)
+
+    def list_edges(pair: tuple[int, int]) -> Iterator[tuple[Characters, tuple[int, int]]]:
+        return _meet(first[pair[0]].edges, second[pair[1]].edges, shared)
+
+    def accepts(pair: tuple[int, int]) -> bool:
+        return first[pair[0]].accepts and second[pair[1]].accepts
+
+    return _drop_dead(explore((0, 0), list_edges, accepts, max_states)[0])
 
 
 def _meet(

@@ -12,8 +12,9 @@ from grammars.limits.byte_cache import MIB, keep_results
 from grammars.limits.steps import StepsError, limit_steps
 from grammars.regex.assertions import remove_assertions
 from grammars.regex.deterministic import TooManyStatesError
-from grammars.regex.ecma_parser import MAX_ASSERTIONS, ParsedPattern, PatternError, parse_pattern
+from grammars.regex.ecma_parser import MAX_ASSERTIONS, ParsedPattern, parse_pattern
 from grammars.regex.expressions import Expression
+from grammars.regex.reader import PatternError
 from grammars.regex.spelled import write_expression
 
 _MAX_LENGTH = 10_000  # characters

@@ -28,18 +28,17 @@ from grammars.regex.expressions import (
     measure_longest,
     repeat,
 )
+from grammars.regex.reader import COMMENT, NAMED, SAME_NAME, PatternError, PatternScanner
 from grammars.regex.spelled import write_set
 
 MAX_QUANTIFIERS = 4_000
 """The maximum number in a row: llguidance's work grows with its square, and takes 0.2 s for this
 many."""
 _MAX_COUNT = 10**9
-MAX_ASSERTIONS = 100
 
-_LINE_ENDS = Characters.of("\n\r\u2028\u2029")
-_LINE_END = CharacterClass(_LINE_ENDS)
+LINE_ENDS = Characters.of("\n\r\u2028\u2029")
 _DIGITS = Characters(((0x30, 0x39),))
-_WORD = Characters.collect([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
+WORD = Characters.collect([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 _SPACE = Characters.collect(
     (
         *((0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A)),
@@ -47,42 +46,39 @@ _SPACE = Characters.collect(
         (0xFEFF, 0xFEFF),
     )
 )
-_CLASSES = {"d": _DIGITS, "w": _WORD, "s": _SPACE}
+_CLASSES = {"d": _DIGITS, "w": WORD, "s": _SPACE}
 _CONTROLS = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LAST_OF_PLANE = 0xFFFF
 _SYNTAX = frozenset("^$\\.*+?()[]{}|/")
+
+TIMES = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+_FIXED = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_RANGE = re.compile(r"-(?=[^\]])", re.DOTALL)
+_BRACES = re.compile(r"\{([A-Za-z0-9_]+(?:=[A-Za-z0-9_]+)?)\}")
+_TWO_DIGITS = re.compile("[0-9a-fA-F]{2}")
+_FOUR_DIGITS = re.compile("[0-9a-fA-F]{4}")
+_CODE_POINT = re.compile(r"\{([0-9a-fA-F]+)\}")
+_SURROGATES = re.compile(r"([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+_LETTER = re.compile("[A-Za-z]")
+_LETTER_IN_CLASS = re.compile("[A-Za-z0-9_]")
+_OCTAL = re.compile("[0-3][0-7]{0,2}|[4-7][0-7]?")
+MAX_ASSERTIONS = 100
+
+_LINE_END = CharacterClass(LINE_ENDS)
 _ANY = r"[\s\S]"  # jsonschema-rs reads a dot in `(?s:.)` as usual
 _IN_WORD = "[0-9A-Za-z_]"
 _BOUNDARY = f"(?:(?<={_IN_WORD})(?!{_IN_WORD})|(?<!{_IN_WORD})(?={_IN_WORD}))"
 _NO_BOUNDARY = f"(?:(?<={_IN_WORD})(?={_IN_WORD})|(?<!{_IN_WORD})(?!{_IN_WORD}))"
 
-_TIMES = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 _FLAGS = re.compile(r"\(\?([ims]*)(?:-([ims]+))?([:)])")
-_NAMED = re.compile(r"\(\?P?<([^<>=!()][^<>()]*)>")
-_COMMENT = re.compile(r"\(\?#[^)]*\)")
-_RANGE = re.compile(r"-[^\]]", re.DOTALL)
-_SAME_NAME = re.compile(r"\(\?P=([^()]*)\)")
+_NUMBER = re.compile("[0-9]+")
+_NAME = re.compile(r"\\k<([^<>]*)>")
 _LANDMARK = re.compile(r"\\.|[\[\]]|\((?!\?)|\(\?P?<(?![=!])([^>]{1,100})>", re.DOTALL)
 """Escapes, brackets, and the beginnings of capturing groups."""
-_FIXED = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _ASSERTIONS = ("^", "$", "\\b", "\\B", "(?<=", "(?<!")
 """What cannot be repeated."""
 _AMBIGUOUS = frozenset("AZz")
 """Escapes that are letters to ECMA 262 without `u`, and anchors to other engines."""
-
-
-class PatternError(ValueError):
-    """This is no regular expression of ECMA 262.
-
-    Attributes:
-        reason: what is wrong.
-        at: the index of the character where it is.
-    """
-
-    def __init__(self, reason: str, at: int):
-        super().__init__(f"{reason}, at {at}")
-        self.reason = reason
-        self.at = at
 
 
 @dataclass(frozen=True)
@@ -162,7 +158,7 @@ def _list_groups(pattern: str) -> _Groups:
 
 
 @dataclass(frozen=True)
-class _Member:
+class PatternMember:
     """What stands for characters in a pattern.
 
     Args:
@@ -178,23 +174,184 @@ class _Member:
     is_shorthand: bool = False
 
 
-class _Parser:
-    """A recursive descent parser; `at` is the index of the next character.
+class CharacterScanner(PatternScanner):
+    """Reads classes, escapes and quantifiers.
+
+    Args:
+        text: the pattern.
+        is_unicode: it has the flag `u`.
+    """
+
+    def __init__(self, text: str, *, is_unicode: bool):
+        super().__init__(text)
+        self.is_unicode = is_unicode
+        self._quantifiers = 0
+
+    def read_quantifier(self) -> tuple[int, int | None] | None:
+        """Reads a quantifier; None: here is none."""
+        begin = self.at
+        if self.peek() in _FIXED:
+            fewest, most = _FIXED[self.peek()]
+            self.at += 1
+        elif times := self.find(TIMES):
+            fewest = int(times[1][:12])
+            most = fewest
+            if times[2]:
+                most = int(times[3][:12]) if times[3] else None
+            if most is not None and fewest > most:
+                raise self.fail("the numbers of the quantifier are out of order", begin)
+            if max(fewest, most or 0) > _MAX_COUNT:
+                raise self.fail("the quantifier is too large", begin)
+        else:
+            return None
+        self.takes("?")  # lazy: the texts are the same
+        self._quantifiers += 1
+        if self._quantifiers > MAX_QUANTIFIERS:
+            raise self.fail(f"more than {MAX_QUANTIFIERS:,} quantifiers")
+        return fewest, most
+
+    def read_class(self, *, ignores_case: bool) -> PatternMember:
+        """Reads a class in brackets."""
+        self.at += 1
+        is_negated = self.takes("^")
+        ranges: list[tuple[int, int]] = []
+        is_odd = self.peek() == "]"
+        is_shorthand = False
+        while not self.takes("]"):
+            begin, low = self.at, self._read_member()
+            members = [low]
+            if self.find(_RANGE) is None:
+                ranges += low.characters.ranges
+            else:
+                high = self._read_member()
+                members.append(high)
+                if low.code is not None and high.code is not None:
+                    if low.code > high.code:
+                        raise self.fail("the range is out of order", begin)
+                    ranges.append((low.code, high.code))
+                elif self.is_unicode:
+                    raise self.fail("a class cannot begin or end a range", begin)
+                else:
+                    is_odd = True
+                    ranges += [*low.characters.ranges, (0x2D, 0x2D), *high.characters.ranges]
+            is_odd = is_odd or any(member.is_odd for member in members)
+            is_shorthand = is_shorthand or any(member.is_shorthand for member in members)
+        characters = Characters.collect(ranges)
+        if ignores_case:
+            characters = fold_case(characters)
+        if is_negated:
+            characters = characters.complement()
+        return PatternMember(characters, None, is_odd, is_shorthand)
+
+    def _read_member(self) -> PatternMember:
+        """Reads a character or a class inside of brackets."""
+        character = self.peek()
+        if not character:
+            raise self.fail("the bracket is not closed")
+        if character != "\\":
+            self.at += 1
+            return PatternMember(Characters.of(character), ord(character))
+        name = self.peek(1)
+        if name == "b":
+            self.at += 2
+            return PatternMember(Characters.of("\b"), ord("\b"), is_odd=True)
+        if name == "-" and self.is_unicode:
+            self.at += 2
+            return PatternMember(Characters.of("-"), ord("-"))
+        if name and name in "Bk" and self.is_unicode:
+            raise self.fail("the escape is invalid")
+        return self.read_escape(is_inside=True)
+
+    def read_escape(self, *, is_inside: bool) -> PatternMember:
+        """Reads an escape that stands for characters."""
+        name = self.peek(1)
+        if not name:
+            raise self.fail("the escape has no character")
+        self.at += 2
+        if (members := _CLASSES.get(name.lower())) is not None:
+            characters = members if name.islower() else members.complement()
+            return PatternMember(characters, None, is_shorthand=True)
+        if name in _CONTROLS:
+            return PatternMember(Characters.of(_CONTROLS[name]), ord(_CONTROLS[name]))
+        if name in "pP" and self.is_unicode:
+            return PatternMember(self._read_property(is_negated=name == "P"), None)
+        code = self._read_number(name, is_inside=is_inside)
+        if code is not None:
+            characters = Characters.collect([(code, code)])  # without surrogates
+            is_usual = name in "xu" and characters.ranges and code <= _LAST_OF_PLANE
+            return PatternMember(characters, code, is_odd=not is_usual)
+        if self.is_unicode and name not in _SYNTAX:
+            raise self.fail("the escape is invalid")
+        if name == "c":  # not followed by a letter
+            self.at -= 1
+            return PatternMember(Characters.of("\\"), ord("\\"), is_odd=True)
+        return PatternMember(Characters.of(name), ord(name), is_odd=name.isalnum())
+
+    def _read_property(self, *, is_negated: bool) -> Characters:
+        """Reads the braces of `\\p{...}`."""
+        begin = self.at
+        braces = self.find(_BRACES)
+        characters = None if braces is None else find_property(braces[1])
+        if characters is None:
+            raise self.fail("there is no such property", begin)
+        return characters.complement() if is_negated else characters
+
+    def _read_number(self, name: str, *, is_inside: bool) -> int | None:
+        """Reads the rest of an escape that gives the number of a character; None: it is none."""
+        match name:
+            case "x":
+                if found := self.find(_TWO_DIGITS):
+                    return int(found[0], 16)
+            case "u":
+                return self._read_code_point()
+            case "c":
+                is_wide = is_inside and not self.is_unicode
+                if found := self.find(_LETTER_IN_CLASS if is_wide else _LETTER):
+                    return ord(found[0]) % 32
+            case "0" if self.peek() not in tuple("0123456789"):
+                return 0
+            case _ if name in "01234567" and not self.is_unicode:
+                self.at -= 1
+                if found := self.find(_OCTAL):
+                    return int(found[0], 8)
+            case _:
+                pass
+        if self.is_unicode and name.isalnum():
+            raise self.fail("the escape is invalid")
+        return None
+
+    def _read_code_point(self) -> int | None:
+        """Reads the digits of `\\u`; a pair of surrogates is one character."""
+        begin = self.at
+        if self.is_unicode and (braces := self.find(_CODE_POINT)):
+            code = int(braces[1], 16)
+            if code > 0x10FFFF:
+                raise self.fail("there is no such character", begin)
+            return code
+        if pair := self.find(_SURROGATES):
+            high, low = int(pair[1], 16), int(pair[2], 16)
+            return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
+        if digits := self.find(_FOUR_DIGITS):
+            return int(digits[0], 16)
+        if self.is_unicode:
+            raise self.fail("the escape is invalid")
+        return None
+
+
+class _Parser(CharacterScanner):
+    """A recursive descent parser.
 
     While it reads, it writes the pattern anew for jsonschema-rs, which does not know some of the
     syntax.
     """
 
     def __init__(self, pattern: str, *, is_unicode: bool, dropped: frozenset[int]):
-        self.text = pattern
-        self.at = 0
-        self._is_unicode = is_unicode
+        super().__init__(pattern, is_unicode=is_unicode)
         self._dropped = dropped
         self._flags = _Flags()
         self._groups = _list_groups(pattern)
         self._opened = 0  # capturing groups so far
         self._assertions = 0
-        self._quantifiers = 0
         self._is_negative = False  # inside of an odd number of negative assertions
         self._is_behind = False  # inside of a look-behind
         self._engine: list[str] = []
@@ -209,13 +366,13 @@ class _Parser:
         """
         options = self._options()
         if self.at < len(self.text):
-            raise self._fail("the parenthesis is not open")
+            raise self.fail("the parenthesis is not open")
         expression = alternate([_search(option) for option in options])
         return ParsedPattern(
             expression,
             "".join(self._engine) if self._is_rewritten else self.text,
             tuple(dict.fromkeys(self._left_out)),
-            self._is_unicode,
+            self.is_unicode,
             self._assertions,
         )
 
@@ -228,7 +385,7 @@ class _Parser:
             self._groups.certain = set(before)
             options.append(self._sequence())
             certain.append(self._groups.certain)
-            if not self._takes("|"):
+            if not self.takes("|"):
                 break
             self._engine.append("|")
         self._groups.certain = set[int].intersection(*certain)
@@ -236,7 +393,7 @@ class _Parser:
 
     def _sequence(self) -> Expression:
         items: list[Expression] = []
-        while self.at < len(self.text) and self.text[self.at] not in "|)":
+        while self.peek() not in ("", "|", ")"):
             items.append(self._term())
         return settle(items)
 
@@ -247,13 +404,13 @@ class _Parser:
         assertions = self._assertions
         atom = self._atom()
         quantified = self.at
-        found = self._quantifier()
+        found = self.read_quantifier()
         if found is None:
             return atom
         fewest, most = found
         is_look_ahead = self.text.startswith(("(?=", "(?!"), begin)
-        if self.text.startswith(_ASSERTIONS, begin) or (is_look_ahead and self._is_unicode):
-            raise self._fail("nothing to repeat")
+        if self.text.startswith(_ASSERTIONS, begin) or (is_look_ahead and self.is_unicode):
+            raise self.fail("nothing to repeat")
         if fewest == 0:
             self._groups.certain = certain
         if assertions == self._assertions or measure_longest(atom) != 0:
@@ -262,90 +419,51 @@ class _Parser:
             self._engine[written:] = ["(?:|", *self._engine[written:], ")"]
         return repeat(atom, fewest, most)
 
-    def _quantifier(self) -> tuple[int, int | None] | None:
-        """Reads a quantifier; None: here is none."""
-        if self.at >= len(self.text):
-            return None
-        if self.text[self.at] in _FIXED:
-            fewest, most = _FIXED[self.text[self.at]]
-            self.at += 1
-        elif times := _TIMES.match(self.text, self.at):
-            self.at = times.end()
-            fewest = int(times[1][:12])
-            most = fewest
-            if times[2]:
-                most = int(times[3][:12]) if times[3] else None
-            if most is not None and fewest > most:
-                raise self._fail("the numbers of the quantifier are out of order")
-            if max(fewest, most or 0) > _MAX_COUNT:
-                raise self._fail("the quantifier is too large")
-        else:
-            return None
-        if self.at < len(self.text) and self.text[self.at] == "?":  # lazy: the texts are the same
-            self.at += 1
-        self._quantifiers += 1
-        if self._quantifiers > MAX_QUANTIFIERS:
-            raise self._fail(f"more than {MAX_QUANTIFIERS:,} quantifiers")
-        return fewest, most
-
     def _atom(self) -> Expression:
-        character = self.text[self.at]
+        begin, character = self.at, self.peek()
         match character:
             case "(":
                 return self._group()
             case "[":
-                return self._class()
+                return self._match(self.read_class(ignores_case=self._flags.ignores_case), begin)
             case "\\":
                 return self._escape()
             case ".":
                 self.at += 1
                 is_all = self._flags.dot_all
-                dot = EVERY if is_all else _LINE_ENDS.complement()
-                member = _Member(dot, None, is_odd=is_all, is_shorthand=True)
-                return self._match(member, self.at - 1)
+                dot = EVERY if is_all else LINE_ENDS.complement()
+                member = PatternMember(dot, None, is_odd=is_all, is_shorthand=True)
+                return self._match(member, begin)
             case "^" | "$":
                 self.at += 1
                 self._engine.append(character)
-                return self._anchor(character)
+                return _find_anchor(character, multiline=self._flags.multiline)
             case "*" | "+" | "?":
-                raise self._fail("nothing to repeat")
-            case "{" if self._is_unicode or _TIMES.match(self.text, self.at):
-                raise self._fail("nothing to repeat")
-            case "}" | "]" if self._is_unicode:
-                raise self._fail("a lone bracket")
+                raise self.fail("nothing to repeat")
+            case "{" if self.is_unicode or TIMES.match(self.text, self.at):
+                raise self.fail("nothing to repeat")
+            case "}" | "]" if self.is_unicode:
+                raise self.fail("a lone bracket")
             case _:
                 self.at += 1
                 characters = self._fold(Characters.of(character))
                 is_odd = character in "{}]"
-                return self._match(_Member(characters, None, is_odd), self.at - 1)
-
-    def _anchor(self, sign: str) -> Expression:
-        if sign == "^":
-            start = LookBehind(EMPTY_STRING)
-            if not self._flags.multiline:
-                return start
-            return alternate([start, LookBehind(concatenate(ANYTHING, _LINE_END), 1)])
-        end = LookAhead(EMPTY_STRING)
-        if not self._flags.multiline:
-            return end
-        return alternate([end, _look_ahead(_LINE_END)])
+                return self._match(PatternMember(characters, None, is_odd), begin)
 
     def _group(self) -> Expression:
         """Reads a group, an assertion, or flags."""
         begin = self.at
-        if skipped := _COMMENT.match(self.text, self.at):
-            self.at = skipped.end()
+        if self.find(COMMENT):
             return EMPTY_STRING
-        if same := _SAME_NAME.match(self.text, self.at):
-            self.at = same.end()
+        if same := self.find(SAME_NAME):
             return self._refer(self._groups.names.get(same[1]), begin)
         for opening in ("(?=", "(?!", "(?<=", "(?<!"):
             if self.text.startswith(opening, self.at):
                 return self._look_around(opening)
-        if self.text.startswith("(?>", self.at):
-            return self._enclose("(?>", begin)
-        if found := _FLAGS.match(self.text, self.at):
-            self.at = found.end()
+        if self.takes("(?>"):  # it matches less than a group, which is left out
+            self._engine.append("(?>")
+            return self._leave_out(begin, self._body(begin))
+        if found := self.find(_FLAGS):
             before, self._flags = self._flags, self._flags.change(found[1], found[2] or "")
             self._engine.append(found[0])
             if found[3] == ")":  # for the rest of the group around it
@@ -353,14 +471,13 @@ class _Parser:
             body = self._body(begin)
             self._flags = before
             return body
-        named = _NAMED.match(self.text, self.at)
-        if named is None and self.text.startswith("(?", self.at):
-            raise self._fail("the group is invalid")
-        self.at = self.at + 1 if named is None else named.end()
+        if self.find(NAMED) is None:
+            if self.text.startswith("(?", self.at):
+                raise self.fail("the group is invalid")
+            self.at += 1
         self._engine.append("(")
         self._opened += 1
-        number = self._opened
-        body = self._body(begin)
+        number, body = self._opened, self._body(begin)
         self._groups.closed[number] = body
         self._groups.certain.add(number)
         return body
@@ -370,16 +487,10 @@ class _Parser:
         before = self._flags
         body = alternate(self._options())
         self._flags = before
-        if not self._takes(")"):
-            raise self._fail("the group is not closed", begin)
+        if not self.takes(")"):
+            raise self.fail("the group is not closed", begin)
         self._engine.append(")")
         return body
-
-    def _enclose(self, opening: str, begin: int) -> Expression:
-        """Reads an atomic group, which matches less than the group: that is left out."""
-        self.at += len(opening)
-        self._engine.append(opening)
-        return self._leave_out(begin, self._body(begin))
 
     def _look_around(self, opening: str) -> Expression:
         number, begin = self._assertions, self.at
@@ -401,63 +512,11 @@ class _Parser:
             return assertion
         return self._leave_out(begin, EMPTY_STRING)
 
-    def _class(self) -> Expression:
-        """Reads a class in brackets."""
-        begin = self.at
-        self.at += 1
-        is_negated = self._takes("^")
-        ranges: list[tuple[int, int]] = []
-        is_odd = self.text.startswith("]", self.at)
-        is_shorthand = False
-        while not self._takes("]"):
-            low = self._member()
-            members = [low]
-            if _RANGE.match(self.text, self.at) is None:
-                ranges += low.characters.ranges
-            else:
-                self.at += 1
-                high = self._member()
-                members.append(high)
-                if low.code is not None and high.code is not None:
-                    if low.code > high.code:
-                        raise self._fail("the range is out of order")
-                    ranges.append((low.code, high.code))
-                elif self._is_unicode:
-                    raise self._fail("a class cannot begin or end a range")
-                else:
-                    is_odd = True
-                    ranges += [*low.characters.ranges, (0x2D, 0x2D), *high.characters.ranges]
-            is_odd = is_odd or any(member.is_odd for member in members)
-            is_shorthand = is_shorthand or any(member.is_shorthand for member in members)
-        characters = self._fold(Characters.collect(ranges))
-        if is_negated:
-            characters = characters.complement()
-        return self._match(_Member(characters, None, is_odd, is_shorthand), begin)
-
-    def _member(self) -> _Member:
-        """Reads a character or a class inside of brackets."""
-        if self.at >= len(self.text):
-            raise self._fail("the bracket is not closed")
-        character = self.text[self.at]
-        if character != "\\":
-            self.at += 1
-            return _Member(Characters.of(character), ord(character))
-        name = self.text[self.at + 1 : self.at + 2]
-        if name == "b":
-            self.at += 2
-            return _Member(Characters.of("\b"), ord("\b"), is_odd=True)
-        if name == "-" and self._is_unicode:
-            self.at += 2
-            return _Member(Characters.of("-"), ord("-"))
-        if name and name in "Bk" and self._is_unicode:
-            raise self._fail("the escape is invalid")
-        return self._escaped_characters(is_inside=True)
-
     def _fold(self, characters: Characters) -> Characters:
         """Returns the characters, with their other cases where the flag `i` holds."""
         return fold_case(characters) if self._flags.ignores_case else characters
 
-    def _match(self, member: _Member, begin: int) -> Expression:
+    def _match(self, member: PatternMember, begin: int) -> Expression:
         """Returns the expression for one of these characters, which the pattern describes from
         `begin` to here."""
         self._is_rewritten = self._is_rewritten or member.is_odd
@@ -470,28 +529,25 @@ class _Parser:
     def _escape(self) -> Expression:
         """Reads an escape outside of brackets."""
         begin = self.at
-        name = self.text[self.at + 1 : self.at + 2]
-        if name and name in "bB":
+        name = self.peek(1)
+        if name in tuple("bB"):
             self.at += 2
             return self._boundary(name, begin)
-        if name and name in "123456789":
-            digits = re.compile("[0-9]+").match(self.text, self.at + 1)
+        if name in tuple("123456789"):
+            digits = _NUMBER.match(self.text, self.at + 1)
             assert digits is not None
             number = int(digits[0][:9])
-            if number <= self._groups.count or self._is_unicode:
-                if number > self._groups.count:
-                    raise self._fail("there is no such group")
+            if number <= self._groups.count:
                 self.at = digits.end()
                 return self._refer(number, begin)
-        if name == "k" and (self._groups.names or self._is_unicode):
-            named = re.compile(r"\\k<([^<>]*)>").match(self.text, self.at)
-            if named is None or named[1] not in self._groups.names:
-                raise self._fail("there is no group with that name")
-            self.at = named.end()
-            return self._refer(self._groups.names[named[1]], begin)
+            if self.is_unicode:
+                raise self.fail("there is no such group")
+        if name == "k" and (self._groups.names or self.is_unicode):
+            named = self.find(_NAME)
+            return self._refer(self._groups.names.get(named[1]) if named else None, begin)
         if name in _AMBIGUOUS:
-            raise self._fail("the escape has several meanings")
-        member = self._escaped_characters(is_inside=False)
+            raise self.fail("the escape has several meanings")
+        member = self.read_escape(is_inside=False)
         return self._match(replace(member, characters=self._fold(member.characters)), begin)
 
     def _boundary(self, name: str, begin: int) -> Expression:
@@ -500,13 +556,7 @@ class _Parser:
         self._rewrite(_BOUNDARY if name == "b" else _NO_BOUNDARY)
         if self._drops(number):
             return self._leave_out(begin, EMPTY_STRING)
-        word = CharacterClass(_WORD)
-        before = concatenate(ANYTHING, word)
-        inside = LookBehind(before, 1), _look_ahead(word)
-        outside = LookBehind(complement(before), 1), _look_ahead(word, is_negative=True)
-        if name == "B":
-            return alternate([concatenate(*inside), concatenate(*outside)])
-        return alternate([concatenate(inside[0], outside[1]), concatenate(outside[0], inside[1])])
+        return _find_boundary(is_inside=name == "B")
 
     def _drops(self, number: int) -> bool:
         """Returns whether the assertion with this number is left out."""
@@ -515,7 +565,7 @@ class _Parser:
     def _refer(self, number: int | None, begin: int) -> Expression:
         """Returns what a back reference may match: any text of its group."""
         if number is None:
-            raise self._fail("there is no group with that name")
+            raise self.fail("there is no group with that name", begin)
         if number not in self._groups.closed and not self._is_behind:
             self._rewrite("(?:)")
             return EMPTY_STRING  # ECMA 262: it has matched nothing yet
@@ -533,102 +583,32 @@ class _Parser:
         self._left_out.append(self.text[begin : self.at])
         return EMPTY_SET if self._is_negative else wider
 
-    def _escaped_characters(self, *, is_inside: bool) -> _Member:
-        """Reads an escape that stands for characters."""
-        if self.at + 1 >= len(self.text):
-            raise self._fail("the escape has no character")
-        name = self.text[self.at + 1]
-        self.at += 2
-        if (members := _CLASSES.get(name.lower())) is not None:
-            characters = members if name.islower() else members.complement()
-            return _Member(characters, None, is_shorthand=True)
-        if name in _CONTROLS:
-            return _Member(Characters.of(_CONTROLS[name]), ord(_CONTROLS[name]))
-        if name in "pP" and self._is_unicode:
-            return _Member(self._property(is_negated=name == "P"), None)
-        code = self._numbered(name, is_inside=is_inside)
-        if code is not None:
-            characters = Characters.collect([(code, code)])  # without surrogates
-            is_usual = name in "xu" and characters.ranges and code <= _LAST_OF_PLANE
-            return _Member(characters, code, is_odd=not is_usual)
-        if self._is_unicode and name not in _SYNTAX:
-            raise self._fail("the escape is invalid")
-        if name == "c":  # not followed by a letter
-            self.at -= 1
-            return _Member(Characters.of("\\"), ord("\\"), is_odd=True)
-        return _Member(Characters.of(name), ord(name), is_odd=name.isalnum())
-
-    def _property(self, *, is_negated: bool) -> Characters:
-        """Reads the braces of `\\p{...}`."""
-        braces = re.compile(r"\{([A-Za-z0-9_]+(?:=[A-Za-z0-9_]+)?)\}").match(self.text, self.at)
-        characters = None if braces is None else find_property(braces[1])
-        if braces is None or characters is None:
-            raise self._fail("there is no such property")
-        self.at = braces.end()
-        return characters.complement() if is_negated else characters
-
-    def _numbered(self, name: str, *, is_inside: bool) -> int | None:
-        """Reads the rest of an escape that gives the number of a character; None: it is none."""
-        found: re.Match[str] | None
-        match name:
-            case "x":
-                if found := re.compile("[0-9a-fA-F]{2}").match(self.text, self.at):
-                    self.at = found.end()
-                    return int(found[0], 16)
-            case "u":
-                return self._code_point()
-            case "c":
-                letters = "[A-Za-z0-9_]" if is_inside and not self._is_unicode else "[A-Za-z]"
-                if found := re.compile(letters).match(self.text, self.at):
-                    self.at = found.end()
-                    return ord(found[0]) % 32
-            case "0" if self.text[self.at : self.at + 1] not in tuple("0123456789"):
-                return 0
-            case _ if name in "01234567" and not self._is_unicode:
-                found = re.compile("[0-3][0-7]{0,2}|[4-7][0-7]?").match(self.text, self.at - 1)
-                assert found is not None
-                self.at = found.end()
-                return int(found[0], 8)
-            case _:
-                pass
-        if self._is_unicode and name.isalnum():
-            raise self._fail("the escape is invalid")
-        return None
-
-    def _code_point(self) -> int | None:
-        """Reads the digits of `\\u`; a pair of surrogates is one character."""
-        if self._is_unicode and (
-            braces := re.compile(r"\{([0-9a-fA-F]+)\}").match(self.text, self.at)
-        ):
-            code = int(braces[1], 16)
-            if code > 0x10FFFF:
-                raise self._fail("there is no such character")
-            self.at = braces.end()
-            return code
-        pair = re.compile(r"([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
-        if found := pair.match(self.text, self.at):
-            self.at = found.end()
-            high, low = int(found[1], 16), int(found[2], 16)
-            return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
-        if found := re.compile("[0-9a-fA-F]{4}").match(self.text, self.at):
-            self.at = found.end()
-            return int(found[0], 16)
-        if self._is_unicode:
-            raise self._fail("the escape is invalid")
-        return None
-
-    def _takes(self, character: str) -> bool:
-        found = self.text.startswith(character, self.at)
-        self.at += found
-        return found
-
     def _rewrite(self, text: str) -> None:
         """Writes what jsonschema-rs reads otherwise, or not at all, in another way."""
         self._engine.append(text)
         self._is_rewritten = True
 
-    def _fail(self, reason: str, at: int | None = None) -> PatternError:
-        return PatternError(reason, self.at if at is None else at)
+
+def _find_anchor(sign: str, *, multiline: bool) -> Expression:
+    """Returns the condition of `^` or `$`."""
+    if sign == "^":
+        start = LookBehind(EMPTY_STRING)
+        if not multiline:
+            return start
+        return alternate([start, LookBehind(concatenate(ANYTHING, _LINE_END), 1)])
+    end = LookAhead(EMPTY_STRING)
+    return alternate([end, _look_ahead(_LINE_END)]) if multiline else end
+
+
+def _find_boundary(*, is_inside: bool) -> Expression:
+    """Returns the condition of `\\b`, or of `\\B` if `is_inside`."""
+    word = CharacterClass(WORD)
+    before = concatenate(ANYTHING, word)
+    behind = LookBehind(before, 1), LookBehind(complement(before), 1)
+    ahead = _look_ahead(word), _look_ahead(word, is_negative=True)
+    if is_inside:
+        return alternate(map(concatenate, behind, ahead))
+    return alternate(map(concatenate, behind, reversed(ahead)))
 
 
 def _look_ahead(body: Expression, *, is_negative: bool = False) -> Expression:

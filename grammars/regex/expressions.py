@@ -12,115 +12,101 @@ can have assertions; one without any is called plain.
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import reduce
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar, dataclass_transform
 
 from grammars.limits.steps import spend
 from grammars.regex.characters import EVERY, Characters
+
+T = TypeVar("T")
 
 ENDLESS = 10**18
 """The minimum length of an expression that matches nothing."""
 
 
-class _Known:
-    """Base of expressions: hash, minimum length and the like are computed once and kept in its
-    `__dict__`, since most of a derivative is part of the expression that it comes from."""
+@dataclass_transform(frozen_default=True)
+def _expression(kind: type[T]) -> type[T]:
+    """Makes an expression: a frozen dataclass whose hash, minimum length and the like are computed
+    once and kept in its `__dict__`, since most of a derivative is part of the expression that it
+    comes from."""
+    made = dataclass(frozen=True)(kind)
+    find_hash = made.__hash__
 
-    __match_args__: tuple[str, ...] = ()
-
-    def __hash__(self) -> int:
-        known = self.__dict__.get("_hash")
+    def find_known_hash(self: T) -> int:
+        known: int | None = self.__dict__.get("_hash")
         if known is None:
-            fields = (getattr(self, name) for name in self.__match_args__)
-            known = self.__dict__["_hash"] = hash((type(self), *fields))
+            known = self.__dict__["_hash"] = hash((kind, find_hash(self)))
         return known
 
+    made.__hash__ = find_known_hash
+    return made
 
-@dataclass(frozen=True)
-class EmptySet(_Known):
+
+@_expression
+class EmptySet:
     """Matches no text."""
 
-    __hash__ = _Known.__hash__
 
-
-@dataclass(frozen=True)
-class EmptyString(_Known):
+@_expression
+class EmptyString:
     """Matches the empty text."""
 
-    __hash__ = _Known.__hash__
 
-
-@dataclass(frozen=True)
-class CharacterClass(_Known):
+@_expression
+class CharacterClass:
     """Matches one character of a set."""
-
-    __hash__ = _Known.__hash__
 
     characters: Characters
 
 
-@dataclass(frozen=True)
-class Concatenation(_Known):
+@_expression
+class Concatenation:
     """Matches one text after the other."""
-
-    __hash__ = _Known.__hash__
 
     first: "Expression"
     rest: "Expression"
 
 
-@dataclass(frozen=True)
-class Alternation(_Known):
+@_expression
+class Alternation:
     """Matches what any option matches."""
-
-    __hash__ = _Known.__hash__
 
     options: frozenset["Expression"]
 
 
-@dataclass(frozen=True)
-class RegexIntersection(_Known):
+@_expression
+class RegexIntersection:
     """Matches what all parts match."""
-
-    __hash__ = _Known.__hash__
 
     parts: frozenset["Expression"]
 
 
-@dataclass(frozen=True)
-class RegexComplement(_Known):
+@_expression
+class RegexComplement:
     """Matches what the expression does not match."""
-
-    __hash__ = _Known.__hash__
 
     body: "Expression"
 
 
-@dataclass(frozen=True)
-class Repeat(_Known):
+@_expression
+class Repeat:
     """Matches `body`, `fewest` to `most` times (None: no maximum)."""
-
-    __hash__ = _Known.__hash__
 
     body: "Expression"
     fewest: int = 0
     most: int | None = None
 
 
-@dataclass(frozen=True)
-class LookAhead(_Known):
+@_expression
+class LookAhead:
     """Matches the empty text where the rest of the text matches `rest`."""
-
-    __hash__ = _Known.__hash__
 
     rest: "Expression"
 
 
-@dataclass(frozen=True)
-class LookBehind(_Known):
+@_expression
+class LookBehind:
     """Matches the empty text where the text so far matches `before`. The last `reach` characters
     decide that; None: all of it may."""
-
-    __hash__ = _Known.__hash__
 
     before: "Expression"
     reach: int | None = None

@@ -24,6 +24,11 @@ from grammars.regex.expressions import (
     repeat,
 )
 
+COMMENT = re.compile(r"\(\?#[^)]*\)")
+NAMED = re.compile(r"\(\?P?<([^<>=!()][^<>()]*)>")
+SAME_NAME = re.compile(r"\(\?P=([^()]*)\)")
+"""Parts that several languages of patterns write so."""
+
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v"}
 _ESCAPE = re.compile(
     r"\\(?:u\{([0-9a-fA-F]{1,8})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|x\{([0-9a-fA-F]{1,8})\})"
@@ -41,6 +46,50 @@ _SPACE = Characters.collect(
     )
 )
 """Unicode's White_Space, the meaning of `\\s` in Rust."""
+
+
+class PatternError(ValueError):
+    """This is no regular expression of the language that is read.
+
+    Attributes:
+        reason: what is wrong.
+        at: the index of the character where it is.
+    """
+
+    def __init__(self, reason: str, at: int):
+        super().__init__(f"{reason}, at {at}")
+        self.reason = reason
+        self.at = at
+
+
+class PatternScanner:
+    """Reads a text from left to right; `at` is the index of the next character."""
+
+    def __init__(self, text: str):
+        self.text = text
+        self.at: int = 0
+
+    def peek(self, ahead: int = 0) -> str:
+        """Returns the character after this many others; "" behind the end."""
+        return self.text[self.at + ahead : self.at + ahead + 1]
+
+    def takes(self, text: str) -> bool:
+        """Reads the text, if it is here."""
+        found = self.text.startswith(text, self.at)
+        if found:
+            self.at += len(text)
+        return found
+
+    def find(self, part: re.Pattern[str]) -> re.Match[str] | None:
+        """Reads what the expression matches here; None: nothing."""
+        found = part.match(self.text, self.at)
+        if found is not None:
+            self.at = found.end()
+        return found
+
+    def fail(self, reason: str, at: int | None = None) -> PatternError:
+        """Returns the error for that place, by default for this one."""
+        return PatternError(reason, self.at if at is None else at)
 
 
 class UnreadableError(ValueError):
@@ -83,12 +132,11 @@ def _list_repeats(expression: Expression) -> list[Repeat]:
     return [part for part in list_parts(expression) if isinstance(part, Repeat)]
 
 
-class _RegexReader:
-    """A recursive descent parser; `at` is the index of the next character."""
+class _RegexReader(PatternScanner):
+    """A recursive descent parser."""
 
     def __init__(self, text: str):
-        self.text = text
-        self.at = 0
+        super().__init__(text)
         self.any = _LINE  # the set of the dot; the flag `s` changes it
 
     def options(self) -> list[Expression]:
@@ -99,20 +147,19 @@ class _RegexReader:
 
     def sequence(self) -> Expression:
         parts: list[Expression] = []
-        while self.at < len(self.text) and self.text[self.at] not in "|)":
+        while self.peek() not in ("", "|", ")"):
             parts.append(self.times(self.atom()))
         return concatenate(*parts)
 
     def times(self, body: Expression) -> Expression:
         """Repeats the atom as the quantifier after it says; greedy and lazy are the same here."""
-        while self.at < len(self.text):
-            if match := _TIMES.match(self.text, self.at):
-                self.at = match.end()
+        while True:
+            if match := self.find(_TIMES):
                 fewest, comma, last = int(match[1]), match[2], match[3]
                 most = fewest
                 if comma:
                     most = int(last) if last else None
-            elif self.text[self.at] in _FIXED:
+            elif self.peek() in _FIXED:
                 fewest, most = _FIXED[self.take()]
             else:
                 break
@@ -139,9 +186,8 @@ class _RegexReader:
                 return CharacterClass(Characters.of(self.take()))
 
     def group(self) -> Expression:
-        opening = _GROUP.match(self.text, self.at)
+        opening = self.find(_GROUP)
         assert opening
-        self.at = opening.end()
         before = self.any
         if opening[1]:
             self.any = EVERY
@@ -169,9 +215,9 @@ class _RegexReader:
 
     def members(self) -> tuple[tuple[int, int], ...]:
         """Returns a character, a range of them, or a class, inside brackets."""
-        if self.at >= len(self.text):
+        if not self.peek():
             raise UnreadableError(f"an open bracket in {self.text!r}")
-        if self.text[self.at] == "[":
+        if self.peek() == "[":
             return self.brackets().ranges
         low = self.member()
         single = len(low.ranges) == 1 and low.ranges[0][0] == low.ranges[0][1]
@@ -183,20 +229,18 @@ class _RegexReader:
         return ((low.ranges[0][0], high.ranges[-1][1]),)
 
     def member(self) -> Characters:
-        if self.text.startswith("\\", self.at):
+        if self.peek() == "\\":
             return self.escape()
         return Characters.of(self.take())
 
     def escape(self) -> Characters:
-        if match := _CATEGORY.match(self.text, self.at):
-            self.at = match.end()
+        if match := self.find(_CATEGORY):
             found = find_category(match[3] or match[4])
             if found is None:
                 raise UnreadableError(f"{match[0]} in {self.text!r}")
             is_negated = (match[1] == "P") != bool(match[2])
             return found.complement() if is_negated else found
-        if match := _ESCAPE.match(self.text, self.at):
-            self.at = match.end()
+        if match := self.find(_ESCAPE):
             digits = next(group for group in match.groups() if group)
             code = int(digits, 16)
             if code > sys.maxunicode:
@@ -215,12 +259,6 @@ class _RegexReader:
             raise UnreadableError(f"{self.text!r} ends too early")
         self.at += 1
         return self.text[self.at - 1]
-
-    def takes(self, character: str) -> bool:
-        found = self.text.startswith(character, self.at)
-        if found:
-            self.at += 1
-        return found
 
     def expect(self, character: str) -> None:
         if not self.takes(character):

@@ -22,11 +22,12 @@ from grammars.schema.nodes import (
     String,
     Union,
     escape,
-    find_references,
+    improve_definitions,
 )
 from grammars.schema.presence import FREE
 
 SCALAR = 24  # bytes: for a number, a short text, the tags around a value
+_MAX_ROUNDS = 8  # in which the lower bound of a definition grows
 PATTERN = 64  # bytes: for a short text that matches a pattern
 
 
@@ -169,22 +170,16 @@ class _Sizes:
         # are measured again. Definitions that refer to each other grow without end only if they
         # have no value.
         self._known = dict.fromkeys(definitions, 0)
-        self._find_all()
+        self._rounds = dict.fromkeys(definitions, 0)
+        improve_definitions(definitions, self._grow)
 
-    def _find_all(self) -> None:
-        named_by: dict[str, list[str]] = {name: [] for name in self._definitions}
-        for name, node in self._definitions.items():
-            for reference in find_references(node):
-                named_by[reference].append(name)
-        rounds = dict.fromkeys(self._definitions, 0)
-        queue = list(self._definitions)
-        while queue:
-            name = queue.pop()
-            size = self.measure(self._definitions[name])
-            if size > self._known[name] and rounds[name] < _MAX_ROUNDS:
-                rounds[name] += 1
-                self._known[name] = size
-                queue += named_by[name]
+    def _grow(self, name: str, node: Node) -> bool:
+        size = self.measure(node)
+        if size <= self._known[name] or self._rounds[name] >= _MAX_ROUNDS:
+            return False
+        self._rounds[name] += 1
+        self._known[name] = size
+        return True
 
     def measure(self, node: Node) -> int:
         """Returns the fewest characters of a value."""
@@ -248,9 +243,6 @@ class _Sizes:
                     return f"{pointer}/minLength"
                 case _:
                     return pointer
-
-
-_MAX_ROUNDS = 8
 
 
 def _count_characters(value: Json) -> int:

@@ -5,7 +5,7 @@ their source, jsonschema-rs validates values against the source.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -49,6 +49,12 @@ class String:
     @property
     def is_free(self) -> bool:
         return self == String()
+
+    def accepts(self, text: str) -> bool:
+        """Returns whether the text is one of these strings, or if the pattern cannot be parsed."""
+        longest = len(text) if self.max_length is None else self.max_length
+        texts = Texts(() if self.pattern is None else (self.pattern,))
+        return self.min_length <= len(text) <= longest and texts.accepts(text)
 
 
 @dataclass(frozen=True)
@@ -327,12 +333,7 @@ class Schema:
 
     def admits(self, value: Json) -> bool:
         """Returns whether the value fits."""
-        try:
-            if not self._validator.admits(value):
-                return False
-            return next(self._find_undeclared(self.node, value, ""), None) is None
-        except (RecursionError, ValueError):
-            return False
+        return not self.find_errors(value)
 
     def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Violation]:
         """Yields the undeclared keys in closed objects, as the mask excludes them.
@@ -391,25 +392,87 @@ def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Flat]:
                 yield other
 
 
+def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Returns the node with each node directly inside of it changed."""
+
+    def change_item(item: Node | None) -> Node | None:
+        return None if item is None else change(item)
+
+    match node:
+        case Union(branches):
+            return Union(tuple(map(change, branches)))
+        case Array(prefix, items, contains=contains):
+            if contains is not None:
+                contains = replace(
+                    contains,
+                    matching=tuple(map(change_item, contains.matching)),
+                    others=tuple(map(change_item, contains.others)),
+                )
+            prefix = tuple(map(change, prefix))
+            return replace(node, prefix=prefix, items=change_item(items), contains=contains)
+        case Object(properties, additional, patterned=patterned):
+            return replace(
+                node,
+                properties=tuple(replace(one, node=change(one.node)) for one in properties),
+                additional=change_item(additional),
+                patterned=tuple(replace(one, node=change(one.node)) for one in patterned),
+            )
+        case _:
+            return node
+
+
+def list_children(node: Node) -> Iterable[Node]:
+    """Returns the nodes directly inside of a node; the target of a reference is none."""
+    match node:
+        case Union(branches):
+            return branches
+        case Array(prefix, items, contains=contains):
+            counted = () if contains is None else (*contains.matching, *contains.others)
+            return [item for item in (*prefix, items, *counted) if item is not None]
+        case Object(properties):
+            return [member.node for member in (*properties, *node.extras)]
+        case _:
+            return ()
+
+
 def find_references(node: Node) -> Set[str]:
     """Returns the definitions that a node refers to."""
     found = set[str]()
-    queue: list[Node | None] = [node]
+    queue = [node]
     while queue:
-        match part := queue.pop():
-            case Reference(name):
-                found.add(name)
-            case Union(branches):
-                queue += branches
-            case Array(prefix, items, contains=contains):
-                queue += [*prefix, items]
-                if contains is not None:
-                    queue += [*contains.matching, *contains.others]
-            case Object(properties):
-                queue += [member.node for member in (*properties, *part.extras)]
-            case _:
-                pass
+        part = queue.pop()
+        if isinstance(part, Reference):
+            found.add(part.name)
+        queue += list_children(part)
     return found
+
+
+def find_reached(node: Node, definitions: Mapping[str, Node]) -> Set[str]:
+    """Returns the definitions that a node refers to, directly or through others."""
+    reached = set[str]()
+    queue = [*find_references(node)]
+    while queue:
+        name = queue.pop()
+        if name not in reached:
+            reached.add(name)
+            queue += find_references(definitions[name])
+    return reached
+
+
+def improve_definitions(
+    definitions: Mapping[str, Node], improve: Callable[[str, Node], bool]
+) -> None:
+    """Finds a fixed point: calls `improve` with each definition, and again with those that refer to
+    one for which it has returned True."""
+    named_by: dict[str, list[str]] = {name: [] for name in definitions}
+    for name, node in definitions.items():
+        for reference in find_references(node):
+            named_by[reference].append(name)
+    queue = list(definitions)
+    while queue:
+        name = queue.pop()
+        if improve(name, definitions[name]):
+            queue += named_by[name]
 
 
 def are_same(a: Json, b: Json) -> bool:

@@ -191,6 +191,15 @@ def is_within(value: float, bounds: Mapping[str, float]) -> bool:
     return True
 
 
+def join_bounds(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
+    """Returns the bounds of the numbers that are within both."""
+    joined = dict(a)
+    for keyword, bound in b.items():
+        stricter = max if keyword.endswith("inimum") else min
+        joined[keyword] = stricter(bound, joined.get(keyword, bound))
+    return joined
+
+
 def express_number(node: Number) -> str | None:
     """Returns a regex for the numbers of a node, in the bounds of the mask; `multipleOf` is
     ignored. None: there are none."""

@@ -12,7 +12,7 @@ goes into `allOf`, so that the schema can also have another format.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +22,8 @@ from grammars.limits.byte_cache import MIB, keep_results
 from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.regex.automaton import Automaton, compile_regexes
 from grammars.regex.ecma import read_pattern, translate
-from grammars.schema.json_values import Json
+from grammars.schema.json_values import Json, walk_values
+from grammars.schema.pointers import point_to
 from grammars.schema.subschemas import is_list, is_object, map_parts, omit
 
 PREFIX = "pattern "
@@ -55,14 +56,59 @@ def adapt_patterns(document: Json) -> tuple[Json, Formats]:
     return document, formats
 
 
-def spend_on_pattern(pattern: str) -> None:
-    """Counts the steps that it takes to compile a pattern.
+def spend_on_patterns(source: Json, formats: Formats) -> None:
+    """Counts the steps of compiling all values that may be patterns of a schema, except those that
+    automata replace; equal patterns are compiled once.
+
+    Args:
+        source: the schema.
+        formats: what `adapt_patterns` has made of it.
 
     Raises:
-        StepsError: there are more than the work may take.
+        StepsError: there are more than the work may take; `where` points to a pattern.
     """
-    spend(1 + len(pattern) // _READ)  # before it is read
-    spend(count_steps(pattern))
+    known = set[str]()
+    for name, test in formats.items():
+        if isinstance(test, _PatternAutomaton):  # which costs nothing before it is used
+            known.add(name.removeprefix(PREFIX))
+    for pattern in _list_patterns(source):
+        if pattern in known:
+            continue
+        known.add(pattern)
+        try:
+            written = write_for_engine(pattern)
+            spend(1 + len(written) // _READ)  # before it is read
+            spend(count_steps(written))
+        except StepsError as error:
+            error.where = point_to(_find_pattern(source, pattern) or ())
+            raise
+
+
+def _list_patterns(source: Json) -> Iterator[str]:
+    """Yields all values that may be patterns."""
+    for value in filter(is_object, walk_values(source)):
+        if isinstance(value.get("pattern"), str):
+            yield value["pattern"]
+        if is_object(value.get("patternProperties")):
+            yield from value["patternProperties"]
+
+
+def _find_pattern(value: Json, pattern: str) -> list[str | int] | None:
+    """Returns the steps to a pattern; None if the value does not have it."""
+    parts: Iterable[tuple[str | int, Json]] = ()
+    if is_object(value):
+        parts = value.items()
+        if value.get("pattern") == pattern:
+            return ["pattern"]
+        if is_object(value.get("patternProperties")) and pattern in value["patternProperties"]:
+            return ["patternProperties", pattern]
+    elif is_list(value):
+        parts = enumerate(value)
+    for step, part in parts:
+        found = _find_pattern(part, pattern)
+        if found is not None:
+            return [step, *found]
+    return None
 
 
 @keep_results("regexes", MIB)
@@ -166,9 +212,3 @@ class _PatternAutomaton:
                 return self.automaton.accepts(text)
         except (StepsError, RecursionError):
             return False
-
-
-def is_automaton(test: Callable[[str], bool]) -> bool:
-    """Returns whether the test of a format is an automaton, which costs nothing before it is
-    used."""
-    return isinstance(test, _PatternAutomaton)

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from grammars.errors import SchemaError
 from grammars.limits.steps import spend
 from grammars.schema.json_values import Json
-from grammars.schema.pointers import escape, find_member, split_pointer
+from grammars.schema.pointers import find_member, point_to, split_pointer
 
 MAPS = frozenset(
     "properties patternProperties $defs definitions dependentSchemas dependencies".split()
@@ -24,6 +24,9 @@ SINGLES = frozenset(
     "propertyNames not if then else".split()
 )
 """Keywords whose value is a schema."""
+DEFINITIONS = ("$defs", "definitions")
+DYNAMIC_REFERENCES = frozenset(["$dynamicRef", "$recursiveRef"])
+"""References whose target may depend on the path to them, of draft 2020-12 and of 2019-09."""
 _KEPT = 1_000  # characters of pointers that a validator keeps in a step
 _DEPENDENT = "dependentRequired"  # not a keyword with schemas, but read as one for each key
 _HINT = "Use a local reference such as #/$defs/Name"
@@ -76,6 +79,20 @@ def look_up(root: Json, reference: Json, pointer: str) -> Json:
     return found
 
 
+def list_parts(flat: Mapping[str, Json]) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+    """Yields the direct subschemas of a schema that is an object, each after the steps to it:
+    keyword, and name or index."""
+    for keyword, value in flat.items():
+        if keyword in MAPS and is_object(value):
+            for key, part in value.items():
+                yield (keyword, key), part
+        elif keyword in LISTS and is_list(value):
+            for index, part in enumerate(value):
+                yield (keyword, index), part
+        elif keyword in SINGLES:
+            yield (keyword,), value
+
+
 def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> dict[str, Json]:
     """Changes each direct subschema of a schema.
 
@@ -85,40 +102,32 @@ def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> 
             `flat` to the subschema.
     """
     spend()
-
-    def change_schema(part: Json, pointer: str) -> Json:
-        if is_object(part) or isinstance(part, bool):
-            return change(part, pointer)
-        return part  # a list of names in `dependencies`, or not a schema
-
     changed = dict(flat)
-    for keyword, value in flat.items():
-        if keyword in MAPS and is_object(value):
-            changed[keyword] = {
-                key: change_schema(part, f"/{keyword}/{escape(key)}") for key, part in value.items()
-            }
-        elif keyword in LISTS and is_list(value):
-            changed[keyword] = [
-                change_schema(part, f"/{keyword}/{i}") for i, part in enumerate(value)
-            ]
-        elif keyword in SINGLES:
-            changed[keyword] = change_schema(value, f"/{keyword}")
+    for steps, part in list_parts(flat):
+        if not is_object(part) and not isinstance(part, bool):
+            continue  # a list of names in `dependencies`, or not a schema
+        keyword = str(steps[0])
+        new = change(part, point_to(steps))
+        if len(steps) == 1:
+            changed[keyword] = new
+            continue
+        if changed[keyword] is flat[keyword]:
+            changed[keyword] = flat[keyword].copy()
+        changed[keyword][steps[1]] = new
     return changed
 
 
-def list_parts(flat: Mapping[str, Json]) -> Iterator[tuple[int, Json]]:
-    """Yields the direct subschemas of a schema that is an object, each after the length of its JSON
-    pointer there, in characters; `~` and `/` in a key count once."""
-    for keyword, value in flat.items():
-        length = len(keyword) + 1
-        if keyword in MAPS and is_object(value):
-            for key, part in value.items():
-                yield length + len(key) + 1, part
-        elif keyword in LISTS and is_list(value):
-            for number, part in enumerate(value):
-                yield length + len(str(number)) + 1, part
-        elif keyword in SINGLES:
-            yield length, value
+def walk_schemas(document: Json) -> Iterator[tuple[str, dict[str, Json]]]:
+    """Yields the schemas in a document that are objects, outer ones first, each after its JSON
+    pointer."""
+    queue = [("", document)]
+    while queue:
+        pointer, schema = queue.pop()
+        if is_object(schema):
+            spend()
+            yield pointer, schema
+            parts = [(pointer + point_to(steps), part) for steps, part in list_parts(schema)]
+            queue += reversed(parts)
 
 
 def spend_on_document(document: Json) -> None:
@@ -138,8 +147,8 @@ def spend_on_document(document: Json) -> None:
         dependent = schema.get(_DEPENDENT)
         keys = len(dependent) if is_object(dependent) else 0
         spend(1 + length * (1 + len(schema) + keys) // _KEPT)
-        for step, part in list_parts(schema):
-            queue.append((length + step, part))
+        for steps, part in list_parts(schema):
+            queue.append((length + sum(1 + len(str(step)) for step in steps), part))
 
 
 def omit(schema: Mapping[str, Json], *keywords: str) -> dict[str, Json]:
@@ -147,14 +156,10 @@ def omit(schema: Mapping[str, Json], *keywords: str) -> dict[str, Json]:
     return {keyword: value for keyword, value in schema.items() if keyword not in keywords}
 
 
-def find_keywords(schema: Json) -> frozenset[str]:
+def find_keywords(document: Json) -> frozenset[str]:
     """Returns all keywords in a schema and its subschemas, including definitions without
     references."""
-    if not is_object(schema):
-        return frozenset()
-    found = set(schema)
-    map_parts(schema, lambda part, _: found.update(find_keywords(part)))
-    return frozenset(found)
+    return frozenset(keyword for _, schema in walk_schemas(document) for keyword in schema)
 
 
 def find_keyword(pointer: str) -> str:

@@ -10,7 +10,6 @@ as steps of the caller.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import Any, TypeAlias
 
@@ -20,17 +19,14 @@ from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.regex.string_formats import FURTHER_FORMATS
 from grammars.regex.time_bounds import LOWER, UPPER, is_bound, is_within
-from grammars.schema.json_values import Json
+from grammars.schema.json_values import Json, walk_values
 from grammars.schema.patterns import (
     PREFIX,
     Formats,
     adapt_patterns,
-    is_automaton,
-    spend_on_pattern,
-    write_for_engine,
+    spend_on_patterns,
 )
-from grammars.schema.pointers import point_to
-from grammars.schema.subschemas import is_list, is_object, look_up, map_parts
+from grammars.schema.subschemas import is_list, is_object, look_up, map_parts, walk_schemas
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
 MAX_WAYS = 1_000_000
@@ -157,38 +153,19 @@ def find_multiplied(document: Json) -> str | None:
     if not _MULTIPLIERS.search(json.dumps(document)):
         return None
     ways = _Ways(document)
-    queue: list[tuple[str, Json]] = [("", document)]
-    while queue:
-        pointer, schema = queue.pop()
-        if not is_object(schema):
-            continue
+    for pointer, schema in walk_schemas(document):
         try:
             with limit_steps(_MAX_COUNTED):
                 if ways.count(None, schema) > _MAX_IN_PLACE:
                     return pointer
         except StepsError:
             return pointer
-
-        def add(part: Json, step: str, outer: str = pointer) -> Json:
-            queue.append((outer + step, part))
-            return part
-
-        map_parts(schema, add)
     return None
 
 
 def count_parts(value: Json) -> int:
     """Returns the number of values in a value, including itself."""
-    count = 0
-    queue = [value]
-    while queue:
-        count += 1
-        part = queue.pop()
-        if is_object(part):
-            queue += part.values()
-        elif is_list(part):
-            queue += part
-    return count
+    return sum(1 for _ in walk_values(value))
 
 
 class _Ways:
@@ -304,65 +281,14 @@ def _word(error: jsonschema_rs.ValidationError) -> str:
     return message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}..."
 
 
-def _spend_on_patterns(source: Json, formats: Formats) -> None:
-    """Counts the steps of compiling the patterns of a schema, except those that automata replace;
-    equal patterns are compiled once."""
-    known = {name.removeprefix(PREFIX) for name, test in formats.items() if is_automaton(test)}
-    for path, pattern in _list_patterns(source):
-        if pattern in known:
-            continue
-        known.add(pattern)
-        try:
-            spend_on_pattern(write_for_engine(pattern))
-        except StepsError as error:
-            error.where = path.write_pointer()
-            raise
-
-
-@dataclass(frozen=True)
-class _PatternPath:
-    """A position in a document. Its JSON pointer is written only when needed: the pointers of all
-    positions may take a thousand times the bytes of the document."""
-
-    parent: "_PatternPath | None" = None
-    step: str | int = ""
-
-    def write_pointer(self) -> str:
-        """Returns the JSON pointer of this position."""
-        steps: list[str | int] = []
-        path = self
-        while path.parent is not None:
-            steps.append(path.step)
-            path = path.parent
-        return point_to(reversed(steps))
-
-
-def _list_patterns(source: Json) -> Iterator[tuple[_PatternPath, str]]:
-    """Yields all values that may be patterns, with their positions."""
-    queue: list[tuple[_PatternPath, Json]] = [(_PatternPath(), source)]
-    while queue:
-        path, value = queue.pop()
-        if is_list(value):
-            queue += [(_PatternPath(path, number), part) for number, part in enumerate(value)]
-            continue
-        if not is_object(value):
-            continue
-        if isinstance(pattern := value.get("pattern"), str):
-            yield _PatternPath(path, "pattern"), pattern
-        if is_object(patterns := value.get("patternProperties")):
-            for pattern in patterns:
-                yield _PatternPath(_PatternPath(path, "patternProperties"), pattern), pattern
-        queue += [(_PatternPath(path, key), part) for key, part in value.items()]
-
-
 def _make_inner(source: Json, root: RootDocument) -> Any:
     """Makes the validator of jsonschema-rs."""
     if source is root.source or isinstance(source, bool):
         document, formats = adapt_patterns(source)
-        _spend_on_patterns(source, formats)
+        spend_on_patterns(source, formats)
         return _check(document, formats)
     alone, formats = adapt_patterns({**root.dialect, **_refer_to_root(source)})
-    _spend_on_patterns(source, formats)
+    spend_on_patterns(source, formats)
     if '"$ref"' not in json.dumps(alone):
         return _check(alone, formats)
     resources, others = root.resources

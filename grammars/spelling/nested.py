@@ -22,7 +22,6 @@ from grammars.schema.nodes import (
     flatten,
 )
 from grammars.schema.numbers import Reading, are_equal, find_whole, is_within
-from grammars.schema.string_texts import fits_string
 from grammars.spelling.coerce import read_words
 from grammars.spelling.styles import spell_scalar
 from grammars.wire.format import MAX_NAME_LENGTH, JsonStyle, NestedArguments, is_taggable
@@ -143,7 +142,7 @@ class TreeReader:
             case Object() if tree.members or not tree.text.strip():
                 return self._object(tree, node)
             case String() if not tree.members:
-                return tree.text, fits_string(tree.text, node)
+                return tree.text, node.accepts(tree.text)
             case Number() | Boolean() | Null() if not tree.members:
                 values = map(partial(_settle, node=node), read_words(tree.text))
                 value = next((v for v in values if _is_kind(v, node)), None)

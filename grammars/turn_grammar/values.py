@@ -37,7 +37,6 @@ from grammars.schema.nodes import (
     escape,
 )
 from grammars.schema.numbers import express_number
-from grammars.schema.string_texts import fits_string
 from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.parts import sort_properties, take_apart
 from grammars.spelling.quoted import find_extra_keys, find_raw, find_strings
@@ -519,7 +518,7 @@ def admits_empty_text(node: Flat) -> bool:
     quotes."""
     match node:
         case String():
-            return fits_string("", node)
+            return node.accepts("")
         case Constant(values):
             return "" in values
         case _:

@@ -8,7 +8,8 @@ forbids something (`[^\\d]`, `(?!\\d)`), it is as wide as in any of them.
 import re
 from dataclasses import dataclass, replace
 
-from grammars.regex.ecma_parser import PatternError, parse_pattern
+from grammars.regex.ecma_parser import parse_pattern
+from grammars.regex.reader import COMMENT, NAMED, SAME_NAME, PatternError, PatternScanner
 
 _WIDE = {
     "d": r"\p{Nd}\p{Cn}",  # unassigned characters: the next Unicode may make them digits
@@ -30,10 +31,7 @@ _DOTLESS = r"\u0130\u0131"  # other cases of `i`, to Python only
 _BRIEF_WORD = r"\w\x80-\u{10ffff}"
 """With the flag `i`, with which each class of Unicode costs the validator a millisecond."""
 
-_COMMENT = re.compile(r"\(\?#[^)]*\)")
 _FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
-_NAMED = re.compile(r"\(\?P?<([^=!>][^>]*)>")
-_SAME_NAME = re.compile(r"\(\?P=([^)]*)\)")
 _SPACE = re.compile(r"\s+|#[^\n]*")
 _TIMES = re.compile(r"\{([0-9]*)(,?)([0-9]*)\}")
 _PROPERTY = re.compile(r"\\([pP])(?:\{([^{}]*)\}|([A-Za-z]))")
@@ -78,12 +76,11 @@ def write_engine_pattern(pattern: str | re.Pattern[str], *, is_python: bool) -> 
     return pattern if is_same else written
 
 
-class _EnginePatternWriter:
-    """Reads a pattern once, from left to right; `at` is the index of the next character."""
+class _EnginePatternWriter(PatternScanner):
+    """Writes a pattern while it reads it."""
 
     def __init__(self, text: str, scope: _PatternScope, *, is_python: bool):
-        self.text = text
-        self.at = 0
+        super().__init__(text)
         self._is_python = is_python
         self._scopes = [scope]
 
@@ -105,7 +102,7 @@ class _EnginePatternWriter:
 
     def _part(self) -> str:
         character = self.text[self.at]
-        if "x" in self._scope.flags and self._find(_SPACE):
+        if "x" in self._scope.flags and self.find(_SPACE):
             return ""
         match character:
             case "(":
@@ -128,7 +125,7 @@ class _EnginePatternWriter:
             case "." if self._scope.is_negative and "s" not in self._scope.flags:
                 self.at += 1
                 return r"[^\n]"
-            case "{" if times := self._find(_TIMES):
+            case "{" if times := self.find(_TIMES):
                 return f"{{{times[1] or 0}{times[2]}{times[3]}}}"
             case "{" | "}" | "]":
                 character = "\\" + character
@@ -138,21 +135,20 @@ class _EnginePatternWriter:
         return character
 
     def _group(self) -> str:
-        if self._find(_COMMENT):
+        if self.find(COMMENT):
             return ""
-        if same := self._find(_SAME_NAME):
+        if same := self.find(SAME_NAME):
             return rf"\k<{same[1]}>"
         scope = self._scope
         for opening in ("(?=", "(?!", "(?<=", "(?<!", "(?>"):
-            if self.text.startswith(opening, self.at):
-                self.at += len(opening)
+            if self.takes(opening):
                 is_negative = scope.is_negative != opening.endswith("!")
                 self._scopes.append(replace(scope, is_negative=is_negative))
                 return opening
-        if found := self._find(_FLAGS):
+        if found := self.find(_FLAGS):
             on, off = set(found[1]), set(found[2] or "")
             if on - set("imsxuUa") or off - set("imsxU"):
-                raise self._fail(f"the flags {found[0]} have no counterpart")
+                raise self.fail(f"the flags {found[0]} have no counterpart in ECMA 262")
             inner = replace(scope, flags=(scope.flags | on) - off)
             kept = ["".join(sorted(flags & {"i", "s"})) for flags in (on, off)]
             written = "-".join(kept) if kept[1] else kept[0]
@@ -162,35 +158,35 @@ class _EnginePatternWriter:
             self._scopes[-1] = inner
             return f"(?{written})" if written else ""
         self._scopes.append(scope)
-        if named := self._find(_NAMED):
+        if named := self.find(NAMED):
             return f"(?<{named[1]}>"
         self.at += 1
         if self.text.startswith("?", self.at):
-            raise self._fail("this group has no counterpart")
+            raise self.fail("this group has no counterpart in ECMA 262")
         return "("
 
     def _class(self) -> str:
         """Writes a class in brackets: as one, or with look-ahead if a member is the rest of
         another class."""
         self.at += 1
-        is_negated = self._takes("^")
+        is_negated = self.takes("^")
         is_wide = is_negated != self._scope.is_negative
         members: list[str] = []
         others: list[str] = []  # what is no member of a class
         names: set[str] = set()
         is_first = True
-        while is_first or not self._takes("]"):
+        while is_first or not self.takes("]"):
             is_first = False
             if self.at >= len(self.text):
-                raise self._fail("the bracket is not closed")
+                raise self.fail("the bracket is not closed")
             if not self._is_python:
-                if "x" in self._scope.flags and self._find(_SPACE):
+                if "x" in self._scope.flags and self.find(_SPACE):
                     continue
-                if posix := self._find(_POSIX_NAME):
+                if posix := self.find(_POSIX_NAME):
                     members.append(_POSIX[posix[1]])
                     continue
                 if self.text.startswith(("[", "&&", "--", "~~"), self.at):
-                    raise self._fail("a class inside of a class has no counterpart")
+                    raise self.fail("a class inside of a class has no counterpart in ECMA 262")
             if (kind := self._shorthand()) is not None:
                 names.add(kind)
                 (members if is_wide or kind in "dw" else others).append(self._list(kind, is_wide))
@@ -213,9 +209,9 @@ class _EnginePatternWriter:
 
     def _shorthand(self) -> str | None:
         """Reads the name of a class, or a property of Unicode; None: here is none."""
-        if found := self._find(_PROPERTY):
+        if found := self.find(_PROPERTY):
             return f"{found[1]}{{{found[2] or found[3]}}}"
-        name = self.text[self.at + 1 : self.at + 2]
+        name = self.peek(1)
         if self.text[self.at] == "\\" and name in _WIDE:
             self.at += 2
             return name
@@ -236,7 +232,7 @@ class _EnginePatternWriter:
 
     def _character(self) -> str:
         """Writes one character inside of brackets."""
-        character = self.text[self.at : self.at + 1]
+        character = self.peek()
         if character == "\\":
             return self._literal(is_inside=True)
         self.at += 1
@@ -247,11 +243,11 @@ class _EnginePatternWriter:
         if kind is not None:
             listed = self._list(kind, self._scope.is_negative)
             return f"[{listed}]" if self._scope.is_negative else listed
-        name = self.text[self.at + 1 : self.at + 2]
+        name = self.peek(1)
         if name in tuple("bB"):
             self.at += 2
             if not self._is_python and self.text.startswith("{", self.at):
-                raise self._fail("this boundary has no counterpart")
+                raise self.fail("this boundary has no counterpart in ECMA 262")
             word = f"[{self._list('w', True)}]"
             edge = rf"(?:(?<=\w)(?!{word})|(?<!{word})(?=\w))"
             # No place of the empty text, as in Python.
@@ -269,10 +265,10 @@ class _EnginePatternWriter:
 
     def _literal(self, *, is_inside: bool) -> str:
         """Writes an escape that stands for one character."""
-        name = self.text[self.at + 1 : self.at + 2]
-        if found := self._find(_NUMBER):
+        name = self.peek(1)
+        if found := self.find(_NUMBER):
             return f"\\u{{{found[found.lastindex or 0]}}}"
-        if self._is_python and (octal := self._find(_OCTAL)):
+        if self._is_python and (octal := self.find(_OCTAL)):
             return f"\\u{{{int(octal[1], 8):x}}}"
         self.at += 2
         if name == "a":
@@ -280,20 +276,6 @@ class _EnginePatternWriter:
         if name in tuple("fnrtv") or (name == "b" and is_inside):
             return "\\" + name
         if name.isalnum() or (name in tuple("<>") and not self._is_python):
-            raise self._fail(f"the escape \\{name} has no counterpart")
+            raise self.fail(f"the escape \\{name} has no counterpart in ECMA 262")
         is_syntax = name in tuple("^$\\.*+?()[]{}|/") or (name == "-" and is_inside)
         return "\\" + name if is_syntax else name
-
-    def _find(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self.text, self.at)
-        if found is not None:
-            self.at = found.end()
-        return found
-
-    def _takes(self, character: str) -> bool:
-        found = self.text.startswith(character, self.at)
-        self.at += found
-        return found
-
-    def _fail(self, reason: str) -> PatternError:
-        return PatternError(f"{reason} in ECMA 262", self.at)

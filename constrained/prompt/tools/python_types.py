@@ -21,8 +21,8 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema, to_jsonable
 
 from constrained.prompt.tools.engine_patterns import write_engine_pattern
 from constrained.prompt.tools.struct_types import adopt_structs
-from grammars.regex.ecma_parser import PatternError
 from grammars.regex.ranges import express_range
+from grammars.regex.reader import PatternError
 from grammars.regex.string_formats import FURTHER_FORMATS
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.keywords import read_bounds

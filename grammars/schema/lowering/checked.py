@@ -15,13 +15,20 @@ from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.schema.json_values import Json
 from grammars.schema.nodes import Schema, escape
-from grammars.schema.subschemas import find_origin, is_list, is_object, look_up, omit
+from grammars.schema.subschemas import (
+    DEFINITIONS,
+    DYNAMIC_REFERENCES,
+    find_origin,
+    is_list,
+    is_object,
+    look_up,
+    omit,
+)
 
 MAX_STEPS = 100_000
 """The limit for finding these arguments; beyond it, the whole call is buffered."""
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")
-_DYNAMIC = {"$dynamicRef", "$recursiveRef"}
-_ELSEWHERE = (*_MEMBERS, "$defs", "definitions")
+_ELSEWHERE = (*_MEMBERS, *DEFINITIONS)
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ def _walk(
         pointer, part = queue.pop()
         target: str | None = None
         if is_object(part):
-            if _DYNAMIC & part.keys():
+            if DYNAMIC_REFERENCES & part.keys():
                 raise SchemaError("a dynamic reference", where=pointer)
             reference = part.get("$ref")
             if isinstance(reference, str) and reference not in seen:

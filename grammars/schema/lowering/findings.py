@@ -31,7 +31,7 @@ class Findings:
     def __init__(self, root: Json, origins: Mapping[str, str]):
         self._origins = origins
         self._keywords = find_keywords(root)
-        self._draft = number_draft(find_draft(root))
+        self.draft = number_draft(find_draft(root))
         self._places: dict[str, Json] = {"": root}
         self.enforced: _Found = {}
         self.checked: _Found = {}
@@ -47,7 +47,7 @@ class Findings:
     def check(self, pointer: str, keyword: str, reason: str) -> None:
         """The validator checks the keyword after generation. It does not if the document's draft
         does not have the keyword."""
-        if not is_validated(keyword, self._draft):
+        if not is_validated(keyword, self.draft):
             ignored = f"{_NOT_ENFORCED}, and not checked: not in this draft"
             if reason != _NOT_ENFORCED:
                 ignored += f" ({reason})"
@@ -62,7 +62,7 @@ class Findings:
     def check_format(self, pointer: str, name: str) -> None:
         """The validator checks a known format after generation, if the draft has it."""
         reason = f"{name!r} is not enforced by the mask"
-        if is_format_validated(name, self._draft):
+        if is_format_validated(name, self.draft):
             self.check(pointer, "format", reason)
         else:
             self.ignore(pointer, "format", f"{reason}, and not checked: not in this draft")

@@ -19,7 +19,6 @@ from grammars.schema.nodes import (
     Array,
     Boolean,
     Constant,
-    Contains,
     Finding,
     Node,
     Null,
@@ -30,7 +29,8 @@ from grammars.schema.nodes import (
     Schema,
     String,
     Union,
-    find_references,
+    find_reached,
+    map_children,
     unite,
 )
 
@@ -120,54 +120,22 @@ def require_nonempty(schema: Schema) -> Schema:
         definitions[name + _SUFFIX] = _tighten(node)
     pruned = prune(_tighten_objects(schema.node), definitions)
     definitions = pruned.definitions
-    for name in definitions.keys() - _find_used(pruned.node, definitions):
-        del definitions[name]
+    used = find_reached(pruned.node, definitions)
+    definitions = {name: node for name, node in definitions.items() if name in used}
     return replace(schema, node=pruned.node, definitions=definitions)
 
 
 def _tighten_objects(node: Node) -> Node:
     """Returns the same node, in which required strings of objects are not empty."""
-    match node:
-        case Object(properties, additional, patterned=patterned):
-            return replace(
-                node,
-                properties=tuple(map(_tighten_property, properties)),
-                additional=_tighten_part(additional),
-                patterned=tuple(replace(e, node=_tighten_objects(e.node)) for e in patterned),
-            )
-        case Array(prefix, items, contains=contains):
-            return replace(
-                node,
-                prefix=tuple(map(_tighten_objects, prefix)),
-                items=_tighten_part(items),
-                contains=_tighten_contains(contains),
-            )
-        case Union(branches):
-            return Union(tuple(map(_tighten_objects, branches)))
-        case _:
-            return node
-
-
-def _tighten_part(node: Node | None) -> Node | None:
-    if node is None:
-        return None
-    return _tighten_objects(node)
-
-
-def _tighten_contains(contains: Contains | None) -> Contains | None:
-    if contains is None:
-        return None
-    return replace(
-        contains,
-        matching=tuple(map(_tighten_part, contains.matching)),
-        others=tuple(map(_tighten_part, contains.others)),
-    )
-
-
-def _tighten_property(declared: Property) -> Property:
-    if declared.required:
-        return replace(declared, node=_tighten(declared.node))
-    return replace(declared, node=_tighten_objects(declared.node))
+    tightened = map_children(node, _tighten_objects)
+    if not isinstance(node, Object) or not isinstance(tightened, Object):
+        return tightened
+    properties: list[Property] = []
+    for declared, other in zip(node.properties, tightened.properties, strict=True):
+        if declared.required:
+            other = replace(declared, node=_tighten(declared.node))
+        properties.append(other)
+    return replace(tightened, properties=tuple(properties))
 
 
 def _tighten(node: Node) -> Node:
@@ -186,15 +154,3 @@ def _tighten(node: Node) -> Node:
             return Reference(name + _SUFFIX)
         case _:
             return _tighten_objects(node)
-
-
-def _find_used(node: Node, definitions: Mapping[str, Node]) -> set[str]:
-    """Returns the definitions that the node can reach."""
-    used = set[str]()
-    queue = [*find_references(node)]
-    while queue:
-        name = queue.pop()
-        if name not in used:
-            used.add(name)
-            queue += find_references(definitions[name])
-    return used

@@ -3,17 +3,16 @@ unchanged in another one, definitions referred to by their bare name, schemas by
 none in the draft of the document, and relative JSON pointers."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
 from urllib.parse import quote, unquote
 
 from grammars.errors import SchemaError
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.references import is_dynamic
 from grammars.schema.nodes import Finding
-from grammars.schema.pointers import point_to
-from grammars.schema.subschemas import is_object, look_up, map_parts
+from grammars.schema.pointers import find_value, point_to
+from grammars.schema.subschemas import is_object, look_up, map_parts, walk_schemas
 
 _PLACES = (("$defs",), ("definitions",), ("components", "schemas"))
 """Where the documents of different dialects have their definitions."""
@@ -24,14 +23,6 @@ _RELATIVE = re.compile("([0-9]{1,3})((?:/.*)?)", re.DOTALL)
 """A relative JSON pointer: so many steps up, then down along the pointer."""
 _IN_PLACE = re.compile(r"(?:/(?:allOf|anyOf|oneOf)/[0-9]+)*")
 """The path from a schema to a subschema that applies to the same value."""
-
-
-@dataclass(frozen=True)
-class _Enclosing:
-    """A schema around the one with the reference."""
-
-    schema: Json
-    pointer: str
 
 
 def repair_references(document: Json) -> tuple[Json, tuple[Finding, ...]]:
@@ -63,27 +54,21 @@ def repair_references(document: Json) -> tuple[Json, tuple[Finding, ...]]:
 def _find_meanings(document: Json) -> dict[str, str]:
     """Returns, for each schema whose reference leads nowhere, the pointer that is meant."""
     meanings: dict[str, str] = {}
+    schemas = dict(walk_schemas(document))
     definitions = _list_definitions(document)
-    list_identified = cache(partial(_list_identified, document))  # hardly any document needs them
-
-    def visit(schema: Json, pointer: str, around: Sequence[_Enclosing]) -> Json:
-        if not is_object(schema):
-            return schema
-        inner = (*around, _Enclosing(schema, pointer))
-        map_parts(schema, lambda part, step: visit(part, pointer + step, inner))
+    identified = _list_identified(schemas)
+    for pointer, schema in schemas.items():
         reference = schema.get("$ref")
-        if isinstance(reference, str) and not _leads(document, reference):
-            meaning = (
-                _find_enclosed(reference, inner)
-                or list_identified().get(reference)
-                or _find_named(reference, definitions)
-                or _find_relative(reference, pointer, document)
-            )
-            if meaning is not None:
-                meanings[pointer] = meaning
-        return schema
-
-    visit(document, "", ())
+        if not isinstance(reference, str) or _leads(document, reference):
+            continue
+        meaning = (
+            _find_enclosed(reference, pointer, schemas)
+            or identified.get(reference)
+            or _find_named(reference, definitions)
+            or _find_relative(reference, pointer, document)
+        )
+        if meaning is not None:
+            meanings[pointer] = meaning
     return meanings
 
 
@@ -144,14 +129,20 @@ def _find_relative(reference: str, pointer: str, document: Json) -> str | None:
     return meaning if _leads(document, meaning) else None
 
 
-def _find_enclosed(reference: str, around: Sequence[_Enclosing]) -> str | None:
-    """Returns the pointer to the target in the innermost enclosing schema that has it."""
+def _find_enclosed(
+    reference: str, pointer: str, schemas: Mapping[str, Mapping[str, Json]]
+) -> str | None:
+    """Returns the pointer to the target in the innermost schema around that at `pointer` that has
+    it."""
     if not reference.startswith("#/"):
         return None
-    for enclosing in reversed(around):
-        if _leads(enclosing.schema, reference):
-            return f"{_write_pointer(enclosing.pointer)}{reference[1:]}"
-    return None
+    outer = pointer
+    while True:
+        if outer in schemas and _leads(schemas[outer], reference):
+            return f"{_write_pointer(outer)}{reference[1:]}"
+        if not outer:
+            return None
+        outer = outer.rpartition("/")[0]
 
 
 def _find_named(reference: str, definitions: Mapping[str, str]) -> str | None:
@@ -169,38 +160,27 @@ def _write_pointer(pointer: str) -> str:
 
 def _list_definitions(document: Json) -> dict[str, str]:
     """Returns the definitions of a document in these places: pointers by name."""
-    found: dict[str, str] = {}
-    twice = set[str]()
+    found: list[tuple[str, str]] = []
     for place in _PLACES:
-        holder = document
-        for step in place:
-            holder = holder.get(step) if is_object(holder) else None
-        if not is_object(holder):
-            continue
-        for name in holder:
-            if name in found:
-                twice.add(name)
-            found[name] = _write_pointer(point_to((*place, name)))
-    return {name: pointer for name, pointer in found.items() if name not in twice}
+        holder = find_value(document, point_to(place))
+        if is_object(holder):
+            found += [(name, point_to((*place, name))) for name in holder]
+    return _keep_single(found)
 
 
-def _list_identified(document: Json) -> dict[str, str]:
+def _list_identified(schemas: Mapping[str, Mapping[str, Json]]) -> dict[str, str]:
     """Returns the schemas by the names that other drafts give them (`id` before draft 6): pointers
     by name. Those of this draft are resolved already."""
-    found: dict[str, str] = {}
-    twice = set[str]()
-
-    def visit(schema: Json, pointer: str) -> Json:
-        if not is_object(schema):
-            return schema
+    found: list[tuple[str, str]] = []
+    for pointer, schema in schemas.items():
         for keyword in ("id", "$id"):
             name = schema.get(keyword)
             if isinstance(name, str) and name:
-                if name in found:
-                    twice.add(name)
-                found[name] = _write_pointer(pointer)
-        map_parts(schema, lambda part, step: visit(part, pointer + step))
-        return schema
+                found.append((name, pointer))
+    return _keep_single(found)
 
-    visit(document, "")
-    return {name: pointer for name, pointer in found.items() if name not in twice}
+
+def _keep_single(named: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Returns references to these pointers by name, without the names that several have."""
+    counts = Counter(name for name, _ in named)
+    return {name: _write_pointer(pointer) for name, pointer in named if counts[name] == 1}

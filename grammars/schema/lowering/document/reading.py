@@ -11,6 +11,7 @@ import jsonschema_rs
 
 from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError
+from grammars.regex.ecma import find_fault
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.dialects import read_dialect
 from grammars.schema.lowering.document.misplaced import repair_references
@@ -188,10 +189,15 @@ def _find_cause(error: jsonschema_rs.ValidationError) -> jsonschema_rs.Validatio
 
 def _explain(error: jsonschema_rs.ValidationError) -> str:
     kind = error.kind
-    if not isinstance(kind, jsonschema_rs.ValidationErrorKind.Enum):
-        return error.message
-    options = ", ".join(json.dumps(option) for option in kind.options)
-    return f"{json.dumps(error.instance)} is none of {options}"
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Enum):
+        options = ", ".join(json.dumps(option) for option in kind.options)
+        return f"{json.dumps(error.instance)} is none of {options}"
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Format) and kind.format == "regex":
+        fault = find_fault(str(error.instance))
+        if fault is not None:
+            reason, at = fault
+            return f"{error.message}, at character {at + 1}: {reason}"
+    return error.message
 
 
 @cache

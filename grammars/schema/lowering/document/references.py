@@ -16,18 +16,25 @@ from urllib.parse import quote, unquote, urljoin
 
 from grammars.errors import SchemaError
 from grammars.limits.steps import WRITTEN, spend
-from grammars.schema.json_values import Json
+from grammars.schema.json_values import Json, walk_values
 from grammars.schema.pointers import escape, unescape
-from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_list, is_object, map_parts, omit
+from grammars.schema.subschemas import (
+    DEFINITIONS,
+    DYNAMIC_REFERENCES,
+    LISTS,
+    MAPS,
+    SINGLES,
+    is_list,
+    is_object,
+    map_parts,
+    omit,
+)
 from grammars.schema.validator import LATEST
 
-DYNAMIC_REFERENCES = frozenset(["$dynamicRef", "$recursiveRef"])
-"""References whose target may depend on the path to them, of draft 2020-12 and of 2019-09."""
 _NAMES = re.compile(r'"(\$?id|\$anchor|\$dynamicRef|\$dynamicAnchor|\$recursiveRef)"\s*:')
 _DYNAMIC = re.compile(r'"\$(dynamicRef|recursiveRef)"\s*:')
 _DRAFT = {"$dynamicRef": "2020-12", "$recursiveRef": "2019-09"}
 _ROOT_ANCHOR = "$recursiveAnchor"  # the name by which `$recursiveRef` finds the root of a resource
-_DEFINITIONS = ("$defs", "definitions")
 _MAX_COPIES = 200  # of definitions, for different meanings of names
 _SHORT = 256
 """Characters of a name that make a step: most names have fewer, and take none. Each part of a
@@ -114,16 +121,10 @@ def is_dynamic(source: Json, keywords: Collection[str] = DYNAMIC_REFERENCES) -> 
 
 def _list_texts(source: Json, keywords: Collection[str]) -> Iterator[str]:
     """Yields the texts of these keywords, wherever they are."""
-    queue = [source]
-    while queue:
-        part = queue.pop()
-        if is_list(part):
-            queue += part
-        elif is_object(part):
-            for keyword in keywords:
-                if isinstance(part.get(keyword), str):
-                    yield part[keyword]
-            queue += part.values()
+    for part in filter(is_object, walk_values(source)):
+        for keyword in keywords:
+            if isinstance(part.get(keyword), str):
+                yield part[keyword]
 
 
 def stands_alone(root: Json) -> bool:
@@ -238,7 +239,7 @@ class _Names:
         inner = self._base(flat, base)
         kept = omit(flat, "$anchor", "$dynamicAnchor", "$recursiveAnchor", self._id)
         if scope is not None:
-            kept = omit(kept, *_DEFINITIONS)
+            kept = omit(kept, *DEFINITIONS)
             scope = self._enter(scope, inner)
         reference = flat.get("$ref")
         if isinstance(reference, str):
@@ -344,7 +345,7 @@ class _Names:
 
 def _measure(schema: Json) -> int:
     """Returns the characters of a schema without the definitions in it."""
-    return len(json.dumps(omit(schema, *_DEFINITIONS))) if is_object(schema) else 1
+    return len(json.dumps(omit(schema, *DEFINITIONS))) if is_object(schema) else 1
 
 
 def _resolve(reference: str, base: str) -> str:

@@ -26,7 +26,7 @@ from grammars.schema.nodes import (
     String,
     Union,
     escape,
-    find_references,
+    improve_definitions,
     unite,
 )
 from grammars.schema.numbers import has_no_number
@@ -65,17 +65,15 @@ def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
     A least fixed point: at first no definition has a value; then those do that have one without
     references; and so on. Definitions that only infinite values would fit are never added.
     """
-    named_by: dict[str, list[str]] = {name: [] for name in definitions}
-    for name, node in definitions.items():
-        for reference in find_references(node):
-            named_by[reference].append(name)
     alive = set[str]()
-    queue = list(definitions)
-    while queue:
-        name = queue.pop()
-        if name not in alive and _Pruning(alive).prune(definitions[name]) != NEVER:
-            alive.add(name)
-            queue += named_by[name]  # this may be the last one that they needed
+
+    def revive(name: str, node: Node) -> bool:
+        if name in alive or _Pruning(alive).prune(node) == NEVER:
+            return False
+        alive.add(name)
+        return True
+
+    improve_definitions(definitions, revive)
     return alive
 
 

@@ -118,7 +118,7 @@ def _find_others(
     """Groups the undeclared keys by the patterns that they match."""
     checked: dict[str, str] = {}
     limits = None
-    with suppress(StepsError), limit_steps(MAX_NAME_STEPS):
+    with suppress(StepsError, _UnreadNamesError), limit_steps(MAX_NAME_STEPS):
         limits = read_names(names)
     if limits is None:
         limits = FREE
@@ -172,27 +172,34 @@ def _cut(some: KeySet, matching: KeySet, undeclared: Texts) -> Iterator[KeySet]:
         yield replace(some, keys=outside) if has_matches else some
 
 
-def read_names(names: Json) -> Texts | None:
-    """Returns the texts that `propertyNames` allows; None if they cannot be expressed.
+class _UnreadNamesError(Exception):
+    """A schema of keys that no expression can say."""
+
+
+def read_names(names: Json) -> Texts:
+    """Returns the texts that `propertyNames` allows.
 
     Args:
         names: its value, without `$ref` and `allOf`.
+
+    Raises:
+        _UnreadNamesError: they cannot be expressed.
     """
     if names is True:
         return FREE
     if not is_object(names):
-        return None
+        raise _UnreadNamesError
     texts = FREE
     for keyword, value in drop_annotations(names).items():
-        allowed = _read_name_keyword(keyword, value)
-        if allowed is None:
-            return None
-        texts = texts.intersect(allowed)
-    return None if texts.automaton is None else texts
+        texts = texts.intersect(_read_name_keyword(keyword, value))
+    if texts.automaton is None:
+        raise _UnreadNamesError
+    return texts
 
 
-def _read_name_keyword(keyword: str, value: Json) -> Texts | None:
-    """Returns the texts that one keyword allows; None if they cannot be expressed."""
+def _read_name_keyword(keyword: str, value: Json) -> Texts:
+    """Returns the texts that one keyword allows."""
+    regex: str | None = None
     match keyword:
         case "type" if "string" in as_list(value):
             return FREE
@@ -214,30 +221,33 @@ def _read_name_keyword(keyword: str, value: Json) -> Texts | None:
             words = [word for word in as_list(value) if isinstance(word, str)]
             regex = next(iter(match_words(words)), None)
         case _:
-            regex = None
-    return None if regex is None else Texts((regex,))
+            pass
+    if regex is None:
+        raise _UnreadNamesError
+    return Texts((regex,))
 
 
-def _unite_names(parts: list[Json]) -> Texts | None:
+def _unite_names(parts: list[Json]) -> Texts:
     """Returns the texts that one of these schemas allows."""
     regexes: list[str] = []
     for part in parts:
         texts = read_names(part)
-        if texts is None or texts.is_free:
+        if texts.is_free:
             return texts
         if texts.without or len(texts.parts) > 1:
-            return None
+            raise _UnreadNamesError
         regexes += texts.parts
-    return Texts((f"({'|'.join(regexes)})",)) if regexes else None
+    if not regexes:
+        raise _UnreadNamesError
+    return Texts((f"({'|'.join(regexes)})",))
 
 
-def _exclude_names(excluded: Json) -> Texts | None:
+def _exclude_names(excluded: Json) -> Texts:
     """Returns the texts that this schema does not allow."""
-    if "format" in find_keywords(excluded):
-        return None  # the mask refuses some texts of a format, which would be let through here
     texts = read_names(excluded)
-    if texts is None or len(texts.parts) + len(texts.without) != 1:
-        return None
+    # The mask refuses some texts of a format, which would be let through here.
+    if "format" in find_keywords(excluded) or len(texts.parts) + len(texts.without) != 1:
+        raise _UnreadNamesError
     return Texts(texts.without, texts.parts)
 
 

@@ -3,9 +3,9 @@ constants without repetitions (`uniqueItems`)."""
 
 from dataclasses import replace
 from itertools import groupby, pairwise, permutations
-from math import inf, perm
+from math import perm
 
-from grammars.regex.texts import ANY, Texts, match_words
+from grammars.regex.texts import ANY, match_words
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.nodes.inhabitation import NEVER
 from grammars.schema.nodes import (
@@ -21,7 +21,7 @@ from grammars.schema.nodes import (
     Union,
     identify,
 )
-from grammars.schema.numbers import is_number
+from grammars.schema.numbers import is_number, join_bounds
 
 MAX_LISTS = 400
 """The limit for lists that are written out."""
@@ -114,10 +114,7 @@ def exclude(node: Node, values: list[Json]) -> Node | None:
 
 
 def _exclude_words(node: String, words: list[str]) -> Node | None:
-    longest = inf if node.max_length is None else node.max_length
-    texts = Texts(() if node.pattern is None else (node.pattern,))
-    words = [word for word in words if node.min_length <= len(word) <= longest]
-    words = [word for word in words if texts.accepts(word)]
+    words = [word for word in words if node.accepts(word)]
     if not words:
         return node
     if len(words) > MAX_WORDS:
@@ -136,10 +133,8 @@ def _exclude_numbers(node: Number, numbers: list[float]) -> Node | None:
         return None
     gaps: list[Node] = []
     for low, high in pairwise([None, *points, None]):
-        bounds = dict(node.bounds)
-        if low is not None:
-            bounds["exclusiveMinimum"] = max(low, bounds.get("exclusiveMinimum", low))
+        gap = {} if low is None else {"exclusiveMinimum": low}
         if high is not None:
-            bounds["exclusiveMaximum"] = min(high, bounds.get("exclusiveMaximum", high))
-        gaps.append(replace(node, bounds=bounds))
+            gap["exclusiveMaximum"] = high
+        gaps.append(replace(node, bounds=join_bounds(node.bounds, gap)))
     return Union(tuple(gaps))

@@ -25,12 +25,10 @@ from grammars.schema.nodes import (
     Union,
     identify,
 )
-from grammars.schema.numbers import has_no_number, is_number
+from grammars.schema.numbers import has_no_number, is_number, join_bounds
 from grammars.schema.subschemas import is_list, is_object
 
 _DEEPEST = 4  # levels of objects and lists that are compared
-_LOWER = ("minimum", "exclusiveMinimum")
-_UPPER = ("maximum", "exclusiveMaximum")
 
 
 def find_overlaps(branches: Sequence[Node], definitions: Mapping[str, Node]) -> list[list[int]]:
@@ -207,7 +205,9 @@ def _may_fit(value: Json, node: Node) -> bool:
         case Null():
             return value is None
         case Number():
-            return is_number(value) and not _are_apart(node, _bound(value))
+            return is_number(value) and not _are_apart(
+                node, Number(bounds={"minimum": value, "maximum": value})
+            )
         case Array():
             return is_list(value)
         case Object():
@@ -216,18 +216,9 @@ def _may_fit(value: Json, node: Node) -> bool:
             return True
 
 
-def _bound(value: float) -> Number:
-    return Number(bounds={"minimum": value, "maximum": value})
-
-
 def _are_apart(a: Number, b: Number) -> bool:
     """Returns whether no number is within the bounds of both. Multiples have bounds that the schema
     does not have."""
     if "multipleOf" in a.bounds or "multipleOf" in b.bounds:
         return False
-    bounds: dict[str, float] = {}
-    for keyword in (*_LOWER, *_UPPER):
-        given = [node.bounds[keyword] for node in (a, b) if keyword in node.bounds]
-        if given:
-            bounds[keyword] = max(given) if keyword in _LOWER else min(given)
-    return has_no_number(Number(integer=a.integer or b.integer, bounds=bounds))
+    return has_no_number(Number(a.integer or b.integer, join_bounds(a.bounds, b.bounds)))

@@ -5,6 +5,7 @@ and the like.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from grammars.limits.steps import StepsError, limit_steps, spend
@@ -44,6 +45,10 @@ _FORMULAS = (
 _COUNTS = ("minProperties", "maxProperties")
 KEYWORDS = frozenset((*_FORMULAS, *_CASES, *_COUNTS))
 """All keywords that may be about presence."""
+
+
+class _OtherError(Exception):
+    """A keyword is about more than which keys an object has."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +96,12 @@ def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
         return PresenceKeywords()
     claims: dict[str, Claim] = {}
     for keyword in _FORMULAS:
-        claim = _read_keyword(keyword, flat)
-        if claim is not None and _speaks_of_keys(claim.formula):
-            claims[keyword] = claim
+        if keyword not in flat:
+            continue
+        with suppress(_OtherError):
+            claim = _read_keyword(keyword, flat)
+            if _speaks_of_keys(claim.formula):
+                claims[keyword] = claim
     if "allOf" in flat and "allOf" not in claims:  # its parts must be merged with the branches
         claims.pop("anyOf", None)
         claims.pop("oneOf", None)
@@ -148,10 +156,12 @@ def _speaks_of_keys(formula: Formula) -> bool:
         return False
 
 
-def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
-    """Returns the claim of one keyword; None if it is missing, or about more than presence."""
-    if keyword not in flat:
-        return None
+def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim:
+    """Returns the claim of one keyword.
+
+    Raises:
+        _OtherError: it is about more than presence.
+    """
     value: Json = flat[keyword]
     match keyword:
         case "required":
@@ -161,30 +171,30 @@ def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
         case "allOf":
             return _join_claims(list(map(_read, value)))
         case "anyOf":
-            return _read_any_of(value)
+            claims = list(map(_read, value))
+            formula = any_of([claim.formula for claim in claims])
+            return Claim(formula, any(claim.others for claim in claims))
         case "oneOf":
-            return _read_one_of(value)
+            return _read_one_of(list(map(_read, value)))
         case "not":
             claim = _read(value)
-            if claim is None:
-                return None
             return Claim(_deny(claim.formula), not claim.others)
         case "if":
             return _read_cases(value, flat.get("then", True), flat.get("else", True))
         case "dependentRequired" | "dependentSchemas" | "dependencies":
             return _join_claims([_read_dependency(k, v) for k, v in value.items()])
         case _:
-            return None
+            raise _OtherError
 
 
-def _read(schema: Json) -> Claim | None:
-    """Returns the claim of a schema; None if it is about more than presence."""
+def _read(schema: Json) -> Claim:
+    """Returns the claim of a schema."""
     spend()
     if schema is True:
         return Claim(TRUE)
     if schema is False:
         return Claim(FALSE, others=False)
-    claims: list[Claim | None] = []
+    claims: list[Claim] = []
     for keyword in schema:  # in order, so that the grammar is always the same
         if keyword in ANNOTATIONS or keyword in _CASES:
             continue
@@ -195,35 +205,21 @@ def _read(schema: Json) -> Claim | None:
     return _join_claims(claims)
 
 
-def _read_member(key: str, schema: Json) -> Claim | None:
-    """Returns the claim of a property whose schema is false; None for other properties."""
+def _read_member(key: str, schema: Json) -> Claim:
+    """Returns the claim of a property whose schema is false; others claim more."""
     if schema is False or schema == {"not": {}}:
         return Claim(Not(Has(key)))
-    return None
+    raise _OtherError
 
 
-def _read_dependency(key: str, value: Json) -> Claim | None:
+def _read_dependency(key: str, value: Json) -> Claim:
     """Returns the claim of a dependency on a key."""
     if is_list(value):
         return Claim(_imply(Has(key), _join([Has(needed) for needed in value])))
-    claim = _read(value)
-    if claim is None:
-        return None
-    return Claim(_imply(Has(key), claim.formula))
+    return Claim(_imply(Has(key), _read(value).formula))
 
 
-def _read_any_of(parts: list[Json]) -> Claim | None:
-    claims = _read_all(parts)
-    if claims is None:
-        return None
-    formula = any_of([claim.formula for claim in claims])
-    return Claim(formula, any(claim.others for claim in claims))
-
-
-def _read_one_of(parts: list[Json]) -> Claim | None:
-    claims = _read_all(parts)
-    if claims is None:
-        return None
+def _read_one_of(claims: Sequence[Claim]) -> Claim:
     spend(len(claims) ** 2)
     alone: list[Formula] = []
     for i, claim in enumerate(claims):
@@ -233,34 +229,15 @@ def _read_one_of(parts: list[Json]) -> Claim | None:
     return Claim(any_of(alone), len(admitting) == 1)
 
 
-def _read_all(parts: list[Json]) -> list[Claim] | None:
-    """Returns the claims of the schemas; None if one is about more than presence."""
-    return _all_known([_read(part) for part in parts])
-
-
-def _all_known(claims: Sequence[Claim | None]) -> list[Claim] | None:
-    """Returns the claims; None if one is None."""
-    known = [claim for claim in claims if claim is not None]
-    if len(known) < len(claims):
-        return None
-    return known
-
-
-def _read_cases(condition: Json, then: Json, otherwise: Json) -> Claim | None:
-    claims = _read_all([condition, then, otherwise])
-    if claims is None:
-        return None
-    case, yes, no = claims
+def _read_cases(condition: Json, then: Json, otherwise: Json) -> Claim:
+    case, yes, no = _read(condition), _read(then), _read(otherwise)
     formula = _join([_imply(case.formula, yes.formula), _imply(_deny(case.formula), no.formula)])
     return Claim(formula, yes.others if case.others else no.others)
 
 
-def _join_claims(claims: Sequence[Claim | None]) -> Claim | None:
-    known = _all_known(claims)
-    if known is None:
-        return None
-    formula = _join([claim.formula for claim in known])
-    return Claim(formula, all(claim.others for claim in known))
+def _join_claims(claims: Sequence[Claim]) -> Claim:
+    formula = _join([claim.formula for claim in claims])
+    return Claim(formula, all(claim.others for claim in claims))
 
 
 def _join(parts: Sequence[Formula]) -> Formula:

@@ -15,12 +15,11 @@ from grammars.errors import SchemaError
 from grammars.limits.steps import spend
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.rewrite.negation import Resolve
-from grammars.schema.subschemas import omit
+from grammars.schema.subschemas import DYNAMIC_REFERENCES, omit
 
 MAX_ALTERNATIVES = 16
 """The limit for choices."""
 _DEEPEST = 8
-_DYNAMIC = frozenset(["$dynamicRef", "$recursiveRef"])
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def _list_choices(schema: Json, resolve: Resolve, depth: int) -> list[Evaluated]
         return [Evaluated()]
     flat: Mapping[str, Json] = schema
     spend(1 + len(flat))
-    if depth > _DEEPEST or _DYNAMIC & flat.keys():
+    if depth > _DEEPEST or DYNAMIC_REFERENCES & flat.keys():
         raise _UnknownError
     choices = [_find_own(flat)]
     parts: list[Json] = list(flat.get("allOf", []))

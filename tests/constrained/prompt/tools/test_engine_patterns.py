@@ -16,7 +16,7 @@ from constrained.prompt.tools.python_types import describe_type
 from grammars.errors import ToolError
 from grammars.regex.automaton import compile_regexes
 from grammars.regex.ecma import read_pattern
-from grammars.regex.ecma_parser import PatternError
+from grammars.regex.reader import PatternError
 from grammars.schema.validator import Validator
 
 ODD = "ab1_- \nAé\x1c\x1f\x85\ufeff\xa0\u2028\r³٣ⅷⓐ日\u200d\u0301‿İıſK.–😀"

@@ -268,3 +268,18 @@ def test_what_is_no_schema_is_none_in_defs_either(wrong: Any) -> None:
     """Draft 7, which documents of no draft may be meant for, does not know `$defs`."""
     with pytest.raises(SchemaError, match="not a JSON Schema"):
         lower({"$ref": "#/$defs/a", "$defs": {"a": wrong}}, only_object=False)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fault"),
+    [
+        ("a(b", "at character 2: the group is not closed"),
+        ("x[z-a]", "at character 3: the range is out of order"),
+        ("a{2,1}", "at character 2: the numbers of the quantifier are out of order"),
+    ],
+)
+def test_the_error_of_a_pattern_says_the_place_in_it(pattern: str, fault: str) -> None:
+    for schema in ({"pattern": pattern}, {"patternProperties": {pattern: {}}}):
+        with pytest.raises(SchemaError, match=fault) as caught:
+            lower(schema, only_object=False)
+        assert str(caught.value.where).startswith("/pattern")
