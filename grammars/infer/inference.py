@@ -47,7 +47,6 @@ from grammars.infer.verify import (
     in_usual_style,
     verify,
 )
-from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     CallIndex,
@@ -62,6 +61,7 @@ from grammars.wire.format import (
     Marker,
     Node,
     Several,
+    spell_fixed,
 )
 from grammars.wire.formats import NATIVE
 

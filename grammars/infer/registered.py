@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from grammars.errors import DetectError
 from grammars.infer.probes import KEYS, NAMES, TEXT, ProbedTemplate, plain_id
 from grammars.parse.render import render
-from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     Fixed,
@@ -22,6 +21,7 @@ from grammars.wire.format import (
     Marker,
     Node,
     Reasoning,
+    spell_fixed,
 )
 from grammars.wire.formats import NATIVE
 

@@ -11,7 +11,6 @@ from grammars.infer.probes import KEYS, ProbedTemplate, show_message, squeeze, w
 from grammars.infer.text import find_tag, merge_literals, tokenise
 from grammars.parse.render import render
 from grammars.schema.json_values import Json
-from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     ContentPlace,
@@ -24,6 +23,7 @@ from grammars.wire.format import (
     Node,
     TaggedArguments,
     count_common,
+    spell_fixed,
 )
 from grammars.wire.formats import NATIVE
 

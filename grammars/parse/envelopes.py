@@ -16,10 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps, make_scanner
 from grammars.parse.render import render_opening
 from grammars.schema.json_values import Json
+from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.spelling.reading import read_json, read_value
+from grammars.spelling.scanners import make_scanner
 from grammars.turn import Tool
 from grammars.wire.envelopes import (
     FUNCTION_OF_JSON,

@@ -3,16 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.parse.calls import CallReader
 from grammars.parse.envelopes import MAX_HELD, EnvelopeReader, WholeCalls
 from grammars.parse.output import TurnOutput
 from grammars.parse.render import render_opening
 from grammars.schema.json_values import Json
-from grammars.spelling.keyword_arguments import spell_fixed
+from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.turn import ToolCall
 from grammars.wire.envelopes import ForeignCall
-from grammars.wire.format import Format
+from grammars.wire.format import Format, spell_fixed
 
 
 @dataclass(frozen=True)

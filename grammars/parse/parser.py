@@ -2,8 +2,6 @@
 
 from collections.abc import Collection, Sequence
 
-from grammars.parse.arguments import CallSink
-from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.parse.calls import CallReader, find_closers, find_openings, find_ways
 from grammars.parse.envelopes import EnvelopeReader
 from grammars.parse.headers import HeaderReader
@@ -11,7 +9,7 @@ from grammars.parse.lines import CallReading, ContentLines
 from grammars.parse.output import TurnOutput
 from grammars.parse.render import render_opening
 from grammars.parse.stops import TextStops
-from grammars.spelling.keyword_arguments import list_starts, spell_fixed
+from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.turn import (
     ArgumentsDelta,
     Boundary,
@@ -27,8 +25,11 @@ from grammars.turn import (
     collect,
     find_reasoning_start,
 )
+from grammars.turn_grammar.arguments.kind import CallSource
+from grammars.turn_grammar.arguments.kinds import find_kind
+from grammars.turn_grammar.arguments.stream import CallSink
 from grammars.wire.envelopes import ForeignCall
-from grammars.wire.format import CallNode, Content, Format, JsonCall, Reasoning
+from grammars.wire.format import CallNode, Content, Format, JsonCall, Reasoning, spell_fixed
 
 
 class Parser:
@@ -136,7 +137,7 @@ class Parser:
 
     def _make_reader(self, format: Format) -> CallReader:
         sink = CallSink(self._open_call, self._add_arguments)
-        return CallReader(format, self._buffer, self._tools, recover=self._recover, sink=sink)
+        return CallReader(format, CallSource(self._buffer, self._tools, self._recover, sink))
 
     @property
     def is_reasoning(self) -> bool:
@@ -290,7 +291,8 @@ class Parser:
         """Reads calls without opener, as many as the format allows. In recovery: any number, even
         without the opening bracket of their list."""
         format, start = self._format, self._format.bare_start
-        starts = dict.fromkeys(list_starts(format, self._tools), (*format.opening, *format.call))
+        nodes = (*format.opening, *format.call)
+        starts = dict.fromkeys(find_kind(format).list_starts(self._tools), nodes)
         if self._recover and isinstance(format.bare, JsonCall):
             starts[start[-2:]] = format.call
         if (openers := format.content_openers) and (yield from self._buffer.peek_text(*openers)):
@@ -298,11 +300,11 @@ class Parser:
         is_first = True
         while is_first or self._recover or not (format.single or format.opening):
             count = self._output.count
-            for texts, nodes in starts.items():
+            for texts, following in starts.items():
                 if self._output.count == count and (
                     yield from self._buffer.peek(self._buffer.texts(texts))
                 ):
-                    yield from self._read_calls("", (nodes,))
+                    yield from self._read_calls("", (following,))
             if self._output.count == count:
                 return
             is_first = False

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from grammars.errors import SchemaError
 from grammars.regex.writing import escape_regex
-from grammars.spelling.json_call import BLANK, cut_closing, cut_opening
-from grammars.spelling.names import check_name
+from grammars.spelling.names import BLANK
 from grammars.turn import Policy, State, Tool
-from grammars.turn_grammar.encoded import encode
+from grammars.turn_grammar.arguments.kind import ArgumentsKind, CallChain, CallsSpec, Piece
+from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.ir.nodes import (
     EMPTY,
@@ -21,31 +21,22 @@ from grammars.turn_grammar.ir.nodes import (
     optional,
     sequence,
 )
-from grammars.turn_grammar.keyword_arguments import KeywordRules
-from grammars.turn_grammar.nested import NestedRules
-from grammars.turn_grammar.tagged import TaggedRules
 from grammars.turn_grammar.values import LOOSE, Values
 from grammars.wire.format import (
     CallId,
     CallIndex,
     Format,
-    Hole,
-    JsonArguments,
-    JsonCall,
-    KeywordArguments,
     Literal,
     Marker,
     Name,
-    NestedArguments,
     Node,
-    TaggedArguments,
+    spell_fixed,
 )
 
 COUNTED = 8
 """For this many calls of a turn, the grammar requires exactly the next index; later calls may have
 any index."""
 
-_QUOTE = ir.Literal('"')
 _GAP = re.compile(r"(^\s*|(?<=^,)\s+|(?<=[\[\]}>])\s*(?=[\[\]{<])|\s+$)")
 """Where the model chooses the white space: around texts, between two calls in JSON, between tags
 and brackets."""
@@ -79,14 +70,17 @@ class CallRules:
 
     Args:
         turn: what the grammar is built from.
+        kind: how the format writes arguments.
         values: writes JSON values into the grammar that is being built.
     """
 
-    def __init__(self, turn: TurnSpec, values: Values):
-        self._turn, self._format = turn, turn.format
+    def __init__(self, turn: TurnSpec, kind: ArgumentsKind, values: Values):
+        self._turn, self._format, self._kind = turn, turn.format, kind
         self._values, self._builder = values, values.builder
+        self._allows_several = turn.policy.parallel and not turn.format.single
+        spec = CallsSpec(turn.tools, turn.names, self._allows_several, values)
+        self._rules = kind.make_rules(spec)
         self._known: dict[str, Expression] = {}  # the arguments, by tool name
-        self._tagged: TaggedRules | None = None
 
     @property
     def tail(self) -> Expression:
@@ -131,14 +125,11 @@ class CallRules:
             following: the content that may follow the calls.
         """
         format = self._format
-        several = self._turn.policy.parallel and not format.single
         after = optional(ir.Literal(format.after)) if format.after else EMPTY
-        if isinstance(format.hole, KeywordArguments):
+        if isinstance(self._rules, CallChain):
             for tool in self._turn.tools:
-                check_name(format, tool.name)
-            tools, names = self._turn.tools, self._turn.names
-            chain = KeywordRules(format, tools, names, values=self._values, several=several)
-            chained = chain.calls(first, spaced=spaced, lead=lead)
+                self._kind.check_name(tool.name)
+            chained = self._rules.calls(first, spaced=spaced, lead=lead)
             if chained == NOTHING:
                 return NOTHING
             written = sequence(chained, after, following, self._end)
@@ -148,9 +139,9 @@ class CallRules:
         if format.several is not None and is_several:
             more = self._more(1, format.several.between)
             closing = format.several.closing
-        elif several and format.several is None and self._opens_all(opener):
+        elif self._allows_several and format.several is None and self._opens_all(opener):
             more = self._more(1, format.between)
-        close = self._text_after("".join([node.text for node in closing]))
+        close = self._text_after(spell_fixed(closing))
         rest = sequence(more, close)
         if not format.closes_one:
             rest = optional(rest)
@@ -258,26 +249,25 @@ class CallRules:
                 return [tool.name]
             case CallId() | CallIndex():
                 return [self._index(node, number) or self._id(node)]
-            case JsonCall():
-                return self._json_call(node, tool, number, apart=apart)
             case _:
-                return [self._arguments(node, tool)]
+                return self._write_arguments(tool, number, apart=apart)
 
-    def _json_call(
-        self, node: JsonCall, tool: Tool, number: int | None, *, apart: bool
+    def _write_arguments(
+        self, tool: Tool, number: int | None, *, apart: bool
     ) -> list[str | Expression]:
-        arguments = self._arguments(node, tool)
-        id = None if node.id is None else self._index(node.id, number)
-        opening: list[str | Expression] = []
-        for piece in cut_opening(node, tool.name, id):
-            opening.append(piece if isinstance(piece, str) else self._id(piece))
-        closing: list[str | Expression] = []
-        for piece in cut_closing(node, id):
-            closing.append(piece if isinstance(piece, str) else self._id(piece))
-        if apart and self.is_answer_first:
+        """Writes the arguments, with what their kind writes around them."""
+        id_hole = self._kind.id
+        id = None if id_hole is None else self._index(id_hole, number)
+        arguments = self._arguments(tool)
+        opening = list(map(self._write_piece, self._kind.open_call(tool.name, id)))
+        if opening and apart and self.is_answer_first:
             # With one longer terminal, the lexer would not consider the answer's opening brace.
             opening = [optional(self.space()), *map(_as_expression, opening)]
+        closing = list(map(self._write_piece, self._kind.close_call(id)))
         return [*opening, arguments, *closing]
+
+    def _write_piece(self, piece: Piece) -> str | Expression:
+        return piece if isinstance(piece, str) else self._id(piece)
 
     def _index(self, node: CallId | CallIndex, number: int | None) -> str | None:
         """Returns the index of this call in the turn; None: any index is allowed."""
@@ -289,33 +279,16 @@ class CallRules:
     def _id(self, node: CallId | CallIndex) -> Expression:
         return self._builder.terminal(Pattern(node.pattern), "ID")
 
-    def _arguments(self, node: Hole, tool: Tool) -> Expression:
+    def _arguments(self, tool: Tool) -> Expression:
         """Returns the arguments of a tool. Their rules are written at the first use."""
         if tool.name not in self._known:
-            check_name(self._format, tool.name)
-            self._known[tool.name] = self._write_arguments(node, tool)
+            assert not isinstance(self._rules, CallChain)
+            self._kind.check_name(tool.name)
+            self._known[tool.name] = self._rules(tool.schema)
         arguments = self._known[tool.name]
         if self._turn.captures:
             return self._builder.capture(arguments, tool.name)
         return arguments
-
-    def _write_arguments(self, node: Hole, tool: Tool) -> Expression:
-        schema = tool.schema
-        match node:
-            case JsonArguments(encoded=True):
-                values = Values(self._builder.respell(encode), node.style, self._values.order)
-                text = encode(values.value(schema.node, schema.definitions))
-                return self._builder.define(sequence(_QUOTE, text, _QUOTE), "encoded")
-            case JsonCall() | JsonArguments():
-                return self._values.value(schema.node, schema.definitions)
-            case TaggedArguments():
-                if self._tagged is None:
-                    self._tagged = TaggedRules(node, self._values)
-                return self._tagged.arguments(schema)
-            case NestedArguments():
-                return NestedRules(node, self._values, schema.definitions).arguments(schema)
-            case KeywordArguments():
-                raise TypeError("such calls are one chain")
 
     def _text(self, text: str, *, spaced: bool) -> Expression:
         """Returns the text. If white space may precede it, both are one terminal: otherwise content
@@ -412,9 +385,5 @@ def _as_expression(piece: str | Expression) -> Expression:
 
 def find_index(format: Format) -> CallIndex | None:
     """Returns the hole in which the format counts its calls; None if it does not count."""
-    for node in format.call:
-        if isinstance(node, JsonCall):
-            node = node.id
-        if isinstance(node, CallIndex):
-            return node
-    return None
+    holes = [*format.call, find_kind(format).id]
+    return next((hole for hole in holes if isinstance(hole, CallIndex)), None)

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from grammars.errors import PolicyError
 from grammars.regex.writing import escape_regex, match_any
-from grammars.spelling.json_call import begin_call, style_answer, style_arguments
-from grammars.spelling.keyword_arguments import spell_fixed
+from grammars.spelling.styles import speaks_json
 from grammars.turn import (
     Choice,
     GrammarAnswer,
@@ -23,6 +22,7 @@ from grammars.turn import (
     find_reasoning_start,
 )
 from grammars.turn_grammar.answer import write_answer
+from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.turn_grammar.calls import CallRules, TurnSpec
 from grammars.turn_grammar.encoded import encode, encode_text
 from grammars.turn_grammar.ir.grammar import Grammar, GrammarBuilder
@@ -50,7 +50,9 @@ from grammars.wire.format import (
     Marker,
     Node,
     Reasoning,
+    spell_fixed,
 )
+from grammars.wire.nodes import JsonStyle
 
 
 def build_grammar(
@@ -117,9 +119,9 @@ class _TurnRules:
         self._turn = turn
         self._format, self._policy, self._state = turn.format, turn.policy, turn.state
         self._builder = builder
-        style = style_arguments(turn.format.hole)
-        self._values = Values(builder, style, turn.policy.key_order)
-        self._calls = CallRules(turn, self._values)
+        self._kind = find_kind(turn.format)
+        self._values = Values(builder, self._kind.style, turn.policy.key_order)
+        self._calls = CallRules(turn, self._kind, self._values)
 
     def build(self) -> Grammar:
         """Builds the whole grammar."""
@@ -361,7 +363,10 @@ class _TurnRules:
         openings = tuple(self._format.openings) if self._turn.tools else ()
         block = self._format.reasoning
         others = () if block is None else (block.opener.text,)
-        values = self._values.restyle(style_answer(self._format.hole))
+        style = self._format.hole.style
+        if not speaks_json(style) or style.indent:
+            style = JsonStyle()
+        values = self._values.restyle(style)
         answer = write_answer(self._policy.answer, values, openings=openings, others=others)
         if isinstance(self._policy.answer, JsonAnswer):
             return sequence(optional(self._calls.space_before_answer()), answer)
@@ -451,5 +456,5 @@ class _TurnRules:
             markers = match_any(texts)
             excluded.append(exclude_beginning(f"(?s:.*){markers}"))
         if content and self._format.bare and self._turn.tools:
-            excluded.append(exclude_beginning(begin_call(self._format)))
+            excluded.append(exclude_beginning(self._kind.match_start()))
         return self._builder.terminal(intersection(ANY_TEXT, *excluded), "FREE")

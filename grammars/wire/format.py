@@ -340,11 +340,11 @@ class Format:
         if bare is None:
             return ()
         if isinstance(bare, KeywordArguments):
-            return ("".join(node.text for node in self.opening).strip(),)
+            return (spell_fixed(self.opening).strip(),)
         if isinstance(bare, JsonArguments):
-            return ("".join(map(_text_of, (*self.opening, self.call[0]))).strip(),)
+            return (spell_fixed((*self.opening, self.call[0])).strip(),)
         key = bare.id_key if bare.id is not None and bare.id_first else bare.name_key
-        opening = "".join(node.text for node in self.opening).strip()
+        opening = spell_fixed(self.opening).strip()
         texts = (opening, "{", json.dumps(key, ensure_ascii=bare.style.ascii))
         return tuple(filter(None, texts))
 
@@ -360,12 +360,7 @@ class Format:
     @property
     def call_head(self) -> str:
         """The whole fixed text that one call begins with, without the `opening`."""
-        text = ""
-        for node in self.call:
-            if not isinstance(node, Fixed):
-                break
-            text += node.text
-        return text
+        return spell_fixed(takewhile(lambda node: isinstance(node, Fixed), self.call))
 
     @property
     def max_space(self) -> int:
@@ -543,10 +538,7 @@ class Format:
         tags: list[str] = []
         for marker in self.markers:
             tags += _TAG.findall(marker)
-        tags += self.tag_heads
-        if isinstance(self.hole, NestedArguments):
-            tags.append(self.hole.mark)
-        return _unique(tags)
+        return _unique([*tags, *self.tag_heads, *self.hole.marks])
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -555,15 +547,7 @@ class Format:
         hole = self.hole
         nodes = [node for group in self._groups for node in group]
         texts = [node.text for node in nodes if isinstance(node, Fixed)]
-        if isinstance(hole, TaggedArguments):
-            texts += [hole.open, hole.after_key, hole.close, hole.end]
-            texts += [hole.empty or "", hole.after_kind, hole.close_key or ""]
-            if hole.wrapper is not None:
-                texts += [hole.wrapper.opener, hole.wrapper.closer]
-        elif isinstance(hole, KeywordArguments):
-            texts += [hole.item, hole.after_key, hole.first, hole.last, hole.empty]
-        elif isinstance(hole, NestedArguments):
-            texts += [hole.mark, hole.open(hole.item), hole.close(hole.item)]
+        texts += hole.texts
         for content in self.contents:
             texts += [content.opener, content.closer]
         if self.reasoning is not None:
@@ -591,13 +575,9 @@ def _ends_arguments(call: Sequence[Node], hole: KeywordArguments) -> bool:
     """Returns whether a character that begins no key follows the arguments. It is not needed if
     each value marks its own end, and a fixed text separates two of them."""
     following = takewhile(lambda node: isinstance(node, Fixed), reversed(call))
-    text = hole.last + "".join(reversed([_text_of(node) for node in following]))
+    text = hole.last + spell_fixed(reversed(list(following)))
     is_told = not hole.quote and hole.item != "\n"
     return is_told or text.lstrip().startswith(tuple(")]}[<>"))
-
-
-def _text_of(node: Node) -> str:
-    return node.text if isinstance(node, Fixed) else ""
 
 
 def _unique(values: Iterable[T]) -> tuple[T, ...]:
@@ -616,32 +596,22 @@ def is_taggable(name: str) -> bool:
     return 0 < len(name) <= MAX_NAME_LENGTH and not has_breaks and name == name.strip()
 
 
-def find_kind(tags: TaggedArguments, value: object) -> str:
-    """Returns the text that such a format writes for the type of a value."""
-    kinds = dict(tags.kinds)
-    for kind in name_types(value):
-        if kind in kinds:
-            return kinds[kind]
-    return kinds.get("", "")
+def spell_fixed(nodes: Iterable[Node]) -> str:
+    """Returns the text of these nodes."""
+    return "".join(node.text for node in nodes if isinstance(node, Fixed))
 
 
-def name_types(value: object) -> tuple[str, ...]:
-    """Returns the JSON Schema types of a value, the narrowest first."""
-    match value:
-        case None:
-            return ("null",)
-        case bool():
-            return ("boolean",)
-        case int():
-            return ("integer", "number")
-        case float():
-            return ("number",)
-        case str():
-            return ("string",)
-        case list():
-            return ("array",)
-        case _:
-            return ("object",)
+def first_visible(*texts: str) -> str:
+    """Returns the first visible characters of these texts, and the newline if a text begins with
+    one. If a line begins with a word (`arguments:`) or a dash, only the newline, since names may
+    contain such characters."""
+    first = ""
+    for text in texts:
+        visible = text.lstrip("\r\n")[:1]
+        is_word = visible.isalnum() or visible in tuple("._-")
+        first += "" if is_word and text.startswith("\n") else visible
+        first += "\n" if text.startswith("\n") and "\n" not in first else ""
+    return first
 
 
 def count_common(a: Sequence[object], b: Sequence[object]) -> int:

@@ -1,14 +1,13 @@
-"""The push buffer of the parser, and scanners that find the end of a value in it."""
+"""The push buffer: text that arrives in pieces, and is read by steps."""
 
 import json
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias, TypeVar
 
 from grammars.limits.byte_cache import MIB, keep_results
-from grammars.spelling.keyword_arguments import StringEnds
-from grammars.wire.format import MAX_NAME_LENGTH, JsonStyle
+from grammars.spelling.scanners import FaultError, Scanner
+from grammars.wire.format import MAX_NAME_LENGTH
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
@@ -33,152 +32,6 @@ class CutError(Exception):
 
 class NotACallError(Exception):
     """The text looked like a call, but is not one."""
-
-
-class FaultError(ValueError):
-    """A character that JSON does not allow here, with its offset."""
-
-    def __init__(self, text: str, offset: int):
-        self.offset = offset
-        super().__init__(f"{text[offset]!r} in JSON")
-
-
-@dataclass(frozen=True)
-class Sign:
-    """A bracket, comma or colon outside of strings.
-
-    Args:
-        text: the character.
-        offset: its offset in the piece of text, in characters.
-        level: the level of its object or array; the outermost one has level 1.
-    """
-
-    text: str
-    offset: int
-    level: int
-
-
-class JsonScanner:
-    """Finds the end of an object or array by its brackets and quotes.
-
-    Args:
-        quotes: the characters that enclose strings.
-        levels: how many levels of nesting report their signs.
-        bare_keys: keys have no quotes, so all characters may stand outside of strings.
-
-    Attributes:
-        signs: the signs in the last piece.
-    """
-
-    # In deeper levels, commas and colons are skipped: long lists of numbers are full of them.
-    _SHALLOW = re.compile(r"[^\s\w+\-.]")
-    _DEEP = re.compile(r"[^\s\w+\-.,:]")
-    _INSIDE: Mapping[str, re.Pattern[str]] = {
-        quote: re.compile(rf"[{quote}\\]") for quote in ('"', "'")
-    }
-
-    def __init__(
-        self, quotes: Sequence[str] = ('"',), levels: int = 0, *, bare_keys: bool = False
-    ) -> None:
-        self._quotes = quotes
-        self._bare_keys = bare_keys
-        self._levels = levels
-        self._level = 0
-        self._quoted = ""
-        self._escaped = False
-        self.signs: list[Sign] = []
-
-    def feed(self, text: str, offset: int) -> int | None:
-        """Scans from `offset`; returns the offset after the value, or None if it continues.
-
-        Raises:
-            FaultError: a character that JSON does not allow here.
-        """
-        self.signs = []
-        start = offset
-        while offset < len(text):
-            if self._escaped:
-                self._escaped = False
-                offset += 1
-                continue
-            match = self._pattern.search(text, offset)
-            if match is None:
-                return None
-            found, offset = match.group(), match.end()
-            if self._quoted:
-                self._escaped = found == "\\"
-                if not self._escaped:
-                    self._quoted = ""
-            elif found in self._quotes:
-                self._quoted = found
-            elif found in "{}[],:":
-                if self._count(found, match.start() - start):
-                    return offset
-            elif not self._bare_keys:
-                raise FaultError(text, match.start())
-        return None
-
-    @property
-    def _pattern(self) -> re.Pattern[str]:
-        if self._quoted:
-            return self._INSIDE[self._quoted]
-        return self._SHALLOW if self._level <= self._levels else self._DEEP
-
-    def _count(self, sign: str, offset: int) -> bool:
-        """Notes a sign; returns True if it ends the value."""
-        if sign in "{[":
-            self._level += 1
-        if self._level <= self._levels:
-            self.signs.append(Sign(sign, offset, self._level))
-        if sign in "}]":
-            self._level -= 1
-            return self._level == 0
-        return False
-
-
-class RawScanner:
-    """Finds the end of an object or array whose strings are raw text up to a quote.
-
-    Args:
-        quote: the quote that encloses strings.
-    """
-
-    signs: Sequence[Sign] = ()  # it reports none
-
-    def __init__(self, quote: str) -> None:
-        self._quote = quote
-        self._level = 0
-        self._quoted = False
-        self._half = ""  # the first part of a quote
-
-    def feed(self, text: str, offset: int) -> int | None:
-        """Scans from `offset`; returns the offset after the value, or None if it continues."""
-        for i in range(offset, len(text)):
-            self._half += text[i]
-            while not self._quote.startswith(self._half):
-                self._half = self._half[1:]
-            if self._half == self._quote:
-                self._quoted = not self._quoted
-                self._half = ""
-            elif not self._quoted and text[i] in "{}[]" and not self._half:
-                self._level += 1 if text[i] in "{[" else -1
-                if self._level == 0:
-                    return i + 1
-        return None
-
-
-Scanner: TypeAlias = JsonScanner | RawScanner
-
-
-def make_scanner(style: JsonStyle, levels: int = 0) -> Scanner:
-    """Makes a scanner that finds the end of an object or array in this style.
-
-    Args:
-        levels: how many levels of nesting report their signs, if strings have escapes.
-    """
-    if style.escapes:
-        return JsonScanner(style.quotes, levels, bare_keys=style.bare_keys)
-    return RawScanner(style.quotes[0])
 
 
 class Buffer:
@@ -504,17 +357,40 @@ class Buffer:
                 return "".join(parts)
             parts.append(self.take(1))  # the backslash is text
 
-    def string(self, ends: StringEnds, quote: str, sink: Callable[[str], None]) -> Steps[None]:
-        """Passes a raw string to `sink`, up to the quote that ends it, and takes that quote."""
+    def until_end(
+        self, find: Callable[[str, int], tuple[int, bool]], sink: Callable[[str], None]
+    ) -> Steps[None]:
+        """Passes text to `sink` up to an end, which stays.
+
+        Args:
+            find: looks for the end in a text from an offset on; returns up to which offset there is
+                no end, and whether it is there.
+
+        Raises:
+            CutError: the text ends before.
+        """
         while True:
-            end, is_whole = ends.find(self._text, self._offset, quote)
+            end, is_found = find(self._text, self._offset)
             sink(self.take(end - self._offset))
-            if is_whole:
-                self.take(len(quote))
+            if is_found:
                 return
             if self.closed:
                 raise CutError
             yield
+
+    def name(self, stops: str, barred: str = "\n<") -> Steps[str]:
+        """Takes a name, key or id, up to one of the characters that can follow it.
+
+        Raises:
+            NotACallError: the name is too long, or has one of the barred characters.
+            CutError: the text ends before.
+        """
+        name = ""
+        while (character := (yield from self.need())) not in stops:
+            name += self.take(1)
+            if len(name) > MAX_NAME_LENGTH or character in barred:
+                raise NotACallError
+        return name.strip()
 
     def value(self, scanner: Scanner, sink: Callable[[str], None] | None = None) -> Steps[str]:
         """Takes one object or array.
