@@ -39,6 +39,10 @@ class Buffer:
 
     Text that was taken since `mark()` can be put back. Independently, `record()` keeps a copy of
     what is taken.
+
+    Attributes:
+        closed: no more text arrives.
+        limit: the position up to which text is read; None: all of it.
     """
 
     def __init__(self) -> None:
@@ -48,6 +52,7 @@ class Buffer:
         self._taken: list[str] | None = None
         self._record: list[str] | None = None
         self.closed = False
+        self.limit: int | None = None
 
     def push(self, text: str) -> None:
         """Appends a piece."""
@@ -125,8 +130,11 @@ class Buffer:
         """Returns the next `count` characters without taking them.
 
         Raises:
+            NotACallError: they are beyond the limit.
             CutError: the text ends before.
         """
+        if self.limit is not None and self.position + count > self.limit:
+            raise NotACallError
         while len(self._text) - self._offset < count:
             if self.closed:
                 raise CutError
@@ -139,6 +147,11 @@ class Buffer:
         while (yield from self.need()).isspace():
             taken += self.take(1)
         return taken
+
+    def next_visible(self) -> Steps[str]:
+        """Takes white space; returns the next character, which stays."""
+        yield from self.space()
+        return (yield from self.need())
 
     def skip(self, pad: str) -> Steps[None]:
         """Takes the beginning of `pad` that comes next, as far as it matches."""
