@@ -359,7 +359,7 @@ class Parser:
     def _close_block(self, stop: str, block: Reasoning) -> Steps[None]:
         """Continues after the closer of the reasoning block."""
         if self._output.pending is not None:
-            if (yield from self._buffer.peek(self._buffer.more())):
+            if (yield from self._buffer.peek(self._buffer.next_visible())):
                 self._output.forget_pending()
                 self._output.write(self._buffer.recorded().removesuffix(stop))
             else:

@@ -1,6 +1,6 @@
 """Renders a turn as text: the inverse of `parse`. Refuses what would be ambiguous in the format.
 
-Needs `spelling`, `wire`, `schema`. Start with `render`.
+Needs `turn_grammar.arguments`, `wire`. Start with `render`.
 """
 
 import json

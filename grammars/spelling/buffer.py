@@ -34,7 +34,7 @@ class NotACallError(Exception):
     """The text looked like a call, but is not one."""
 
 
-class Buffer:
+class PushedText:
     """Text that arrives in pieces.
 
     Text that was taken since `mark()` can be put back. Independently, `record()` keeps a copy of
@@ -153,6 +153,10 @@ class Buffer:
         yield from self.space()
         return (yield from self.need())
 
+
+class Buffer(PushedText):
+    """Text that arrives in pieces, and steps that read what comes next in it."""
+
     def skip(self, pad: str) -> Steps[None]:
         """Takes the beginning of `pad` that comes next, as far as it matches."""
         for character in pad:
@@ -190,15 +194,6 @@ class Buffer:
             yield from self.literal(text)
         return True
 
-    def more(self) -> Steps[bool]:
-        """Takes white space; returns True if there is more text after it.
-
-        Raises:
-            CutError: there is none.
-        """
-        yield from self.space()
-        return True
-
     def name_before(self, text: str, barred: str) -> Steps[str]:
         """Takes a name up to `text`, which stays.
 
@@ -213,17 +208,13 @@ class Buffer:
                 raise NotACallError
         return name.strip()
 
-    def begins(self, text: str) -> Steps[bool]:
-        """Returns whether `text` comes next. Takes nothing.
+    def begins(self, text: str, after: int = 0) -> Steps[bool]:
+        """Returns whether `text` comes next, or after so many characters. Takes nothing.
 
         Raises:
             CutError: the text ends before this is certain.
         """
-        return self._begins(text, 0)
-
-    def _begins(self, text: str, offset: int) -> Steps[bool]:
-        """Returns whether `text` comes after `offset` characters."""
-        for i, character in enumerate(text, offset):
+        for i, character in enumerate(text, after):
             if (yield from self.need(i + 1))[i] != character:
                 return False
         return True
@@ -238,13 +229,26 @@ class Buffer:
         space = 0
         while space < _WHITE_SPACE_SEEN and (yield from self.need(space + 1))[space].isspace():
             space += 1
-        return (yield from self._begins(text, space))
+        return (yield from self.begins(text, space))
 
-    def peek(self, steps: Steps[bool]) -> Steps[bool]:
-        """Runs the steps and returns their result, but takes nothing."""
+    def attempt(self, steps: Steps[bool]) -> Steps[bool]:
+        """Runs the steps and returns their result; takes nothing and returns False if something
+        else comes next."""
         self.mark()
         try:
             found = yield from steps
+        except (CutError, NotACallError):
+            found = False
+        taken = self.forget()
+        if not found:
+            self.unread(taken)
+        return found
+
+    def peek(self, steps: Steps[T]) -> Steps[bool]:
+        """Returns whether the steps have a result, but takes nothing."""
+        self.mark()
+        try:
+            found = bool((yield from steps))
         except (CutError, NotACallError):
             found = False
         self.unread(self.forget())
@@ -256,13 +260,16 @@ class Buffer:
 
     def accept(self, *options: str, after_space: bool = True) -> Steps[bool]:
         """Takes one of these texts if it comes next, optionally with white space before it."""
-        self.mark()
-        try:
-            yield from self._option(options, after_space=after_space)
-        except (CutError, NotACallError):
-            self.unread(self.forget())
-            return False
-        self.forget()
+        return self.attempt(self._option(options, after_space=after_space))
+
+    def accept_loosely(self, text: str) -> Steps[bool]:
+        """Takes the text if it comes next, with any white space before it and after each bracket in
+        it."""
+        return self.attempt(self._parts(_AFTER_BRACKETS.split(text)))
+
+    def _parts(self, parts: Sequence[str]) -> Steps[bool]:
+        for part in parts:
+            yield from self._option((part.strip(),), after_space=True)
         return True
 
     def skip_texts(self, *options: str) -> Steps[None]:
@@ -273,28 +280,12 @@ class Buffer:
     def skip_tag(self, head: str) -> Steps[None]:
         """Takes the tag that begins with this text if it comes next, with any name in it and the
         white space before it."""
-        self.mark()
-        try:
-            yield from self._option((head,), after_space=True)
-            yield from self.name_before(">", "\n<")
-            yield from self.literal(">")
-        except (CutError, NotACallError):
-            self.unread(self.forget())
-            return
-        self.forget()
+        yield from self.attempt(self._tag(head))
 
-    def accept_loosely(self, text: str) -> Steps[bool]:
-        """Takes the text if it comes next, with any white space before it and after each bracket in
-        it. Otherwise takes nothing."""
-        self.mark()
-        try:
-            for part in _AFTER_BRACKETS.split(text):
-                yield from self._option((part.strip(),), after_space=True)
-        except (CutError, NotACallError):
-            self.unread(self.forget())
-            return False
-        self.forget()
-        return True
+    def _tag(self, head: str) -> Steps[bool]:
+        yield from self._option((head,), after_space=True)
+        yield from self.name_before(">", "\n<")
+        return (yield from self._option((">",), after_space=False))
 
     def _option(self, options: Sequence[str], *, after_space: bool) -> Steps[bool]:
         if after_space:
@@ -312,7 +303,7 @@ class Buffer:
         pattern = _compile_stops(tuple(stops))
         while True:
             match = pattern.search(self._text, self._offset) if stops else None
-            if match and (self.closed or not self._grows(match.start(), stops)):
+            if match and (self.closed or not _grows(self._text, match.start(), stops)):
                 sink(self.take(match.start() - self._offset))
                 return self.take(len(match.group()))
             start = match.start() if match else self._offset
@@ -321,12 +312,6 @@ class Buffer:
             if self.closed:
                 return None
             yield
-
-    def _grows(self, start: int, stops: Sequence[str]) -> bool:
-        """Returns whether the rest of the text may be the beginning of a stop, such as one longer
-        than the stop that was found."""
-        count = len(self._text) - start
-        return any(len(s) > count and self._text.endswith(s[:count]) for s in stops)
 
     def quoted(self) -> Steps[str]:
         """Takes a string with its quotes; a backslash escapes the next character."""
@@ -347,7 +332,9 @@ class Buffer:
         written. Half an escape at the end of the text is dropped.
         """
         while True:
-            if text := self._decode():
+            text, end = _decode(self._text, self._offset)
+            self.take(end - self._offset)
+            if text:
                 sink(text)
             if self._text.startswith('"', self._offset):
                 yield from self.accept(closer)
@@ -356,19 +343,6 @@ class Buffer:
                 self.drain()
                 return
             yield
-
-    def _decode(self) -> str:
-        """Takes the text inside a JSON string, up to its end or an escape that may go on; returns
-        it without its escapes."""
-        parts: list[str] = []
-        while True:
-            match = _STRING_TEXT.match(self._text, self._offset)
-            assert match is not None  # it may be empty
-            parts.append(json.loads(f'"{self.take(len(match.group()))}"', strict=False))
-            is_escape = self._text.startswith("\\", self._offset)
-            if not is_escape or _ESCAPE_BEGUN.fullmatch(self._text, self._offset):
-                return "".join(parts)
-            parts.append(self.take(1))  # the backslash is text
 
     def until_end(
         self, find: Callable[[str, int], tuple[int, bool]], sink: Callable[[str], None]
@@ -449,3 +423,26 @@ def _count_begun(text: str, start: int, stops: Sequence[str]) -> int:
         if any(stop.startswith(tail) for stop in stops):
             return count
     return 0
+
+
+def _grows(text: str, start: int, stops: Sequence[str]) -> bool:
+    """Returns whether the rest of the text may be the beginning of a stop, such as one longer than
+    the stop that was found."""
+    count = len(text) - start
+    return any(len(stop) > count and text.endswith(stop[:count]) for stop in stops)
+
+
+def _decode(text: str, offset: int) -> tuple[str, int]:
+    """Reads the text inside a JSON string, up to its end or an escape that may go on; returns it
+    without its escapes, and the offset of its end."""
+    parts: list[str] = []
+    while True:
+        match = _STRING_TEXT.match(text, offset)
+        assert match is not None  # it may be empty
+        parts.append(json.loads(f'"{match.group()}"', strict=False))
+        offset = match.end()
+        is_escape = text.startswith("\\", offset)
+        if not is_escape or _ESCAPE_BEGUN.fullmatch(text, offset):
+            return "".join(parts), offset
+        parts.append("\\")  # the backslash is text
+        offset += 1
