@@ -1,6 +1,6 @@
 """The nodes of a call: fixed text and typed holes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -328,3 +328,8 @@ class NestedArguments(ArgumentsHole):
 Hole: TypeAlias = JsonCall | JsonArguments | TaggedArguments | KeywordArguments | NestedArguments
 Fixed: TypeAlias = Literal | Marker
 Node: TypeAlias = Fixed | Name | CallId | CallIndex | Hole
+
+
+def spell_fixed(nodes: Iterable[Node]) -> str:
+    """Returns the text of these nodes."""
+    return "".join(node.text for node in nodes if isinstance(node, Fixed))
