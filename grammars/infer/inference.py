@@ -25,7 +25,6 @@ from grammars.infer.slips import find_slip, in_usual_style
 from grammars.infer.text import find_tag, make_nodes
 from grammars.infer.turn import TurnTexts, read_turn
 from grammars.infer.verify import Tails, compare, find_unread_thought
-from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import Turn
 from grammars.wire.format import (
     CallIndex,
@@ -40,6 +39,7 @@ from grammars.wire.format import (
     Marker,
     Node,
     Several,
+    spell_fixed,
 )
 from grammars.wire.formats import NATIVE
 

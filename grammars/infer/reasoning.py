@@ -33,7 +33,6 @@ from grammars.infer.text import (
     match_opener,
 )
 from grammars.schema.json_values import Json
-from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import Start, State, Turn
 from grammars.wire.format import (
     Fixed,
@@ -43,6 +42,7 @@ from grammars.wire.format import (
     Node,
     Reasoning,
     count_common,
+    spell_fixed,
 )
 
 _THOUGHT = "PROBE-THOUGHT"

@@ -12,7 +12,6 @@ from grammars.errors import DetectError
 from grammars.infer.probes import KEYS, NAMES, TEXT, ProbedTemplate, plain_id
 from grammars.infer.text import leading_space
 from grammars.parse.render import render
-from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     Fixed,
@@ -23,6 +22,7 @@ from grammars.wire.format import (
     Marker,
     Node,
     Reasoning,
+    spell_fixed,
 )
 from grammars.wire.formats import NATIVE
 

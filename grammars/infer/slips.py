@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from grammars.infer.probes import squeeze, write
 from grammars.infer.text import find_tag, merge_literals, tokenise
-from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     Fixed,
@@ -16,6 +15,7 @@ from grammars.wire.format import (
     NestedArguments,
     Node,
     TaggedArguments,
+    spell_fixed,
 )
 from grammars.wire.formats import NATIVE
 

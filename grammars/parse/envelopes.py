@@ -16,10 +16,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps, make_scanner
+from grammars.parse.envelope_json import (
+    ARGUMENT_KEYS,
+    GROUP_KEYS,
+    NAME_KEYS,
+    CallWords,
+    WholeCall,
+    says_nothing,
+)
 from grammars.parse.render import render_opening
 from grammars.schema.json_values import Json
+from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.spelling.reading import read_json, read_value
+from grammars.spelling.scanners import make_scanner
 from grammars.turn import Tool
 from grammars.wire.envelopes import (
     FUNCTION_OF_JSON,
@@ -43,17 +52,6 @@ from grammars.wire.nodes import JsonArguments, Literal, Name
 MAX_HELD = 200
 """Characters of an envelope's beginning. A stream holds them back."""
 
-NAME_KEYS = ("name", "function", "tool", "tool_name", "function_name", "recipient_name")
-ARGUMENT_KEYS = ("arguments", "parameters", "args", "params", "input", "tool_input")
-GROUP_KEYS = ("tool_calls", "tool_call", "function_call", "function_calls", "calls", "tool_uses")
-"""Keys of a member whose value has the calls."""
-ID_KEYS = ("id", "call_id", "tool_call_id")
-TYPES = ("function", "tool", "function_call", "tool_call", "tool_use", "call")
-"""Values of a member `type` that say no more than that this is a call."""
-SCHEMA_KEYS = ("type", "properties", "$schema", "required", "$defs")
-"""The first keys of a schema. After `"parameters"`, they quote a tool."""
-PREFIXES = ("functions.", "function.", "tools.", "tool.", "default_api.", "call:")
-"""Words that models write before the name of a function."""
 TAG_WORDS = ("tool_call", "tool_calls", "toolcall", "function_call", "function_calls", "tools")
 """Tags whose first character may be missing."""
 
@@ -68,9 +66,6 @@ would be read up to the end of the text."""
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*")
 _DATA = re.compile(r"(json\w*|ndjson|xml|te?xt|plain\w*|\w*(tool|function|call|action)\w*)?", re.I)
 """Languages of fences with data. A fence in another language has code."""
-_TAG_WITH_NAME = re.compile(
-    r"<[^\s=<>]*(?:=|\s+(?:name|tool|function)\s*=\s*)[\"']?([^\"'<>\s=]+)[\"']?\s*>"
-)
 _CUT_TAG = re.compile(r"<\W*\w*(tool|function|call)\w*\W*", re.I)
 """A tag without its last character. Other words may be content that a call follows."""
 _SQUARE_TAG = re.compile(r"\[/?[A-Z][A-Z_ ]*\]")
@@ -79,21 +74,6 @@ _ARGUMENTS_TAG = "[ARGS]"
 _ACTION, _ACTION_INPUT = "Action:", "Action Input:"
 """How calls begin in prompts of the kind ReAct. Only whole texts are read so: until the input
 begins, this is an ordinary line of text."""
-
-
-@dataclass(frozen=True)
-class WholeCall:
-    """A complete call in JSON.
-
-    Args:
-        name: of an offered tool.
-        arguments: as they are written.
-        id: of the call; None: it has none.
-    """
-
-    name: str
-    arguments: dict[str, Json]
-    id: str | None
 
 
 @dataclass(frozen=True)
@@ -107,6 +87,23 @@ class WholeCalls:
 
     calls: Sequence[WholeCall]
     closers: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """The beginning of a call, up to its arguments.
+
+    Args:
+        wrappers: around the call.
+        kind: what the call begins with, if it has no wrapper.
+        tool: the name of the called tool.
+        format: how the turn goes on; None: it is not known.
+    """
+
+    wrappers: Sequence[Wrapper]
+    kind: EnvelopeKind
+    tool: str
+    format: Format | None
 
 
 class EnvelopeReader:
@@ -132,13 +129,11 @@ class EnvelopeReader:
         whole: bool = False,
     ):
         self._buffer = buffer
-        self._tools = tools
         self._own = own
         self.reads_whole = whole
-        self._begun = 0
+        self._words = CallWords(tools)
+        self._known = (*self._words.words, *TAG_WORDS)
         self._in_vain = 0  # characters of JSON that was no call
-        options = [prefix + name for prefix in ("", *PREFIXES) for name in tools]
-        self._words = (*options, *TAG_WORDS)
 
     def read(self, before: str = "") -> Steps[ForeignCall | WholeCalls]:
         """Reads an envelope up to the arguments of its first call, or all of it if it is JSON.
@@ -150,21 +145,35 @@ class EnvelopeReader:
             NotACallError: the text is something else.
             CutError: the text ends before this is certain.
         """
-        self._begun = self._buffer.position - len(before)
+        begun = self._buffer.position - len(before)
+        self._buffer.limit = None if self.reads_whole else begun + MAX_HELD
+        try:
+            found = yield from self._read()
+        finally:
+            self._buffer.limit = None
+        if isinstance(found, WholeCalls):
+            return found
+        return ForeignCall(
+            kind=found.wrappers[0].kind if found.wrappers else found.kind,
+            tool=found.tool,
+            start=begun,
+            end=self._buffer.position,
+            format=found.format,
+        )
+
+    def _read(self) -> Steps[_Beginning | WholeCalls]:
         wrappers: list[Wrapper] = []
-        while True:
-            if len(wrappers) > _MAX_WRAPPERS:
-                raise NotACallError
-            first = yield from self._skip_space()
+        while len(wrappers) <= _MAX_WRAPPERS:
+            first = yield from self._buffer.next_visible()
             for opener in self._own:
-                if opener.startswith(first) and (yield from self._begins(opener)):
+                if opener.startswith(first) and (yield from self._buffer.begins(opener)):
                     raise NotACallError
             match first:
                 case "`":
                     wrappers.append((yield from self._read_fence()))
                 case "<":
                     tag = yield from self._read_tag()
-                    name = self._find_name(tag)
+                    name = self._words.find_in_tag(tag)
                     if name:
                         return (yield from self._read_after_tag(wrappers, tag, name))
                     wrappers.append(write_tag(tag))
@@ -172,36 +181,41 @@ class EnvelopeReader:
                     tag = yield from self._read_square_tag()
                     if not tag and self.reads_whole and (yield from self._holds_json()):
                         return (yield from self._read_whole(wrappers))
-                    wrappers.append(write_tag(tag) if tag else self._take_list())
+                    if not tag:
+                        self._buffer.take(1)
+                    wrappers.append(write_tag(tag) if tag else LIST)
                 case "{" if self.reads_whole:
                     return (yield from self._read_whole(wrappers))
                 case "{":
-                    return (yield from self._read_object(wrappers))
-                case "A" if self.reads_whole and (yield from self._begins(_ACTION)):
+                    return (yield from _ObjectReader(self._buffer, self._words).read(wrappers))
+                case "A" if self.reads_whole and (yield from self._buffer.begins(_ACTION)):
                     return (yield from self._read_action(wrappers))
                 case _:
                     found = yield from self._read_word(wrappers)
-                    if isinstance(found, ForeignCall):
+                    if isinstance(found, _Beginning):
                         return found
                     wrappers.append(found)
+        raise NotACallError
 
     # Wrappers.
 
     def _read_fence(self) -> Steps[Wrapper]:
         """Reads the first line of a fence whose language is one of data."""
-        yield from self._take_text("```")
-        language = yield from self._take_while(_LANGUAGE)
+        yield from self._buffer.literal("```")
+        language = ""
+        while _LANGUAGE.fullmatch(language + (yield from self._buffer.need())):
+            language += self._buffer.take(1)
         if not _DATA.fullmatch(language):
             raise NotACallError
-        while (yield from self._need()) in " \t\r":
+        while (yield from self._buffer.need()) in " \t\r":
             self._buffer.take(1)
-        yield from self._take_text("\n")
+        yield from self._buffer.literal("\n")
         return write_fence(language)
 
     def _read_tag(self) -> Steps[str]:
         """Reads a tag. It may lack its last character, and end with the line."""
         tag = self._buffer.take(1)
-        while (character := (yield from self._need())) not in "<>\n{`":
+        while (character := (yield from self._buffer.need())) not in "<>\n{`":
             tag += self._buffer.take(1)
             if len(tag) > _MAX_TAG:
                 raise NotACallError
@@ -215,48 +229,31 @@ class EnvelopeReader:
 
     def _read_square_tag(self) -> Steps[str]:
         """Reads a tag such as `[TOOL_CALLS]`; returns "" and reads nothing if it is a list."""
-        tag = yield from self._need()
-        if not (yield from self._need(2))[1].isupper():
+        tag = yield from self._buffer.need()
+        if not (yield from self._buffer.need(2))[1].isupper():
             return ""
         while not tag.endswith("]"):
-            tag = yield from self._need(len(tag) + 1)
+            tag = yield from self._buffer.need(len(tag) + 1)
             if len(tag) > _MAX_TAG or tag[-1] in "\n{":
                 raise NotACallError
         if not _SQUARE_TAG.fullmatch(tag):
             raise NotACallError
         return self._buffer.take(len(tag))
 
-    def _take_list(self) -> Wrapper:
-        self._buffer.take(1)
-        return LIST
-
     def _holds_json(self) -> Steps[bool]:
         """Returns whether a list of objects comes next."""
         count = 2  # the bracket, and what follows it
-        while (text := (yield from self._need(count)))[-1].isspace():
+        while (text := (yield from self._buffer.need(count)))[-1].isspace():
             count += 1
         return text[-1] == "{"
 
     # A call whose name stands in a tag, or that is written like one of a function.
 
-    def _find_name(self, tag: str) -> str:
-        """Returns the offered tool that a tag names; "": it names none."""
-        match = _TAG_WITH_NAME.fullmatch(tag)
-        return self._find_tool(match[1]) if match else ""
-
-    def _find_tool(self, word: str) -> str:
-        """Returns the offered tool that a word names, perhaps after a prefix; "": none."""
-        for prefix in ("", *PREFIXES):
-            name = word.removeprefix(prefix)
-            if name in self._tools:
-                return name
-        return ""
-
     def _read_after_tag(
         self, wrappers: Sequence[Wrapper], tag: str, name: str
-    ) -> Steps[ForeignCall]:
+    ) -> Steps[_Beginning]:
         """Reads up to the arguments after a tag with the name of the tool: JSON or further tags."""
-        following = yield from self._skip_space()
+        following = yield from self._buffer.next_visible()
         if following == "{":
             before, _, after = tag.partition(name)
             word = tag[1:].split("=")[0].split()[0]
@@ -265,16 +262,16 @@ class EnvelopeReader:
             format = _find_registered(wrappers, tag, name)
         else:
             raise NotACallError
-        return self._commit(wrappers, EnvelopeKind.TAG, name, format)
+        return _Beginning(wrappers, EnvelopeKind.TAG, name, format)
 
-    def _read_word(self, wrappers: Sequence[Wrapper]) -> Steps[ForeignCall | Wrapper]:
+    def _read_word(self, wrappers: Sequence[Wrapper]) -> Steps[_Beginning | Wrapper]:
         """Reads a call of a function, or a tag that lacks its first character."""
         word = ""
-        while (character := (yield from self._need())).isalnum() or character in "_-.:":
+        while (character := (yield from self._buffer.need())).isalnum() or character in "_-.:":
             word += self._buffer.take(1)
-            if not any(known.startswith(word) for known in self._words):
+            if not any(known.startswith(word) for known in self._known):
                 raise NotACallError
-        name = self._find_tool(word)
+        name = self._words.find_tool(word)
         if character == ">" and word in TAG_WORDS:
             return write_tag(word + self._buffer.take(1))
         if not name:
@@ -284,167 +281,53 @@ class EnvelopeReader:
             return (yield from self._read_parenthesis(wrappers, name))
         if not wrappers or wrappers[-1].kind is not EnvelopeKind.TAG:
             raise NotACallError
-        following = yield from self._skip_space()
+        following = yield from self._buffer.next_visible()
         if following == "{":
             format = wrap(wrappers, NAME_AND_JSON)
         elif following == "[":
-            yield from self._take_text(_ARGUMENTS_TAG)
-            yield from self._skip_space()
+            yield from self._buffer.literal(_ARGUMENTS_TAG)
+            yield from self._buffer.next_visible()
             format = wrap(wrappers, (Name(), Literal(_ARGUMENTS_TAG), JsonArguments(LOOSE)))
         elif following == "<":
             format = _find_registered(wrappers[:-1], wrappers[-1].opener.strip() + word, name)
         else:
             raise NotACallError
-        return self._commit(wrappers, EnvelopeKind.TAG, name, format)
+        return _Beginning(wrappers, EnvelopeKind.TAG, name, format)
 
-    def _read_parenthesis(self, wrappers: Sequence[Wrapper], name: str) -> Steps[ForeignCall]:
+    def _read_parenthesis(self, wrappers: Sequence[Wrapper], name: str) -> Steps[_Beginning]:
         """Reads up to the arguments of a function: JSON, or a declared keyword."""
-        if (yield from self._skip_space()) == "{":
-            return self._commit(
+        if (yield from self._buffer.next_visible()) == "{":
+            return _Beginning(
                 wrappers, EnvelopeKind.FUNCTION, name, wrap(wrappers, FUNCTION_OF_JSON)
             )
         count = 1
-        while (text := (yield from self._need(count)))[-1].isalnum() or text[-1] == "_":
+        while (text := (yield from self._buffer.need(count)))[-1].isalnum() or text[-1] == "_":
             count += 1
         key = text[:-1]
         while text[-1].isspace():
             count += 1
-            text = yield from self._need(count)
-        is_comparison = (yield from self._need(count + 1)).endswith("==")
-        if text[-1] != "=" or is_comparison or not self._declares(name, key):
+            text = yield from self._buffer.need(count)
+        is_comparison = (yield from self._buffer.need(count + 1)).endswith("==")
+        if text[-1] != "=" or is_comparison or not self._words.declares(name, key):
             raise NotACallError
         format = wrap(wrappers, FUNCTION_OF_KEYWORDS)
-        return self._commit(wrappers, EnvelopeKind.FUNCTION, name, format)
-
-    def _declares(self, name: str, key: str) -> bool:
-        objects = self._tools[name].schema.objects
-        return any(member.key == key for node in objects for member in node.properties)
-
-    # A call that is a JSON object, up to its arguments.
-
-    def _read_object(self, wrappers: Sequence[Wrapper]) -> Steps[ForeignCall]:
-        """Reads an object up to its arguments, which may also be those of an object in it."""
-        self._buffer.take(1)
-        name, name_key, has_arguments = "", "", False
-        while True:
-            key = yield from self._read_string()
-            yield from self._take_text(":", after_space=True)
-            following = yield from self._skip_space()
-            if key in GROUP_KEYS and not name and following in "{[":
-                wrappers = (*wrappers, self._open_group(key, following))
-                if following == "[":
-                    self._buffer.take(1)
-                    if (yield from self._skip_space()) != "{":
-                        raise NotACallError
-                return (yield from self._read_object(wrappers))
-            if key in NAME_KEYS and not name and following == "{":
-                wrapper = Wrapper(EnvelopeKind.OBJECT, f'{{"{key}": ', "}")
-                return (yield from self._read_object((*wrappers, wrapper)))
-            if key in NAME_KEYS and not name and following in "\"'":
-                name, name_key = self._find_tool((yield from self._read_string())), key
-                if not name:
-                    raise NotACallError
-            elif key in ARGUMENT_KEYS and name:
-                encoded = yield from self._read_arguments_start(key, name, following)
-                call = write_json_call(name_key, key, encoded=encoded)
-                return self._commit(wrappers, EnvelopeKind.OBJECT, name, wrap(wrappers, call))
-            elif key in ARGUMENT_KEYS and not has_arguments and following in "{\"'":
-                has_arguments = True
-                yield from self._skip_value(following)
-            elif not _says_nothing(key, (yield from self._read_scalar(following))):
-                raise NotACallError
-            if name and has_arguments:
-                # What stands before the name is written again, under the mask.
-                return self._commit(wrappers, EnvelopeKind.OBJECT, name, None)
-            yield from self._take_text(",", after_space=True)
-
-    def _open_group(self, key: str, following: str) -> Wrapper:
-        """Returns the wrapper of an object with a member that has the call, or a list of calls."""
-        if following == "{":
-            return Wrapper(EnvelopeKind.OBJECT, f'{{"{key}": ', "}")
-        return Wrapper(EnvelopeKind.LIST, f'{{"{key}": [', "]}")
-
-    def _read_arguments_start(self, key: str, name: str, following: str) -> Steps[bool]:
-        """Checks that arguments come next; returns whether they are the text of a string."""
-        if following in "\"'":
-            if (yield from self._need(2))[1] != "{":
-                raise NotACallError
-            return True
-        if following != "{":
-            raise NotACallError
-        if key == "parameters" and (yield from self._sees_schema(name)):
-            raise NotACallError
-        return False
-
-    def _sees_schema(self, name: str) -> Steps[bool]:
-        """Returns whether an object with the first key of a schema comes next, which the tool does
-        not declare."""
-        count = 2
-        while (text := (yield from self._need(count)))[-1].isspace():
-            count += 1
-        if text[-1] not in "\"'":
-            return False
-        start, quote = count, text[-1]
-        while count == start or text[-1] != quote:
-            count += 1
-            text = yield from self._need(count)
-        return self._is_schema_key(name, text[start:-1])
-
-    def _read_string(self) -> Steps[str]:
-        """Reads a JSON string, also in single quotes."""
-        if (yield from self._skip_space()) not in "\"'":
-            raise NotACallError
-        quote = self._buffer.take(1)
-        text = ""
-        while (character := (yield from self._need())) != quote:
-            if character in "\\\n":
-                raise NotACallError  # no name or key of a call has these
-            text += self._buffer.take(1)
-        self._buffer.take(1)
-        return text
-
-    def _read_scalar(self, following: str) -> Steps[Json]:
-        """Reads the value of a member that is no part of the call."""
-        if following in "\"'":
-            return (yield from self._read_string())
-        text = ""
-        while (character := (yield from self._need())).isalnum() or character in "-+.":
-            text += self._buffer.take(1)
-        try:
-            return read_json(text)
-        except ValueError:
-            raise NotACallError from None
-
-    def _skip_value(self, following: str) -> Steps[None]:
-        """Takes an object, or a string."""
-        if following != "{":
-            yield from self._buffer.quoted()
-            return
-        scanner = make_scanner(_EITHER_QUOTES)
-        end = None
-        while end is None:
-            text = yield from self._need()
-            try:
-                end = scanner.feed(text, 0)
-            except ValueError:
-                raise NotACallError from None
-            self._buffer.take(1)
+        return _Beginning(wrappers, EnvelopeKind.FUNCTION, name, format)
 
     # JSON up to its end.
 
     def _read_action(self, wrappers: Sequence[Wrapper]) -> Steps[WholeCalls]:
         """Reads a call of the kind ReAct."""
         self._buffer.take(len(_ACTION))
-        yield from self._skip_space()
+        yield from self._buffer.next_visible()
         line = ""
-        while (yield from self._need()) != "\n":
+        while (yield from self._buffer.need()) != "\n":
             line += self._buffer.take(1)
-        name = self._find_tool(line.strip())
+        name = self._words.find_tool(line.strip())
         if not name:
             raise NotACallError
-        yield from self._skip_space()
-        yield from self._take_text(_ACTION_INPUT)
-        if (yield from self._skip_space()) == "`":
+        yield from self._buffer.next_visible()
+        yield from self._buffer.literal(_ACTION_INPUT)
+        if (yield from self._buffer.next_visible()) == "`":
             wrappers = (*wrappers, (yield from self._read_fence()))
         arguments = yield from self._read_json()
         if not isinstance(arguments, dict):
@@ -456,7 +339,7 @@ class EnvelopeReader:
         """Reads an object or a list of objects that are calls."""
         value = yield from self._read_json()
         try:
-            calls = self._list_calls(value)
+            calls = self._words.list_calls(value)
         except ValueError:
             raise NotACallError from None
         return WholeCalls(calls, _list_closers(wrappers))
@@ -473,107 +356,128 @@ class EnvelopeReader:
             self._in_vain += self._buffer.position - start
             raise NotACallError from None
 
-    def _list_calls(self, value: Json, id: str | None = None) -> Sequence[WholeCall]:
-        """Returns the calls in a JSON value; `id`: that of the object around it.
 
-        Raises:
-            NotACallError: something in it is no call of an offered tool.
-        """
-        if isinstance(value, list):
-            items = cast(list[Json], value)
-            if not items:
+class _ObjectReader:
+    """Reads a call that is a JSON object, up to its arguments.
+
+    Args:
+        buffer: the text.
+        words: the names of the offered tools.
+    """
+
+    def __init__(self, buffer: Buffer, words: CallWords):
+        self._buffer = buffer
+        self._words = words
+
+    def read(self, wrappers: Sequence[Wrapper]) -> Steps[_Beginning]:
+        """Reads an object up to its arguments, which may also be those of an object in it."""
+        self._buffer.take(1)
+        name, name_key, has_arguments = "", "", False
+        while True:
+            key = yield from self._read_string()
+            yield from self._buffer.space()
+            yield from self._buffer.literal(":")
+            following = yield from self._buffer.next_visible()
+            if key in GROUP_KEYS and not name and following in "{[":
+                wrappers = (*wrappers, self._open_group(key, following))
+                if following == "[":
+                    self._buffer.take(1)
+                    if (yield from self._buffer.next_visible()) != "{":
+                        raise NotACallError
+                return (yield from self.read(wrappers))
+            if key in NAME_KEYS and not name and following == "{":
+                wrapper = Wrapper(EnvelopeKind.OBJECT, f'{{"{key}": ', "}")
+                return (yield from self.read((*wrappers, wrapper)))
+            if key in NAME_KEYS and not name and following in "\"'":
+                name, name_key = self._words.find_tool((yield from self._read_string())), key
+                if not name:
+                    raise NotACallError
+            elif key in ARGUMENT_KEYS and name:
+                encoded = yield from self._read_arguments_start(key, name, following)
+                call = write_json_call(name_key, key, encoded=encoded)
+                return _Beginning(wrappers, EnvelopeKind.OBJECT, name, wrap(wrappers, call))
+            elif key in ARGUMENT_KEYS and not has_arguments and following in "{\"'":
+                has_arguments = True
+                yield from self._skip_value(following)
+            elif not says_nothing(key, (yield from self._read_scalar(following))):
                 raise NotACallError
-            return [call for item in items for call in self._list_calls(item)]
-        if not isinstance(value, dict):
-            raise NotACallError
-        members = cast(dict[str, Json], value)
-        parts = {key: one for key, one in members.items() if not _says_nothing(key, one)}
-        ids = [str(one) for key, one in members.items() if key in ID_KEYS and one not in (None, "")]
-        id = ids[0] if ids else id
-        for key in (*GROUP_KEYS, *NAME_KEYS):
-            if len(parts) == 1 and isinstance(parts.get(key), dict | list):
-                return self._list_calls(parts[key], id)
-        names = [key for key in parts if key in NAME_KEYS]
-        keys = [key for key in parts if key in ARGUMENT_KEYS]
-        if len(names) != 1 or len(keys) > 1 or len(parts) != len(names) + len(keys):
-            raise NotACallError  # something would be lost
-        word = parts[names[0]]
-        name = self._find_tool(word) if isinstance(word, str) else ""
-        arguments: Json = parts[keys[0]] if keys else {}
-        if isinstance(arguments, str):
-            arguments = read_json(arguments)
-        if not name or not isinstance(arguments, dict):
-            raise NotACallError
-        given = cast(dict[str, Json], arguments)
-        if keys == ["parameters"] and self._is_schema_key(name, next(iter(given), "")):
-            raise NotACallError
-        return [WholeCall(name, given, id)]
+            if name and has_arguments:
+                # What stands before the name is written again, under the mask.
+                return _Beginning(wrappers, EnvelopeKind.OBJECT, name, None)
+            yield from self._buffer.space()
+            yield from self._buffer.literal(",")
 
-    def _is_schema_key(self, name: str, key: str) -> bool:
-        """Returns whether this is the first key of a schema, and not declared by the tool."""
-        return key in SCHEMA_KEYS and not self._declares(name, key)
+    def _open_group(self, key: str, following: str) -> Wrapper:
+        """Returns the wrapper of an object with a member that has the call, or a list of calls."""
+        if following == "{":
+            return Wrapper(EnvelopeKind.OBJECT, f'{{"{key}": ', "}")
+        return Wrapper(EnvelopeKind.LIST, f'{{"{key}": [', "]}")
 
-    def _commit(
-        self, wrappers: Sequence[Wrapper], kind: EnvelopeKind, name: str, format: Format | None
-    ) -> ForeignCall:
-        return ForeignCall(
-            kind=wrappers[0].kind if wrappers else kind,
-            tool=name,
-            start=self._begun,
-            end=self._buffer.position,
-            format=format,
-        )
-
-    # Text.
-
-    def _need(self, count: int = 1) -> Steps[str]:
-        """Returns the next characters without taking them.
-
-        Raises:
-            NotACallError: more would have to be held back than may be.
-            CutError: the text ends before.
-        """
-        held = self._buffer.position - self._begun + count
-        if held > MAX_HELD and not self.reads_whole:
-            raise NotACallError
-        return (yield from self._buffer.need(count))
-
-    def _begins(self, text: str) -> Steps[bool]:
-        """Returns whether the text comes next. Takes nothing."""
-        for i, character in enumerate(text):
-            if (yield from self._need(i + 1))[i] != character:
-                return False
-        return True
-
-    def _skip_space(self) -> Steps[str]:
-        """Takes white space; returns the next character, which stays."""
-        while (character := (yield from self._need())).isspace():
-            self._buffer.take(1)
-        return character
-
-    def _take_text(self, text: str, *, after_space: bool = False) -> Steps[None]:
-        if after_space:
-            yield from self._skip_space()
-        for character in text:
-            if (yield from self._need()) != character:
+    def _read_arguments_start(self, key: str, name: str, following: str) -> Steps[bool]:
+        """Checks that arguments come next; returns whether they are the text of a string."""
+        if following in "\"'":
+            if (yield from self._buffer.need(2))[1] != "{":
                 raise NotACallError
-            self._buffer.take(1)
+            return True
+        if following != "{":
+            raise NotACallError
+        if key == "parameters" and (yield from self._sees_schema(name)):
+            raise NotACallError
+        return False
 
-    def _take_while(self, pattern: re.Pattern[str]) -> Steps[str]:
+    def _sees_schema(self, name: str) -> Steps[bool]:
+        """Returns whether an object with the first key of a schema comes next, which the tool does
+        not declare."""
+        count = 2
+        while (text := (yield from self._buffer.need(count)))[-1].isspace():
+            count += 1
+        if text[-1] not in "\"'":
+            return False
+        start, quote = count, text[-1]
+        while count == start or text[-1] != quote:
+            count += 1
+            text = yield from self._buffer.need(count)
+        return self._words.is_schema_key(name, text[start:-1])
+
+    def _read_string(self) -> Steps[str]:
+        """Reads a JSON string, also in single quotes."""
+        if (yield from self._buffer.next_visible()) not in "\"'":
+            raise NotACallError
+        quote = self._buffer.take(1)
         text = ""
-        while pattern.fullmatch(text + (yield from self._need())):
+        while (character := (yield from self._buffer.need())) != quote:
+            if character in "\\\n":
+                raise NotACallError  # no name or key of a call has these
             text += self._buffer.take(1)
+        self._buffer.take(1)
         return text
 
+    def _read_scalar(self, following: str) -> Steps[Json]:
+        """Reads the value of a member that is no part of the call."""
+        if following in "\"'":
+            return (yield from self._read_string())
+        text = ""
+        while (character := (yield from self._buffer.need())).isalnum() or character in "-+.":
+            text += self._buffer.take(1)
+        try:
+            return read_json(text)
+        except ValueError:
+            raise NotACallError from None
 
-def _says_nothing(key: str, value: Json) -> bool:
-    """Returns whether a member of a call says no more than that it is one."""
-    if key == "type":
-        return value in TYPES
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    if key == "index":
-        return is_number
-    return key in ID_KEYS and (value is None or is_number or isinstance(value, str))
+    def _skip_value(self, following: str) -> Steps[None]:
+        """Takes an object, or a string."""
+        if following != "{":
+            yield from self._buffer.quoted()
+            return
+        scanner = make_scanner(_EITHER_QUOTES)
+        end = None
+        while end is None:
+            text = yield from self._buffer.need()
+            try:
+                end = scanner.feed(text, 0)
+            except ValueError:
+                raise NotACallError from None
+            self._buffer.take(1)
 
 
 def _list_closers(wrappers: Sequence[Wrapper]) -> Sequence[str]:

@@ -3,7 +3,7 @@ message."""
 
 from collections.abc import Sequence
 
-from grammars.parse.buffer import Buffer, CutError, Steps
+from grammars.spelling.buffer import Buffer, CutError, Steps
 from grammars.wire.format import MAX_NAME_LENGTH
 from grammars.wire.variants import MessageHeader, MessageHeaders
 

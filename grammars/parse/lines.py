@@ -1,35 +1,15 @@
 """Lines of content: each may begin a call in another envelope than the model's own, or a fence."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
-from grammars.parse.calls import CallReader
 from grammars.parse.envelopes import MAX_HELD, EnvelopeReader, WholeCalls
+from grammars.parse.groups import CallGroups
 from grammars.parse.output import TurnOutput
 from grammars.parse.render import render_opening
-from grammars.schema.json_values import Json
-from grammars.spelling.keyword_arguments import spell_fixed
-from grammars.turn import ToolCall
+from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.wire.envelopes import ForeignCall
-from grammars.wire.format import Format
-
-
-@dataclass(frozen=True)
-class CallReading:
-    """How the parser reads calls.
-
-    Args:
-        make_reader: makes a reader for a format.
-        check_call: makes a call of its name, arguments and id.
-        close_call: takes a complete call.
-        skip_closers: takes what closes calls of the model's own format.
-    """
-
-    make_reader: Callable[[Format], CallReader]
-    check_call: Callable[[str, dict[str, Json], str | None], ToolCall]
-    close_call: Callable[[ToolCall], None]
-    skip_closers: Callable[[], Steps[None]]
+from grammars.wire.format import spell_fixed
 
 
 class ContentLines:
@@ -39,7 +19,7 @@ class ContentLines:
         buffer: the text.
         output: of the parser.
         envelopes: reads the beginning of an envelope.
-        reading: how calls are read.
+        groups: reads and emits calls.
 
     Attributes:
         found: the beginning of a call in another envelope, at which reading stops; None: there is
@@ -48,12 +28,12 @@ class ContentLines:
     """
 
     def __init__(
-        self, buffer: Buffer, output: TurnOutput, envelopes: EnvelopeReader, reading: CallReading
+        self, buffer: Buffer, output: TurnOutput, envelopes: EnvelopeReader, groups: CallGroups
     ):
         self._buffer = buffer
         self._output = output
         self._envelopes = envelopes
-        self._reading = reading
+        self._groups = groups
         self._unclosed: list[str] = []  # closers of envelopes, the next one last
         self._is_fenced = False  # inside a fence of Markdown
         self._blank_until = 0  # up to this position, lines are blank
@@ -104,7 +84,7 @@ class ContentLines:
             is_found = True
             while self._unclosed and (yield from self._buffer.accept_loosely(self._unclosed[-1])):
                 self._unclosed.pop()
-            yield from self._reading.skip_closers()
+            yield from self._groups.closers.skip(self._buffer)
             separator = yield from self.take_separator()
         self._unclosed.clear()
         if is_found:
@@ -137,8 +117,8 @@ class ContentLines:
         taken = self._buffer.forget()
         if isinstance(found, WholeCalls):
             for whole in found.calls:
-                call = self._reading.check_call(whole.name, whole.arguments, whole.id)
-                self._reading.close_call(call)
+                call = self._groups.reader.finish(whole.name, whole.arguments, whole.id)
+                self._groups.close_call(call)
             self._unclosed += found.closers
             return True
         if self._envelopes.reads_whole:
@@ -167,7 +147,7 @@ class ContentLines:
             lead = render_opening(format, found.tool)
             self._buffer.unread(lead)
             self._buffer.mark()
-            reader = self._reading.make_reader(format)
+            reader = self._groups.make_reader(format)
             try:
                 call = yield from reader.read((*format.opening, *format.call))
             except (CutError, NotACallError):
@@ -175,7 +155,7 @@ class ContentLines:
                 self._buffer.take(len(lead))
             else:
                 self._buffer.forget()
-                self._reading.close_call(call)
+                self._groups.close_call(call)
                 self._unclosed.append(spell_fixed(format.closing))
                 return True
         self._buffer.unread(taken)

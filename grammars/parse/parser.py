@@ -2,33 +2,26 @@
 
 from collections.abc import Collection, Sequence
 
-from grammars.parse.arguments import CallSink
-from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
-from grammars.parse.calls import CallReader, find_closers, find_openings, find_ways
 from grammars.parse.envelopes import EnvelopeReader
+from grammars.parse.groups import CallGroups
 from grammars.parse.headers import HeaderReader
-from grammars.parse.lines import CallReading, ContentLines
+from grammars.parse.lines import ContentLines
 from grammars.parse.output import TurnOutput
 from grammars.parse.render import render_opening
 from grammars.parse.stops import TextStops
-from grammars.spelling.keyword_arguments import list_starts, spell_fixed
+from grammars.spelling.buffer import Buffer, CutError, Steps
 from grammars.turn import (
-    ArgumentsDelta,
-    Boundary,
-    CallCut,
-    CallOpened,
-    CallRead,
     Event,
     Start,
     State,
     Tool,
-    ToolCall,
     Turn,
     collect,
     find_reasoning_start,
 )
+from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.wire.envelopes import ForeignCall
-from grammars.wire.format import CallNode, Content, Format, JsonCall, Reasoning
+from grammars.wire.format import Content, Format, JsonCall, Reasoning
 
 
 class Parser:
@@ -57,10 +50,6 @@ class Parser:
 
     Attributes:
         is_over: one of `ends` was read; later text is ignored.
-        output_start: where the last call or the answer began, in characters of the turn. For a
-            call, the offset after its opener; if it is not streamed, after its name.
-        call_ends: for each call, the offset of its end, in characters of the turn.
-        is_in_call: the text so far ends inside a call.
     """
 
     def __init__(
@@ -83,8 +72,6 @@ class Parser:
         self._recover = recover
         self._calls = calls
         self._answer = answer
-        # If the turn may be an answer, a call without a marker is certain only when complete.
-        self._streams = stream and not recover and not (answer and format.bare)
         self._thoughts = None if answer else thoughts
         self._ends = tuple(ends)
         self._buffer = Buffer()
@@ -93,50 +80,57 @@ class Parser:
             self._headers = HeaderReader(format.headers, self._buffer, format.inner_ends)
         self._start = find_reasoning_start(format.reasoning, self._state)
         self._output = TurnOutput(in_block=self._start.is_open, inline=inline)
+        self._groups = CallGroups(
+            format,
+            self._buffer,
+            self._output,
+            self._tools,
+            recover=recover,
+            # If the turn may be an answer, a call without a marker is certain only when complete.
+            streams=stream and not recover and not (answer and format.bare),
+        )
         self._use_format(format)
         self._lines: ContentLines | None = None
         if calls and (foreign or (recover and tools and not answer)):
             self._lines = self._make_lines(foreign or tuple(self._tools))
-        self._is_call_open = False  # a call that is not complete has been emitted
-        self.is_in_call = False
+            self._groups.recognise(self._lines)
         self._wrapping: Content | None = None  # of the current content
         self.is_over = False
-        self.output_start = 0
-        self.call_ends: list[int] = []
         self._steps = self._read_turn()
         next(self._steps)
 
     def _use_format(self, format: Format) -> None:
         """Reads calls in this format from now on."""
         self._format = format
-        self._reader = self._make_reader(format)
-        self._openings = find_openings(format, recover=self._recover)
-        self._ways = find_ways(format, recover=self._recover)
-        self._closers = find_closers(format)
         self._stops = TextStops(
             format,
-            tuple(self._openings),
+            tuple(self._groups.openings),
             recover=self._recover,
             thoughts=self._thoughts,
             ends=self._ends,
         )
-        self._output.after_calls = format.after if format.has_content_after_calls else ""
 
     def _make_lines(self, names: Collection[str]) -> ContentLines:
         known = {name: self._tools[name] for name in names}
-        own = () if self._recover else tuple(opener.strip() for opener in self._openings)
+        own = () if self._recover else tuple(opener.strip() for opener in self._groups.openings)
         envelopes = EnvelopeReader(self._buffer, known, own=own, whole=self._recover)
-        reading = CallReading(
-            self._make_reader,
-            check_call=self._reader.finish,
-            close_call=self._close_call,
-            skip_closers=lambda: self._closers.skip(self._buffer),
-        )
-        return ContentLines(self._buffer, self._output, envelopes, reading)
+        return ContentLines(self._buffer, self._output, envelopes, self._groups)
 
-    def _make_reader(self, format: Format) -> CallReader:
-        sink = CallSink(self._open_call, self._add_arguments)
-        return CallReader(format, self._buffer, self._tools, recover=self._recover, sink=sink)
+    @property
+    def output_start(self) -> int:
+        """Where the last call or the answer began, in characters of the turn. For a call, the
+        offset after its opener; if it is not streamed, after its name."""
+        return self._groups.begun
+
+    @property
+    def call_ends(self) -> Sequence[int]:
+        """For each call, the offset of its end, in characters of the turn."""
+        return self._groups.ends
+
+    @property
+    def is_in_call(self) -> bool:
+        """True if the text so far ends inside a call."""
+        return self._groups.is_in_call
 
     @property
     def is_reasoning(self) -> bool:
@@ -183,7 +177,7 @@ class Parser:
                 self._release()
                 return
             yield from self._read_stop(stop)
-        if not self._cut_tag():
+        if not self._groups.cut_tag():
             self._output.write(self._buffer.drain())
         self._release()
         self._output.close()
@@ -221,7 +215,7 @@ class Parser:
             yield from self._buffer.skip(block.after)
         self._output.show(self._buffer.recorded())
         if self._start.may_open and not self._output.in_block and self._buffer.closed:
-            self._cut_tag()
+            self._groups.cut_tag()
 
     def _show_opener(self) -> None:
         """Emits the part of the reasoning block that the prompt has written, if reasoning is
@@ -242,7 +236,7 @@ class Parser:
         answer."""
         if self._format.head:
             yield from self._buffer.accept(self._format.head)
-        self.output_start = self._buffer.position
+        self._groups.begun = self._buffer.position
         if self._lines is not None:
             self._lines.body_start = self.output_start
         bare = self._format.bare
@@ -273,7 +267,7 @@ class Parser:
             if not (yield from self._buffer.accept(wrapping.opener)):
                 return
             self._output.blank = None
-            self.output_start = self._buffer.position
+            self._groups.begun = self._buffer.position
         if wrapping.escaped:
             yield from self._begin_content(wrapping)
             return
@@ -290,7 +284,8 @@ class Parser:
         """Reads calls without opener, as many as the format allows. In recovery: any number, even
         without the opening bracket of their list."""
         format, start = self._format, self._format.bare_start
-        starts = dict.fromkeys(list_starts(format, self._tools), (*format.opening, *format.call))
+        nodes = (*format.opening, *format.call)
+        starts = dict.fromkeys(find_kind(format).list_starts(self._tools), nodes)
         if self._recover and isinstance(format.bare, JsonCall):
             starts[start[-2:]] = format.call
         if (openers := format.content_openers) and (yield from self._buffer.peek_text(*openers)):
@@ -298,11 +293,11 @@ class Parser:
         is_first = True
         while is_first or self._recover or not (format.single or format.opening):
             count = self._output.count
-            for texts, nodes in starts.items():
+            for texts, following in starts.items():
                 if self._output.count == count and (
                     yield from self._buffer.peek(self._buffer.texts(texts))
                 ):
-                    yield from self._read_calls("", (nodes,))
+                    yield from self._groups.read_calls("", (following,))
             if self._output.count == count:
                 return
             is_first = False
@@ -341,7 +336,7 @@ class Parser:
         if stop == "\n" and self._sees_envelopes:
             yield from self._read_line_start(stop)
             return
-        openings = [opening for opening in self._openings if stop.endswith(opening)]
+        openings = [opening for opening in self._groups.openings if stop.endswith(opening)]
         if openings and self._calls:
             yield from self._read_opener(stop, max(openings, key=len))
         elif stop in self._stops.strays:
@@ -357,7 +352,7 @@ class Parser:
     def _close_block(self, stop: str, block: Reasoning) -> Steps[None]:
         """Continues after the closer of the reasoning block."""
         if self._output.pending is not None:
-            if (yield from self._buffer.peek(self._buffer.more())):
+            if (yield from self._buffer.peek(self._buffer.next_visible())):
                 self._output.forget_pending()
                 self._output.write(self._buffer.recorded().removesuffix(stop))
             else:
@@ -394,7 +389,8 @@ class Parser:
             return
         if self._has_content_inside(opening) and not (yield from self._read_inside()):
             return
-        if (yield from self._read_calls(stop, self._openings[opening])) and not self._recover:
+        is_call = yield from self._groups.read_calls(stop, self._groups.openings[opening])
+        if is_call and not self._recover:
             self._output.in_thoughts = False
 
     def _has_content_inside(self, opening: str) -> bool:
@@ -415,7 +411,7 @@ class Parser:
         """Tries to read a call inside the reasoning block; its events are pending."""
         self._output.begin_pending()
         self._buffer.record(stop)
-        if (yield from self._read_calls(stop, self._openings[opening])):
+        if (yield from self._groups.read_calls(stop, self._groups.openings[opening])):
             self._output.in_block = False  # a call ends the block, unless the closer follows
         else:
             self._release()
@@ -446,7 +442,7 @@ class Parser:
         if tool is not None and not is_call:  # code may be its message: `to=python code`
             is_call = yield from self._buffer.peek_text("{")
         if tool is not None and is_call and self._calls:
-            yield from self._read_call(text, ((self._format.hole,),), name=tool)
+            yield from self._groups.read_call(text, ((self._format.hole,),), name=tool)
             return
         self._output.blank = None
         self._output.in_block = header.channel in headers.thoughts
@@ -471,7 +467,7 @@ class Parser:
         if self._lines is None or not self._sees_envelopes:
             self._output.write(stop)
             return
-        yield from self._lines.read(stop, [opener.lstrip() for opener in self._openings])
+        yield from self._lines.read(stop, [opener.lstrip() for opener in self._groups.openings])
 
     @property
     def foreign_call(self) -> ForeignCall | None:
@@ -494,6 +490,7 @@ class Parser:
         self._buffer.forget()
         if drops_rest:
             self._buffer.drain()
+        self._groups.use(found.format)
         self._use_format(found.format)
         self._buffer.unread(render_opening(found.format, found.tool))
         self._steps = self._read_text()
@@ -504,182 +501,6 @@ class Parser:
         assert self._lines is not None
         self._lines.found = None
         return self._advance()
-
-    # Calls.
-
-    def _read_calls(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[bool]:
-        """Tries to read a call in one of these ways, and the calls that share its opener; returns
-        whether it is a call. If it is not, its opener is text, and reading continues after it."""
-        if not (yield from self._read_call(opener, ways)):
-            return False
-        yield from self._read_rest_of_group(opener, ways)
-        if self._recover:
-            yield from self._closers.skip(self._buffer)
-        return True
-
-    def _read_rest_of_group(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[None]:
-        """Reads what belongs to the first call: the calls that share its opener, and what closes
-        them; arguments as for `_read_calls`."""
-        format = self._format
-        opens_several = any(
-            opener.endswith(opening) and format.opens_several(opening) for opening in self._openings
-        )
-        if not format.opening and not opens_several:
-            if self._lines is not None and self._recover and opener:
-                yield from self._lines.read_further_objects()
-            between, closing = format.between.strip(), spell_fixed(format.closing).strip()
-            if closing and (yield from self._accept_closing(closing)):
-                return
-            if closing:
-                self._cut_after_call(closing)
-            if between and not (yield from self._buffer.accept(between)):  # a header for each call
-                self._cut_after_call(between)
-            return
-        is_bare = format.bare is not None and ways[0] != format.call
-        is_opened = format.opener is not None and opener.endswith(format.opener.text)
-        if is_bare or is_opened or opens_several or (format.opener is not None and self._recover):
-            yield from self._read_further_calls()
-
-    def _read_further_calls(self) -> Steps[None]:
-        """Reads the calls after the first one of a group with a common opener, and the closer of
-        the group."""
-        between, closings = self._format.between.strip(), [self._format.closing]
-        if self._format.several is not None:
-            between = self._format.several.between.strip()
-            closings.insert(0, self._format.several.closing)
-        closers = list(filter(None, (spell_fixed(nodes).strip() for nodes in closings)))
-        nexts = [text for text in (between, self._format.start) if text]
-        while True:
-            if self._recover:
-                yield from self._buffer.skip_texts(*self._closers.of_call)
-            for closer in closers:
-                if (yield from self._accept_closing(closer)):
-                    return
-            if nexts and not (yield from self._buffer.peek_text(*nexts)):
-                self._cut_after_call(*closers, between, self._format.start)
-                return
-            if not nexts and self._cut_after_call(*closers):  # a name comes next, or this
-                return
-            if not (yield from self._read_call("", self._ways, between)):
-                return
-
-    def _accept_closing(self, closing: str) -> Steps[bool]:
-        """Takes the closer of the calls. In recovery, it may contain white space."""
-        if self._recover:
-            return self._buffer.accept_loosely(closing)
-        return self._buffer.accept(closing)
-
-    def _read_call(
-        self,
-        opener: str,
-        ways: Sequence[Sequence[CallNode]],
-        between: str | None = None,
-        name: str = "",
-    ) -> Steps[bool]:
-        """Tries to read one call; returns whether it is one.
-
-        Args:
-            opener: the opener that was taken.
-            ways: the nodes after the opener, in each of their forms.
-            between: the separator from the previous call; None: it is the first call.
-            name: the name of the tool, if the opener has it.
-        """
-        is_cut, taken = False, ""
-        self.is_in_call = True
-        self.output_start = self._buffer.position
-        for nodes in ways:
-            self._buffer.mark()
-            try:
-                if between is not None:  # models write any amount of white space there
-                    yield from self._buffer.space()
-                if between and (yield from self._buffer.sees(between)):
-                    self._buffer.take(len(between))
-                    yield from self._buffer.space()
-                call = yield from self._reader.read(nodes, name)
-                if not opener and between is None and call.name not in self._tools:
-                    raise NotACallError  # an object that is not a call
-            except (NotACallError, CutError) as e:
-                is_cut = is_cut or isinstance(e, CutError)
-                taken = self._buffer.forget()
-                self._buffer.unread(taken)
-                continue
-            self._buffer.forget()
-            self._close_call(call)
-            return True
-        if self._recover and self._lines is not None:
-            self._buffer.unread(opener)
-            if (yield from self._lines.read_envelopes()):
-                return True
-            self._buffer.take(len(opener))
-        if is_cut:
-            self._cut(opener)
-        else:
-            self._refuse(opener, taken)
-        self._is_call_open = self.is_in_call = False
-        return False
-
-    def _open_call(self, name: str) -> None:
-        """Receives the name of the current call."""
-        if self._streams:
-            self._is_call_open = True
-            self._output.add(CallOpened(self._output.count, name))
-        else:
-            self.output_start = self._buffer.position
-
-    def _add_arguments(self, text: str, boundaries: Sequence[Boundary]) -> None:
-        """Receives more of the arguments of the current call."""
-        if self._streams and text:
-            self._output.add(ArgumentsDelta(self._output.count, text, tuple(boundaries)))
-
-    def _close_call(self, call: ToolCall) -> None:
-        """Ends the current call."""
-        self._output.add(CallRead(self._output.count, call))
-        self.call_ends.append(self._buffer.position)
-        self._output.count += 1
-        self._output.blank = ""
-        self._is_call_open = self.is_in_call = False
-
-    def _refuse(self, opener: str, taken: str) -> None:
-        """Emits what looked like a call as text; as a cut call, if the call has been emitted."""
-        if self._is_call_open:
-            self._output.add(CallCut(opener + self._buffer.take(len(taken))))
-            self._output.count += 1
-        else:
-            self._output.write(opener or self._buffer.take(1))
-
-    def _cut(self, opener: str) -> None:
-        """Handles text that ended inside a call."""
-        text = opener + self._buffer.drain()
-        if self._recover or not text.strip():  # white space after the last call begins no other
-            self._output.write(text)
-        else:
-            self._output.add(CallCut(text))
-
-    def _cut_tag(self) -> bool:
-        """Handles text that ended inside a tag; returns whether it did.
-
-        The rest is not content if it contains a marker, or if it follows calls and the format has
-        no content there. Otherwise it may be content that happens to end like a tag.
-        """
-        rest = self._buffer.rest
-        if self._recover or not rest.strip():
-            return False
-        is_after = self._output.count and not self._format.has_content_after_calls
-        if not is_after and not any(marker in rest for marker in self._format.reserved):
-            return False
-        self._cut("")
-        return True
-
-    def _cut_after_call(self, *texts: str) -> bool:
-        """Handles text that ended inside one of the texts that may follow a call: it is not
-        content. Returns whether it did."""
-        if self._recover or not self._buffer.closed:
-            return False
-        rest = self._buffer.rest.strip()
-        is_cut = bool(rest) and any(text.startswith(rest) for text in texts)
-        if is_cut:
-            self._cut("")
-        return is_cut
 
 
 def parse(

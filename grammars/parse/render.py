@@ -1,55 +1,26 @@
 """Renders a turn as text: the inverse of `parse`. Refuses what would be ambiguous in the format.
 
-Needs `spelling`, `wire`, `schema`. Start with `render`.
+Needs `turn_grammar.arguments`, `wire`. Start with `render`.
 """
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import cast
+from itertools import takewhile
 
 from grammars.errors import RenderError
-from grammars.schema.json_values import Json
-from grammars.schema.nodes import Constant, Object, escape, flatten
-from grammars.schema.numbers import are_equal
-from grammars.spelling.coerce import Raw, TypedText, coerce_members
-from grammars.spelling.json_call import (
-    begin_call,
-    close_json_call,
-    cut_opening,
-    encode_string,
-    open_json_call,
-    style_arguments,
-)
-from grammars.spelling.keyword_arguments import find_ends, spell_fixed
-from grammars.spelling.keyword_arguments import is_key as is_keyword
-from grammars.spelling.names import check_name
-from grammars.spelling.nested import Tree, TreeReader, is_text
-from grammars.spelling.nested import is_key as is_nested_key
-from grammars.spelling.styles import holds, sort_keys, spell
-from grammars.spelling.tagged import (
-    excludes_containers,
-    is_key,
-    is_wrappable,
-    is_writable,
-    spell_string,
-)
 from grammars.turn import Start, State, Tool, ToolCall, Turn
+from grammars.turn_grammar.arguments.kind import ArgumentsKind, CallToWrite
+from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.wire.format import (
     CallId,
     CallIndex,
     ContentPlace,
     Format,
-    JsonArguments,
-    JsonCall,
-    JsonStyle,
-    KeywordArguments,
     Literal,
     Marker,
     Name,
-    NestedArguments,
-    TaggedArguments,
-    find_kind,
+    spell_fixed,
 )
 
 
@@ -123,17 +94,14 @@ def render_opening(format: Format, name: str, state: State | None = None) -> str
                 text += name
             case CallIndex() if (index := node.count(calls, 0)) is not None:
                 text += str(index)
-            case JsonCall():
-                index = None
-                if isinstance(node.id, CallIndex):
-                    index = node.id.count(calls, 0)
-                for piece in cut_opening(node, name, None if index is None else str(index)):
-                    if not isinstance(piece, str):
-                        break
-                    text += piece
+            case CallId() | CallIndex():
                 return text
             case _:
-                return text
+                kind = find_kind(format)
+                index = kind.id.count(calls, 0) if isinstance(kind.id, CallIndex) else None
+                pieces = kind.open_call(name, None if index is None else str(index))
+                written = takewhile(lambda piece: isinstance(piece, str), pieces)
+                return text + "".join(map(str, written))
     return text
 
 
@@ -195,7 +163,7 @@ def _refuse_bare(turn: Turn, format: Format) -> None:
     if turn.calls and turn.content:
         message = f"format {format.name} allows no content next to a call"
         raise RenderError(message, where="/content")
-    if not format.escapes_content and re.match(begin_call(format), turn.content):
+    if not format.escapes_content and re.match(find_kind(format).match_start(), turn.content):
         raise RenderError("the content starts like a call", where="/content")
 
 
@@ -244,7 +212,8 @@ class _CallWriter:
         Raises:
             RenderError, ToolError: as for `render`.
         """
-        check_name(self._format, self._call.name)
+        kind = find_kind(self._format)
+        kind.check_name(self._call.name)
         try:
             json.dumps(self._call.arguments, allow_nan=False, ensure_ascii=False).encode()
         except ValueError as e:
@@ -258,21 +227,17 @@ class _CallWriter:
                     text += self._call.name
                 case CallId() | CallIndex():
                     text += self._id(node)
-                case JsonCall():
-                    text += self._json_call(node)
-                case JsonArguments():
-                    text += encode_string(self._json(node.style), node)
-                case TaggedArguments():
-                    text += self._tagged(node)
-                case KeywordArguments():
-                    text += self._keywords(node)
-                case NestedArguments():
-                    text += self._nested(node)
+                case _:
+                    text += self._arguments(kind)
         return text
 
-    def _at(self, key: str) -> str:
-        """Returns the JSON pointer to an argument."""
-        return f"{self._where}/arguments/{escape(key)}"
+    def _arguments(self, kind: ArgumentsKind) -> str:
+        """Returns the arguments, with what their kind writes around them."""
+        name, id = self._call.name, self._id(kind.id) if kind.id else ""
+        where = f"{self._where}/arguments"
+        arguments = kind.write(CallToWrite(name, self._call.arguments, self._tools, where))
+        around = [*kind.open_call(name, id), arguments, *kind.close_call(id)]
+        return "".join(map(str, around))
 
     def _id(self, node: CallId | CallIndex) -> str:
         """Returns the id in the format's spelling; the number of the call if it has no id that
@@ -286,94 +251,6 @@ class _CallWriter:
             raise RenderError(message, where=f"{self._where}/id", hint=hint)
         return id
 
-    def _json_call(self, node: JsonCall) -> str:
-        id = self._id(node.id) if node.id else ""
-        arguments = self._json(style_arguments(node))
-        return open_json_call(node, self._call.name, id) + arguments + close_json_call(node, id)
-
-    def _json(self, style: JsonStyle) -> str:
-        if not holds(self._call.arguments, style):
-            message = "a key or string has text that the format cannot represent"
-            raise RenderError(message, where=f"{self._where}/arguments")
-        return spell(self._call.arguments, style)
-
-    def _tagged(self, tags: TaggedArguments) -> str:
-        arguments = self._call.arguments
-        raws = {key: _spell_raw(value, tags) for key, value in arguments.items()}
-        typed_raws = {
-            key: _mark_as_text(value, raws[key], tags) for key, value in arguments.items()
-        }
-        read = arguments
-        if self._tool:
-            read = coerce_members(typed_raws, self._tool.schema, tags.style)[0]
-        text = ""
-        for key in sort_keys(arguments, tags):
-            value = arguments[key]
-            self._refuse_undeclared(key, tags)
-            self._refuse_tagged(key, raws[key], read[key], tags.of(key))
-            text += tags.open + key + tags.after_key
-            if tags.kinds:
-                text += find_kind(tags, value) + tags.after_kind
-            text += raws[key] + tags.of(key).close
-        if not raws and tags.empty is not None:
-            return tags.empty
-        return text + tags.end
-
-    def _refuse_undeclared(self, key: str, tags: TaggedArguments) -> None:
-        """Refuses an argument that the grammar cannot write: no schema declares it, and its closing
-        tag contains its key."""
-        if self._tool is None or tags.close_key is None:
-            return
-        if any(p.key == key for node in self._tool.schema.objects for p in node.properties):
-            return
-        message = f"the key {key!r} is not declared, so its closing tag is not known"
-        raise RenderError(message, where=self._at(key))
-
-    def _refuse_tagged(self, key: str, raw: str, read: Json, tags: TaggedArguments) -> None:
-        """Refuses an argument whose raw text would not be read back as its value."""
-        value, where = self._call.arguments[key], self._at(key)
-        if not is_key(key, tags):
-            raise RenderError(f"the key {key!r} cannot be written between tags", where=where)
-        is_wrapped = raw != value and isinstance(value, str)
-        is_closed = is_wrappable(value, tags) if is_wrapped else is_writable(raw, tags)
-        if not is_closed:
-            raise RenderError("the value contains its own closing tag", where=where)
-        if not are_equal(read, value):
-            raise RenderError(f"{value!r} would be read back as {read!r}", where=where)
-        if self._tool is None or not isinstance(value, str) or is_wrapped:
-            return
-        if not _is_distinguishable(value, key, self._tool, tags):
-            raise RenderError(
-                "where objects or lists are allowed too, text cannot begin like one", where=where
-            )
-
-    def _keywords(self, hole: KeywordArguments) -> str:
-        schema = self._tool.schema if self._tool else None
-        ends = find_ends(self._format, self._tools, schema)
-        items: list[str] = []
-        for key in sort_keys(self._call.arguments, hole):
-            value = self._call.arguments[key]
-            if not is_keyword(key, hole):
-                message = f"the key {key!r} cannot be written in such a call"
-                raise RenderError(message, where=self._at(key))
-            is_raw = isinstance(value, str) and bool(hole.quote)
-            if is_raw and not ends.holds(str(value), hole.quote):
-                raise RenderError("the value contains what would end it", where=self._at(key))
-            items.append(key + hole.after_key + _spell_keyword_value(value, hole))
-        return hole.first + hole.item.join(items) + hole.last if items else hole.empty
-
-    def _nested(self, hole: NestedArguments) -> str:
-        """Writes the arguments as the template does, except that null values are written, too."""
-        tree = _grow_tree(self._call.arguments, hole, f"{self._where}/arguments")
-        if self._tool is not None:
-            reader = TreeReader(hole, self._tool.schema.definitions)
-            read = reader.members(tree, self._tool.schema.objects)
-            for key, value in self._call.arguments.items():
-                if not are_equal(read[key], value):
-                    message = f"{value!r} would be read back as {read[key]!r}"
-                    raise RenderError(message, where=self._at(key))
-        return _write_tree(tree, hole)
-
 
 def _read_index(node: CallIndex, name: str, id: str | None) -> str | None:
     """Reads the index from a call's id; None: the id has none."""
@@ -382,89 +259,3 @@ def _read_index(node: CallIndex, name: str, id: str | None) -> str | None:
     pattern = re.escape(node.id.replace("{name}", name)).replace(r"\{index\}", "([0-9]+)")
     match = re.fullmatch(pattern, id or "")
     return match[1] if match else None
-
-
-def _is_distinguishable(text: str, key: str, tool: Tool, tags: TaggedArguments) -> bool:
-    """Returns whether the text of an argument cannot be the beginning of an object or a list."""
-    if tags.kinds or not text.startswith(("{", "[")):
-        return True
-    definitions = tool.schema.definitions
-    objects = [node for node in flatten(tool.schema.node, definitions) if isinstance(node, Object)]
-    for object_ in objects:
-        argument = object_.find(key)
-        if argument is None:
-            continue
-        branches = list(flatten(argument.node, definitions))
-        listed = any(isinstance(b, Constant) and text in b.values for b in branches)
-        if listed or not excludes_containers(branches):
-            return True
-    return not objects
-
-
-def _spell_raw(value: Json, tags: TaggedArguments) -> str:
-    match value:
-        case str():
-            return spell_string(value, tags)
-        case True:
-            return tags.true[0]
-        case False:
-            return tags.false[0]
-        case None:
-            return tags.null[0]
-        case _:
-            return spell(value, tags.style)
-
-
-def _mark_as_text(value: Json, raw: str, tags: TaggedArguments) -> Raw:
-    """Returns the raw text of a value as the parser reads it: wrapped text is marked as a
-    string."""
-    if isinstance(value, str) and raw != value:
-        return TypedText(value, is_text=True, style=tags.style)
-    return raw
-
-
-def _spell_keyword_value(value: Json, hole: KeywordArguments) -> str:
-    match value:
-        case str():
-            return hole.quote + value + hole.quote if hole.quote else spell(value, hole.escaped)
-        case dict():
-            return spell(value, hole.objects)
-        case _:
-            return spell(value, hole.style)
-
-
-def _grow_tree(value: Json, hole: NestedArguments, where: str) -> Tree:
-    """Returns the tags of a value.
-
-    Raises:
-        RenderError: a key or a text cannot be written between tags.
-    """
-    match value:
-        case str():
-            if not is_text(value, hole):
-                raise RenderError("the value contains the mark of a tag", where=where)
-            return Tree(value)
-        case list():
-            tree = Tree()
-            for i, item in enumerate(cast(list[Json], value)):
-                tree.members.append((hole.item, _grow_tree(item, hole, f"{where}/{i}")))
-            return tree
-        case dict():
-            members = cast(dict[str, Json], value)
-            for key in members:
-                if not is_nested_key(key):
-                    message = f"the key {key!r} cannot be written between tags"
-                    raise RenderError(message, where=f"{where}/{escape(key)}")
-            tree = Tree()
-            for key, member in members.items():
-                tree.members.append((key, _grow_tree(member, hole, f"{where}/{escape(key)}")))
-            return tree
-        case _:
-            return Tree(spell(value, hole.style))
-
-
-def _write_tree(tree: Tree, hole: NestedArguments) -> str:
-    text = tree.text
-    for key, inner in tree.members:
-        text += hole.open(key) + _write_tree(inner, hole) + hole.close(key)
-    return text

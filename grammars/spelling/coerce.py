@@ -17,7 +17,7 @@ their quotes and spaces, and JSON inside a JSON string stays a string. Text that
 is refused, since it may be cut or mean something else.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import chain
@@ -28,15 +28,11 @@ from grammars.schema.json_values import Json
 from grammars.schema.nodes import (
     AnyValue,
     Array,
-    Boolean,
     Constant,
     Flat,
     Node,
-    Null,
-    Number,
     Object,
     Schema,
-    String,
     Violation,
     escape,
     flatten,
@@ -45,20 +41,12 @@ from grammars.schema.numbers import normalise_numbers
 from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.reading import read_json, read_value
 from grammars.spelling.styles import speaks_json
+from grammars.spelling.types import has_type, list_types
 from grammars.wire.format import JsonStyle
 from grammars.wire.nodes import PYTHON
 
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None, "none": None}
 _MAX_DIGITS = 308
-_KINDS: tuple[tuple[str, Callable[[Json], bool]], ...] = (
-    ("null", lambda v: v is None),
-    ("boolean", lambda v: isinstance(v, bool)),
-    ("integer", lambda v: isinstance(v, int) and not isinstance(v, bool)),
-    ("number", lambda v: isinstance(v, int | float) and not isinstance(v, bool)),
-    ("array", lambda v: isinstance(v, list)),
-    ("object", lambda v: isinstance(v, dict)),
-    ("string", lambda v: isinstance(v, str)),
-)
 
 
 def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
@@ -85,16 +73,12 @@ def _list_candidates(raw: str, schema: Schema, style: JsonStyle | None) -> list[
     """Returns the values of the types that the schema allows that the text can be read as, the
     likeliest first."""
     nodes = list(flatten(schema.node, schema.definitions))
-    admitted = _list_kinds(nodes)
+    admitted = _list_types(nodes)
     readings: Iterable[Json] = [raw]
     if admitted != {"string"}:
         is_listed = any(isinstance(node, Constant) and raw in node.values for node in nodes)
         readings = _read_all(raw, is_listed, style)
-    return [value for value in readings if _has_kind(value, admitted)]
-
-
-def _has_kind(value: Json, kinds: Container[str]) -> bool:
-    return any(kind in kinds and fits(value) for kind, fits in _KINDS)
+    return [value for value in readings if has_type(value, admitted)]
 
 
 def _read_texts(value: Json, node: Node, definitions: Mapping[str, Node]) -> Json:
@@ -104,7 +88,7 @@ def _read_texts(value: Json, node: Node, definitions: Mapping[str, Node]) -> Jso
     arrays = [branch for branch in branches if isinstance(branch, Array)]
     objects = [branch for branch in branches if isinstance(branch, Object)]
     if isinstance(value, str):
-        return _read_scalar(value, _list_kinds(branches))
+        return _read_scalar(value, _list_types(branches))
     if is_list(value) and len(arrays) == 1:
         items: list[Json] = []
         for i, item in enumerate(value):
@@ -125,7 +109,7 @@ def _read_scalar(text: str, kinds: Container[str]) -> Json:
     if "string" in kinds:
         return text
     for value in _read_all(text, is_listed=False, style=None):
-        if not isinstance(value, list | dict) and _has_kind(value, kinds):
+        if not isinstance(value, list | dict) and has_type(value, kinds):
             return value
     return text
 
@@ -222,37 +206,15 @@ def _refusal(raw: str, candidates: list[Json], schema: Schema) -> CoerceError:
     if candidates:
         unfit = schema.find_errors(candidates[0])[0]
         return CoerceError(unfit.message, where=unfit.pointer)
-    admitted = _list_kinds(flatten(schema.node, schema.definitions))
+    admitted = _list_types(flatten(schema.node, schema.definitions))
     kinds = " or ".join(sorted(admitted)) or "anything"
     shown = raw if len(raw) <= 60 else raw[:57] + "..."
     return CoerceError(f"{shown!r} is not {kinds}", where="")
 
 
-def _list_kinds(nodes: Iterable[Flat]) -> set[str]:
-    """Returns the names of the types that these nodes allow."""
-    return {kind for node in nodes for kind in _kinds(node)}
-
-
-def _kinds(node: Flat) -> Iterator[str]:
-    """Yields the names of the types that a node allows; numbers also allow integers."""
-    match node:
-        case AnyValue():
-            yield from ("null", "boolean", "integer", "number", "array", "object", "string")
-        case Constant(values):
-            for value in values:
-                yield next(kind for kind, fits in _KINDS if fits(value))
-        case Number(integer):
-            yield from ("integer",) if integer else ("integer", "number")
-        case String():
-            yield "string"
-        case Boolean():
-            yield "boolean"
-        case Null():
-            yield "null"
-        case Array():
-            yield "array"
-        case Object():
-            yield "object"
+def _list_types(nodes: Iterable[Flat]) -> set[str]:
+    """Returns the types that these nodes allow."""
+    return {name for node in nodes for name in list_types(node)}
 
 
 def read_words(raw: str, style: JsonStyle | None = None) -> Iterator[Json]:

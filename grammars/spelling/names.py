@@ -1,11 +1,26 @@
-"""The names of tools: each must be unique, and the format must be able to write it."""
+"""The names of tools and arguments."""
 
+import re
 from collections.abc import Sequence
 
 from grammars.errors import ToolError
-from grammars.spelling.json_call import open_json_call
-from grammars.spelling.keyword_arguments import is_word
-from grammars.wire.format import Format, JsonCall, KeywordArguments, Name, is_taggable
+from grammars.regex.texts import SPACES
+from grammars.wire.format import MAX_NAME_LENGTH, is_taggable
+
+BLANK = r"[ \t\r\n]"
+"""A regular expression for one character of white space."""
+WORD = rf"""[^\x00-\x20{SPACES}=,()\[\]{{}}'"<>]{{1,{MAX_NAME_LENGTH}}}"""
+"""A regular expression for a key or name in calls as in Python."""
+
+
+def is_word(text: str) -> bool:
+    """Returns whether the text is a key or name in calls as in Python."""
+    return re.fullmatch(WORD, text) is not None
+
+
+def is_name(text: str) -> bool:
+    """Returns whether the text is read back as a name, wherever a format writes names."""
+    return is_taggable(text) and not any(character in text for character in "\"'\r\t {}[]")
 
 
 def check_names(names: Sequence[str], places: Sequence[str] | None = None) -> None:
@@ -24,28 +39,3 @@ def check_names(names: Sequence[str], places: Sequence[str] | None = None) -> No
             hint = "Rename one of them"
             raise ToolError(f"two tools are called {name!r}", where=where, hint=hint)
         known.add(name)
-
-
-def check_name(format: Format, name: str) -> None:
-    """Raises an error for a name that would be parsed as another one.
-
-    Raises:
-        ToolError: a character in it could end it, or content begins like a call with this name.
-    """
-    message = f"format {format.name} cannot write the name {name!r}"
-    if isinstance(format.bare, JsonCall):
-        opened = open_json_call(format.bare, name)
-        if any(content.opener.startswith(opened) for content in format.contents):
-            raise ToolError(f"{message}: answers begin so", hint="Rename it")
-    if Name() not in format.call:
-        return
-    is_doubtful = not is_taggable(name) or any(c in name for c in "\"'\r\t {}[]")
-    if isinstance(format.hole, KeywordArguments) and not is_word(name):
-        is_doubtful = True
-    if is_doubtful:
-        raise ToolError(message, hint="Use letters, digits, '_', '-' and '.'")
-    if format.opener is None:
-        return
-    opened = format.opener.text + name
-    if any(content.opener.startswith(opened) for content in format.contents):
-        raise ToolError(message, hint="Rename it")

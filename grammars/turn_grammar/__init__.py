@@ -2,5 +2,5 @@
 and start state.
 
 Needs `ir`, `spelling`, `wire`, `schema`. Start with `turn`. `calls` writes the calls of a turn;
-`values`, `tagged`, `nested` or `keyword_arguments` write their arguments, depending on the format.
+`arguments` has the kinds of arguments, which parser and renderer use, too.
 """

@@ -1,15 +1,12 @@
 """Grammar rules for the calls of a turn."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grammars.errors import SchemaError
-from grammars.regex.writing import escape_regex
-from grammars.spelling.json_call import BLANK, cut_closing, cut_opening
-from grammars.spelling.names import check_name
-from grammars.turn import Policy, State, Tool
-from grammars.turn_grammar.encoded import encode
+from grammars.turn import Choice, Policy, State, Tool
+from grammars.turn_grammar.arguments.kind import ArgumentsKind, CallChain, CallsSpec, Piece
+from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.ir.nodes import (
     EMPTY,
@@ -21,34 +18,22 @@ from grammars.turn_grammar.ir.nodes import (
     optional,
     sequence,
 )
-from grammars.turn_grammar.keyword_arguments import KeywordRules
-from grammars.turn_grammar.nested import NestedRules
-from grammars.turn_grammar.tagged import TaggedRules
-from grammars.turn_grammar.values import LOOSE, Values
+from grammars.turn_grammar.spaces import SpacedTexts
+from grammars.turn_grammar.values import Values
 from grammars.wire.format import (
     CallId,
     CallIndex,
     Format,
-    Hole,
-    JsonArguments,
-    JsonCall,
-    KeywordArguments,
     Literal,
     Marker,
     Name,
-    NestedArguments,
     Node,
-    TaggedArguments,
+    spell_fixed,
 )
 
 COUNTED = 8
 """For this many calls of a turn, the grammar requires exactly the next index; later calls may have
 any index."""
-
-_QUOTE = ir.Literal('"')
-_GAP = re.compile(r"(^\s*|(?<=^,)\s+|(?<=[\[\]}>])\s*(?=[\[\]{<])|\s+$)")
-"""Where the model chooses the white space: around texts, between two calls in JSON, between tags
-and brackets."""
 
 
 @dataclass(frozen=True)
@@ -73,20 +58,30 @@ class TurnSpec:
     captures: bool
     text_ends: Sequence[str]
 
+    @property
+    def must_call(self) -> bool:
+        """Whether a call is required."""
+        return bool(self.tools) and self.policy.choice is Choice.REQUIRED
+
 
 class CallRules:
     """Adds the rules of calls to a grammar.
 
     Args:
         turn: what the grammar is built from.
+        kind: how the format writes arguments.
         values: writes JSON values into the grammar that is being built.
+        texts: writes fixed texts.
     """
 
-    def __init__(self, turn: TurnSpec, values: Values):
-        self._turn, self._format = turn, turn.format
+    def __init__(self, turn: TurnSpec, kind: ArgumentsKind, values: Values, texts: SpacedTexts):
+        self._turn, self._format, self._kind = turn, turn.format, kind
+        self._texts = texts
         self._values, self._builder = values, values.builder
+        self._allows_several = turn.policy.parallel and not turn.format.single
+        spec = CallsSpec(turn.tools, turn.names, self._allows_several, values)
+        self._rules = kind.make_rules(spec)
         self._known: dict[str, Expression] = {}  # the arguments, by tool name
-        self._tagged: TaggedRules | None = None
 
     @property
     def tail(self) -> Expression:
@@ -94,12 +89,6 @@ class CallRules:
         texts = [self._format.tail] if self._format.tail else []
         texts += [end for end in self._format.inner_ends if end in self._builder.ids]
         return optional(choice(map(self._builder.fixed, texts))) if texts else EMPTY
-
-    @property
-    def is_answer_first(self) -> bool:
-        """True if a turn may begin with an answer of a given form. If content has an opener, that
-        comes before the answer, as before any other content."""
-        return self._turn.policy.answer is not None and not self._format.contents[0].opener
 
     @property
     def _end(self) -> Expression:
@@ -131,14 +120,11 @@ class CallRules:
             following: the content that may follow the calls.
         """
         format = self._format
-        several = self._turn.policy.parallel and not format.single
         after = optional(ir.Literal(format.after)) if format.after else EMPTY
-        if isinstance(format.hole, KeywordArguments):
+        if isinstance(self._rules, CallChain):
             for tool in self._turn.tools:
-                check_name(format, tool.name)
-            tools, names = self._turn.tools, self._turn.names
-            chain = KeywordRules(format, tools, names, values=self._values, several=several)
-            chained = chain.calls(first, spaced=spaced, lead=lead)
+                self._kind.check_name(tool.name)
+            chained = self._rules.calls(first, spaced=spaced, lead=lead)
             if chained == NOTHING:
                 return NOTHING
             written = sequence(chained, after, following, self._end)
@@ -148,9 +134,9 @@ class CallRules:
         if format.several is not None and is_several:
             more = self._more(1, format.several.between)
             closing = format.several.closing
-        elif several and format.several is None and self._opens_all(opener):
+        elif self._allows_several and format.several is None and self._opens_all(opener):
             more = self._more(1, format.between)
-        close = self._text_after("".join([node.text for node in closing]))
+        close = self._texts.text_after(spell_fixed(closing))
         rest = sequence(more, close)
         if not format.closes_one:
             rest = optional(rest)
@@ -234,9 +220,9 @@ class CallRules:
             if not isinstance(piece, str):
                 parts.append(piece)
             elif piece and parts:
-                parts.append(self._text_after(piece))
+                parts.append(self._texts.text_after(piece))
             elif piece:
-                parts.append(self._text(piece, spaced=spaced or self._format.is_loose))
+                parts.append(self._texts.text(piece, spaced=spaced or self._format.is_loose))
         return sequence(*parts)
 
     def _write_node(
@@ -258,26 +244,25 @@ class CallRules:
                 return [tool.name]
             case CallId() | CallIndex():
                 return [self._index(node, number) or self._id(node)]
-            case JsonCall():
-                return self._json_call(node, tool, number, apart=apart)
             case _:
-                return [self._arguments(node, tool)]
+                return self._write_arguments(tool, number, apart=apart)
 
-    def _json_call(
-        self, node: JsonCall, tool: Tool, number: int | None, *, apart: bool
+    def _write_arguments(
+        self, tool: Tool, number: int | None, *, apart: bool
     ) -> list[str | Expression]:
-        arguments = self._arguments(node, tool)
-        id = None if node.id is None else self._index(node.id, number)
-        opening: list[str | Expression] = []
-        for piece in cut_opening(node, tool.name, id):
-            opening.append(piece if isinstance(piece, str) else self._id(piece))
-        closing: list[str | Expression] = []
-        for piece in cut_closing(node, id):
-            closing.append(piece if isinstance(piece, str) else self._id(piece))
-        if apart and self.is_answer_first:
+        """Writes the arguments, with what their kind writes around them."""
+        id_hole = self._kind.id
+        id = None if id_hole is None else self._index(id_hole, number)
+        arguments = self._arguments(tool)
+        opening = list(map(self._write_piece, self._kind.open_call(tool.name, id)))
+        if opening and apart and self._texts.is_answer_first:
             # With one longer terminal, the lexer would not consider the answer's opening brace.
-            opening = [optional(self.space()), *map(_as_expression, opening)]
+            opening = [optional(self._texts.space()), *map(_as_expression, opening)]
+        closing = list(map(self._write_piece, self._kind.close_call(id)))
         return [*opening, arguments, *closing]
+
+    def _write_piece(self, piece: Piece) -> str | Expression:
+        return piece if isinstance(piece, str) else self._id(piece)
 
     def _index(self, node: CallId | CallIndex, number: int | None) -> str | None:
         """Returns the index of this call in the turn; None: any index is allowed."""
@@ -289,110 +274,16 @@ class CallRules:
     def _id(self, node: CallId | CallIndex) -> Expression:
         return self._builder.terminal(Pattern(node.pattern), "ID")
 
-    def _arguments(self, node: Hole, tool: Tool) -> Expression:
+    def _arguments(self, tool: Tool) -> Expression:
         """Returns the arguments of a tool. Their rules are written at the first use."""
         if tool.name not in self._known:
-            check_name(self._format, tool.name)
-            self._known[tool.name] = self._write_arguments(node, tool)
+            assert not isinstance(self._rules, CallChain)
+            self._kind.check_name(tool.name)
+            self._known[tool.name] = self._rules(tool.schema)
         arguments = self._known[tool.name]
         if self._turn.captures:
             return self._builder.capture(arguments, tool.name)
         return arguments
-
-    def _write_arguments(self, node: Hole, tool: Tool) -> Expression:
-        schema = tool.schema
-        match node:
-            case JsonArguments(encoded=True):
-                values = Values(self._builder.respell(encode), node.style, self._values.order)
-                text = encode(values.value(schema.node, schema.definitions))
-                return self._builder.define(sequence(_QUOTE, text, _QUOTE), "encoded")
-            case JsonCall() | JsonArguments():
-                return self._values.value(schema.node, schema.definitions)
-            case TaggedArguments():
-                if self._tagged is None:
-                    self._tagged = TaggedRules(node, self._values)
-                return self._tagged.arguments(schema)
-            case NestedArguments():
-                return NestedRules(node, self._values, schema.definitions).arguments(schema)
-            case KeywordArguments():
-                raise TypeError("such calls are one chain")
-
-    def _text(self, text: str, *, spaced: bool) -> Expression:
-        """Returns the text. If white space may precede it, both are one terminal: otherwise content
-        that begins with the same white space would win over a terminal of white space alone."""
-        return self._spaced(text) if spaced else self._builder.fixed(text)
-
-    def _text_after(self, text: str) -> Expression:
-        """Returns a text that follows other parts of a call, or the last call."""
-        return self._text(text, spaced=self._format.is_loose and bool(text.strip()))
-
-    def spaced(self, marker: str) -> Expression:
-        """Returns the marker after optional white space, which some models write.
-
-        If the marker is text, both are one terminal, since content may also begin with white space.
-        If a turn may begin with an answer, they are two: the lexer would not give up one terminal
-        for the answer.
-        """
-        if not self.is_answer_first:
-            return self._spaced(marker)
-        text = marker.lstrip()
-        if text == marker:
-            return sequence(optional(self.space()), self._builder.fixed(marker))
-        # Two terminals of white space cannot share it: the first one would take all of it.
-        lead = escape_regex(marker.removesuffix(text))
-        space = self._builder.terminal(Pattern(f"{self._blanks(0)}{lead}"), "SPACE")
-        return sequence(space, self._builder.fixed(text))
-
-    def _spaced(self, text: str) -> Expression:
-        if self._format.is_loose:
-            return self._loosen(text)
-        first, *rest = self._builder.cut(text)
-        if first in self._builder.ids:
-            return sequence(optional(self.space()), self._builder.fixed(text))
-        pattern = Pattern(f"{self._blanks(0)}{escape_regex(first)}")
-        head = self._builder.terminal(pattern, "CALL")
-        return sequence(head, self._builder.fixed("".join(rest)))
-
-    def _loosen(self, text: str) -> Expression:
-        """Returns the text; the model chooses the white space in its gaps."""
-        pieces = self._builder.cut(text)
-        parts: list[Expression] = []
-        if pieces[0] in self._builder.ids:
-            parts.append(self._values.space())
-        for piece in pieces:
-            if piece in self._builder.ids:
-                parts.append(self._builder.fixed(piece))
-            elif piece.isspace():
-                parts.append(optional(self._builder.terminal(Pattern(_any_space(piece)), "SPACE")))
-            else:
-                parts.append(self._builder.terminal(Pattern(_loosen_gaps(piece)), "CALL"))
-        return sequence(*parts)
-
-    def space(self) -> Expression:
-        """Returns an expression for white space before a block."""
-        return self._builder.terminal(Pattern(self._blanks(1)), "SPACE")
-
-    def space_before_answer(self) -> Expression:
-        """Returns an expression for white space before an answer of a given form."""
-        most = self._format.max_answer_space
-        return self._builder.terminal(Pattern(f"{BLANK}{{1,{most}}}"), "SPACE")
-
-    def _blanks(self, least: int) -> str:
-        return f"{BLANK}{{{least},{self._format.max_space}}}"
-
-
-def _loosen_gaps(text: str) -> str:
-    """Returns a pattern for the text in which the model chooses the white space of the gaps."""
-    pattern = ""
-    for i, part in enumerate(_GAP.split(text)):
-        is_gap = i % 2 == 1  # `re.split` returns what the group has matched at odd places
-        pattern += f"{_any_space(part)}?" if is_gap else escape_regex(part)
-    return pattern
-
-
-def _any_space(written: str) -> str:
-    """Returns a pattern for the white space of a gap: any, or the one of the template."""
-    return f"({LOOSE}|{escape_regex(written)})" if len(written) > 1 else LOOSE
 
 
 def _cut_written(
@@ -412,9 +303,5 @@ def _as_expression(piece: str | Expression) -> Expression:
 
 def find_index(format: Format) -> CallIndex | None:
     """Returns the hole in which the format counts its calls; None if it does not count."""
-    for node in format.call:
-        if isinstance(node, JsonCall):
-            node = node.id
-        if isinstance(node, CallIndex):
-            return node
-    return None
+    holes = [*format.call, find_kind(format).id]
+    return next((hole for hole in holes if isinstance(hole, CallIndex)), None)

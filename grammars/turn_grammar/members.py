@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from grammars.schema.bits import ALWAYS, KEEP, NEVER, Condition, SetBit, conjoin, count, negate
 from grammars.schema.counted import Counted, Distinct, Items, State
 from grammars.schema.members import Members, Unordered
-from grammars.schema.nodes import Object
+from grammars.schema.nodes import Property
 from grammars.turn_grammar.ir.grammar import GrammarBuilder
 from grammars.turn_grammar.ir.nodes import (
     EMPTY,
@@ -50,13 +50,17 @@ class MemberRules:
     comma: Expression
     builder: GrammarBuilder
 
-    def write(self, node: Object, members: Members) -> MembersBody:
-        """Writes the members of an object, in the order that `members` says."""
+    def write(self, properties: Sequence[Property], members: Members) -> MembersBody:
+        """Writes the members of an object, in the order that `members` says.
+
+        Args:
+            properties: the declared members, as in `pairs`.
+        """
         if isinstance(members, Unordered):
             return self._write_unordered(members)
         if members.mixed:
-            return self._write_mixed(node)
-        return self._write_ordered(node)
+            return self._write_mixed(properties)
+        return self._write_ordered(properties)
 
     def _write_unordered(self, members: Unordered) -> MembersBody:
         """Members in any order: right-recursive rules whose parameter holds which members are
@@ -98,7 +102,7 @@ class MemberRules:
             starts.append(sequence(self.extra, RuleReference(names["more"], ZERO)))
         return MembersBody(self.builder.enter(*starts), required)
 
-    def _write_ordered(self, node: Object) -> MembersBody:
+    def _write_ordered(self, properties: Sequence[Property]) -> MembersBody:
         """Writes the declared members in schema order, then undeclared members."""
         rest = EMPTY
         starts: list[Expression] = []
@@ -106,7 +110,7 @@ class MemberRules:
             rest = many(sequence(self.comma, self.extra))
             starts = [sequence(self.extra, rest)]
         required = False
-        for declared, pair in reversed(list(zip(node.properties, self.pairs, strict=True))):
+        for declared, pair in reversed(list(zip(properties, self.pairs, strict=True))):
             if declared.required:
                 starts, required = [], True
             starts.insert(0, sequence(pair, rest))
@@ -116,7 +120,7 @@ class MemberRules:
             rest = self.builder.define(sequence(member, rest), "rest")
         return MembersBody(choice(starts) if starts else EMPTY, required)
 
-    def _write_mixed(self, node: Object) -> MembersBody:
+    def _write_mixed(self, properties: Sequence[Property]) -> MembersBody:
         """Writes the declared members in schema order, with undeclared members anywhere between
         them: for sorted keys."""
         more = rest = EMPTY
@@ -125,7 +129,7 @@ class MemberRules:
             rest = self.builder.define(more, "rest")
         starts: list[Expression] = []
         required = False
-        for declared, pair in reversed(list(zip(node.properties, self.pairs, strict=True))):
+        for declared, pair in reversed(list(zip(properties, self.pairs, strict=True))):
             first = sequence(pair, rest)
             if declared.required:
                 starts, required = [first], True

@@ -7,27 +7,23 @@ turn. End-of-generation tokens are not part of it: the matcher allows them where
 from collections.abc import Mapping, Sequence
 
 from grammars.errors import PolicyError
-from grammars.regex.writing import escape_regex, match_any
-from grammars.spelling.json_call import begin_call, style_answer, style_arguments
-from grammars.spelling.keyword_arguments import spell_fixed
+from grammars.regex.writing import escape_regex
+from grammars.spelling.styles import speaks_json
 from grammars.turn import (
     Choice,
     GrammarAnswer,
     JsonAnswer,
     Policy,
     RegexAnswer,
-    Start,
     State,
-    Think,
     Tool,
-    find_reasoning_start,
 )
 from grammars.turn_grammar.answer import write_answer
+from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.turn_grammar.calls import CallRules, TurnSpec
 from grammars.turn_grammar.encoded import encode, encode_text
 from grammars.turn_grammar.ir.grammar import Grammar, GrammarBuilder
 from grammars.turn_grammar.ir.nodes import (
-    ANY_TEXT,
     EMPTY,
     NOTHING,
     Costly,
@@ -39,6 +35,8 @@ from grammars.turn_grammar.ir.nodes import (
     optional,
     sequence,
 )
+from grammars.turn_grammar.spaces import SpacedTexts
+from grammars.turn_grammar.start import FreeText, StartRules
 from grammars.turn_grammar.values import Values
 from grammars.wire.format import (
     Content,
@@ -49,8 +47,9 @@ from grammars.wire.format import (
     KeywordArguments,
     Marker,
     Node,
-    Reasoning,
+    spell_fixed,
 )
+from grammars.wire.nodes import JsonStyle
 
 
 def build_grammar(
@@ -117,103 +116,28 @@ class _TurnRules:
         self._turn = turn
         self._format, self._policy, self._state = turn.format, turn.policy, turn.state
         self._builder = builder
-        style = style_arguments(turn.format.hole)
-        self._values = Values(builder, style, turn.policy.key_order)
-        self._calls = CallRules(turn, self._values)
+        self._kind = find_kind(turn.format)
+        self._values = Values(builder, self._kind.style, turn.policy.key_order)
+        has_answer = turn.policy.answer is not None
+        self._texts = SpacedTexts(turn.format, builder, has_answer=has_answer)
+        self._free = FreeText(turn, builder)
+        self._calls = CallRules(turn, self._kind, self._values, self._texts)
 
     def build(self) -> Grammar:
         """Builds the whole grammar."""
         body = self._builder.define(self._write_body(), "body")
         head = EMPTY
         if self._format.head and not self._state.lead:
-            head = self._calls.spaced(self._format.head)
-        return self._builder.build(sequence(self._write_start(), head, body))
-
-    def _write_start(self) -> Expression:
-        """Returns the header that the prompt lacks, if the model may write it, and the part of the
-        reasoning block that the prompt has not written."""
-        block, think, state = self._format.reasoning, self._policy.think, self._state
-        if think is Think.REQUIRED:
-            self._require_reasoning()
-        nothing = optional(self._calls.spaced(state.header)) if state.header else EMPTY
-        if block is None:
-            return nothing
-        has_answer = self._policy.answer is not None
-        start = find_reasoning_start(block, state, think, has_answer=has_answer)
-        if start.is_open:
-            inner = self._inner_pad(block, state.pad)
-            if start.closes_at_once:
-                closer = self._calls.spaced(block.closer.text)
-                return sequence(nothing, inner, closer, self._pad(block.after))
-            return sequence(nothing, inner, self._reasoning_text(block))
-        options = list(map(self._begin, start.instead))
-        if start.may_open:
-            inner = self._inner_pad(block, block.pad_open)
-            text = self._reasoning_text(block)
-            options.append(sequence(self._begin(block.opener.text), inner, text))
-        if start.must_open:
-            return choice(options)
-        if not start.may_open and not start.instead:
-            return sequence(nothing, self._pad(state.pad))
-        if nothing == EMPTY:
-            return optional(choice(options))
-        return choice([*options, nothing])
-
-    def _begin(self, text: str) -> Expression:
-        """Returns an expression for a text at the beginning of the turn, perhaps after the header
-        that the prompt lacks."""
-        header, own = self._state.header, self._calls.spaced(text)
-        if not header:
-            return own
-        if self._begins_with_content:
-            # One text: the lexer would take the header alone for the beginning of the content.
-            return choice([own, self._calls.spaced(header + text)])
-        return sequence(optional(self._calls.spaced(header)), own)
-
-    @property
-    def _begins_with_content(self) -> bool:
-        """Whether any text may begin the turn."""
-        if self._must_call or self._policy.answer is not None or self._format.head:
-            return False
-        return any(not content.opener for content in self._format.contents)
-
-    @property
-    def _must_call(self) -> bool:
-        return bool(self._turn.tools) and self._policy.choice is Choice.REQUIRED
-
-    def _require_reasoning(self) -> None:
-        """Raises PolicyError if the turn can have no reasoning."""
-        if self._format.reasoning is None:
-            hint = "Leave thinking optional"
-            message = f"format {self._format.name} has no reasoning block"
-            raise PolicyError(message, hint=hint)
-        if self._state.start is Start.CLOSED:
-            hint = "Leave thinking optional, or let the template open the block"
-            raise PolicyError("the prompt has already closed the reasoning block", hint=hint)
-
-    def _inner_pad(self, block: Reasoning, pad: str) -> Expression:
-        """Returns an expression for white space after the opener that would otherwise close the
-        block, in formats with one line of reasoning. Other white space is part of the reasoning."""
-        return Literal(pad) if block.closer.text in pad else EMPTY
-
-    def _reasoning_text(self, block: Reasoning) -> Expression:
-        """Returns the reasoning and its closer."""
-        return sequence(self._until(block.closer.text), self._pad(block.after))
-
-    def _pad(self, pad: str) -> Expression:
-        """Returns an expression for the white space that a template writes after the reasoning.
-        Content and calls may begin with any white space, so only a turn that may begin with an
-        answer of a given form needs it here."""
-        is_json = isinstance(self._policy.answer, JsonAnswer)
-        is_exact = self._calls.is_answer_first and not is_json
-        return optional(Literal(pad)) if pad and is_exact else EMPTY
+            head = self._texts.spaced(self._format.head)
+        start = StartRules(self._turn, self._free, self._texts).write()
+        return self._builder.build(sequence(start, head, body))
 
     def _write_body(self) -> Expression:
         """Returns an expression for content, calls, or both. If the request asks for an answer, the
         answer takes the place of the content."""
         tools, answer = self._turn.tools, self._policy.answer
         options: list[Expression] = []
-        if not self._must_call:
+        if not self._turn.must_call:
             for way in self._format.contents:
                 options += self._content_alone(way)
         if tools and self._format.bare is not None:
@@ -233,11 +157,11 @@ class _TurnRules:
                 f"the prompt begins the turn with {self._state.lead!r}, but no allowed turn does"
             )
             raise PolicyError(message, hint=hint)
-        if self._must_call or answer is not None or self._state.lead:
+        if self._turn.must_call or answer is not None or self._state.lead:
             return choice(options)
         if Content() in self._format.contents:  # content may be empty
             return choice(options)
-        return optional(choice([*options, self._calls.space()]))
+        return optional(choice([*options, self._texts.space()]))
 
     def _content_alone(self, way: Content) -> list[Expression]:
         """Returns the turn as content without calls; empty if that is not allowed."""
@@ -251,7 +175,11 @@ class _TurnRules:
                 return []
             text = self._closed_answer(way.closer) if way.closer else self._answer()
         else:
-            text = self._until(way.closer) if way.closer else optional(self._free(content=True))
+            text = (
+                self._free.until(way.closer)
+                if way.closer
+                else optional(self._free.text(content=True))
+            )
         return [sequence(head, text, self._calls.tail)]
 
     def _opened_calls(self, opening: str) -> list[Expression]:
@@ -268,7 +196,7 @@ class _TurnRules:
             closer, *rest = self._format.openings[opening]
             assert isinstance(closer, Fixed)
             after_closer = self._calls.calls(tuple(rest), opening, following=trailing)
-            calls = sequence(self._until(closer.text), after_closer)
+            calls = sequence(self._free.until(closer.text), after_closer)
         at_once: list[Expression] = []
         if self._state.lead:
             for nodes, is_several in ways:
@@ -286,15 +214,15 @@ class _TurnRules:
                     )
                 )
         else:
-            at_once.append(sequence(self._calls.spaced(opening), calls))
+            at_once.append(sequence(self._texts.spaced(opening), calls))
         if self._policy.requires_output:
             return at_once
         contents = [content for content in self._format.contents if content.calls]
         header = self._format.before
         if header.strip() and contents == [Content()] and not self._state.lead:
-            return [*at_once, sequence(self._until(header + opening), calls)]
+            return [*at_once, sequence(self._free.until(header + opening), calls)]
         if contents == [Content()] and not self._state.lead:
-            return [sequence(self._until(opening), calls)]
+            return [sequence(self._free.until(opening), calls)]
         following: list[Expression] = []
         for way in contents:
             following += self._calls_after(way, opening, calls)
@@ -324,7 +252,7 @@ class _TurnRules:
         answer."""
         if self._policy.requires_output or not self._format.has_content_after_calls:
             return EMPTY
-        return optional(self._free())
+        return optional(self._free.text())
 
     def _is_shared(self, opening: str) -> bool:
         """Returns whether something else begins with the opener of the calls."""
@@ -339,17 +267,17 @@ class _TurnRules:
         if head is None:
             return []
         if way.closer:
-            text = self._until(way.closer)
-            return [sequence(head, text, self._calls.spaced(opening), calls)]
+            text = self._free.until(way.closer)
+            return [sequence(head, text, self._texts.spaced(opening), calls)]
         header = self._format.before if self._format.before.strip() else ""
-        return [sequence(head, self._until(header + opening), calls)]
+        return [sequence(head, self._free.until(header + opening), calls)]
 
     def _opener(self, text: str) -> Expression | None:
         """Returns the rest of an opener, after what the prompt has written of it. None if the
         prompt has written something else."""
         lead = self._state.lead
         if text and not lead:
-            return self._calls.spaced(text)
+            return self._texts.spaced(text)
         if not text.startswith(lead):
             return None
         return self._builder.fixed(text.removeprefix(lead))
@@ -361,10 +289,13 @@ class _TurnRules:
         openings = tuple(self._format.openings) if self._turn.tools else ()
         block = self._format.reasoning
         others = () if block is None else (block.opener.text,)
-        values = self._values.restyle(style_answer(self._format.hole))
+        style = self._format.hole.style
+        if not speaks_json(style) or style.indent:
+            style = JsonStyle()
+        values = self._values.restyle(style)
         answer = write_answer(self._policy.answer, values, openings=openings, others=others)
         if isinstance(self._policy.answer, JsonAnswer):
-            return sequence(optional(self._calls.space_before_answer()), answer)
+            return sequence(optional(self._texts.space_before_answer()), answer)
         return answer
 
     def _closed_answer(self, closer: str) -> Expression:
@@ -427,29 +358,3 @@ class _TurnRules:
             raise PolicyError(message, where="/response_format", hint=hint)
         values = Values(self._builder.respell(encode), order=self._policy.key_order)
         return encode(write_answer(self._policy.answer, values))
-
-    def _until(self, marker: str) -> Expression:
-        """Returns an expression for free text up to and including the marker."""
-        builder = self._builder
-        if builder.begins_with_token(marker):
-            text = sequence(optional(self._free()), builder.fixed(marker))
-            return builder.define(text, "until")
-        first, *rest = builder.cut(marker)
-        text = builder.lazy(sequence(self._free(), Literal(first)), "until")
-        return sequence(text, builder.fixed("".join(rest)))
-
-    def _free(self, *, content: bool = False) -> Expression:
-        """Returns an expression for any text without markers and texts that the policy excludes,
-        including markers that are spelled in ordinary tokens.
-
-        Args:
-            content: if no marker opens calls, the text may not begin like a call.
-        """
-        excluded: list[Expression] = []
-        texts = (*self._format.reserved, *self._policy.excluded)
-        if texts:
-            markers = match_any(texts)
-            excluded.append(exclude_beginning(f"(?s:.*){markers}"))
-        if content and self._format.bare and self._turn.tools:
-            excluded.append(exclude_beginning(begin_call(self._format)))
-        return self._builder.terminal(intersection(ANY_TEXT, *excluded), "FREE")

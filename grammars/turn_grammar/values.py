@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from grammars.errors import SchemaError
 from grammars.limits.byte_cache import MIB, keep_results
@@ -46,6 +46,7 @@ from grammars.spelling.styles import (
     has_json_strings,
     is_bare,
     is_writable,
+    speaks_json,
     spell,
     spell_keys,
     spell_scalar,
@@ -119,11 +120,9 @@ class Values:
         self.order = order
         self.style = style or JsonStyle()
         self._level = self.style.level
-        self._strings: JsonStrings | StyledStrings
-        if has_json_strings(self.style) and not self.style.bare_keys:
-            self._strings = JsonStrings(self.style, builder)
-        else:
-            self._strings = StyledStrings(self.style, builder)
+        is_json = has_json_strings(self.style) and not self.style.bare_keys
+        strings = JsonStrings if is_json else StyledStrings
+        self._strings: JsonStrings | StyledStrings = strings(self.style, builder)
         # By the id of the definitions, name, and level of indentation.
         self._references: dict[tuple[int, str, int], Expression] = {}
 
@@ -347,18 +346,18 @@ class Values:
     def _object(self, node: Object, definitions: Mapping[str, Node]) -> Expression:
         separators = self._separators()
         with self._inside():
-            node = replace(node, properties=sort_properties(node, self.style))
-            pairs = [self._pair(declared, definitions) for declared in node.properties]
+            properties = sort_properties(node, self.style)
+            pairs = [self._pair(declared, definitions) for declared in properties]
             extra = self._extra(node, definitions)
         members = arrange(
-            node.properties,
+            properties,
             node.presence,
             extra=bool(node.extras),
             order=self.order,
             mixed=self.style.sorted_keys,
         )
         rules = MemberRules(pairs, extra, comma=separators.comma, builder=self.builder)
-        start = rules.write(node, members)
+        start = rules.write(properties, members)
         if start.body == EMPTY:
             return sequence(Literal("{"), Literal("}"))
         body = sequence(separators.opening, start.body, separators.closing)
@@ -483,6 +482,13 @@ class StyledStrings:
         """Returns an expression for any of these keys, except the declared ones."""
         texts = find_extra_keys([other.key for other in declared], self.style, keys)
         return self.builder.terminal(match_texts(texts), "KEY")
+
+
+def make_strings(style: JsonStyle, builder: GrammarBuilder) -> JsonStrings | StyledStrings:
+    """Returns the rules of strings that are read by themselves: as JSON if all of the style is
+    that."""
+    strings = JsonStrings if speaks_json(style) else StyledStrings
+    return strings(style, builder)
 
 
 def choose_word(words: Sequence[str]) -> Expression:

@@ -1,5 +1,6 @@
 """The nodes of a call: fixed text and typed holes."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -97,8 +98,22 @@ class JsonStyle:
     null: tuple[str, ...] = ("null",)
 
 
+class ArgumentsHole:
+    """The arguments of a call, in some kind."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The fixed texts in the arguments; some may be empty."""
+        return ()
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Those of the texts for which a vocabulary may have tokens, as for a tag."""
+        return ()
+
+
 @dataclass(frozen=True)
-class JsonCall:
+class JsonCall(ArgumentsHole):
     """A hole: one JSON object with the name and the arguments.
 
     Args:
@@ -116,7 +131,7 @@ class JsonCall:
 
 
 @dataclass(frozen=True)
-class JsonArguments:
+class JsonArguments(ArgumentsHole):
     """A hole: the arguments as one JSON object; the name has a separate hole.
 
     Args:
@@ -146,7 +161,7 @@ class TextWrapper:
 
 
 @dataclass(frozen=True)
-class TaggedArguments:
+class TaggedArguments(ArgumentsHole):
     """A hole: each argument is between its own tags; strings are raw, other values JSON.
 
     An argument is written `open KEY after_key VALUE close`, or `open KEY after_key KIND after_kind
@@ -190,6 +205,23 @@ class TaggedArguments:
         return replace(self, close=self.close + key + self.close_key, close_key=None)
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        around = (self.wrapper.opener, self.wrapper.closer) if self.wrapper else ()
+        empty, close_key = self.empty or "", self.close_key or ""
+        own = (self.open, self.after_key, self.close, self.end)
+        return (*own, empty, self.after_kind, close_key, *around)
+
+    @property
+    def without_arguments(self) -> str:
+        """The text if there are no arguments."""
+        return self.end if self.empty is None else self.empty
+
+    def find_kind(self, types: Sequence[str]) -> str:
+        """Returns the text that is written for the first of these types that has one."""
+        kinds = dict(self.kinds)
+        return next((kinds[name] for name in types if name in kinds), kinds.get("", ""))
+
+    @property
     def rest_of_end(self) -> str:
         """The rest of `end` that distinguishes it from another argument, if it begins like one (`<`
         of `</call>`); otherwise ""."""
@@ -206,7 +238,7 @@ PYTHON = JsonStyle(
 
 
 @dataclass(frozen=True)
-class KeywordArguments:
+class KeywordArguments(ArgumentsHole):
     """A hole: arguments by keyword, `KEY after_key VALUE`, separated by `item`: `first ARGUMENT
     (item ARGUMENT)* last`, or `empty` if there are none. Examples: a Python call, lines such as
     `key: value`, and any other list in which each value marks its own end.
@@ -241,6 +273,10 @@ class KeywordArguments:
             raise TypeError("strings of Python have single or double quotes, and escapes")
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        return self.item, self.after_key, self.first, self.last, self.empty
+
+    @property
     def escaped(self) -> JsonStyle:
         """The style of strings with escapes."""
         style = self.strings or self.style
@@ -251,7 +287,7 @@ class KeywordArguments:
 
 
 @dataclass(frozen=True)
-class NestedArguments:
+class NestedArguments(ArgumentsHole):
     """A hole: each argument is between its own tags, and so are members of objects and items of
     lists.
 
@@ -272,6 +308,14 @@ class NestedArguments:
         if not self.mark:
             raise TypeError("nothing tells tags from text")
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return self.mark, self.open(self.item), self.close(self.item)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return (self.mark,)
+
     def open(self, key: str) -> str:
         """Returns the text before a value."""
         return f"{self.mark}<{key}>"
@@ -284,3 +328,8 @@ class NestedArguments:
 Hole: TypeAlias = JsonCall | JsonArguments | TaggedArguments | KeywordArguments | NestedArguments
 Fixed: TypeAlias = Literal | Marker
 Node: TypeAlias = Fixed | Name | CallId | CallIndex | Hole
+
+
+def spell_fixed(nodes: Iterable[Node]) -> str:
+    """Returns the text of these nodes."""
+    return "".join(node.text for node in nodes if isinstance(node, Fixed))

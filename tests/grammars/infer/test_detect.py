@@ -13,9 +13,17 @@ from grammars.infer.reasoning import find_state
 from grammars.parse.parser import parse
 from grammars.parse.render import render
 from grammars.schema.lowering.lower import lower
-from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import Choice, Policy, Start, State, Tool, ToolCall, Turn
-from grammars.wire.format import Format, JsonCall, JsonStyle, Literal, Marker, Node, find_format
+from grammars.wire.format import (
+    Format,
+    JsonCall,
+    JsonStyle,
+    Literal,
+    Marker,
+    Node,
+    find_format,
+    spell_fixed,
+)
 from grammars.wire.formats import FORMATS, HERMES, QWEN3_CODER
 from tests.agreement.matching import Masked
 from tests.found_formats import detect, find_registered

@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from grammars.errors import RenderError, SchemaError
-from grammars.parse.arguments import RawToJson
 from grammars.parse.parser import Parser, parse
 from grammars.parse.render import render
 from grammars.schema.nodes import are_same
 from grammars.turn import ArgumentsDelta, ToolCall, Turn
+from grammars.turn_grammar.arguments.json_object import RawToJson
 from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, TaggedArguments
 from tests.agreement.matching import Masked
 from tests.grammars.spelling.json_styles import GEMMA, PRETTY, PYTHON, is_writable

@@ -15,11 +15,11 @@ from jinja2 import Environment
 from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import Matcher
 from grammars.errors import SchemaError
-from grammars.parse.buffer import make_scanner
 from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Schema, are_same
 from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.reading import DeepJsonError, read_value
+from grammars.spelling.scanners import make_scanner
 from grammars.spelling.styles import has_json_strings, holds, spell
 from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.ir.grammar import GrammarBuilder

@@ -13,7 +13,7 @@ from mcp import types
 from constrained.agent.mcp.results import McpResult
 from constrained.agent.mcp.tool_names import MAX_NAME_LENGTH, name_tools
 from constrained.prompt.tools.execution import format_result
-from grammars.spelling.names import check_name
+from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.wire.formats import FORMATS
 
 TOOLS = st.tuples(st.none() | st.text(max_size=40), st.text(max_size=80))
@@ -28,7 +28,7 @@ def test_names(tools: list[tuple[str | None, str]]) -> None:
     for name in names:
         assert re.fullmatch(rf"[A-Za-z_]\w{{0,{MAX_NAME_LENGTH - 1}}}", name, re.ASCII)
         for format in FORMATS:
-            check_name(format, name)
+            find_kind(format).check_name(name)
 
 
 def text_of(*blocks: Any, structured: Any = None) -> str:

@@ -16,8 +16,8 @@ from grammars.infer.detection import Origin
 from grammars.infer.reasoning import find_opener
 from grammars.parse.parser import parse
 from grammars.parse.render import render
-from grammars.spelling.names import check_name
 from grammars.turn import Start, State, ToolCall, Turn
+from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.wire.format import Marker, Reasoning
 
 FOLDER = Path(__file__).parents[3] / "data" / "invented"
@@ -305,9 +305,9 @@ def test_a_prefill_of_an_answer_in_a_string_is_escaped() -> None:
 
 def test_no_tool_may_have_the_name_that_opens_an_answer() -> None:
     format = open_bench("final_answer").teaching.format
-    check_name(format, "final_answers")
+    find_kind(format).check_name("final_answers")
     with pytest.raises(ToolError, match="answers begin so"):
-        check_name(format, "final_answer")
+        find_kind(format).check_name("final_answer")
 
 
 def test_what_wraps_answers_is_no_content() -> None:

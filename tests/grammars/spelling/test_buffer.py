@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grammars.parse.buffer import Buffer, CutError, JsonScanner
+from grammars.spelling.buffer import Buffer, CutError
+from grammars.spelling.scanners import JsonScanner
 from tests.schema_strategies import VALUES
 
 CONTAINERS = VALUES.filter(lambda value: isinstance(value, list | dict))

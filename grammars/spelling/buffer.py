@@ -1,14 +1,13 @@
-"""The push buffer of the parser, and scanners that find the end of a value in it."""
+"""The push buffer: text that arrives in pieces, and is read by steps."""
 
 import json
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias, TypeVar
 
 from grammars.limits.byte_cache import MIB, keep_results
-from grammars.spelling.keyword_arguments import StringEnds
-from grammars.wire.format import MAX_NAME_LENGTH, JsonStyle
+from grammars.spelling.scanners import FaultError, Scanner
+from grammars.wire.format import MAX_NAME_LENGTH
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
@@ -35,157 +34,15 @@ class NotACallError(Exception):
     """The text looked like a call, but is not one."""
 
 
-class FaultError(ValueError):
-    """A character that JSON does not allow here, with its offset."""
-
-    def __init__(self, text: str, offset: int):
-        self.offset = offset
-        super().__init__(f"{text[offset]!r} in JSON")
-
-
-@dataclass(frozen=True)
-class Sign:
-    """A bracket, comma or colon outside of strings.
-
-    Args:
-        text: the character.
-        offset: its offset in the piece of text, in characters.
-        level: the level of its object or array; the outermost one has level 1.
-    """
-
-    text: str
-    offset: int
-    level: int
-
-
-class JsonScanner:
-    """Finds the end of an object or array by its brackets and quotes.
-
-    Args:
-        quotes: the characters that enclose strings.
-        levels: how many levels of nesting report their signs.
-        bare_keys: keys have no quotes, so all characters may stand outside of strings.
-
-    Attributes:
-        signs: the signs in the last piece.
-    """
-
-    # In deeper levels, commas and colons are skipped: long lists of numbers are full of them.
-    _SHALLOW = re.compile(r"[^\s\w+\-.]")
-    _DEEP = re.compile(r"[^\s\w+\-.,:]")
-    _INSIDE: Mapping[str, re.Pattern[str]] = {
-        quote: re.compile(rf"[{quote}\\]") for quote in ('"', "'")
-    }
-
-    def __init__(
-        self, quotes: Sequence[str] = ('"',), levels: int = 0, *, bare_keys: bool = False
-    ) -> None:
-        self._quotes = quotes
-        self._bare_keys = bare_keys
-        self._levels = levels
-        self._level = 0
-        self._quoted = ""
-        self._escaped = False
-        self.signs: list[Sign] = []
-
-    def feed(self, text: str, offset: int) -> int | None:
-        """Scans from `offset`; returns the offset after the value, or None if it continues.
-
-        Raises:
-            FaultError: a character that JSON does not allow here.
-        """
-        self.signs = []
-        start = offset
-        while offset < len(text):
-            if self._escaped:
-                self._escaped = False
-                offset += 1
-                continue
-            match = self._pattern.search(text, offset)
-            if match is None:
-                return None
-            found, offset = match.group(), match.end()
-            if self._quoted:
-                self._escaped = found == "\\"
-                if not self._escaped:
-                    self._quoted = ""
-            elif found in self._quotes:
-                self._quoted = found
-            elif found in "{}[],:":
-                if self._count(found, match.start() - start):
-                    return offset
-            elif not self._bare_keys:
-                raise FaultError(text, match.start())
-        return None
-
-    @property
-    def _pattern(self) -> re.Pattern[str]:
-        if self._quoted:
-            return self._INSIDE[self._quoted]
-        return self._SHALLOW if self._level <= self._levels else self._DEEP
-
-    def _count(self, sign: str, offset: int) -> bool:
-        """Notes a sign; returns True if it ends the value."""
-        if sign in "{[":
-            self._level += 1
-        if self._level <= self._levels:
-            self.signs.append(Sign(sign, offset, self._level))
-        if sign in "}]":
-            self._level -= 1
-            return self._level == 0
-        return False
-
-
-class RawScanner:
-    """Finds the end of an object or array whose strings are raw text up to a quote.
-
-    Args:
-        quote: the quote that encloses strings.
-    """
-
-    signs: Sequence[Sign] = ()  # it reports none
-
-    def __init__(self, quote: str) -> None:
-        self._quote = quote
-        self._level = 0
-        self._quoted = False
-        self._half = ""  # the first part of a quote
-
-    def feed(self, text: str, offset: int) -> int | None:
-        """Scans from `offset`; returns the offset after the value, or None if it continues."""
-        for i in range(offset, len(text)):
-            self._half += text[i]
-            while not self._quote.startswith(self._half):
-                self._half = self._half[1:]
-            if self._half == self._quote:
-                self._quoted = not self._quoted
-                self._half = ""
-            elif not self._quoted and text[i] in "{}[]" and not self._half:
-                self._level += 1 if text[i] in "{[" else -1
-                if self._level == 0:
-                    return i + 1
-        return None
-
-
-Scanner: TypeAlias = JsonScanner | RawScanner
-
-
-def make_scanner(style: JsonStyle, levels: int = 0) -> Scanner:
-    """Makes a scanner that finds the end of an object or array in this style.
-
-    Args:
-        levels: how many levels of nesting report their signs, if strings have escapes.
-    """
-    if style.escapes:
-        return JsonScanner(style.quotes, levels, bare_keys=style.bare_keys)
-    return RawScanner(style.quotes[0])
-
-
-class Buffer:
+class PushedText:
     """Text that arrives in pieces.
 
     Text that was taken since `mark()` can be put back. Independently, `record()` keeps a copy of
     what is taken.
+
+    Attributes:
+        closed: no more text arrives.
+        limit: the position up to which text is read; None: all of it.
     """
 
     def __init__(self) -> None:
@@ -195,6 +52,7 @@ class Buffer:
         self._taken: list[str] | None = None
         self._record: list[str] | None = None
         self.closed = False
+        self.limit: int | None = None
 
     def push(self, text: str) -> None:
         """Appends a piece."""
@@ -272,8 +130,11 @@ class Buffer:
         """Returns the next `count` characters without taking them.
 
         Raises:
+            NotACallError: they are beyond the limit.
             CutError: the text ends before.
         """
+        if self.limit is not None and self.position + count > self.limit:
+            raise NotACallError
         while len(self._text) - self._offset < count:
             if self.closed:
                 raise CutError
@@ -286,6 +147,15 @@ class Buffer:
         while (yield from self.need()).isspace():
             taken += self.take(1)
         return taken
+
+    def next_visible(self) -> Steps[str]:
+        """Takes white space; returns the next character, which stays."""
+        yield from self.space()
+        return (yield from self.need())
+
+
+class Buffer(PushedText):
+    """Text that arrives in pieces, and steps that read what comes next in it."""
 
     def skip(self, pad: str) -> Steps[None]:
         """Takes the beginning of `pad` that comes next, as far as it matches."""
@@ -324,15 +194,6 @@ class Buffer:
             yield from self.literal(text)
         return True
 
-    def more(self) -> Steps[bool]:
-        """Takes white space; returns True if there is more text after it.
-
-        Raises:
-            CutError: there is none.
-        """
-        yield from self.space()
-        return True
-
     def name_before(self, text: str, barred: str) -> Steps[str]:
         """Takes a name up to `text`, which stays.
 
@@ -347,17 +208,13 @@ class Buffer:
                 raise NotACallError
         return name.strip()
 
-    def begins(self, text: str) -> Steps[bool]:
-        """Returns whether `text` comes next. Takes nothing.
+    def begins(self, text: str, after: int = 0) -> Steps[bool]:
+        """Returns whether `text` comes next, or after so many characters. Takes nothing.
 
         Raises:
             CutError: the text ends before this is certain.
         """
-        return self._begins(text, 0)
-
-    def _begins(self, text: str, offset: int) -> Steps[bool]:
-        """Returns whether `text` comes after `offset` characters."""
-        for i, character in enumerate(text, offset):
+        for i, character in enumerate(text, after):
             if (yield from self.need(i + 1))[i] != character:
                 return False
         return True
@@ -372,13 +229,26 @@ class Buffer:
         space = 0
         while space < _WHITE_SPACE_SEEN and (yield from self.need(space + 1))[space].isspace():
             space += 1
-        return (yield from self._begins(text, space))
+        return (yield from self.begins(text, space))
 
-    def peek(self, steps: Steps[bool]) -> Steps[bool]:
-        """Runs the steps and returns their result, but takes nothing."""
+    def attempt(self, steps: Steps[bool]) -> Steps[bool]:
+        """Runs the steps and returns their result; takes nothing and returns False if something
+        else comes next."""
         self.mark()
         try:
             found = yield from steps
+        except (CutError, NotACallError):
+            found = False
+        taken = self.forget()
+        if not found:
+            self.unread(taken)
+        return found
+
+    def peek(self, steps: Steps[T]) -> Steps[bool]:
+        """Returns whether the steps have a result, but takes nothing."""
+        self.mark()
+        try:
+            found = bool((yield from steps))
         except (CutError, NotACallError):
             found = False
         self.unread(self.forget())
@@ -390,13 +260,16 @@ class Buffer:
 
     def accept(self, *options: str, after_space: bool = True) -> Steps[bool]:
         """Takes one of these texts if it comes next, optionally with white space before it."""
-        self.mark()
-        try:
-            yield from self._option(options, after_space=after_space)
-        except (CutError, NotACallError):
-            self.unread(self.forget())
-            return False
-        self.forget()
+        return self.attempt(self._option(options, after_space=after_space))
+
+    def accept_loosely(self, text: str) -> Steps[bool]:
+        """Takes the text if it comes next, with any white space before it and after each bracket in
+        it."""
+        return self.attempt(self._parts(_AFTER_BRACKETS.split(text)))
+
+    def _parts(self, parts: Sequence[str]) -> Steps[bool]:
+        for part in parts:
+            yield from self._option((part.strip(),), after_space=True)
         return True
 
     def skip_texts(self, *options: str) -> Steps[None]:
@@ -407,28 +280,12 @@ class Buffer:
     def skip_tag(self, head: str) -> Steps[None]:
         """Takes the tag that begins with this text if it comes next, with any name in it and the
         white space before it."""
-        self.mark()
-        try:
-            yield from self._option((head,), after_space=True)
-            yield from self.name_before(">", "\n<")
-            yield from self.literal(">")
-        except (CutError, NotACallError):
-            self.unread(self.forget())
-            return
-        self.forget()
+        yield from self.attempt(self._tag(head))
 
-    def accept_loosely(self, text: str) -> Steps[bool]:
-        """Takes the text if it comes next, with any white space before it and after each bracket in
-        it. Otherwise takes nothing."""
-        self.mark()
-        try:
-            for part in _AFTER_BRACKETS.split(text):
-                yield from self._option((part.strip(),), after_space=True)
-        except (CutError, NotACallError):
-            self.unread(self.forget())
-            return False
-        self.forget()
-        return True
+    def _tag(self, head: str) -> Steps[bool]:
+        yield from self._option((head,), after_space=True)
+        yield from self.name_before(">", "\n<")
+        return (yield from self._option((">",), after_space=False))
 
     def _option(self, options: Sequence[str], *, after_space: bool) -> Steps[bool]:
         if after_space:
@@ -446,7 +303,7 @@ class Buffer:
         pattern = _compile_stops(tuple(stops))
         while True:
             match = pattern.search(self._text, self._offset) if stops else None
-            if match and (self.closed or not self._grows(match.start(), stops)):
+            if match and (self.closed or not _grows(self._text, match.start(), stops)):
                 sink(self.take(match.start() - self._offset))
                 return self.take(len(match.group()))
             start = match.start() if match else self._offset
@@ -455,12 +312,6 @@ class Buffer:
             if self.closed:
                 return None
             yield
-
-    def _grows(self, start: int, stops: Sequence[str]) -> bool:
-        """Returns whether the rest of the text may be the beginning of a stop, such as one longer
-        than the stop that was found."""
-        count = len(self._text) - start
-        return any(len(s) > count and self._text.endswith(s[:count]) for s in stops)
 
     def quoted(self) -> Steps[str]:
         """Takes a string with its quotes; a backslash escapes the next character."""
@@ -481,7 +332,9 @@ class Buffer:
         written. Half an escape at the end of the text is dropped.
         """
         while True:
-            if text := self._decode():
+            text, end = _decode(self._text, self._offset)
+            self.take(end - self._offset)
+            if text:
                 sink(text)
             if self._text.startswith('"', self._offset):
                 yield from self.accept(closer)
@@ -491,30 +344,40 @@ class Buffer:
                 return
             yield
 
-    def _decode(self) -> str:
-        """Takes the text inside a JSON string, up to its end or an escape that may go on; returns
-        it without its escapes."""
-        parts: list[str] = []
-        while True:
-            match = _STRING_TEXT.match(self._text, self._offset)
-            assert match is not None  # it may be empty
-            parts.append(json.loads(f'"{self.take(len(match.group()))}"', strict=False))
-            is_escape = self._text.startswith("\\", self._offset)
-            if not is_escape or _ESCAPE_BEGUN.fullmatch(self._text, self._offset):
-                return "".join(parts)
-            parts.append(self.take(1))  # the backslash is text
+    def until_end(
+        self, find: Callable[[str, int], tuple[int, bool]], sink: Callable[[str], None]
+    ) -> Steps[None]:
+        """Passes text to `sink` up to an end, which stays.
 
-    def string(self, ends: StringEnds, quote: str, sink: Callable[[str], None]) -> Steps[None]:
-        """Passes a raw string to `sink`, up to the quote that ends it, and takes that quote."""
+        Args:
+            find: looks for the end in a text from an offset on; returns up to which offset there is
+                no end, and whether it is there.
+
+        Raises:
+            CutError: the text ends before.
+        """
         while True:
-            end, is_whole = ends.find(self._text, self._offset, quote)
+            end, is_found = find(self._text, self._offset)
             sink(self.take(end - self._offset))
-            if is_whole:
-                self.take(len(quote))
+            if is_found:
                 return
             if self.closed:
                 raise CutError
             yield
+
+    def name(self, stops: str, barred: str = "\n<") -> Steps[str]:
+        """Takes a name, key or id, up to one of the characters that can follow it.
+
+        Raises:
+            NotACallError: the name is too long, or has one of the barred characters.
+            CutError: the text ends before.
+        """
+        name = ""
+        while (character := (yield from self.need())) not in stops:
+            name += self.take(1)
+            if len(name) > MAX_NAME_LENGTH or character in barred:
+                raise NotACallError
+        return name.strip()
 
     def value(self, scanner: Scanner, sink: Callable[[str], None] | None = None) -> Steps[str]:
         """Takes one object or array.
@@ -560,3 +423,26 @@ def _count_begun(text: str, start: int, stops: Sequence[str]) -> int:
         if any(stop.startswith(tail) for stop in stops):
             return count
     return 0
+
+
+def _grows(text: str, start: int, stops: Sequence[str]) -> bool:
+    """Returns whether the rest of the text may be the beginning of a stop, such as one longer than
+    the stop that was found."""
+    count = len(text) - start
+    return any(len(stop) > count and text.endswith(stop[:count]) for stop in stops)
+
+
+def _decode(text: str, offset: int) -> tuple[str, int]:
+    """Reads the text inside a JSON string, up to its end or an escape that may go on; returns it
+    without its escapes, and the offset of its end."""
+    parts: list[str] = []
+    while True:
+        match = _STRING_TEXT.match(text, offset)
+        assert match is not None  # it may be empty
+        parts.append(json.loads(f'"{match.group()}"', strict=False))
+        offset = match.end()
+        is_escape = text.startswith("\\", offset)
+        if not is_escape or _ESCAPE_BEGUN.fullmatch(text, offset):
+            return "".join(parts), offset
+        parts.append("\\")  # the backslash is text
+        offset += 1

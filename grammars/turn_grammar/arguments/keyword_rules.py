@@ -1,33 +1,38 @@
-"""Grammar rules for calls with keyword arguments, as in Python.
+"""Arguments by keyword: their grammar, and where raw strings among them end.
 
-A raw string ends only before a text that can follow it. The lexer must see this text to know the
-end of the string: the next argument, the next call, or the closer of the calls. So the text becomes
-part of the terminal of the string, and the rule continues after it. Therefore the calls of a turn
-are one chain of rules.
+A raw string escapes nothing, not even its quote. So a quote ends it only before a text that can
+follow: the key of another argument, another call, or the closer of all calls. The lexer must see
+this text to know the end of the string, so it is part of the terminal of the string, and the rule
+continues after it. Therefore the calls of a turn are one chain of rules.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from grammars.errors import SchemaError
-from grammars.regex.texts import Texts
+from grammars.regex.texts import ANY, Texts, match_words
 from grammars.regex.writing import escape_regex, match_any
 from grammars.schema.bits import ALWAYS, KEEP, Condition
 from grammars.schema.members import Unordered, arrange
-from grammars.schema.nodes import Extra, Node, Object, Property, Schema, String, escape
-from grammars.spelling.json_call import BLANK
-from grammars.spelling.keyword_arguments import (
-    StringEnds,
-    find_enclosing_texts,
-    find_ends,
-    find_extra_keys,
-    is_key,
+from grammars.schema.nodes import (
+    AnyValue,
+    Constant,
+    Extra,
+    Node,
+    Object,
+    Property,
+    Schema,
+    String,
+    escape,
+    flatten,
 )
+from grammars.spelling.names import BLANK, WORD, is_word
 from grammars.spelling.parts import order_members, sort_properties
-from grammars.spelling.python_values import sort_kinds
-from grammars.spelling.styles import speaks_json
+from grammars.spelling.types import ONE_TYPE
 from grammars.turn import Tool
+from grammars.turn_grammar.arguments.kind import CallChain, CallsSpec
 from grammars.turn_grammar.ir.grammar import GrammarBuilder
 from grammars.turn_grammar.ir.nodes import (
     EMPTY,
@@ -47,15 +52,137 @@ from grammars.turn_grammar.ir.nodes import (
 from grammars.turn_grammar.values import (
     UNWRITABLE_KEYS,
     UNWRITABLE_KEYS_HINT,
-    JsonStrings,
-    StyledStrings,
-    Values,
+    make_strings,
     match_texts,
     write_text,
 )
-from grammars.wire.format import CallId, CallIndex, Format, KeywordArguments, Marker, Name
-from grammars.wire.format import Literal as FormatLiteral
-from grammars.wire.format import Node as FormatNode
+from grammars.wire.format import Format, spell_fixed
+from grammars.wire.nodes import CallId, CallIndex, KeywordArguments, Marker, Name
+from grammars.wire.nodes import Literal as FormatLiteral
+from grammars.wire.nodes import Node as FormatNode
+
+
+def is_key(key: str, hole: KeywordArguments) -> bool:
+    """Returns whether an argument may have this key: it must not contain the text that ends
+    keys."""
+    return is_word(key) and (key + hole.after_key).find(hole.after_key) == len(key)
+
+
+@dataclass(frozen=True)
+class EnclosingTexts:
+    """The texts that a format writes around the arguments of a call, even if there are none.
+
+    Args:
+        opener: the text between name and arguments.
+        closer: the text after the arguments of every call.
+        between: the text between `closer` and the next name.
+        closing: the text after the last `closer`.
+    """
+
+    opener: str
+    closer: str
+    between: str
+    closing: str
+
+
+def find_enclosing_texts(format: Format) -> EnclosingTexts:
+    """Returns the texts that the format writes around arguments."""
+    nodes = format.call
+    name = nodes.index(Name())
+    hole = nodes.index(format.hole)
+    return EnclosingTexts(
+        opener=spell_fixed(nodes[name + 1 : hole]),
+        closer=spell_fixed(nodes[hole + 1 :]),
+        between=format.between + spell_fixed(nodes[:name]),
+        closing=spell_fixed(format.closing),
+    )
+
+
+@dataclass(frozen=True)
+class StringEnds:
+    """The texts that can follow a string.
+
+    Args:
+        texts: fixed texts.
+        closer: the text after the arguments.
+        words: pairs of texts: between the two, any key or name may stand.
+    """
+
+    texts: tuple[str, ...]
+    closer: str
+    words: tuple[tuple[str, str], ...] = ()
+
+    def write_regex(self, quote: str) -> str:
+        """Returns a regular expression for a quote and a text that can follow it."""
+        options = [*map(escape_regex, self.texts)]
+        options += [escape_regex(a) + WORD + escape_regex(b) for a, b in self.words]
+        return f"{escape_regex(quote)}({'|'.join(options)})"
+
+    @cached_property
+    def _begun(self) -> re.Pattern[str]:
+        """A pattern for proper beginnings of a word with the texts around it."""
+        return re.compile("|".join(_begin(*pair) for pair in self.words) or "(?!)")
+
+    @cached_property
+    def _whole(self) -> re.Pattern[str]:
+        return re.compile(self.write_regex(""))
+
+    def _begins(self, rest: str) -> bool:
+        """Returns whether the text is a proper beginning of a text that can follow."""
+        is_begun = any(text.startswith(rest) for text in self.texts)
+        return is_begun or self._begun.fullmatch(rest) is not None
+
+    def find(self, text: str, offset: int, quote: str) -> tuple[int, bool]:
+        """Finds the end of a string.
+
+        Returns:
+            up to which offset the text belongs to the string, and whether the string ends there; if
+            not, the rest is undecided until more text arrives.
+        """
+        while (offset := text.find(quote, offset)) >= 0:
+            following = offset + len(quote)
+            if self._whole.match(text, following):
+                return offset, True
+            if self._begins(text[following:]):
+                return offset, False
+            offset += 1
+        return len(text), False
+
+    def holds(self, text: str, quote: str) -> bool:
+        """Returns whether a string can contain this text."""
+        return not self.find(text, 0, quote)[1]
+
+
+def _begin(before: str, after: str) -> str:
+    regex = ""
+    for part in reversed([*map(re.escape, before), WORD, *map(re.escape, after[:-1])]):
+        regex = f"(?:{part}{regex})?"
+    return regex
+
+
+def find_ends(
+    format: Format, hole: KeywordArguments, names: Iterable[str], schema: Schema | None
+) -> StringEnds:
+    """Returns the texts that can follow a string.
+
+    Args:
+        names: the names of all tools; empty: a call may have any name.
+        schema: the schema of the arguments; None: an unknown tool, which may have any key.
+    """
+    around = find_enclosing_texts(format)
+    known = tuple(names)
+    objects = schema.objects if schema else []
+    keys = dict.fromkeys(p.key for node in objects for p in node.properties)
+    following = [around.closer + around.closing]
+    following += [around.closer + around.between + name + around.opener for name in known]
+    texts = [hole.last + text for text in following]
+    texts += [hole.item + key + hole.after_key for key in keys if is_key(key, hole)]
+    words: list[tuple[str, str]] = []
+    if schema is None or any(node.extras for node in objects):
+        words.append((hole.item, hole.after_key))
+    if not known:
+        words.append((hole.last + around.closer + around.between, around.opener))
+    return StringEnds(tuple(texts), around.closer, tuple(words))
 
 
 @dataclass(frozen=True)
@@ -93,60 +220,33 @@ class Value:
         return self.whole is not None or self.raw is not None
 
 
-class KeywordRules:
+class KeywordChain(CallChain):
     """Adds the rules of calls with keyword arguments to a grammar.
 
     Args:
+        hole: how the format writes the arguments.
         format: the wire format.
-        tools: the tools that may be called.
-        names: the names of all tools: a raw string ends before a call of any of them.
-        values: writes other values into the grammar that is being built.
-        several: several calls may follow each other.
+        spec: the calls. A raw string ends before a call of any of its `names`.
     """
 
-    def __init__(
-        self,
-        format: Format,
-        tools: Sequence[Tool],
-        names: Sequence[str],
-        *,
-        values: Values,
-        several: bool,
-    ):
-        assert isinstance(format.hole, KeywordArguments)
-        self.format, self.hole, self.tools, self.names = format, format.hole, tools, names
-        self.values, self.builder = values, values.builder
-        self.enclosing = find_enclosing_texts(format)
-        self.escaped: JsonStrings | StyledStrings
-        if speaks_json(self.hole.escaped):  # such strings are read as JSON
-            self.escaped = JsonStrings(self.hole.escaped, self.builder)
-        else:
-            self.escaped = StyledStrings(self.hole.escaped, self.builder)
-        self._several = several
+    def __init__(self, hole: KeywordArguments, format: Format, spec: CallsSpec):
+        self.hole, self._format, self._spec = hole, format, spec
+        self.values, self.builder = spec.values, spec.values.builder
+        self.escaped = make_strings(hole.escaped, self.builder)
         self._arguments: dict[str, Expression] = {}
 
     def calls(
         self, first: Sequence[FormatNode], *, spaced: bool = False, lead: str = ""
     ) -> Expression:
-        """Returns a rule for the calls of a turn, from the first nodes to the closer of the calls.
-        NOTHING: no call begins with the lead.
-
-        Args:
-            first: the nodes of the first call that are not written yet.
-            spaced: allow white space before the call. It is in one terminal with the call:
-                otherwise content that begins with white space would win over a terminal of white
-                space alone.
-            lead: what the prompt has written of the call.
-        """
         options: list[Expression] = []
-        for tool in self.tools:
+        for tool in self._spec.tools:
             text, rest = self._open(first, tool.name)
             if not text.startswith(lead):
                 continue
             text = text.removeprefix(lead)
             head = self.builder.fixed(text)
             if spaced:
-                pattern = Pattern(f"{BLANK}{{0,{self.format.max_space}}}{escape_regex(text)}")
+                pattern = Pattern(f"{BLANK}{{0,{self._format.max_space}}}{escape_regex(text)}")
                 head = self.builder.terminal(pattern, "CALL")
             options.append(sequence(head, rest, self._call(tool)))
         return self.builder.define(choice(options), "calls") if options else NOTHING
@@ -182,7 +282,7 @@ class KeywordRules:
             name = self.builder.reserve("arguments")
             self._arguments[tool.name] = RuleReference(name)
             try:
-                ends = find_ends(self.format, self.names, tool.schema)
+                ends = find_ends(self._format, self.hole, self._spec.names, tool.schema)
                 body = _Arguments(self, ends, tool.schema).write()
             except SchemaError as e:
                 message = f"tool {tool.name!r}: {e.message}"
@@ -190,25 +290,23 @@ class KeywordRules:
             self.builder.fill(name, body)
         return self._arguments[tool.name]
 
-    def ways_to_finish(self, last: str) -> list[ChainContinuation]:
-        """Returns the continuations after the last argument.
-
-        Args:
-            last: the text between the last argument and the end of the call.
-        """
-        ways = [ChainContinuation(last + self.enclosing.end)]
-        if self._several:
-            for tool in self.tools:
-                text, rest = self._open(self.format.call, tool.name)
-                text = last + self.enclosing.closer + self.format.between + text
-                ways.append(ChainContinuation(text, sequence(rest, self._call(tool))))
+    @property
+    def ways_to_finish(self) -> list[ChainContinuation]:
+        """The continuations after the last argument."""
+        around = find_enclosing_texts(self._format)
+        ways = [ChainContinuation(self.hole.last + around.closer + around.closing)]
+        for tool in self._spec.tools if self._spec.several else ():
+            text, rest = self._open(self._format.call, tool.name)
+            text = self.hole.last + around.closer + self._format.between + text
+            ways.append(ChainContinuation(text, sequence(rest, self._call(tool))))
         return ways
 
     def finish(self, last: str) -> Expression:
-        """Returns a rule for everything after the last argument; `last` as in `ways_to_finish`."""
+        """Returns a rule for everything after the arguments; `last` is the text at their end."""
         options: list[Expression] = []
-        for way in self.ways_to_finish(last):
-            options.append(sequence(self.builder.fixed(way.text), way.rest))
+        for way in self.ways_to_finish:
+            text = last + way.text.removeprefix(self.hole.last)
+            options.append(sequence(self.builder.fixed(text), way.rest))
         return self.builder.define(choice(options), "finished")
 
 
@@ -247,7 +345,7 @@ def _is_prefix(way: ChainContinuation, other: ChainContinuation) -> bool:
 class _Arguments:
     """The rules for the arguments of one tool, and for everything after them."""
 
-    def __init__(self, calls: KeywordRules, ends: StringEnds, schema: Schema):
+    def __init__(self, calls: KeywordChain, ends: StringEnds, schema: Schema):
         self._calls, self._hole, self._builder = calls, calls.hole, calls.builder
         self._ends, self._schema = ends, schema
 
@@ -280,13 +378,12 @@ class _Arguments:
 
     def _write_ordered(self, extras: Sequence[Extra], properties: Sequence[Property]) -> Expression:
         """Returns the arguments in schema order."""
-        finish = self._calls.ways_to_finish(self._hole.last)
+        finish = self._calls.ways_to_finish
         ways = self._write_extras(extras, finish) if extras else []
         can_finish = True
         for declared in reversed(properties):
             following = ways + finish if can_finish else ways
-            value = self._write_value(self._read(declared.node), following)
-            way = ChainContinuation(self._hole.item + declared.key + self._hole.after_key, value)
+            way = self._continue(declared, self._write_value(self._read(declared.node), following))
             if declared.required:
                 ways, can_finish = [way], False
             else:
@@ -296,15 +393,24 @@ class _Arguments:
             options.append(self._calls.finish(self._hole.empty))
         return choice(options)
 
+    def _continue(
+        self, member: Property | Extra, value: Expression, condition: Condition = ALWAYS
+    ) -> ChainContinuation:
+        """Returns the continuation with another argument."""
+        item = self._hole.item
+        if isinstance(member, Extra):
+            return ChainContinuation(item, value, member.keys, condition)
+        text = item + member.key + self._hole.after_key
+        return ChainContinuation(text, value, condition=condition)
+
     def _write_extras(
         self, extras: Sequence[Extra], finish: list[ChainContinuation]
     ) -> list[ChainContinuation]:
         """Returns an expression for any number of undeclared arguments, after the declared ones."""
         names = [self._builder.reserve("extra") for _ in extras]
-        ways: list[ChainContinuation] = []
-        for name, extra in zip(names, extras, strict=True):
-            ways.append(ChainContinuation(self._hole.item, RuleReference(name), extra.keys))
-        for name, extra in zip(names, extras, strict=True):
+        pairs = list(zip(names, extras, strict=True))
+        ways = [self._continue(extra, RuleReference(name)) for name, extra in pairs]
+        for name, extra in pairs:
             self._builder.fill(name, self._write_value(self._read(extra.node), [*ways, *finish]))
         return ways
 
@@ -321,20 +427,17 @@ class _Arguments:
         ways: list[ChainContinuation] = []
         for i, declared in enumerate(properties):
             value = RuleReference(find_hint(declared.node), members.after(i))
-            text = self._hole.item + declared.key + self._hole.after_key
-            ways.append(ChainContinuation(text, value, condition=members.can_add[i]))
+            ways.append(self._continue(declared, value, members.can_add[i]))
         for extra in extras:
             hint = find_hint(extra.node)
             for condition, argument in members.ways_to_add_extra:
-                value = RuleReference(hint, argument)
-                way = ChainContinuation(self._hole.item, value, extra.keys, condition=condition)
-                ways.append(way)
+                ways.append(self._continue(extra, RuleReference(hint, argument), condition))
         begin = [(self._begin(way), way.condition) for way in self._find_starts(ways)]
         begin.append((self._calls.finish(self._hole.empty), members.can_end))
         follow = [(self._begin(way), way.condition) for way in ways]
         follow.append((self._calls.finish(self._hole.last), members.can_end))
         bodies = {"start": guarded(begin), "follow": guarded(follow)}
-        for way in self._calls.ways_to_finish(self._hole.last):
+        for way in self._calls.ways_to_finish:
             ways.append(replace(way, condition=members.can_end))
         for value, hint in hints.items():
             bodies.update(self._write_parametric(value, hint, ways))
@@ -380,30 +483,41 @@ class _Arguments:
 
     def _find_extras(self, node: Object) -> list[Extra]:
         """Returns the undeclared arguments that can be written."""
-        declared = [p.key for p in node.properties]
+        after_key = self._hole.after_key
+        without = match_words([p.key for p in node.properties])
+        if is_word(after_key):
+            without += (f"{ANY}{escape_regex(after_key)}{ANY}",)
         found: list[Extra] = []
         for extra in node.extras:
-            keys = find_extra_keys(declared, extra.keys, self._hole)
+            keys = Texts((WORD,), without).intersect(extra.keys)
             if not keys.is_empty() and self._read(extra.node).is_writable:
                 found.append(replace(extra, keys=keys))
         return found
 
     def _read(self, node: Node) -> Value:
         """Finds the ways to write a value."""
-        definitions = self._schema.definitions
-        kinds = sort_kinds(node, definitions)
-        options: list[Expression | None] = []
-        for other in kinds.others:
-            options.append(self._calls.values.value(other, definitions))
-        for string in kinds.strings:
-            options.append(self._calls.escaped.string(string))
-        for word in kinds.words:
-            options.append(self._calls.escaped.scalar(word))
+        calls, definitions = self._calls, self._schema.definitions
+        strings, words, options = list[String](), list[str](), list[Expression | None]()
+        for branch in flatten(node, definitions):
+            for part in ONE_TYPE if isinstance(branch, AnyValue) else (branch,):
+                match part:
+                    case String():
+                        strings.append(part)
+                    case Constant(values):
+                        words += [value for value in values if isinstance(value, str)]
+                        others = tuple(value for value in values if not isinstance(value, str))
+                        if others:
+                            options.append(calls.values.value(Constant(others), definitions))
+                    case _:
+                        options.append(calls.values.value(part, definitions))
+        words = list(dict.fromkeys(words))
+        options += [calls.escaped.string(string) for string in strings]
+        options += [calls.escaped.scalar(word) for word in words]
         quote, raw = self._hole.quote, None
         if quote:
-            words = [word for word in kinds.words if self._ends.holds(word, quote)]
-            if kinds.strings:
-                raw = self._raw(kinds.strings, words)
+            words = [word for word in words if self._ends.holds(word, quote)]
+            if strings:
+                raw = self._raw(strings, words)
             else:
                 options += [Literal(quote + word + quote) for word in words]
         written = [option for option in options if option is not None]
@@ -439,10 +553,9 @@ class _Arguments:
     def _follow(self, ways: Sequence[ChainContinuation]) -> Expression:
         """Returns the continuations after a value that shows its own end."""
         options = [self._begin(way) for way in ways]
-        last = self._hole.last
-        finish = [self._begin(way) for way in self._calls.ways_to_finish(last)]
+        finish = [self._begin(way) for way in self._calls.ways_to_finish]
         if options[-len(finish) :] == finish:  # a shared rule, since it may be long
-            options[-len(finish) :] = [self._calls.finish(last)]
+            options[-len(finish) :] = [self._calls.finish(self._hole.last)]
         return choice(options)
 
     def _begin(self, way: ChainContinuation) -> Expression:

@@ -1,21 +1,22 @@
-"""Grammar rules for tagged arguments: each argument between its own tags, strings as raw text,
-other values as JSON.
+"""Arguments between tags: their grammar, and what can stand between tags.
 
 Such a format escapes nothing. So a raw value ends only where its closing tag is followed by the
 next opening tag or by the end of the arguments (a composite terminator).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
 from grammars.errors import SchemaError
+from grammars.regex.texts import SPACES, Texts, match_words
 from grammars.regex.writing import escape_regex, match_any
 from grammars.schema.bits import KEEP, NEVER, Condition, conjoin, negate
 from grammars.schema.json_values import Json
 from grammars.schema.members import Unordered, arrange
 from grammars.schema.nodes import (
     AnyValue,
+    Array,
     Boolean,
     Constant,
     Extra,
@@ -30,19 +31,10 @@ from grammars.schema.nodes import (
     escape,
     flatten,
 )
-from grammars.schema.text_members import TextMembers, find_texts
+from grammars.schema.text_members import find_texts
 from grammars.spelling.parts import order_members, sort_properties
-from grammars.spelling.tagged import (
-    CONTAINER,
-    admits_any_text,
-    excludes_containers,
-    find_extra_keys,
-    group_by_kind,
-    is_key,
-    is_wrappable,
-    is_writable,
-    spell_words,
-)
+from grammars.spelling.styles import spell, spell_number
+from grammars.spelling.types import list_types, name_types, split_types
 from grammars.turn_grammar.ir.nodes import (
     ANY_TEXT,
     EMPTY,
@@ -66,9 +58,74 @@ from grammars.turn_grammar.values import (
     match_texts,
     write_text,
 )
-from grammars.wire.format import TaggedArguments, count_common
+from grammars.wire.format import MAX_NAME_LENGTH, count_common, is_taggable
+from grammars.wire.nodes import TaggedArguments
 
-Definitions: TypeAlias = Mapping[str, Node]
+_CONTAINER = r"[\[{]"
+"""A regular expression for the beginning of an object or list."""
+
+
+def is_key(key: str, tags: TaggedArguments) -> bool:
+    """Returns whether these tags can have this key."""
+    is_end = bool(tags.rest_of_end) and key.startswith(tags.rest_of_end[0])
+    return is_taggable(key) and not is_end and not any(c in key for c in _find_stops(tags))
+
+
+def _find_stops(tags: TaggedArguments) -> str:
+    """Returns the characters that end a key."""
+    return tags.after_key[:1].strip("\n")
+
+
+def is_writable(value: Json, tags: TaggedArguments) -> bool:
+    """Returns whether a constant can stand directly between these tags: it must not contain their
+    end, or begin like a wrapper."""
+    if not isinstance(value, str):
+        return True
+    if not tags.close:
+        return all((value + tag).find(tag) == len(value) for tag in (tags.open, tags.end))
+    ends = tags.close + tags.open[0]
+    looks_wrapped = tags.wrapper is not None and value.startswith(tags.wrapper.opener)
+    return not looks_wrapped and ends not in "\n" + value + tags.close
+
+
+def is_wrappable(value: Json, tags: TaggedArguments) -> bool:
+    """Returns whether a constant can stand between these tags in their wrapper: it must not contain
+    their end."""
+    if tags.wrapper is None or not isinstance(value, str):
+        return False
+    close = tags.wrapper.closer + tags.close
+    return close + tags.open[0] not in value + close
+
+
+def excludes_containers(branches: Sequence[Flat]) -> bool:
+    """Returns whether texts of these nodes must not begin like an object or list.
+
+    The lexer would take an object that begins like a text for that text, and then limit its length
+    to that of the text.
+    """
+    return not _admit_any_text(branches) and any(isinstance(b, Object | Array) for b in branches)
+
+
+def _admit_any_text(branches: Sequence[Flat]) -> bool:
+    """Returns whether any text is a value of one of these nodes."""
+    return any(isinstance(b, AnyValue) or (isinstance(b, String) and b.is_free) for b in branches)
+
+
+def spell_words(value: Json, tags: TaggedArguments) -> tuple[str, ...]:
+    """Returns all spellings of a constant between these tags, the template's own first."""
+    match value:
+        case str():
+            return (value,)
+        case True:
+            return tags.true
+        case False:
+            return tags.false
+        case None:
+            return tags.null
+        case int() | float():
+            return spell_number(value)
+        case _:
+            return (spell(value, tags.style),)
 
 
 @dataclass(frozen=True)
@@ -84,111 +141,127 @@ class Follow:
     end: bool
 
 
+@dataclass(frozen=True)
+class ArgumentValue:
+    """The value of an argument.
+
+    Args:
+        tags: the tags around it.
+        node: the value.
+        beside_text: in another object that the schema allows, the argument may be text, and the
+            lexer cannot know yet which object the model writes.
+    """
+
+    tags: TaggedArguments
+    node: Node
+    beside_text: bool
+
+    @property
+    def is_shared(self) -> bool:
+        """True if the node is hashable and does not depend on definitions."""
+        return isinstance(self.node, String | Boolean | Null)
+
+
+KnownValues: TypeAlias = dict[tuple[ArgumentValue, Follow], Expression]
+"""The rules of values that are the same in all tools: most arguments are plain text."""
+
+
 class TaggedRules:
-    """Adds the rules of tagged arguments to a grammar.
+    """Adds the rules of a tool's arguments to a grammar.
 
     Args:
         tags: how the format writes the arguments.
         values: writes JSON values into the grammar that is being built.
+        schema: of the arguments.
+        known: is kept for all tools.
     """
 
-    def __init__(self, tags: TaggedArguments, values: Values):
+    def __init__(self, tags: TaggedArguments, values: Values, schema: Schema, known: KnownValues):
         self._tags = tags
-        self._values = values
-        self._builder = values.builder
-        self._order = values.order
-        self._texts = TextMembers()  # of the current tool
-        # Rules of values that are the same in all tools, by their tags and by what may follow
-        # them. Most arguments are plain text.
-        self._known: dict[tuple[_ArgumentValue, Follow], Expression] = {}
+        self._values, self._builder = values, values.builder
+        self._schema = schema
+        self._known = known
+        self._texts = find_texts(schema.objects, schema.definitions)
 
-    def arguments(self, schema: Schema) -> Expression:
-        """Returns all arguments of a tool, from the first tag to the end tag.
+    def arguments(self) -> Expression:
+        """Returns all arguments, from the first tag to the end tag.
 
         Raises:
             SchemaError: these tags cannot write a key, or none of the objects.
         """
         tags = self._tags
-        empty = tags.end if tags.empty is None else tags.empty
         options: list[Expression] = []
-        self._texts = find_texts(schema.objects, schema.definitions)
-        for branch in schema.objects:
-            start = self._find_start(branch, schema.definitions)
+        for branch in self._schema.objects:
+            start = self._find_start(branch)
             if start.more is not None:
                 options.append(sequence(self._builder.fixed(tags.open), start.more))
             if start.end:
-                options.append(self._builder.fixed(empty))
+                options.append(self._builder.fixed(tags.without_arguments))
         if not options:
             raise SchemaError(UNWRITABLE_KEYS, where="", hint=UNWRITABLE_KEYS_HINT)
         return self._builder.define(choice(options), "arguments")
 
-    def _find_start(self, node: Object, definitions: Definitions) -> Follow:
+    def _find_start(self, node: Object) -> Follow:
         """Returns what may come first; nothing if too few of its keys can be written."""
-        ordered = sort_properties(node, self._tags)
-        properties = tuple([p for p in ordered if self._can_write(p, definitions)])
-        extras = self._find_extras(node, definitions)
-        order = order_members(self._tags, self._order, extra=bool(extras))
+        properties = tuple([p for p in sort_properties(node, self._tags) if self._can_write(p)])
+        extras = self._find_extras(node)
+        order = order_members(self._tags, self._values.order, extra=bool(extras))
         members = arrange(properties, node.presence, extra=bool(extras), order=order)
-        node = replace(node, properties=properties, additional=None, patterned=extras)
         if not isinstance(members, Unordered):
-            return self._write_ordered(node, definitions)
+            return self._write_ordered(properties, extras)
         if not members.is_possible:
             return Follow(None, False)
         if not members.may_continue(members.start):
             return Follow(None, True)
-        more = self._write_unordered(node, members, definitions)
+        more = self._write_unordered(properties, extras, members)
         return Follow(more, members.may_end(members.start))
 
-    def _can_write(self, declared: Property, definitions: Definitions) -> bool:
+    def _can_write(self, declared: Property) -> bool:
         """Returns whether the argument can be written.
 
         Raises:
             SchemaError: it is required, but cannot be written.
         """
-        values = _TaggedValues(self._tags.of(declared.key), self._values)
-        if values.has_value(declared.node, definitions):
+        if self._rules_of(self._tags.of(declared.key)).has_value(declared.node):
             return True
         if declared.required:
             pointer = f"/properties/{escape(declared.key)}"
             raise SchemaError("none of its values can be written between tags", where=pointer)
         return False
 
-    def _find_extras(self, node: Object, definitions: Definitions) -> tuple[Extra, ...]:
+    def _find_extras(self, node: Object) -> tuple[Extra, ...]:
         """Returns the undeclared arguments that can be written."""
         if self._tags.close_key is not None:
             return ()
-        declared = [p.key for p in node.properties]
-        values = _TaggedValues(self._tags, self._values)
+        any_key = rf"[^<>{SPACES}\x00-\x20{_find_stops(self._tags)}]{{1,{MAX_NAME_LENGTH}}}"
+        fitting = Texts((any_key,), match_words([p.key for p in node.properties]))
         found: list[Extra] = []
         for extra in node.extras:
-            keys = find_extra_keys(self._tags, declared, extra.keys)
-            if not keys.is_empty() and values.has_value(extra.node, definitions):
+            keys = fitting.intersect(extra.keys)
+            if not keys.is_empty() and self._rules_of(self._tags).has_value(extra.node):
                 found.append(replace(extra, keys=keys))
         return tuple(found)
 
+    def _rules_of(self, tags: TaggedArguments) -> "_ValueRules":
+        return _ValueRules(tags, self._values, self._schema.definitions)
+
     def _write_unordered(
-        self, node: Object, members: Unordered, definitions: Definitions
+        self, properties: Sequence[Property], extras: Sequence[Extra], members: Unordered
     ) -> Expression:
         """Returns one more argument, of those that are not written yet. The parameter of the rules
         holds which are written."""
         hints: dict[Expression, str] = {}  # rule names of values, by their bodies
-        known: dict[_ArgumentValue, str] = {}
 
-        def find_hint(value: _ArgumentValue) -> str:
-            if value.is_simple and value in known:
-                return known[value]
-            body = self._write_parametric(value, members, definitions)
-            hint = hints.setdefault(body, f"value{len(hints)}")
-            if value.is_simple:
-                known[value] = hint
-            return hint
+        def find_hint(member: Property | Extra) -> str:
+            body = self._write_parametric(member, members)
+            return hints.setdefault(body, f"value{len(hints)}")
 
         options: list[tuple[Expression, Condition]] = []
-        for i, declared in enumerate(node.properties):
-            value = RuleReference(find_hint(self._value_of(declared)), members.after(i))
+        for i, declared in enumerate(properties):
+            value = RuleReference(find_hint(declared), members.after(i))
             options.append((sequence(self._key(declared), value), members.can_add[i]))
-        for extra in node.extras:
-            key, hint = self._extra_key(extra), find_hint(self._value_of(extra))
+        for extra in extras:
+            key, hint = self._key(extra), find_hint(extra)
             for condition, argument in members.ways_to_add_extra:
                 options.append((sequence(key, RuleReference(hint, argument)), condition))
         bodies = {"more": guarded(options)}
@@ -197,14 +270,7 @@ class TaggedRules:
         names = self._builder.family(bodies, needed=members.required_bits, least=members.least)
         return self._builder.enter(RuleReference(names["more"], ZERO))
 
-    def _value_of(self, member: Property | Extra) -> "_ArgumentValue":
-        """Returns the value of an argument. An undeclared argument has the tags for any key."""
-        tags = self._tags.of(member.key) if isinstance(member, Property) else self._tags
-        return _ArgumentValue(tags, member.node, self._texts.has(member))
-
-    def _write_parametric(
-        self, value: "_ArgumentValue", members: Unordered, definitions: Definitions
-    ) -> Expression:
+    def _write_parametric(self, member: Property | Extra, members: Unordered) -> Expression:
         """Returns a value and the text after it, for each condition on what may follow."""
         more = RuleReference("more", KEEP)
         follows = (
@@ -215,117 +281,118 @@ class TaggedRules:
         options: list[tuple[Expression, Condition]] = []
         for follow, condition in follows:
             if condition != NEVER:
-                options.append((self._write_value(value, definitions, follow), condition))
+                options.append((self._write_value(member, follow), condition))
         return guarded(options)
 
-    def _write_value(
-        self, value: "_ArgumentValue", definitions: Definitions, follow: Follow
-    ) -> Expression:
-        if not value.is_simple:
-            return self._write_new_value(value, definitions, follow)
-        key = value, follow
-        written = self._known.get(key)
-        if written is None:
-            written = self._known[key] = self._write_new_value(value, definitions, follow)
-        return written
-
-    def _write_new_value(
-        self, value: "_ArgumentValue", definitions: Definitions, follow: Follow
-    ) -> Expression:
-        return _TaggedValues(value.tags, self._values).write(value, definitions, follow)
-
-    def _write_ordered(self, node: Object, definitions: Definitions) -> Follow:
+    def _write_ordered(self, properties: Sequence[Property], extras: Sequence[Extra]) -> Follow:
         """Returns the arguments in schema order."""
-        after = self._write_extras(node, definitions) if node.extras else Follow(None, True)
-        for declared in reversed(node.properties):
-            value = self._write_new_value(self._value_of(declared), definitions, after)
-            argument = self._builder.define(sequence(self._key(declared), value), "argument")
-            options = [argument]
+        after = self._write_extras(extras) if extras else Follow(None, True)
+        for declared in reversed(properties):
+            pair = sequence(self._key(declared), self._write_value(declared, after))
+            options = [self._builder.define(pair, "argument")]
             if after.more is not None and not declared.required:
                 options.append(after.more)
             more = self._builder.define(choice(options), "more")
             after = Follow(more, after.end and not declared.required)
         return after
 
-    def _write_extras(self, node: Object, definitions: Definitions) -> Follow:
+    def _write_extras(self, extras: Sequence[Extra]) -> Follow:
         """Returns an expression for any number of undeclared arguments, after the declared ones."""
         name = self._builder.reserve("extra")
         follow = Follow(RuleReference(name), True)
-        options: list[Expression] = []
-        for extra in node.extras:
-            value = self._write_new_value(self._value_of(extra), definitions, follow)
-            options.append(sequence(self._extra_key(extra), value))
-        self._builder.fill(name, choice(options))
+        pairs = [sequence(self._key(extra), self._write_value(extra, follow)) for extra in extras]
+        self._builder.fill(name, choice(pairs))
         return follow
 
-    def _extra_key(self, extra: Extra) -> Expression:
-        """Returns an undeclared key."""
-        return self._builder.terminal(match_texts(extra.keys), "EXTRA")
+    def _write_value(self, member: Property | Extra, follow: Follow) -> Expression:
+        """Returns the value of an argument. An undeclared argument has the tags for any key."""
+        tags = self._tags.of(member.key) if isinstance(member, Property) else self._tags
+        value = ArgumentValue(tags, member.node, self._texts.has(member))
+        if not value.is_shared:
+            return self._rules_of(tags).write(value, follow)
+        written = self._known.get((value, follow))
+        if written is None:
+            written = self._known[value, follow] = self._rules_of(tags).write(value, follow)
+        return written
 
-    def _key(self, declared: Property) -> Expression:
-        if not is_key(declared.key, self._tags):
+    def _key(self, member: Property | Extra) -> Expression:
+        if isinstance(member, Extra):
+            return self._builder.terminal(match_texts(member.keys), "EXTRA")
+        if not is_key(member.key, self._tags):
             raise SchemaError(
-                f"the key {declared.key!r} cannot be written between tags",
-                where=f"/properties/{escape(declared.key)}",
+                f"the key {member.key!r} cannot be written between tags",
+                where=f"/properties/{escape(member.key)}",
                 hint="Rename it, or use a model with a JSON format",
             )
-        return Literal(declared.key)
+        return Literal(member.key)
 
 
-class _TaggedValues:
+class _ValueRules:
     """Adds the rules of values between tags to a grammar."""
 
-    def __init__(self, tags: TaggedArguments, values: Values):
+    def __init__(self, tags: TaggedArguments, values: Values, definitions: Mapping[str, Node]):
         self._tags = tags
-        self._values = values
-        self._builder = values.builder
+        self._values, self._builder = values, values.builder
+        self._definitions = definitions
 
-    def has_value(self, node: Node, definitions: Definitions) -> bool:
+    def has_value(self, node: Node) -> bool:
         """Returns whether one of the node's values can be written."""
-        branches = list(flatten(node, definitions))
+        branches = list(flatten(node, self._definitions))
         return bool(self._find_writable(branches) or self._find_wrappable(branches))
 
-    def write(
-        self, value: "_ArgumentValue", definitions: Definitions, follow: Follow
-    ) -> Expression:
+    def _find_writable(self, nodes: Iterable[Flat]) -> list[Flat]:
+        """Returns the nodes, without the constants that cannot be written as raw text."""
+        return _keep_constants(nodes, lambda value: is_writable(value, self._tags))
+
+    def _find_wrappable(self, nodes: Iterable[Flat]) -> list[Flat]:
+        """Returns the nodes whose strings can be written in a wrapper, without other constants."""
+        if self._tags.wrapper is None:
+            return []
+        texts = [node for node in nodes if isinstance(node, String | AnyValue | Constant)]
+        return _keep_constants(texts, lambda value: is_wrappable(value, self._tags))
+
+    def write(self, value: ArgumentValue, follow: Follow) -> Expression:
         """Returns an expression for everything after a key: the type (if the tags have it), the
         value, and what follows the value."""
         tags = self._tags
         options: list[Expression] = []
-        for kind, branches in group_by_kind(flatten(value.node, definitions), tags):
+        for kind, branches in self._group_by_kind(flatten(value.node, self._definitions)).items():
             after = tags.after_key
             if tags.kinds:
                 after += kind + tags.after_kind
             values: list[Expression] = []
             if nodes := self._find_writable(branches):
-                plain = self._write_value(nodes, definitions, follow, beside_text=value.beside_text)
-                values.append(plain)
+                values.append(self._write_plain(nodes, follow, beside_text=value.beside_text))
             if nodes := self._find_wrappable(branches):
                 values.append(self._write_wrapped(nodes, follow))
             if values:
                 options.append(sequence(self._builder.fixed(after), choice(values)))
         return choice(options)
 
-    def _write_value(
-        self,
-        nodes: Sequence[Flat],
-        definitions: Definitions,
-        follow: Follow,
-        *,
-        beside_text: bool,
+    def _group_by_kind(self, nodes: Iterable[Flat]) -> Mapping[str, Sequence[Flat]]:
+        """Groups nodes by the type that the format writes for them; one group if it writes no
+        types."""
+        if not self._tags.kinds:
+            return {"": list(nodes)}
+        groups: dict[str, list[Flat]] = {}
+        for node in split_types(nodes):
+            groups.setdefault(self._tags.find_kind(_name_node_types(node)), []).append(node)
+        return groups
+
+    def _write_plain(
+        self, nodes: Sequence[Flat], follow: Follow, *, beside_text: bool
     ) -> Expression:
         """Returns a value without a wrapper, and what follows it.
 
         Args:
             nodes: the value matches one of these.
-            definitions: the nodes that references name.
             follow: what may follow the value.
             beside_text: in another object that may stand here, the argument may be text.
         """
-        tags = self._tags
-        if admits_any_text(nodes):
+        close = self._tags.close
+        if _admit_any_text(nodes):
             raw = self._exclude_wrapper(ANY_TEXT)
-            return self._write_text([raw], follow, tags.close, can_be_empty=True)
+            return self._write_text([raw], follow, close, can_be_empty=True)
         has_text = beside_text or any(isinstance(node, String) for node in nodes)
         excludes = excludes_containers(nodes)
         texts: list[Expression] = []
@@ -334,16 +401,14 @@ class _TaggedValues:
         for node in nodes:
             text = self._match_text(node) if has_text else None
             if text is None:
-                value = self._spell(node, definitions)
-                options.append(sequence(value, self._close(follow)))
+                options.append(sequence(self._spell(node), self._close(follow)))
                 continue
             if excludes and isinstance(node, String):
-                text = intersection(text, exclude_beginning(CONTAINER))
+                text = intersection(text, exclude_beginning(_CONTAINER))
             texts.append(self._exclude_wrapper(text))
             can_be_empty = can_be_empty or admits_empty_text(node)
         if texts:
-            text = self._write_text(texts, follow, tags.close, can_be_empty=can_be_empty)
-            options.append(text)
+            options.append(self._write_text(texts, follow, close, can_be_empty=can_be_empty))
         return choice(options)
 
     def _exclude_wrapper(self, text: Expression) -> Expression:
@@ -356,24 +421,13 @@ class _TaggedValues:
 
     def _write_wrapped(self, nodes: Sequence[Flat], follow: Follow) -> Expression:
         """Returns a string of one of these nodes in its wrapper, and what follows it."""
-        tags = self._tags
-        assert tags.wrapper is not None
-        texts: list[Expression] = []
-        for node in nodes:
-            match node:
-                case String():
-                    texts.append(self._builder.terminal(write_text(node), "TEXT"))
-                case Constant(values):
-                    texts.append(Pattern(match_any([str(value) for value in values])))
-                case _:
-                    texts.append(ANY_TEXT)
-        text = self._write_text(
-            texts,
-            follow,
-            tags.wrapper.closer + tags.close,
-            can_be_empty=any(map(admits_empty_text, nodes)),
-        )
-        return sequence(self._builder.fixed(tags.wrapper.opener), text)
+        wrapper = self._tags.wrapper
+        assert wrapper is not None
+        texts = [self._match_text(node) or ANY_TEXT for node in nodes]
+        can_be_empty = any(map(admits_empty_text, nodes))
+        close = wrapper.closer + self._tags.close
+        text = self._write_text(texts, follow, close, can_be_empty=can_be_empty)
+        return sequence(self._builder.fixed(wrapper.opener), text)
 
     def _match_text(self, node: Flat) -> Expression | None:
         """Returns the texts of a node, for a terminal; None if they are not regular.
@@ -381,25 +435,24 @@ class _TaggedValues:
         If one branch is text, all branches must be text: the lexer continues a lexeme as long as it
         can, and would not end it for another branch.
         """
-        tags = self._tags
         match node:
             case String():
                 return self._builder.terminal(write_text(node), "TEXT")
             case Number() if "multipleOf" not in node.bounds:
                 return self._values.value(node, {})
             case Boolean():
-                return Pattern(match_any(tags.true + tags.false))
+                return Pattern(match_any(self._tags.true + self._tags.false))
             case Null():
-                return Pattern(match_any(tags.null))
+                return Pattern(match_any(self._tags.null))
             case Constant(values):
                 words: list[str] = []
                 for value in values:
-                    words += self._spell_words(value)
+                    words += spell_words(value, self._tags)
                 return Pattern(match_any(words))
             case _:
                 return None
 
-    def _spell(self, node: Flat, definitions: Definitions) -> Expression:
+    def _spell(self, node: Flat) -> Expression:
         """Returns a value other than text: JSON, with the template's own words for true, false and
         null."""
         tags = self._tags
@@ -411,49 +464,18 @@ class _TaggedValues:
             case Constant(values):
                 return self._builder.define(choice(map(self._spell_constant, values)), "enum")
             case _:
-                return self._values.value(node, definitions)
+                return self._values.value(node, self._definitions)
 
     def _spell_constant(self, value: Json) -> Expression:
         if isinstance(value, list | dict):
             return self._values.value(Constant((cast(Json, value),)), {})
-        return choose_word(self._spell_words(value))
-
-    def _spell_words(self, value: Json) -> tuple[str, ...]:
-        return spell_words(value, self._tags, self._values.spell)
-
-    def _find_writable(self, nodes: Iterable[Flat]) -> list[Flat]:
-        """Returns the nodes, without the constants that cannot be written as raw text."""
-        found: list[Flat] = []
-        for node in nodes:
-            if isinstance(node, Constant):
-                values = tuple([value for value in node.values if is_writable(value, self._tags)])
-                found += [Constant(values)] if values else []
-            else:
-                found.append(node)
-        return found
-
-    def _find_wrappable(self, nodes: Iterable[Flat]) -> list[Flat]:
-        """Returns the nodes whose strings can be written in a wrapper, without other constants."""
-        if self._tags.wrapper is None:
-            return []
-        found: list[Flat] = []
-        for node in nodes:
-            match node:
-                case String() | AnyValue():
-                    found.append(node)
-                case Constant(values):
-                    kept = tuple([value for value in values if is_wrappable(value, self._tags)])
-                    found += [Constant(kept)] if kept else []
-                case _:
-                    pass
-        return found
+        return choose_word(spell_words(value, self._tags))
 
     def _close(self, follow: Follow) -> Expression:
         """Returns the closing tag after a value that shows its own end, and what follows it."""
-        tags = self._tags
         options: list[Expression] = []
         for following, more in self._list_following(follow):
-            options.append(sequence(self._builder.fixed(tags.close + following), more))
+            options.append(sequence(self._builder.fixed(self._tags.close + following), more))
         body = choice(options)
         if isinstance(follow.more, RuleReference) and follow.more.argument is not None:
             return body  # a separate rule would not have the parameter
@@ -464,11 +486,17 @@ class _TaggedValues:
     ) -> Expression:
         """Returns an expression for raw text and its terminator, which begins with `close`. Two
         lexemes for the two terminators, since different rules follow them."""
+        builder = self._builder
         terminated = exclude_beginning(self._match_terminator(follow, close))
-        raw = self._builder.terminal(intersection(choice(texts), terminated), "RAW")
+        raw = builder.terminal(intersection(choice(texts), terminated), "RAW")
         options: list[Expression] = []
         for following, more in self._list_following(follow):
-            ended = self._end_text(raw, close + following, can_be_empty=can_be_empty)
+            terminator = close + following
+            if builder.begins_with_token(terminator):
+                some = builder.up_to_token(raw, empty=can_be_empty)
+                ended = builder.define(sequence(some, builder.fixed(terminator)), "text")
+            else:
+                ended = builder.end_raw(raw, terminator)
             options.append(sequence(ended, more))
         return choice(options)
 
@@ -510,30 +538,24 @@ class _TaggedValues:
             before = f"({before})?"
         return f"{before}{tag}({stop})"
 
-    def _end_text(self, raw: Expression, terminator: str, *, can_be_empty: bool) -> Expression:
-        """Returns a raw value and its terminator."""
-        if self._builder.begins_with_token(terminator):
-            some = self._builder.up_to_token(raw, empty=can_be_empty)
-            return self._builder.define(sequence(some, self._builder.fixed(terminator)), "text")
-        return self._builder.end_raw(raw, terminator)
+
+def _name_node_types(node: Flat) -> tuple[str, ...]:
+    """Returns the types of the values of a node of one type, the narrowest first."""
+    match node:
+        case Constant(values):
+            return name_types(values[0])
+        case Number(integer):
+            return ("integer", "number") if integer else ("number",)
+        case _:
+            return list_types(node)
 
 
-@dataclass(frozen=True)
-class _ArgumentValue:
-    """The value of an argument.
-
-    Args:
-        tags: the tags around it.
-        node: the value.
-        beside_text: in another object that the schema allows, the argument may be text, and the
-            lexer cannot know yet which object the model writes.
-    """
-
-    tags: TaggedArguments
-    node: Node
-    beside_text: bool
-
-    @property
-    def is_simple(self) -> bool:
-        """True if the node is hashable and does not depend on definitions."""
-        return isinstance(self.node, String | Boolean | Null)
+def _keep_constants(nodes: Iterable[Flat], fits: Callable[[Json], bool]) -> list[Flat]:
+    """Returns the nodes, with only those constants that fit."""
+    kept: list[Flat] = []
+    for node in nodes:
+        if not isinstance(node, Constant):
+            kept.append(node)
+        elif values := tuple([value for value in node.values if fits(value)]):
+            kept.append(Constant(values))
+    return kept

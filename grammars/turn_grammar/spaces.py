@@ -1,0 +1,112 @@
+"""White space around the texts of a turn, where a model may add some."""
+
+import re
+
+from grammars.regex.writing import escape_regex
+from grammars.spelling.names import BLANK
+from grammars.turn_grammar.ir.grammar import GrammarBuilder
+from grammars.turn_grammar.ir.nodes import Expression, Pattern, optional, sequence
+from grammars.turn_grammar.values import LOOSE
+from grammars.wire.format import Format
+
+_GAP = re.compile(r"(^\s*|(?<=^,)\s+|(?<=[\[\]}>])\s*(?=[\[\]{<])|\s+$)")
+"""Where the model chooses the white space: around texts, between two calls in JSON, between tags
+and brackets."""
+
+
+class SpacedTexts:
+    """Adds the rules of fixed texts to a grammar, with the white space around them.
+
+    Args:
+        format: the wire format.
+        builder: the grammar that is being built.
+        has_answer: a turn may have an answer of a given form.
+    """
+
+    def __init__(self, format: Format, builder: GrammarBuilder, *, has_answer: bool):
+        self._format = format
+        self._builder = builder
+        self._has_answer = has_answer
+
+    @property
+    def is_answer_first(self) -> bool:
+        """True if a turn may begin with an answer of a given form. If content has an opener, that
+        comes before the answer, as before any other content."""
+        return self._has_answer and not self._format.contents[0].opener
+
+    def text(self, text: str, *, spaced: bool) -> Expression:
+        """Returns the text. If white space may precede it, both are one terminal: otherwise content
+        that begins with the same white space would win over a terminal of white space alone."""
+        return self._spaced(text) if spaced else self._builder.fixed(text)
+
+    def text_after(self, text: str) -> Expression:
+        """Returns a text that follows other parts of a call, or the last call."""
+        return self.text(text, spaced=self._format.is_loose and bool(text.strip()))
+
+    def spaced(self, marker: str) -> Expression:
+        """Returns the marker after optional white space, which some models write.
+
+        If the marker is text, both are one terminal, since content may also begin with white space.
+        If a turn may begin with an answer, they are two: the lexer would not give up one terminal
+        for the answer.
+        """
+        if not self.is_answer_first:
+            return self._spaced(marker)
+        text = marker.lstrip()
+        if text == marker:
+            return sequence(optional(self.space()), self._builder.fixed(marker))
+        # Two terminals of white space cannot share it: the first one would take all of it.
+        lead = escape_regex(marker.removesuffix(text))
+        space = self._builder.terminal(Pattern(f"{self._blanks(0)}{lead}"), "SPACE")
+        return sequence(space, self._builder.fixed(text))
+
+    def _spaced(self, text: str) -> Expression:
+        if self._format.is_loose:
+            return self._loosen(text)
+        first, *rest = self._builder.cut(text)
+        if first in self._builder.ids:
+            return sequence(optional(self.space()), self._builder.fixed(text))
+        pattern = Pattern(f"{self._blanks(0)}{escape_regex(first)}")
+        head = self._builder.terminal(pattern, "CALL")
+        return sequence(head, self._builder.fixed("".join(rest)))
+
+    def _loosen(self, text: str) -> Expression:
+        """Returns the text; the model chooses the white space in its gaps."""
+        pieces = self._builder.cut(text)
+        parts: list[Expression] = []
+        if pieces[0] in self._builder.ids:
+            parts.append(optional(self._builder.terminal(Pattern(LOOSE), "SPACE")))
+        for piece in pieces:
+            if piece in self._builder.ids:
+                parts.append(self._builder.fixed(piece))
+            elif piece.isspace():
+                parts.append(optional(self._builder.terminal(Pattern(_any_space(piece)), "SPACE")))
+            else:
+                parts.append(self._builder.terminal(Pattern(_loosen_gaps(piece)), "CALL"))
+        return sequence(*parts)
+
+    def space(self) -> Expression:
+        """Returns an expression for white space before a block."""
+        return self._builder.terminal(Pattern(self._blanks(1)), "SPACE")
+
+    def space_before_answer(self) -> Expression:
+        """Returns an expression for white space before an answer of a given form."""
+        most = self._format.max_answer_space
+        return self._builder.terminal(Pattern(f"{BLANK}{{1,{most}}}"), "SPACE")
+
+    def _blanks(self, least: int) -> str:
+        return f"{BLANK}{{{least},{self._format.max_space}}}"
+
+
+def _loosen_gaps(text: str) -> str:
+    """Returns a pattern for the text in which the model chooses the white space of the gaps."""
+    pattern = ""
+    for i, part in enumerate(_GAP.split(text)):
+        is_gap = i % 2 == 1  # `re.split` returns what the group has matched at odd places
+        pattern += f"{_any_space(part)}?" if is_gap else escape_regex(part)
+    return pattern
+
+
+def _any_space(written: str) -> str:
+    """Returns a pattern for the white space of a gap: any, or the one of the template."""
+    return f"({LOOSE}|{escape_regex(written)})" if len(written) > 1 else LOOSE
