@@ -12,11 +12,13 @@ one of two ways, and either way the mask holds the rest of the call to its schem
 If neither is possible, as when too few tokens are left for the call, the envelope is text.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from constrained.decode.request import EnvelopeRules
-from constrained.decode.turn_state import TurnState
+from constrained.decode.transcript import INSERTED, SAID, TextPlace
+from constrained.decode.turn import RunningTurn
+from constrained.decode.turn_changes import go_on, rewind
+from constrained.decode.turn_part import TurnPart
 from constrained.errors import GrammarError
 from grammars.errors import Error
 from grammars.parse.render import render_opening
@@ -24,91 +26,81 @@ from grammars.wire.envelopes import EnvelopeKind, ForeignCall
 from grammars.wire.format import Format
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """How a turn goes on with a call that began in another envelope.
-
-    Args:
-        kept: how many of its first tokens the turn has kept.
-        said: the tokens that come next, of text that was sent before.
-        opening: those after them, of the opening of the call.
-    """
-
-    kept: int
-    said: Sequence[int] = ()
-    opening: Sequence[int] = ()
-
-
-class ForeignCalls:
+class ForeignCalls(TurnPart):
     """Delivers the calls of one turn that begin in another envelope.
 
     Args:
-        state: of the turn.
+        turn: the turn.
         rules: how.
-
-    Attributes:
-        delivered: the kinds of the envelopes, in order.
     """
 
-    def __init__(self, state: TurnState, rules: EnvelopeRules):
-        self._state = state
-        self._rules = rules
-        self.delivered: list[EnvelopeKind] = []
+    name = "foreign calls"
 
-    def deliver(self, found: ForeignCall) -> Delivery | None:
-        """Makes the turn continue with a call; None: it could not be delivered, and is text."""
+    def __init__(self, turn: RunningTurn, rules: EnvelopeRules):
+        self._turn = turn
+        self._rules = rules
+        self._delivered: list[EnvelopeKind] = []
+
+    def react(self) -> bool:
+        turn = self._turn
+        found = turn.transcript.foreign_call
+        if found is None:
+            return False
         ways = [self._lead_back, self._keep]
         if self._rules.keeps:
             ways.reverse()
         for way in ways:
-            delivery = way(found)
-            if delivery is not None:
-                self.delivered.append(found.kind)
-                return delivery
-        return None
+            if way(found):
+                self._delivered.append(found.kind)
+                return True
+        turn.send(turn.transcript.decline_foreign_call())
+        return False
 
-    def _lead_back(self, found: ForeignCall) -> Delivery | None:
-        """Goes back to before the envelope; returns the opening of the call. None: the turn cannot
-        go back, or the grammar has no call there."""
-        state = self._state
-        place = state.transcript.find_place_of(found.start)
+    def report(self) -> Mapping[str, tuple[object, ...]]:
+        return {"envelopes": tuple(self._delivered)}
+
+    def _lead_back(self, found: ForeignCall) -> bool:
+        """Goes back to before the envelope, and writes the opening of the call. False: the turn
+        cannot go back, or the grammar has no call there."""
+        turn = self._turn
+        place = turn.transcript.find_place_of(found.start)
         if place is None:
-            return None
-        start = state.replay(state.tokens[: place.count])
-        said = self._rules.encode(place.text) if place.text else ()
-        for text in self._rules.list_openings(found.tool, state.transcript.has_content):
+            return False
+        start = turn.grammars.replay(turn.tokens[: place.count])
+        said = self._rules.encode(place.text) if place.text else []
+        for text in self._rules.list_openings(found.tool, turn.transcript.has_content):
             opening = self._rules.encode(text)
             tokens = [*said, *opening]
             if start.count_accepted(tokens) == len(tokens):
-                is_back = state.rewind(place.count, then=tokens)
-                return Delivery(place.count, said, opening) if is_back else None
-        return None
+                if not rewind(turn, place.count, then=tokens):
+                    return False
+                if turn.take(said, SAID):
+                    turn.take(opening, INSERTED)
+                return True
+        return False
 
-    def _keep(self, found: ForeignCall) -> Delivery | None:
-        """Continues in the envelope. None: it cannot be continued, or too few tokens are left."""
-        place = self._state.transcript.find_place_of(found.end)
+    def _keep(self, found: ForeignCall) -> bool:
+        """Continues in the envelope. False: it cannot be continued, or too few tokens are left."""
+        place = self._turn.transcript.find_place_of(found.end)
         if found.format is None or place is None:
-            return None
+            return False
         try:
-            return self._continue(found, found.format, place.count, place.text)
+            return self._continue(found, found.format, place)
         except GrammarError:
             raise
         except Error:  # the format of the envelope cannot write this name or schema
-            return None
+            return False
 
-    def _continue(
-        self, found: ForeignCall, format: Format, count: int, text: str
-    ) -> Delivery | None:
+    def _continue(self, found: ForeignCall, format: Format, place: TextPlace) -> bool:
         """Continues in a format. The last token usually has the brace of the arguments, and may
         have the end of what stands before it.
 
         Args:
             found: the call.
             format: of the rest of the turn.
-            count: how many tokens end before the arguments.
-            text: the text of the next token before the arguments.
+            place: the end of what stands before the arguments.
         """
-        state = self._state
+        turn, text = self._turn, place.text
         lead = render_opening(format, found.tool)
         start = lead.rstrip()
         pad = lead.removeprefix(start)
@@ -118,9 +110,7 @@ class ForeignCalls:
             start = lead
         rest = self._rules.continue_in(format, start)
         assert rest.matcher is not None
-        if not text and rest.matcher.fork().try_commit(state.tokens[count:]):
-            keep, then = len(state.tokens), ()
-        else:
-            keep, then = count, self._rules.encode(text)
-        goes_on = state.go_on(rest, found, start=count + len(then), keep=keep, then=then)
-        return Delivery(keep) if goes_on else None
+        keep, then = place.count, self._rules.encode(text)
+        if not text and rest.matcher.fork().try_commit(turn.tokens[place.count :]):
+            keep = turn.count
+        return go_on(turn, rest, found, start=place.count + len(then), keep=keep, then=then)

@@ -9,10 +9,10 @@ from constrained.decode.filters.call_limits import CallLimiter
 from constrained.decode.filters.checked_values import EventBuffer, Fault
 from constrained.decode.filters.events import StreamEvent, find_events
 from constrained.decode.filters.stop_texts import StopFilter
+from constrained.decode.filters.written_prefill import PrefillFilter
 from constrained.decode.request import Request
 from constrained.decode.token_trace import Observation, TokenSource
 from constrained.decode.turn_part import TurnProgress
-from constrained.decode.written_prefill import PrefillFilter
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.mask.logprobs import TokenDrawn, TokenScores, describe_token
 from constrained.mask.matcher import Matcher
@@ -256,18 +256,6 @@ class Transcript:
     def stopped(self) -> str | None:
         """The stop text that has ended the turn; None: none has."""
         return self._stops.found
-
-    @property
-    def has_verdict(self) -> bool:
-        """True if the text may end the turn, or make it go back."""
-        return (
-            self.is_over
-            or self.fault is not None
-            or self.stopped is not None
-            or self.last_call is not None
-            or self.barred_call is not None
-            or self.foreign_call is not None
-        )
 
     def write(self, token: int, origin: TokenOrigin = FORCED) -> Sequence[StreamEvent]:
         """Appends a token; returns the events that may be sent."""

@@ -8,11 +8,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from constrained.decode.filters.written_prefill import WrittenPrefill
 from constrained.decode.metrics import Amount, Metrics
 from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.schedule.admission import AdmissionOrder, Seat
 from constrained.decode.schedule.home_process import HomeProcess
-from constrained.decode.written_prefill import WrittenPrefill
 from constrained.errors import BusyError, ModelError, RemoteError, RequestError
 from constrained.limits.deadline import Clock, Deadline
 from constrained.remote.circuit_breaker import CircuitBreaker

@@ -21,7 +21,7 @@ Three kinds of loops need more:
 Repetition that brings the end of the turn nearer, such as items that a list needs, is not a loop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -144,10 +144,8 @@ class EndlessValues(TurnPart):
         self._ended: list[EndedValue] = []
         self._forget()
 
-    @property
-    def ended(self) -> tuple[EndedValue, ...]:
-        """The values that were ended."""
-        return tuple(self._ended)
+    def report(self) -> Mapping[str, tuple[object, ...]]:
+        return {"ended_values": tuple(self._ended)}
 
     def rewind(self, count: int) -> None:
         self._forget()
@@ -167,20 +165,13 @@ class EndlessValues(TurnPart):
         self._departure: _Departure | None = None
         self._departed: list[_Departure] = []
 
-    def steer(self, logits: np.ndarray, turn: TurnView) -> None:
-        self._advance(turn)
-        if self._departure is not None:
-            self._depart(self._departure, logits, turn)
-
     def forbids(self, turn: TurnView) -> bool:
         self._advance(turn)
         return self._departure is not None
 
-    def is_to_be_left(self, turn: TurnView) -> bool:
-        """True if the turn has to leave a loop here. A remote turn ends at this point, since its
-        next token cannot be chosen here."""
-        self._advance(turn)
-        return self._departure is not None
+    def steer(self, logits: np.ndarray, turn: TurnView) -> None:
+        if self._departure is not None:
+            self._depart(self._departure, logits, turn)
 
     def leave(self) -> None:
         """Notes that the turn ends at that point, and its value with it."""
@@ -212,10 +203,7 @@ class EndlessValues(TurnPart):
         if self._plan is not None:
             self._follow(self._plan, turn)
 
-    def prepare(self, turn: TurnView) -> None:
-        self._advance(turn)
-
-    def after_write(self, token: int) -> None:
+    def after_take(self, token: int, turn: TurnView, *, is_forced: bool, is_computed: bool) -> None:
         departure = self._departure
         if departure is None:
             return

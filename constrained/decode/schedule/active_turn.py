@@ -12,5 +12,15 @@ class ActiveTurn:
     """An admitted request, which runs on a sequence."""
 
     seat: Seat
-    turn: TurnDecoder
+    decoder: TurnDecoder
     share: FairShare
+
+    @property
+    def is_reading(self) -> bool:
+        """True while its prompt is not decoded yet."""
+        return self.decoder.input.is_reading
+
+    @property
+    def is_background(self) -> bool:
+        """True if its request is not urgent."""
+        return self.seat.request.background

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from constrained.decode.token_healing import count_healed
-from constrained.decode.written_prefill import WrittenPrefill
+from constrained.decode.filters.written_prefill import WrittenPrefill
 from constrained.engine.vocabulary.vocabulary import ends_inside
 from constrained.errors import RequestError
 from constrained.mask.matcher import Matcher

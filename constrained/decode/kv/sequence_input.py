@@ -98,9 +98,8 @@ class SequenceInput:
         self._pending.append(token)
         return False
 
-    def forget_ahead(self, tokens: Sequence[int]) -> None:
-        """Removes tokens from the KV cache that the turn does not have: rejected drafted tokens, or
-        those of a discarded decode.
+    def forget_draft(self, tokens: Sequence[int]) -> None:
+        """Removes rejected drafted tokens from the KV cache.
 
         Args:
             tokens: all tokens of the turn after its prompt.
