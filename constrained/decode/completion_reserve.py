@@ -92,7 +92,8 @@ class CompletionReserve(TurnPart):
     def admits(self, tokens: Sequence[int], turn: TurnView) -> bool:
         """True if the turn can still end in time after the tokens. If it cannot, but could before,
         `ending` has to be written instead of them."""
-        if turn.matcher is None or not self._needs_look(turn.count + len(tokens)):
+        count = len(turn.transcript.tokens) + len(tokens)
+        if turn.matcher is None or not self._needs_look(count):
             return True
         matcher = turn.matcher.fork()
         for token in tokens:

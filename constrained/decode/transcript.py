@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from constrained.decode.filters.call_limits import CallLimiter
-from constrained.decode.filters.checked_values import EventBuffer, Fault
-from constrained.decode.filters.events import StreamEvent, find_events
+from constrained.decode.filters.checked_values import EventBuffer
+from constrained.decode.filters.events import EventFilter, StreamEvent, find_events
 from constrained.decode.filters.stop_texts import StopFilter
 from constrained.decode.filters.written_prefill import PrefillFilter
 from constrained.decode.request import Request
@@ -26,7 +26,6 @@ from grammars.turn import (
     ContentDelta,
     Event,
     ReasoningDelta,
-    ToolCall,
 )
 from grammars.wire.envelopes import ForeignCall
 
@@ -97,17 +96,23 @@ class _Envelope:
 class Transcript:
     """One turn while it is written. Its first tokens can be read again from the start (`cut`).
 
-    Events pass four filters before they are sent. A checked value waits until it is complete. A
-    call that the turn has often enough waits until it differs. The text of the assistant prefill is
-    removed. Nothing passes after a stop text.
-
-    The prefill of the request is read first. Only `reasoning_tokens` counts it.
+    The text of the assistant prefill is read first, but is no event of the turn. Only
+    `reasoning_tokens` counts it.
 
     Attributes:
         tokens: the token ids that were written.
         data: the bytes of these tokens.
+        position: of the token that is being read.
         events: all events; if a stop text has ended the turn, only those that may be sent.
         logprobs: one for each token, if the request wants them; after a stop text, as for `events`.
+        is_reasoning: the turn is inside its reasoning block.
+        is_in_call: the turn is inside a call.
+        is_over: a text of the template has ended the turn.
+        is_healing: the next tokens have to spell text of the prefill (token healing).
+        output_start: the position of the first token of the latest call or answer. If the call
+            begins inside a token, its first token is the next one.
+        checks, limiter, stops: what the events pass before they are sent, in this order; None: the
+            request does not need it.
         reasoning_tokens: the number of reasoning tokens, without those that close the block.
         text_end: the number of tokens up to the end of the last reasoning or content; the start of
             a call comes after them.
@@ -123,15 +128,9 @@ class Transcript:
         # An answer that the client has begun stays as it is.
         is_json = request.turn.answer is not None and not self._prefill.message.content
         self._answer = AnswerText() if is_json else None
-        self._checks = EventBuffer(request.turn.checked_schemas)
+        self._known = PrefillFilter(self._prefill) if self._prefill.has_text else None
         # A call in another envelope is led back: its tokens are replaced.
         self._may_go_back = request.turn.envelopes is not None
-        self._limiter = CallLimiter(request.turn.call_limits, may_go_back=self._may_go_back)
-        self._stops = StopFilter(request.options.stops)
-        # Checked values are sent late, so the two streams meet the prefill at different times.
-        self._read_filter = PrefillFilter(self._prefill)
-        self._sent_filter = PrefillFilter(self._prefill)
-        self._sent: list[StreamEvent] = []
         self._counts: list[bool] = []  # for each token: it counts as reasoning, if it is
         self._prefill_length = len(self._prefill.text)  # characters
         self._ends: list[int] = []  # characters of the prefill and the first n tokens
@@ -140,34 +139,46 @@ class Transcript:
         self._envelope: _Envelope | None = None
         self.tokens: list[int] = []
         self.data = bytearray()
+        self.position = -1
         self.events: list[Event] = []
         self.logprobs: list[TokenDrawn] = []
         self.reasoning_tokens = self._prefill.reasoning_tokens
         self.text_end = 0
+        self.output_start = 0
+        self._output_place = 0  # where it begins, in characters
+        self._make_filters()
+        self._filters = self._list_filters()
+        self._look()
         if self._prefill.text:  # it stands in front of the first token
-            self._filter(self._parser.feed(self._prefill.text), -1)
+            self._send(self._parser.feed(self._prefill.text))
 
-    @property
-    def is_healing(self) -> bool:
-        """True while the next tokens have to spell text of the prefill (token healing)."""
-        return len(self.data) < self._healed
+    def _make_filters(self) -> None:
+        given = self._request.turn
+        self.checks = self.limiter = self.stops = None
+        if not given.checked_schemas.is_empty:
+            begun = self._prefill.message.content
+            self.checks = EventBuffer(given.checked_schemas, self, begun)
+        if given.call_limits != NO_LIMITS or self._may_go_back:
+            self.limiter = CallLimiter(given.call_limits, may_go_back=self._may_go_back)
+        if self._request.options.stops:
+            self.stops = StopFilter(self._request.options.stops)
 
-    @property
-    def is_reasoning(self) -> bool:
-        """True while the turn is inside its reasoning block."""
-        return self._parser.is_reasoning
+    def _list_filters(self) -> list[EventFilter]:
+        """Lists the filters of the turn, in the order in which events pass them."""
+        filters = self.checks, self.limiter, self.stops
+        return [one for one in filters if one is not None]
 
-    @property
-    def is_in_call(self) -> bool:
-        """True while the turn is inside a call."""
-        return self._parser.is_in_call
-
-    @property
-    def output_start(self) -> int:
-        """The position of the first token of the latest call or answer. If the call begins inside a
-        token, its first token is the next one."""
-        start = self._parser.output_start
-        return 0 if start <= self._prefill_length else bisect_left(self._ends, start) + 1
+    def _look(self) -> None:
+        """Notes where the text so far ends. Parts ask for it several times for each token."""
+        parser = self._parser
+        self.is_reasoning = parser.is_reasoning
+        self.is_in_call = parser.is_in_call
+        self.is_over = parser.is_over
+        self.is_healing = len(self.data) < self._healed
+        if parser.output_start != self._output_place:
+            self._output_place = parser.output_start
+            is_given = self._output_place <= self._prefill_length
+            self.output_start = 0 if is_given else bisect_left(self._ends, self._output_place) + 1
 
     def find_after_text(self) -> bytes:
         """The bytes after the last reasoning or content."""
@@ -187,30 +198,6 @@ class Transcript:
                 return point_to([*arguments, last.key])
             break  # this argument is complete
         return point_to(arguments)
-
-    @property
-    def fault(self) -> Fault | None:
-        """The checked value that does not fit its schema; None: there is none."""
-        return self._checks.fault
-
-    @property
-    def last_call(self) -> int | None:
-        """The number, from 0, of the call after which the turn has to end; None: none yet."""
-        return self._limiter.last
-
-    @property
-    def suspect_call(self) -> int | None:
-        """The number of the current call, while it equals one that the turn has often enough."""
-        return self._limiter.suspect
-
-    @property
-    def barred_call(self) -> ToolCall | None:
-        """The first call of the turn, if it is an excluded one; otherwise None."""
-        return self._limiter.barred
-
-    def admit_barred_call(self) -> Sequence[StreamEvent]:
-        """Lets the excluded call pass; returns the events that may be sent."""
-        return self._stop(self._sent_filter.take(self._limiter.admit_barred()))
 
     @property
     def foreign_call(self) -> ForeignCall | None:
@@ -234,7 +221,7 @@ class Transcript:
 
     def decline_foreign_call(self) -> Sequence[StreamEvent]:
         """Takes the call in another envelope as text; returns the events that may be sent."""
-        return self._filter(self._parser.decline(), len(self.tokens) - 1)
+        return self._send(self._parser.decline())
 
     def go_on(self, found: ForeignCall, *, start: int, drops_rest: bool) -> Sequence[StreamEvent]:
         """Goes on in the envelope of a call; returns the events that may be sent.
@@ -245,17 +232,17 @@ class Transcript:
         """
         self._envelope = _Envelope(found, start, since=len(self.tokens), drops_rest=drops_rest)
         events = self._parser.go_on(found, drops_rest=drops_rest)
-        return self._filter(events, len(self.tokens) - 1)
-
-    @property
-    def is_over(self) -> bool:
-        """True if a text of the template has ended the turn."""
-        return self._parser.is_over
+        return self._send(events)
 
     @property
     def stopped(self) -> str | None:
         """The stop text that has ended the turn; None: none has."""
-        return self._stops.found
+        return None if self.stops is None else self.stops.found
+
+    def admit_barred_call(self, limiter: CallLimiter) -> Sequence[StreamEvent]:
+        """Lets the excluded call pass; returns the events that may be sent."""
+        held = limiter.admit_barred()
+        return held if self.stops is None else self._filter(held, [self.stops])
 
     def write(self, token: int, origin: TokenOrigin = FORCED) -> Sequence[StreamEvent]:
         """Appends a token; returns the events that may be sent."""
@@ -268,9 +255,9 @@ class Transcript:
     def _append(
         self, token: int, data: bytes, *, counts: bool, event: TokenDrawn | None
     ) -> Sequence[StreamEvent]:
-        position = len(self.tokens)
         start = self._ends[-1] if self._ends else self._prefill_length
         text = self._decoder.decode(data)
+        self.position = len(self.tokens)
         self.tokens.append(token)
         self._counts.append(counts)
         self._ends.append(start + len(text))
@@ -279,6 +266,7 @@ class Transcript:
         events: Sequence[StreamEvent] = ()
         if text:
             events = self._parser.feed(text)
+            self._look()
         if was_reasoning and counts:
             if self.is_reasoning:
                 self.reasoning_tokens += 1
@@ -291,7 +279,7 @@ class Transcript:
             self.logprobs.append(event)
             is_first = not self._may_go_back or _says_all(events, text)
             events = [event, *events] if is_first else [*events, event]
-        return self._filter(events, position)
+        return self._filter(self._note(events), self._filters) if events else ()
 
     def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
         """Ends the turn; returns the events that may be sent. A second call does nothing.
@@ -306,14 +294,14 @@ class Transcript:
         _, unspelled = self._prefill.after(self.data)
         if unspelled:  # half a character of the prefill, which the client has given
             rest = ""
-        events: list[Event] = []
-        if rest:
-            events += self._parser.feed(rest)
+        self.position = len(self.tokens)
+        events = self._parser.feed(rest) if rest else []
         events += self._parser.close()
-        sent = [*self._filter(events, len(self.tokens))]
-        if self.stopped is None:
-            checked = self._checks.close(is_whole=is_whole)
-            sent += self._pass(checked, is_over=True)
+        self._look()
+        sent = self._note(events)
+        for one in self._filters:
+            sent = [*one.take(sent), *one.close(is_whole=is_whole)]
+        self._end_at_stop()
         return sent
 
     def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
@@ -337,7 +325,8 @@ class Transcript:
         if count < len(self._ends) and self._ends[count] == end:
             count += 1
         head = self.cut(count)
-        head._limiter = CallLimiter(NO_LIMITS)  # only the ending of the turn follows
+        head.limiter = None  # only the ending of the turn follows
+        head._filters = head._list_filters()
         start = head._ends[-1] if head._ends else self._prefill_length
         after = self.data[len(head.data) :].decode("utf-8", "replace")
         return head, after[: end - start].encode()
@@ -354,40 +343,37 @@ class Transcript:
                 head.go_on(kept.found, start=kept.start, drops_rest=kept.drops_rest)
         return head
 
-    def _filter(self, events: Sequence[StreamEvent], position: int) -> Sequence[StreamEvent]:
-        """Notes the events of the token at this position; returns those that may be sent."""
+    def _send(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
+        """Notes events that were read; returns those that may be sent."""
+        self._look()
+        return self._filter(self._note(events), self._filters)
+
+    def _note(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
+        """Notes events that were read, without the text that the client has given."""
         if self._answer is not None:
             events = self._answer.take(events)
-        if not events:
-            return ()
-        self.events += self._read_filter.take(find_events(events))
-        checked = self._checks.take(events, position, self.output_start)
-        return self._pass(checked)
+        if self._known is not None:
+            events = self._known.take(events)
+        self.events += find_events(events)
+        return events
 
-    def _pass(
-        self, checked: Sequence[StreamEvent], *, is_over: bool = False
+    def _filter(
+        self, events: Sequence[StreamEvent], filters: Sequence[EventFilter]
     ) -> Sequence[StreamEvent]:
-        """Passes checked events through the other filters; returns those that may be sent."""
-        wanted = self._limiter.take(checked)
-        if is_over:
-            wanted = [*wanted, *self._limiter.close()]
-        return self._stop(self._sent_filter.take(wanted), is_over=is_over)
+        """Passes events through filters; returns those that may be sent."""
+        for one in filters:
+            events = one.take(events)
+        if self.stops is not None:
+            self._end_at_stop()
+        return events
 
-    def _stop(
-        self, events: Sequence[StreamEvent], *, is_over: bool = False
-    ) -> Sequence[StreamEvent]:
-        """Passes events up to a stop text. If there is one, it ends the turn."""
-        if not self._request.options.stops:
-            return events
-        sent = self._stops.take(events)
-        if is_over:
-            sent += self._stops.close()
-        self._sent += sent
-        if self.stopped is not None:
+    def _end_at_stop(self) -> None:
+        """Ends the turn if there is a stop text in the events that were sent."""
+        if self.stops is not None and self.stops.found is not None:
             self._is_closed = True
-            self.events = find_events(self._sent)
-            self.logprobs = [event for event in self._sent if isinstance(event, TokenDrawn)]
-        return sent
+            self.events = find_events(self.stops.passed)
+            drawn = [event for event in self.stops.passed if isinstance(event, TokenDrawn)]
+            self.logprobs = drawn
 
     def _count_closer(self) -> int:
         """The number of tokens of the reasoning closer, without the last one."""

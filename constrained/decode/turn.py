@@ -212,9 +212,9 @@ class RunningTurn:
 
     def run_out(self) -> None:
         """Ends a turn whose tokens run out: writes the ending of the completion reserve, if any."""
-        suspect = self.transcript.suspect_call
-        if suspect:  # half of a call that the turn has often enough is dropped
-            self.end_after_call(suspect - 1, ran_out=True)
+        limiter = self.transcript.limiter
+        if limiter is not None and limiter.suspect:  # half of a call that it has often enough
+            self.end_after_call(limiter.suspect - 1, ran_out=True)
             return
         self.finish = Finish.LENGTH
         if self.reserve is not None and self.reserve.ending is not None:

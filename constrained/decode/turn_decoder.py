@@ -10,7 +10,7 @@ from constrained.decode.drafts.decode_costs import DraftCosts
 from constrained.decode.drafts.speculation import Speculation
 from constrained.decode.kv.sequence_input import SequenceInput
 from constrained.decode.kv.sequences import PrefixMatch, Sequences
-from constrained.decode.parts import DECODED, make_parts
+from constrained.decode.parts.table import DECODED, make_parts
 from constrained.decode.request import Finish, Request
 from constrained.decode.token_trace import Position
 from constrained.decode.transcript import (
@@ -250,9 +250,11 @@ class TurnDecoder:
         its limit of tokens."""
         turn = self.turn
         for insert in turn.parts.insert:
-            if not turn.take(insert(turn), INSERTED):
+            inserted = insert(turn)
+            if inserted and not turn.take(inserted, INSERTED):
                 return
-        if not turn.take(self._find_forced(), FORCED):
+        forced = self._find_forced()
+        if forced and not turn.take(forced, FORCED):
             return
         if turn.matcher is not None and turn.matcher.is_finished:
             turn.stop()

@@ -11,7 +11,7 @@ A turn calls these hooks of all parts, at these places of its loop:
     rewind      after the turn was cut to its first tokens, to be generated differently
     report      when the turn is over
 
-`parts` has the table of all parts.
+`parts.table` lists all parts.
 """
 
 from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from constrained.decode.endless.values import EndlessValues
-from constrained.decode.parts import SAMPLED_ELSEWHERE, make_parts
+from constrained.decode.parts.table import SAMPLED_ELSEWHERE, make_parts
 from constrained.decode.request import Finish, Generation, RemoteNote, Request
 from constrained.decode.transcript import INSERTED, SAMPLED, TokenOrigin
 from constrained.decode.turn import RunningTurn

@@ -35,10 +35,10 @@ class LastCall(TurnPart):
         self._turn = turn
 
     def react(self) -> bool:
-        last = self._turn.transcript.last_call
-        if last is None or self._turn.finish is Finish.CANCELLED:
+        limiter = self._turn.transcript.limiter
+        if limiter is None or limiter.last is None or self._turn.finish is Finish.CANCELLED:
             return False
-        self._turn.end_after_call(last)
+        self._turn.end_after_call(limiter.last)
         return True
 
 

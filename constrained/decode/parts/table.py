@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from constrained.decode.drafts.speculation import Speculation
-from constrained.decode.foreign_calls import ForeignCalls
-from constrained.decode.retry import Retry
+from constrained.decode.parts.ends import LastCall, RepeatedContent, StopTexts
+from constrained.decode.parts.foreign_calls import ForeignCalls
+from constrained.decode.parts.retry import Retry
 from constrained.decode.token_healing import TokenHealing
 from constrained.decode.turn import RunningTurn
-from constrained.decode.turn_ends import LastCall, RepeatedContent, StopTexts
 from constrained.decode.turn_part import TurnPart, TurnParts
+from constrained.prompt.job import NO_LIMITS
 
 MakePart: TypeAlias = Callable[[RunningTurn], TurnPart | None]
 """Makes a part of a turn; returns None if the request does not need it."""
@@ -31,6 +32,21 @@ def _make_healing(turn: RunningTurn) -> TurnPart | None:
 
 def _find_budget(turn: RunningTurn) -> TurnPart | None:
     return turn.request.turn.budget
+
+
+def _make_retry(turn: RunningTurn) -> TurnPart | None:
+    given = turn.request.turn
+    if given.checked_schemas.is_empty and not given.call_limits.excluded:
+        return None
+    return Retry(turn)
+
+
+def _make_last_call(turn: RunningTurn) -> TurnPart | None:
+    return None if turn.request.turn.call_limits == NO_LIMITS else LastCall(turn)
+
+
+def _make_stop_texts(turn: RunningTurn) -> TurnPart | None:
+    return StopTexts(turn) if turn.request.options.stops else None
 
 
 def _make_endless_values(turn: RunningTurn) -> TurnPart | None:
@@ -59,22 +75,22 @@ DECODED: Sequence[MakePart] = (
     _make_repeated_content,
     _make_healing,
     _find_budget,
-    Retry,
+    _make_retry,
     _make_endless_values,
     _find_reserve,
     _make_speculation,
     _make_foreign_calls,
-    LastCall,
-    StopTexts,
+    _make_last_call,
+    _make_stop_texts,
 )
 # Another process samples the tokens: it cannot be steered, and cannot go back.
 SAMPLED_ELSEWHERE: Sequence[MakePart] = (
     _make_repeated_content,
-    Retry,
+    _make_retry,
     _make_endless_values,
     _find_reserve,
-    LastCall,
-    StopTexts,
+    _make_last_call,
+    _make_stop_texts,
 )
 
 

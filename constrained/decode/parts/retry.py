@@ -93,21 +93,27 @@ class Retry(TurnPart):
             self._ban = None
 
     def react(self) -> bool:
-        return self._handle_fault() or self._leave_barred_call()
+        transcript = self._turn.transcript
+        checks, limiter = transcript.checks, transcript.limiter
+        fault = None if checks is None else checks.fault
+        if fault is not None and self._turn.finish is None and self._handle(fault):
+            return True
+        if limiter is None or limiter.barred is None:
+            return False
+        if fault is None and self._leave(limiter.barred):
+            return True
+        self._turn.send(transcript.admit_barred_call(limiter))
+        return False
 
     def report(self) -> Mapping[str, tuple[object, ...]]:
         return {"barred_calls": tuple(self._barred)}
 
-    def _handle_fault(self) -> bool:
+    def _handle(self, fault: Fault) -> bool:
         """Handles a value that does not fit; returns True if the turn went back or ended."""
-        turn = self._turn
-        fault = turn.transcript.fault
-        if fault is None or turn.finish is not None:
-            return False
         if self._try_again(fault):
             return True
         if fault.is_final:  # the turn is an error: what would follow is of no use
-            turn.finish = Finish.STOP
+            self._turn.finish = Finish.STOP
         return fault.is_final
 
     def _try_again(self, fault: Fault) -> bool:
@@ -123,19 +129,15 @@ class Retry(TurnPart):
         self._retried.add(fault.what)
         return True
 
-    def _leave_barred_call(self) -> bool:
-        """Handles an excluded call; returns True if the turn went back to before it."""
-        turn = self._turn
-        call = turn.transcript.barred_call
-        if call is None:
+    def _leave(self, barred: ToolCall) -> bool:
+        """Goes back to before an excluded call; False if the turn has done so before, or cannot."""
+        if self._turn.finish is not None or self._has_left:
             return False
-        can_leave = turn.finish is None and turn.transcript.fault is None and not self._has_left
-        if can_leave and self._go_back(turn.transcript.text_end, must_go_on=True):
-            self._has_left = True
-            self._barred.append(call)
-            return True
-        turn.send(turn.transcript.admit_barred_call())
-        return False
+        if not self._go_back(self._turn.transcript.text_end, must_go_on=True):
+            return False
+        self._has_left = True
+        self._barred.append(barred)
+        return True
 
     def _go_back(self, count: int | None, *, must_go_on: bool = False) -> bool:
         """Cuts the turn to its first `count` tokens; None: the value was already sent."""
