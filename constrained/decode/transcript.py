@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from constrained.decode.filters.call_limits import CallLimiter
-from constrained.decode.filters.checked_values import EventBuffer
-from constrained.decode.filters.events import EventFilter, StreamEvent, find_events
-from constrained.decode.filters.stop_texts import StopFilter
+from constrained.decode.filters.chain import FilterChain
+from constrained.decode.filters.events import StreamEvent, find_events
 from constrained.decode.filters.written_prefill import PrefillFilter
 from constrained.decode.request import Request
 from constrained.decode.token_trace import Observation, TokenSource
@@ -16,7 +15,6 @@ from constrained.decode.turn_part import TurnProgress
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.mask.logprobs import TokenDrawn, TokenScores, describe_token
 from constrained.mask.matcher import Matcher
-from constrained.prompt.job import NO_LIMITS
 from grammars.parse.answer_text import AnswerText
 from grammars.schema.pointers import point_to
 from grammars.turn import (
@@ -111,8 +109,7 @@ class Transcript:
         is_healing: the next tokens have to spell text of the prefill (token healing).
         output_start: the position of the first token of the latest call or answer. If the call
             begins inside a token, its first token is the next one.
-        checks, limiter, stops: what the events pass before they are sent, in this order; None: the
-            request does not need it.
+        filters: what the events pass before they are sent.
         reasoning_tokens: the number of reasoning tokens, without those that close the block.
         text_end: the number of tokens up to the end of the last reasoning or content; the start of
             a call comes after them.
@@ -146,27 +143,17 @@ class Transcript:
         self.text_end = 0
         self.output_start = 0
         self._output_place = 0  # where it begins, in characters
-        self._make_filters()
-        self._filters = self._list_filters()
+        self.filters = FilterChain(
+            self,
+            self._prefill.message.content,
+            schemas=request.turn.checked_schemas,
+            limits=request.turn.call_limits,
+            may_go_back=self._may_go_back,
+            stops=request.options.stops,
+        )
         self._look()
         if self._prefill.text:  # it stands in front of the first token
             self._send(self._parser.feed(self._prefill.text))
-
-    def _make_filters(self) -> None:
-        given = self._request.turn
-        self.checks = self.limiter = self.stops = None
-        if not given.checked_schemas.is_empty:
-            begun = self._prefill.message.content
-            self.checks = EventBuffer(given.checked_schemas, self, begun)
-        if given.call_limits != NO_LIMITS or self._may_go_back:
-            self.limiter = CallLimiter(given.call_limits, may_go_back=self._may_go_back)
-        if self._request.options.stops:
-            self.stops = StopFilter(self._request.options.stops)
-
-    def _list_filters(self) -> list[EventFilter]:
-        """Lists the filters of the turn, in the order in which events pass them."""
-        filters = self.checks, self.limiter, self.stops
-        return [one for one in filters if one is not None]
 
     def _look(self) -> None:
         """Notes where the text so far ends. Parts ask for it several times for each token."""
@@ -188,27 +175,12 @@ class Transcript:
         """JSON pointer into the reply: to the current argument, or else to the content."""
         if not self.is_in_call:
             return "/content"
-        arguments = ["tool_calls", len(self._parser.call_ends), "arguments"]
-        for event in reversed(self.events):
-            if isinstance(event, CallOpened):
-                break
-            if not isinstance(event, ArgumentsDelta) or not event.boundaries:
-                continue
-            if isinstance(last := event.boundaries[-1], ArgumentStart):
-                return point_to([*arguments, last.key])
-            break  # this argument is complete
-        return point_to(arguments)
+        return _find_argument(self.events, len(self._parser.call_ends))
 
     @property
     def foreign_call(self) -> ForeignCall | None:
         """The call in another envelope that the turn has just begun; otherwise None."""
         return self._parser.foreign_call
-
-    @property
-    def has_content(self) -> bool:
-        """True if the turn has content so far."""
-        texts = [event.text for event in self.events if isinstance(event, ContentDelta)]
-        return bool("".join([self._prefill.message.content, *texts]).strip())
 
     def find_place_of(self, offset: int) -> TextPlace | None:
         """Finds a place in the turn, in characters; None: it is inside the prefill."""
@@ -231,18 +203,19 @@ class Transcript:
             drops_rest: see `Parser.go_on`.
         """
         self._envelope = _Envelope(found, start, since=len(self.tokens), drops_rest=drops_rest)
-        events = self._parser.go_on(found, drops_rest=drops_rest)
-        return self._send(events)
+        return self._send(self._parser.go_on(found, drops_rest=drops_rest))
 
     @property
     def stopped(self) -> str | None:
         """The stop text that has ended the turn; None: none has."""
-        return None if self.stops is None else self.stops.found
+        stops = self.filters.stops
+        return None if stops is None else stops.found
 
     def admit_barred_call(self, limiter: CallLimiter) -> Sequence[StreamEvent]:
         """Lets the excluded call pass; returns the events that may be sent."""
-        held = limiter.admit_barred()
-        return held if self.stops is None else self._filter(held, [self.stops])
+        sent = self.filters.admit_barred_call(limiter)
+        self._end_at_stop()
+        return sent
 
     def write(self, token: int, origin: TokenOrigin = FORCED) -> Sequence[StreamEvent]:
         """Appends a token; returns the events that may be sent."""
@@ -271,7 +244,8 @@ class Transcript:
             if self.is_reasoning:
                 self.reasoning_tokens += 1
             else:
-                self.reasoning_tokens -= self._count_closer()
+                texts = [self._vocabulary.tokens[token] for token in self.tokens]
+                self.reasoning_tokens -= _count_last(texts, self._parser.closer.encode())
         has_closed = was_reasoning and not self.is_reasoning
         if has_closed or any(isinstance(one, ReasoningDelta | ContentDelta) for one in events):
             self.text_end = len(self.tokens)
@@ -279,7 +253,7 @@ class Transcript:
             self.logprobs.append(event)
             is_first = not self._may_go_back or _says_all(events, text)
             events = [event, *events] if is_first else [*events, event]
-        return self._filter(self._note(events), self._filters) if events else ()
+        return self._filter(events) if events else ()
 
     def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
         """Ends the turn; returns the events that may be sent. A second call does nothing.
@@ -298,9 +272,7 @@ class Transcript:
         events = self._parser.feed(rest) if rest else []
         events += self._parser.close()
         self._look()
-        sent = self._note(events)
-        for one in self._filters:
-            sent = [*one.take(sent), *one.close(is_whole=is_whole)]
+        sent = self.filters.close(self._note(events), is_whole=is_whole)
         self._end_at_stop()
         return sent
 
@@ -325,8 +297,7 @@ class Transcript:
         if count < len(self._ends) and self._ends[count] == end:
             count += 1
         head = self.cut(count)
-        head.limiter = None  # only the ending of the turn follows
-        head._filters = head._list_filters()
+        head.filters.lift_limits()  # only the ending of the turn follows
         start = head._ends[-1] if head._ends else self._prefill_length
         after = self.data[len(head.data) :].decode("utf-8", "replace")
         return head, after[: end - start].encode()
@@ -346,7 +317,7 @@ class Transcript:
     def _send(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
         """Notes events that were read; returns those that may be sent."""
         self._look()
-        return self._filter(self._note(events), self._filters)
+        return self._filter(events)
 
     def _note(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
         """Notes events that were read, without the text that the client has given."""
@@ -357,35 +328,45 @@ class Transcript:
         self.events += find_events(events)
         return events
 
-    def _filter(
-        self, events: Sequence[StreamEvent], filters: Sequence[EventFilter]
-    ) -> Sequence[StreamEvent]:
-        """Passes events through filters; returns those that may be sent."""
-        for one in filters:
-            events = one.take(events)
-        if self.stops is not None:
-            self._end_at_stop()
-        return events
+    def _filter(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
+        """Notes the events of a token; returns those that may be sent."""
+        sent = self.filters.take(self._note(events))
+        self._end_at_stop()
+        return sent
 
     def _end_at_stop(self) -> None:
         """Ends the turn if there is a stop text in the events that were sent."""
-        if self.stops is not None and self.stops.found is not None:
+        stops = self.filters.stops
+        if stops is not None and stops.found is not None:
             self._is_closed = True
-            self.events = find_events(self.stops.passed)
-            drawn = [event for event in self.stops.passed if isinstance(event, TokenDrawn)]
-            self.logprobs = drawn
+            self.events = find_events(stops.passed)
+            self.logprobs = [event for event in stops.passed if isinstance(event, TokenDrawn)]
 
-    def _count_closer(self) -> int:
-        """The number of tokens of the reasoning closer, without the last one."""
-        closer = self._parser.closer.encode()
-        start = self.data.rfind(closer)
-        end, count = len(self.data), -1
-        for token in reversed(self.tokens):
-            end -= len(self._vocabulary.tokens[token])
-            if end < start:
-                break
-            count += 1
-        return max(0, count)
+
+def _find_argument(events: Sequence[Event], call: int) -> str:
+    """JSON pointer to the argument that the events end in, or else to the arguments of the call."""
+    arguments = ["tool_calls", call, "arguments"]
+    for event in reversed(events):
+        if isinstance(event, CallOpened):
+            break
+        if not isinstance(event, ArgumentsDelta) or not event.boundaries:
+            continue
+        if isinstance(last := event.boundaries[-1], ArgumentStart):
+            return point_to([*arguments, last.key])
+        break  # this argument is complete
+    return point_to(arguments)
+
+
+def _count_last(tokens: Sequence[bytes], closer: bytes) -> int:
+    """The number of the last tokens that have the closer of the reasoning, without the last one."""
+    text = b"".join(tokens)
+    start, end, count = text.rfind(closer), len(text), -1
+    for token in reversed(tokens):
+        end -= len(token)
+        if end < start:
+            break
+        count += 1
+    return max(0, count)
 
 
 def _says_all(events: Sequence[Event], text: str) -> bool:

@@ -212,7 +212,7 @@ class RunningTurn:
 
     def run_out(self) -> None:
         """Ends a turn whose tokens run out: writes the ending of the completion reserve, if any."""
-        limiter = self.transcript.limiter
+        limiter = self.transcript.filters.limiter
         if limiter is not None and limiter.suspect:  # half of a call that it has often enough
             self.end_after_call(limiter.suspect - 1, ran_out=True)
             return

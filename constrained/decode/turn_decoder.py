@@ -121,6 +121,8 @@ class TurnDecoder:
         """Notes that the model has decoded a chunk of this turn."""
         was_reading = self.input.is_reading
         drafted = self.input.note_decoded(chunk)
+        if was_reading and not self.input.is_reading:
+            self.turn.stopwatch.note_read()
         if was_reading:
             self.turn.send_progress()
         if self._speculation is not None:
@@ -133,7 +135,6 @@ class TurnDecoder:
         Raises:
             GrammarError: the matcher failed, or the parts forbid all tokens.
         """
-        self.turn.stopwatch.note_read()
         while self.turn.finish is None and not self.input.pending:
             self._take_next(rows, self.input.row)
         if self._speculation is not None:

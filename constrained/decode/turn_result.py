@@ -1,8 +1,8 @@
-"""The result of a turn that is over."""
+"""The result of a turn that is over, or has not begun."""
 
 from typing import Any
 
-from constrained.decode.request import Finish, Generation, Usage
+from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.turn import RunningTurn
 
 
@@ -28,6 +28,12 @@ def make_generation(turn: RunningTurn) -> Generation:
         trace=() if turn.trace is None else tuple(turn.trace.tokens),
         **_collect_reports(turn),
     )
+
+
+def make_cancelled(request: Request) -> Generation:
+    """Makes the result of a request that is cancelled before it has begun."""
+    usage = Usage(len(request.turn.prompt), 0, 0)
+    return Generation((), "", (), finish=Finish.CANCELLED, usage=usage)
 
 
 def _count_usage(turn: RunningTurn) -> Usage:

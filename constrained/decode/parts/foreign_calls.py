@@ -22,6 +22,7 @@ from constrained.decode.turn_part import TurnPart
 from constrained.errors import GrammarError
 from grammars.errors import Error
 from grammars.parse.render import render_opening
+from grammars.turn import ContentDelta
 from grammars.wire.envelopes import EnvelopeKind, ForeignCall
 from grammars.wire.format import Format
 
@@ -68,7 +69,7 @@ class ForeignCalls(TurnPart):
             return False
         start = turn.grammars.replay(turn.tokens[: place.count])
         said = self._rules.encode(place.text) if place.text else []
-        for text in self._rules.list_openings(found.tool, turn.transcript.has_content):
+        for text in self._rules.list_openings(found.tool, self._has_content()):
             opening = self._rules.encode(text)
             tokens = [*said, *opening]
             if start.count_accepted(tokens) == len(tokens):
@@ -78,6 +79,12 @@ class ForeignCalls(TurnPart):
                     turn.take(opening, INSERTED)
                 return True
         return False
+
+    def _has_content(self) -> bool:
+        """True if the turn has content before the call."""
+        turn = self._turn
+        texts = [one.text for one in turn.transcript.events if isinstance(one, ContentDelta)]
+        return bool("".join([turn.request.turn.prefill.message.content, *texts]).strip())
 
     def _keep(self, found: ForeignCall) -> bool:
         """Continues in the envelope. False: it cannot be continued, or too few tokens are left."""

@@ -12,18 +12,17 @@ import numpy as np
 from constrained.decode.kv.sequences import SPARED, Sequences
 from constrained.decode.kv.snapshots import NO_CACHE, Cache
 from constrained.decode.metrics import Metrics
-from constrained.decode.request import Finish, Generation, Request, Usage
-from constrained.decode.schedule.active_turn import ActiveTurn
+from constrained.decode.request import Request
+from constrained.decode.schedule.active_turn import ActiveTurn, count_being_read
 from constrained.decode.schedule.admission import AdmissionOrder, Seat
 from constrained.decode.schedule.batch_plan import BLOCK, STEP, BatchPlan
 from constrained.decode.schedule.decode_overlap import DecodeOverlap
 from constrained.decode.schedule.fair_share import FairShare
 from constrained.decode.turn_decoder import DecodedRows, TurnDecoder
-from constrained.decode.turn_result import make_generation
+from constrained.decode.turn_result import make_cancelled, make_generation
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
 from constrained.limits.deadline import Clock, Deadline
-from grammars.wire.format import count_common
 
 LOG = logging.getLogger(__name__)
 
@@ -32,11 +31,9 @@ class Schedule:
     """The requests of one engine, waiting and running. Not thread-safe.
 
     A waiting request is admitted when a sequence is idle, in the order of `AdmissionOrder`: many
-    requests of one owner delay a request of another owner by one turn at most, or not at all if the
-    other one was there not long ago and there are several sequences. Each step decodes
+    requests of one owner delay a request of another owner by one turn at most. Each step decodes
     one batch: the next tokens of all running turns, and pieces of the prompts that are not read
-    yet, the shortest prompt first (chunked prefill). Prompts of background requests get small
-    shares while others run. The tokens that a prompt shares with a sequence are not computed again
+    yet (`BatchPlan`). The tokens that a prompt shares with a sequence are not computed again
     (prefix cache). A turn whose masks take long pauses for some steps (`FairShare`).
 
     Args:
@@ -98,8 +95,7 @@ class Schedule:
 
     def step(self) -> None:
         """Does one step: admits requests, decodes a batch, and takes a token for each turn."""
-        self._drop_unwanted()
-        self._drop_late()
+        self._drop()
         self._admit()
         chunks = self._plan.choose(self._running)
         while chunks:
@@ -164,31 +160,25 @@ class Schedule:
             else:
                 self._retire_finished(chunk.sequence)
 
-    def _drop_unwanted(self) -> None:
-        """Ends the requests whose caller has gone."""
-        for seat in list(self._waiting):
-            if not seat.request.is_wanted():
-                self._waiting.remove(seat)
-                usage = Usage(len(seat.request.turn.prompt), 0, 0)
-                seat.finish(Generation((), "", (), finish=Finish.CANCELLED, usage=usage))
-        for number, active in list(self._running.items()):
-            if not active.seat.request.is_wanted():
-                active.decoder.turn.cancel()
-                self._retire_finished(number)
-
-    def _drop_late(self) -> None:
-        """Fails the requests whose deadline is over."""
+    def _drop(self) -> None:
+        """Ends the requests whose caller has gone, and fails those whose deadline is over."""
         now = self._clock()
         if self.end and self.end.is_over(now):
             self._fail_all(self.end.fail_draining())
         for seat in list(self._waiting):
             deadline = seat.request.deadline
-            if deadline and deadline.is_over(now):
+            if not seat.request.is_wanted():
+                self._waiting.remove(seat)
+                seat.finish(make_cancelled(seat.request))
+            elif deadline and deadline.is_over(now):
                 self._waiting.remove(seat)
                 seat.fail(deadline.fail_waiting())
         for number, active in list(self._running.items()):
             deadline = active.seat.request.deadline
-            if deadline and deadline.is_over(now):
+            if not active.seat.request.is_wanted():
+                active.decoder.turn.cancel()
+                self._retire_finished(number)
+            elif deadline and deadline.is_over(now):
                 input, generated = active.decoder.input, active.decoder.turn.generated
                 size = len(input.prompt)
                 self._fail(number, deadline.fail_running(size - input.unread, size, generated))
@@ -221,18 +211,9 @@ class Schedule:
         return [n for n in range(self._sequences.engine.max_sequences) if n not in self._running]
 
     def _is_being_read(self, request: Request) -> bool:
-        """True if another request of the same scope is reading much of the same prompt: it is
-        cheaper to wait and copy it. Background requests are not waited for: they are slow."""
-        scope = request.turn.scope
-        if scope is None:
-            return False
-        prompt = [*request.turn.prompt]
-        shared = 0
-        for active in self._running.values():
-            is_slow = active.is_background and not request.background
-            if active.is_reading and not is_slow and active.seat.request.turn.scope == scope:
-                shared = max(shared, count_common(active.decoder.input.prompt, prompt))
-        return shared > SPARED and shared > self._sequences.find(prompt, scope) + SPARED
+        """True if it is cheaper to wait until another request has read the same prompt."""
+        shared = count_being_read(request, self._running.values()) - SPARED
+        return shared > 0 and shared > self._sequences.find(request.turn.prompt, request.turn.scope)
 
     def _begin(self, seat: Seat, idle: list[int]) -> None:
         """Puts a request on an idle sequence."""
