@@ -73,7 +73,6 @@ class CompletionReserve(TurnPart):
         self._last = 0  # tokens that the turn had at the last look
         self._was_known = False
         self._searched = 0  # tokens that the turn had at the last search
-        self._before: TurnProgress | None = None  # set if the next tokens need a look
         self.ending: list[int] | None = None
 
     def start(self, progress: TurnProgress) -> int | None:
@@ -90,29 +89,23 @@ class CompletionReserve(TurnPart):
             return None
         return progress.count + len(found)
 
-    def needs_text(self, turn: TurnView, coming: int) -> bool:
-        return self._needs_look(turn.count + coming)
+    def admits(self, tokens: Sequence[int], turn: TurnView) -> bool:
+        """True if the turn can still end in time after the tokens. If it cannot, but could before,
+        `ending` has to be written instead of them."""
+        count = len(turn.transcript.tokens) + len(tokens)
+        if turn.matcher is None or not self._needs_look(count):
+            return True
+        matcher = turn.matcher.fork()
+        for token in tokens:
+            matcher.commit(token)
+        after = turn.transcript.measure(matcher, tokens)
+        if self._still_ends(after, tokens):
+            return True
+        return self._fits(turn.transcript.measure(turn.matcher), after)
 
     def _needs_look(self, count: int) -> bool:
         """False if a turn of this many tokens can surely end in time."""
         return count > self._limit or count - self._last > self._safe
-
-    def before_commit(self, tokens: Sequence[int], turn: TurnView) -> None:
-        """Keeps a fork of the matcher before the tokens, unless the turn can surely end in time."""
-        self._before = None
-        if not self._needs_look(turn.count + len(tokens)):
-            return
-        # A fork costs microseconds, an ending a search: that waits until it is needed.
-        if turn.matcher is not None:
-            self._before = turn.transcript.measure(turn.matcher.fork())
-
-    def after_commit(self, tokens: Sequence[int], turn: TurnView) -> bool:
-        """True if the turn can still end in time after the tokens. If it cannot, but could before,
-        `ending` has to be written instead of them."""
-        if self._before is None or turn.matcher is None:
-            return True
-        after = turn.transcript.measure(turn.matcher, tokens)
-        return self._still_ends(after, tokens) or self._admits(self._before, after)
 
     def _still_ends(self, after: TurnProgress, taken: Sequence[int]) -> bool:
         """True if the known ending, or what is left of it after the taken tokens, still ends the
@@ -131,7 +124,7 @@ class CompletionReserve(TurnPart):
         self._keep(ending, after.count, is_found=False)
         return True
 
-    def _admits(self, before: TurnProgress, after: TurnProgress) -> bool:
+    def _fits(self, before: TurnProgress, after: TurnProgress) -> bool:
         if after.count > self._limit:
             self._look_back(before)
             return False

@@ -38,8 +38,6 @@ class ReasoningBudget(TurnPart):
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
         """Near the end of the budget, forbids tokens that do not end with a whole character: the
         budget might cut it."""
-        if not self.forbids(turn):
-            return
         others = np.where(turn.vocabulary.beginnings, -np.inf, logits)
         if np.isfinite(others).any():
             logits[:] = others
@@ -54,13 +52,6 @@ class ReasoningBudget(TurnPart):
         """True if the turn is inside its reasoning block, and the budget is spent."""
         so_far = turn.transcript
         return so_far.is_reasoning and so_far.reasoning_tokens >= self.find_bound(turn.limit)
-
-    def needs_text(self, turn: TurnView, coming: int) -> bool:
-        so_far = turn.transcript
-        if so_far.is_in_call:  # no reasoning block begins after a call
-            return False
-        unwritten = turn.count - len(so_far.tokens)
-        return so_far.reasoning_tokens + unwritten >= self.find_bound(turn.limit)
 
     def insert(self, turn: TurnView) -> Sequence[int]:
         """Returns the tokens that close the block, if the budget is spent."""

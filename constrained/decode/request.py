@@ -9,9 +9,9 @@ from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.endless.values import EndedValue, EndlessValues
 from constrained.decode.filters.checked_values import CheckedSchemas
 from constrained.decode.filters.events import StreamEvent
+from constrained.decode.filters.written_prefill import WrittenPrefill
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.token_trace import TracedToken
-from constrained.decode.written_prefill import WrittenPrefill
 from constrained.engine.protocol import Sampling
 from constrained.limits.deadline import Deadline, Timings
 from constrained.mask.logprobs import TokenDrawn

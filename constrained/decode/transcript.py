@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from constrained.decode.filters.call_limits import CallLimiter
-from constrained.decode.filters.checked_values import EventBuffer, Fault
+from constrained.decode.filters.chain import FilterChain
 from constrained.decode.filters.events import StreamEvent, find_events
-from constrained.decode.filters.stop_texts import StopFilter
+from constrained.decode.filters.written_prefill import PrefillFilter
 from constrained.decode.request import Request
 from constrained.decode.token_trace import Observation, TokenSource
 from constrained.decode.turn_part import TurnProgress
-from constrained.decode.written_prefill import PrefillFilter
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.mask.logprobs import TokenDrawn, TokenScores, describe_token
 from constrained.mask.matcher import Matcher
-from constrained.prompt.job import NO_LIMITS
 from grammars.parse.answer_text import AnswerText
 from grammars.schema.pointers import point_to
 from grammars.turn import (
@@ -26,7 +24,6 @@ from grammars.turn import (
     ContentDelta,
     Event,
     ReasoningDelta,
-    ToolCall,
 )
 from grammars.wire.envelopes import ForeignCall
 
@@ -97,17 +94,22 @@ class _Envelope:
 class Transcript:
     """One turn while it is written. Its first tokens can be read again from the start (`cut`).
 
-    Events pass four filters before they are sent. A checked value waits until it is complete. A
-    call that the turn has often enough waits until it differs. The text of the assistant prefill is
-    removed. Nothing passes after a stop text.
-
-    The prefill of the request is read first. Only `reasoning_tokens` counts it.
+    The text of the assistant prefill is read first, but is no event of the turn. Only
+    `reasoning_tokens` counts it.
 
     Attributes:
         tokens: the token ids that were written.
         data: the bytes of these tokens.
+        position: of the token that is being read.
         events: all events; if a stop text has ended the turn, only those that may be sent.
         logprobs: one for each token, if the request wants them; after a stop text, as for `events`.
+        is_reasoning: the turn is inside its reasoning block.
+        is_in_call: the turn is inside a call.
+        is_over: a text of the template has ended the turn.
+        is_healing: the next tokens have to spell text of the prefill (token healing).
+        output_start: the position of the first token of the latest call or answer. If the call
+            begins inside a token, its first token is the next one.
+        filters: what the events pass before they are sent.
         reasoning_tokens: the number of reasoning tokens, without those that close the block.
         text_end: the number of tokens up to the end of the last reasoning or content; the start of
             a call comes after them.
@@ -123,15 +125,9 @@ class Transcript:
         # An answer that the client has begun stays as it is.
         is_json = request.turn.answer is not None and not self._prefill.message.content
         self._answer = AnswerText() if is_json else None
-        self._checks = EventBuffer(request.turn.checked_schemas)
+        self._known = PrefillFilter(self._prefill) if self._prefill.has_text else None
         # A call in another envelope is led back: its tokens are replaced.
         self._may_go_back = request.turn.envelopes is not None
-        self._limiter = CallLimiter(request.turn.call_limits, may_go_back=self._may_go_back)
-        self._stops = StopFilter(request.options.stops)
-        # Checked values are sent late, so the two streams meet the prefill at different times.
-        self._read_filter = PrefillFilter(self._prefill)
-        self._sent_filter = PrefillFilter(self._prefill)
-        self._sent: list[StreamEvent] = []
         self._counts: list[bool] = []  # for each token: it counts as reasoning, if it is
         self._prefill_length = len(self._prefill.text)  # characters
         self._ends: list[int] = []  # characters of the prefill and the first n tokens
@@ -140,34 +136,36 @@ class Transcript:
         self._envelope: _Envelope | None = None
         self.tokens: list[int] = []
         self.data = bytearray()
+        self.position = -1
         self.events: list[Event] = []
         self.logprobs: list[TokenDrawn] = []
         self.reasoning_tokens = self._prefill.reasoning_tokens
         self.text_end = 0
+        self.output_start = 0
+        self._output_place = 0  # where it begins, in characters
+        self.filters = FilterChain(
+            self,
+            self._prefill.message.content,
+            schemas=request.turn.checked_schemas,
+            limits=request.turn.call_limits,
+            may_go_back=self._may_go_back,
+            stops=request.options.stops,
+        )
+        self._look()
         if self._prefill.text:  # it stands in front of the first token
-            self._filter(self._parser.feed(self._prefill.text), -1)
+            self._send(self._parser.feed(self._prefill.text))
 
-    @property
-    def is_healing(self) -> bool:
-        """True while the next tokens have to spell text of the prefill (token healing)."""
-        return len(self.data) < self._healed
-
-    @property
-    def is_reasoning(self) -> bool:
-        """True while the turn is inside its reasoning block."""
-        return self._parser.is_reasoning
-
-    @property
-    def is_in_call(self) -> bool:
-        """True while the turn is inside a call."""
-        return self._parser.is_in_call
-
-    @property
-    def output_start(self) -> int:
-        """The position of the first token of the latest call or answer. If the call begins inside a
-        token, its first token is the next one."""
-        start = self._parser.output_start
-        return 0 if start <= self._prefill_length else bisect_left(self._ends, start) + 1
+    def _look(self) -> None:
+        """Notes where the text so far ends. Parts ask for it several times for each token."""
+        parser = self._parser
+        self.is_reasoning = parser.is_reasoning
+        self.is_in_call = parser.is_in_call
+        self.is_over = parser.is_over
+        self.is_healing = len(self.data) < self._healed
+        if parser.output_start != self._output_place:
+            self._output_place = parser.output_start
+            is_given = self._output_place <= self._prefill_length
+            self.output_start = 0 if is_given else bisect_left(self._ends, self._output_place) + 1
 
     def find_after_text(self) -> bytes:
         """The bytes after the last reasoning or content."""
@@ -177,51 +175,12 @@ class Transcript:
         """JSON pointer into the reply: to the current argument, or else to the content."""
         if not self.is_in_call:
             return "/content"
-        arguments = ["tool_calls", len(self._parser.call_ends), "arguments"]
-        for event in reversed(self.events):
-            if isinstance(event, CallOpened):
-                break
-            if not isinstance(event, ArgumentsDelta) or not event.boundaries:
-                continue
-            if isinstance(last := event.boundaries[-1], ArgumentStart):
-                return point_to([*arguments, last.key])
-            break  # this argument is complete
-        return point_to(arguments)
-
-    @property
-    def fault(self) -> Fault | None:
-        """The checked value that does not fit its schema; None: there is none."""
-        return self._checks.fault
-
-    @property
-    def last_call(self) -> int | None:
-        """The number, from 0, of the call after which the turn has to end; None: none yet."""
-        return self._limiter.last
-
-    @property
-    def suspect_call(self) -> int | None:
-        """The number of the current call, while it equals one that the turn has often enough."""
-        return self._limiter.suspect
-
-    @property
-    def barred_call(self) -> ToolCall | None:
-        """The first call of the turn, if it is an excluded one; otherwise None."""
-        return self._limiter.barred
-
-    def admit_barred_call(self) -> Sequence[StreamEvent]:
-        """Lets the excluded call pass; returns the events that may be sent."""
-        return self._stop(self._sent_filter.take(self._limiter.admit_barred()))
+        return _find_argument(self.events, len(self._parser.call_ends))
 
     @property
     def foreign_call(self) -> ForeignCall | None:
         """The call in another envelope that the turn has just begun; otherwise None."""
         return self._parser.foreign_call
-
-    @property
-    def has_content(self) -> bool:
-        """True if the turn has content so far."""
-        texts = [event.text for event in self.events if isinstance(event, ContentDelta)]
-        return bool("".join([self._prefill.message.content, *texts]).strip())
 
     def find_place_of(self, offset: int) -> TextPlace | None:
         """Finds a place in the turn, in characters; None: it is inside the prefill."""
@@ -234,7 +193,7 @@ class Transcript:
 
     def decline_foreign_call(self) -> Sequence[StreamEvent]:
         """Takes the call in another envelope as text; returns the events that may be sent."""
-        return self._filter(self._parser.decline(), len(self.tokens) - 1)
+        return self._send(self._parser.decline())
 
     def go_on(self, found: ForeignCall, *, start: int, drops_rest: bool) -> Sequence[StreamEvent]:
         """Goes on in the envelope of a call; returns the events that may be sent.
@@ -244,30 +203,19 @@ class Transcript:
             drops_rest: see `Parser.go_on`.
         """
         self._envelope = _Envelope(found, start, since=len(self.tokens), drops_rest=drops_rest)
-        events = self._parser.go_on(found, drops_rest=drops_rest)
-        return self._filter(events, len(self.tokens) - 1)
-
-    @property
-    def is_over(self) -> bool:
-        """True if a text of the template has ended the turn."""
-        return self._parser.is_over
+        return self._send(self._parser.go_on(found, drops_rest=drops_rest))
 
     @property
     def stopped(self) -> str | None:
         """The stop text that has ended the turn; None: none has."""
-        return self._stops.found
+        stops = self.filters.stops
+        return None if stops is None else stops.found
 
-    @property
-    def has_verdict(self) -> bool:
-        """True if the text may end the turn, or make it go back."""
-        return (
-            self.is_over
-            or self.fault is not None
-            or self.stopped is not None
-            or self.last_call is not None
-            or self.barred_call is not None
-            or self.foreign_call is not None
-        )
+    def admit_barred_call(self, limiter: CallLimiter) -> Sequence[StreamEvent]:
+        """Lets the excluded call pass; returns the events that may be sent."""
+        sent = self.filters.admit_barred_call(limiter)
+        self._end_at_stop()
+        return sent
 
     def write(self, token: int, origin: TokenOrigin = FORCED) -> Sequence[StreamEvent]:
         """Appends a token; returns the events that may be sent."""
@@ -280,9 +228,9 @@ class Transcript:
     def _append(
         self, token: int, data: bytes, *, counts: bool, event: TokenDrawn | None
     ) -> Sequence[StreamEvent]:
-        position = len(self.tokens)
         start = self._ends[-1] if self._ends else self._prefill_length
         text = self._decoder.decode(data)
+        self.position = len(self.tokens)
         self.tokens.append(token)
         self._counts.append(counts)
         self._ends.append(start + len(text))
@@ -291,11 +239,13 @@ class Transcript:
         events: Sequence[StreamEvent] = ()
         if text:
             events = self._parser.feed(text)
+            self._look()
         if was_reasoning and counts:
             if self.is_reasoning:
                 self.reasoning_tokens += 1
             else:
-                self.reasoning_tokens -= self._count_closer()
+                texts = [self._vocabulary.tokens[token] for token in self.tokens]
+                self.reasoning_tokens -= _count_last(texts, self._parser.closer.encode())
         has_closed = was_reasoning and not self.is_reasoning
         if has_closed or any(isinstance(one, ReasoningDelta | ContentDelta) for one in events):
             self.text_end = len(self.tokens)
@@ -303,7 +253,7 @@ class Transcript:
             self.logprobs.append(event)
             is_first = not self._may_go_back or _says_all(events, text)
             events = [event, *events] if is_first else [*events, event]
-        return self._filter(events, position)
+        return self._filter(events) if events else ()
 
     def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
         """Ends the turn; returns the events that may be sent. A second call does nothing.
@@ -318,14 +268,12 @@ class Transcript:
         _, unspelled = self._prefill.after(self.data)
         if unspelled:  # half a character of the prefill, which the client has given
             rest = ""
-        events: list[Event] = []
-        if rest:
-            events += self._parser.feed(rest)
+        self.position = len(self.tokens)
+        events = self._parser.feed(rest) if rest else []
         events += self._parser.close()
-        sent = [*self._filter(events, len(self.tokens))]
-        if self.stopped is None:
-            checked = self._checks.close(is_whole=is_whole)
-            sent += self._pass(checked, is_over=True)
+        self._look()
+        sent = self.filters.close(self._note(events), is_whole=is_whole)
+        self._end_at_stop()
         return sent
 
     def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
@@ -349,7 +297,7 @@ class Transcript:
         if count < len(self._ends) and self._ends[count] == end:
             count += 1
         head = self.cut(count)
-        head._limiter = CallLimiter(NO_LIMITS)  # only the ending of the turn follows
+        head.filters.lift_limits()  # only the ending of the turn follows
         start = head._ends[-1] if head._ends else self._prefill_length
         after = self.data[len(head.data) :].decode("utf-8", "replace")
         return head, after[: end - start].encode()
@@ -366,52 +314,59 @@ class Transcript:
                 head.go_on(kept.found, start=kept.start, drops_rest=kept.drops_rest)
         return head
 
-    def _filter(self, events: Sequence[StreamEvent], position: int) -> Sequence[StreamEvent]:
-        """Notes the events of the token at this position; returns those that may be sent."""
+    def _send(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
+        """Notes events that were read; returns those that may be sent."""
+        self._look()
+        return self._filter(events)
+
+    def _note(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
+        """Notes events that were read, without the text that the client has given."""
         if self._answer is not None:
             events = self._answer.take(events)
-        if not events:
-            return ()
-        self.events += self._read_filter.take(find_events(events))
-        checked = self._checks.take(events, position, self.output_start)
-        return self._pass(checked)
+        if self._known is not None:
+            events = self._known.take(events)
+        self.events += find_events(events)
+        return events
 
-    def _pass(
-        self, checked: Sequence[StreamEvent], *, is_over: bool = False
-    ) -> Sequence[StreamEvent]:
-        """Passes checked events through the other filters; returns those that may be sent."""
-        wanted = self._limiter.take(checked)
-        if is_over:
-            wanted = [*wanted, *self._limiter.close()]
-        return self._stop(self._sent_filter.take(wanted), is_over=is_over)
-
-    def _stop(
-        self, events: Sequence[StreamEvent], *, is_over: bool = False
-    ) -> Sequence[StreamEvent]:
-        """Passes events up to a stop text. If there is one, it ends the turn."""
-        if not self._request.options.stops:
-            return events
-        sent = self._stops.take(events)
-        if is_over:
-            sent += self._stops.close()
-        self._sent += sent
-        if self.stopped is not None:
-            self._is_closed = True
-            self.events = find_events(self._sent)
-            self.logprobs = [event for event in self._sent if isinstance(event, TokenDrawn)]
+    def _filter(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
+        """Notes the events of a token; returns those that may be sent."""
+        sent = self.filters.take(self._note(events))
+        self._end_at_stop()
         return sent
 
-    def _count_closer(self) -> int:
-        """The number of tokens of the reasoning closer, without the last one."""
-        closer = self._parser.closer.encode()
-        start = self.data.rfind(closer)
-        end, count = len(self.data), -1
-        for token in reversed(self.tokens):
-            end -= len(self._vocabulary.tokens[token])
-            if end < start:
-                break
-            count += 1
-        return max(0, count)
+    def _end_at_stop(self) -> None:
+        """Ends the turn if there is a stop text in the events that were sent."""
+        stops = self.filters.stops
+        if stops is not None and stops.found is not None:
+            self._is_closed = True
+            self.events = find_events(stops.passed)
+            self.logprobs = [event for event in stops.passed if isinstance(event, TokenDrawn)]
+
+
+def _find_argument(events: Sequence[Event], call: int) -> str:
+    """JSON pointer to the argument that the events end in, or else to the arguments of the call."""
+    arguments = ["tool_calls", call, "arguments"]
+    for event in reversed(events):
+        if isinstance(event, CallOpened):
+            break
+        if not isinstance(event, ArgumentsDelta) or not event.boundaries:
+            continue
+        if isinstance(last := event.boundaries[-1], ArgumentStart):
+            return point_to([*arguments, last.key])
+        break  # this argument is complete
+    return point_to(arguments)
+
+
+def _count_last(tokens: Sequence[bytes], closer: bytes) -> int:
+    """The number of the last tokens that have the closer of the reasoning, without the last one."""
+    text = b"".join(tokens)
+    start, end, count = text.rfind(closer), len(text), -1
+    for token in reversed(tokens):
+        end -= len(token)
+        if end < start:
+            break
+        count += 1
+    return max(0, count)
 
 
 def _says_all(events: Sequence[Event], text: str) -> bool:

@@ -1,26 +1,22 @@
-"""The interface of the parts of a turn decoder: rules beside the grammar, each in its own module.
+"""The interface of the parts of a turn: rules beside the grammar, each in its own module.
 
-The decoder calls these hooks of all parts, at these places of its loop:
+A turn calls these hooks of all parts, at these places of its loop:
 
-    forbids        may `steer` forbid a token here? if no part may, a greedy turn needs no mask
-    steer          after the mask is applied, before the sampler samples
-    before_commit  after tokens are chosen, before the matcher commits them
-    after_commit   after the matcher has committed them, before the turn takes them
-    after_take     after the turn has taken a token; its text may not be written yet
-    after_write    after the text of a token is written
-    insert         where the turn can continue with tokens that the model need not predict
-    rewind         after the turn was cut to its first tokens, to be generated differently
+    forbids     may `steer` forbid a token here? if no part may, a greedy turn needs no mask
+    steer       after the mask is applied, before the sampler samples
+    admits      before the matcher commits tokens: may the turn take them?
+    after_take  after the turn has taken a token and written its text
+    react       after that: the text may end the turn, or change it
+    insert      where the turn can continue with tokens that the model need not predict
+    rewind      after the turn was cut to its first tokens, to be generated differently
+    report      when the turn is over
 
-If another device decodes, the text of tokens is written while the next decode runs. Two more hooks
-are for that:
-
-    needs_text     does the part have to see the text before the next decode?
-    prepare        while the model decodes, with all text written: computes what `steer` will need
+`parts.table` lists all parts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -75,7 +71,7 @@ class TranscriptView(Protocol):
 
 
 class TurnView(Protocol):
-    """What parts see of a `TurnState`."""
+    """What parts see of a `RunningTurn`."""
 
     @property
     def vocabulary(self) -> Vocabulary: ...
@@ -92,11 +88,14 @@ class TurnView(Protocol):
 
     @property
     def count(self) -> int:
-        """The number of tokens so far, including those whose text is not written yet."""
+        """The number of tokens so far."""
         ...
 
     @property
     def transcript(self) -> TranscriptView: ...
+
+
+P = TypeVar("P", bound="TurnPart")
 
 
 class TurnPart:
@@ -110,43 +109,28 @@ class TurnPart:
 
     name: ClassVar[str] = "rule"
 
-    def steer(self, logits: np.ndarray, turn: TurnView) -> None:
-        """Forbids, in place, tokens that the mask allows."""
-
     def forbids(self, turn: TurnView) -> bool:
         """True if `steer` may forbid a token here. A part overrides both or neither."""
         return False
 
-    def before_commit(self, tokens: Sequence[int], turn: TurnView) -> None:
-        """Sees tokens that the turn is about to take."""
+    def steer(self, logits: np.ndarray, turn: TurnView) -> None:
+        """Forbids, in place, tokens that the mask allows. Called only where it `forbids`."""
 
-    def after_commit(self, tokens: Sequence[int], turn: TurnView) -> bool:
-        """Returns True if the turn may take the tokens; otherwise it ends before them."""
+    def admits(self, tokens: Sequence[int], turn: TurnView) -> bool:
+        """Returns True if the turn may take the next tokens; otherwise it ends before them."""
         return True
 
-    def needs_text(self, turn: TurnView, coming: int) -> bool:
-        """True if the part has to see the text of all tokens before the next decode.
-
-        Args:
-            turn: has tokens whose text is not written yet.
-            coming: the number of tokens that are about to be taken; 0: the turn is looking for
-                tokens that need no logits.
-        """
-        return False
-
-    def prepare(self, turn: TurnView) -> None:
-        """Computes in advance what `steer` will need; perhaps in another thread."""
-
-    def after_take(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
-        """Notes a token of the turn, whose text may not be written yet.
+    def after_take(self, token: int, turn: TurnView, *, is_forced: bool, is_computed: bool) -> None:
+        """Notes a token of the turn, whose text is written.
 
         Args:
             is_forced: it was not sampled.
             is_computed: it was drafted, so the KV cache already has it.
         """
 
-    def after_write(self, token: int) -> None:
-        """Notes a token of the turn whose text is written."""
+    def react(self) -> bool:
+        """Ends or changes the turn if its text asks for it; returns True if it did."""
+        return False
 
     def insert(self, turn: TurnView) -> Sequence[int]:
         """Returns the tokens that the turn has to continue with, if any."""
@@ -155,12 +139,16 @@ class TurnPart:
     def rewind(self, count: int) -> None:
         """Notes that the turn was cut to its first `count` tokens."""
 
+    def report(self) -> Mapping[str, tuple[object, ...]]:
+        """Returns what is added to fields of the `Generation`, by their names."""
+        return {}
+
 
 class TurnParts:
     """The hooks of the parts of one turn, as bound methods, in the order of the parts.
 
     A turn calls most hooks for each token, and a part overrides only some of them. Those that do
-    nothing are left out.
+    nothing are left out. The last part reacts first, since it is nearest to the caller.
 
     Args:
         parts: in the order in which they steer.
@@ -169,18 +157,28 @@ class TurnParts:
         steering: the parts with a hook `steer`. All other attributes are named after their hook.
     """
 
-    def __init__(self, parts: Sequence[TurnPart]):
-        def having(hook: str) -> list[TurnPart]:
-            inherited = getattr(TurnPart, hook)
-            return [part for part in parts if getattr(type(part), hook) is not inherited]
+    def __init__(self, parts: Sequence[TurnPart] = ()):
+        self._parts = list(parts)
+        self._bind()
 
-        self.steering = having("steer")
-        self.forbids = [part.forbids for part in having("forbids")]
-        self.before_commit = [part.before_commit for part in having("before_commit")]
-        self.after_commit = [part.after_commit for part in having("after_commit")]
-        self.needs_text = [part.needs_text for part in having("needs_text")]
-        self.prepare = [part.prepare for part in having("prepare")]
-        self.after_take = [part.after_take for part in having("after_take")]
-        self.after_write = [part.after_write for part in having("after_write")]
-        self.insert = [part.insert for part in having("insert")]
-        self.rewind = [part.rewind for part in having("rewind")]
+    def find(self, kind: type[P]) -> P | None:
+        """Returns the part of a kind; None: the turn has none."""
+        return next((part for part in self._parts if isinstance(part, kind)), None)
+
+    def put(self, part: TurnPart) -> None:
+        """Puts a part in the place of the one of its kind."""
+        self._parts = [part if type(one) is type(part) else one for one in self._parts]
+        self._bind()
+
+    def _bind(self) -> None:
+        self.steering = self._list_having("steer")
+        self.admits = [part.admits for part in self._list_having("admits")]
+        self.after_take = [part.after_take for part in self._list_having("after_take")]
+        self.react = [part.react for part in reversed(self._list_having("react"))]
+        self.insert = [part.insert for part in self._list_having("insert")]
+        self.rewind = [part.rewind for part in self._list_having("rewind")]
+        self.report = [part.report for part in reversed(self._list_having("report"))]
+
+    def _list_having(self, hook: str) -> list[TurnPart]:
+        inherited = getattr(TurnPart, hook)
+        return [part for part in self._parts if getattr(type(part), hook) is not inherited]

@@ -11,9 +11,10 @@ from typing import Self, TypeVar, Unpack
 from constrained.decode.kv.snapshots import NO_CACHE, Cache
 from constrained.decode.metrics import Metrics
 from constrained.decode.request import DecodeOptions, FailedTurn, Finish, Generation, Request
+from constrained.decode.schedule.batch_plan import STEP
 from constrained.decode.schedule.home_process import LoadedOnce
 from constrained.decode.schedule.runner import Runner, TurnEngine, TurnRunner
-from constrained.decode.schedule.scheduler import STEP, Schedule
+from constrained.decode.schedule.scheduler import Schedule
 from constrained.decode.schedule.streams import (
     AsyncStream,
     Sink,

@@ -8,11 +8,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from constrained.decode.filters.written_prefill import WrittenPrefill
 from constrained.decode.metrics import Amount, Metrics
-from constrained.decode.request import Finish, Generation, Request, Usage
+from constrained.decode.request import Generation, Request
 from constrained.decode.schedule.admission import AdmissionOrder, Seat
 from constrained.decode.schedule.home_process import HomeProcess
-from constrained.decode.written_prefill import WrittenPrefill
+from constrained.decode.turn_result import make_cancelled
 from constrained.errors import BusyError, ModelError, RemoteError, RequestError
 from constrained.limits.deadline import Clock, Deadline
 from constrained.remote.circuit_breaker import CircuitBreaker
@@ -175,7 +176,7 @@ class RemoteRunner:
                 active.turn.cancel()
                 seat.result.set_result(active.turn.result())
             else:
-                seat.result.set_result(_cancel(seat.request))
+                seat.result.set_result(make_cancelled(seat.request))
         except Exception as error:  # any error, since nothing else would report it
             self._note_failure(error)
             seat.result.set_exception(error)
@@ -250,7 +251,7 @@ class RemoteRunner:
         deadline = seat.request.deadline
         if not seat.request.is_wanted():
             self._waiting.remove(seat)
-            seat.result.set_result(_cancel(seat.request))
+            seat.result.set_result(make_cancelled(seat.request))
         elif deadline and deadline.is_over(now):
             self._waiting.remove(seat)
             seat.result.set_exception(deadline.fail_waiting())
@@ -286,12 +287,6 @@ def _read_version(sampled: Sampled) -> EngineVersion:
     """Returns the version of the engine, from the end of a stream; empty if the stream was left
     before its end."""
     return sampled.version if isinstance(sampled, SampleEnd) else EngineVersion()
-
-
-def _cancel(request: Request) -> Generation:
-    """Returns the result of a request that is cancelled before it has begun."""
-    usage = Usage(len(request.turn.prompt), 0, 0)
-    return Generation((), "", (), finish=Finish.CANCELLED, usage=usage)
 
 
 def check_request(request: Request, engine: str) -> None:

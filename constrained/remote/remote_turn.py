@@ -7,11 +7,12 @@ local grammar has accepted it, and an end only where the turn may end.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from constrained.decode.endless.values import EndlessValues
+from constrained.decode.parts.table import SAMPLED_ELSEWHERE, make_parts
 from constrained.decode.request import Finish, Generation, RemoteNote, Request
 from constrained.decode.transcript import INSERTED, SAMPLED, TokenOrigin
-from constrained.decode.turn_part import TurnParts
-from constrained.decode.turn_state import TurnState
-from constrained.decode.turn_writer import TurnWriter
+from constrained.decode.turn import RunningTurn
+from constrained.decode.turn_result import make_generation
 from constrained.engine.vocabulary.vocabulary import ends_inside
 from constrained.errors import RemoteError
 from constrained.limits.deadline import Clock
@@ -57,7 +58,7 @@ class RemoteInput:
         return False
 
 
-class RemoteTurn(TurnWriter):
+class RemoteTurn:
     """One turn at a sampler.
 
     Args:
@@ -66,12 +67,12 @@ class RemoteTurn(TurnWriter):
         clock: for its timings.
 
     Raises:
-        ContextError, RequestError: see `TurnState`.
+        ContextError, RequestError: see `RunningTurn`.
     """
 
     def __init__(self, sampler: TokenSampler, request: Request, *, clock: Clock):
         self.input = RemoteInput(request.turn.prompt)
-        state = TurnState(
+        self._turn = RunningTurn(
             self.input,
             request,
             vocabulary=sampler.vocabulary,
@@ -79,42 +80,54 @@ class RemoteTurn(TurnWriter):
             make_sampler=lambda sampling: None,
             clock=clock,
         )
-        super().__init__(state)
-        self._foreign = None  # the engine cannot go back, and its grammar begins with the turn
+        self._turn.parts = make_parts(self._turn, SAMPLED_ELSEWHERE)
+        self._request = request
+        self._endless = self._turn.parts.find(EndlessValues)
         self._sampler = sampler
         self._received = 0  # tokens of the current stream, with an end token
-        self._room = state.limit  # the maximum number of its tokens
+        self._room = self._turn.limit  # the maximum number of its tokens
         self._is_ended = False  # by an end token
         self._has_closed = False  # the reasoning was ended because of its budget
-        if request.turn.make_endless_values is not None and state.reserve is not None:
-            self._endless = request.turn.make_endless_values()
-        self._parts = TurnParts(self._list_parts())
-        state.send_progress()
+        self._turn.send_progress()
+
+    @property
+    def finish(self) -> Finish | None:
+        """Why the turn is over; None: it is not over."""
+        return self._turn.finish
+
+    @property
+    def generated(self) -> int:
+        """The number of generated tokens."""
+        return self._turn.generated
+
+    def cancel(self) -> None:
+        """Ends the turn where it is."""
+        self._turn.cancel()
 
     @property
     def needs_closing(self) -> bool:
         """True if the reasoning budget is spent: the engine then continues with a grammar that
         closes the block."""
-        budget, state = self._request.turn.budget, self._state
+        budget, turn = self._request.turn.budget, self._turn
         if budget is None or self._has_closed or self.finish is not None:
             return False
         # A character is completed first, which takes at most three more tokens.
-        return budget.is_spent(state) and not ends_inside(bytes(state.transcript.data[-4:]))
+        return budget.is_spent(turn) and not ends_inside(bytes(turn.transcript.data[-4:]))
 
     def close_reasoning(self) -> None:
         """Ends the current stream; the next one continues after the reasoning so far and the
         sentence that ends it."""
         self._has_closed = True
-        budget, matcher = self._request.turn.budget, self._state.matcher
+        budget, matcher = self._request.turn.budget, self._turn.matcher
         assert budget is not None
         if matcher is not None and matcher.count_accepted(budget.sentence) == len(budget.sentence):
-            self._take(budget.sentence, INSERTED)
+            self._turn.take(budget.sentence, INSERTED)
 
     def ask(self, request: SampleRequest) -> SampleRequest:
         """Returns the request for the rest of this turn."""
-        tokens = self._state.tokens
+        tokens = self._turn.tokens
         self._received = 0
-        self._room = self._state.limit - len(tokens)
+        self._room = self._turn.limit - len(tokens)
         return replace(request, prompt=[*request.prompt, *tokens], max_tokens=self._room)
 
     def take(self, sampled: Sampled) -> None:
@@ -132,62 +145,57 @@ class RemoteTurn(TurnWriter):
                 self._end(sampled)
 
     def _take_token(self, sampled: SampledToken) -> None:
-        state, token = self._state, sampled.token
-        state.stopwatch.note_read()
+        turn, token = self._turn, sampled.token
+        turn.stopwatch.note_read()
         self.input.unread = 0
-        if not 0 <= token < len(state.vocabulary.tokens):
+        if not 0 <= token < len(turn.vocabulary.tokens):
             raise self._fail(f"there is no token {token}")
         if self._is_ended:
             raise self._fail(f"token {token} after the end")
         self._received += 1
         self.input.passes += 1
-        if token in self._ends:
+        if token in turn.end_tokens:
             if not self._may_end():
                 raise self._fail("the end comes too early")
             self._is_ended = True
-        elif self._received > self._room and state.matcher is None:
-            state.finish = Finish.LENGTH  # invalid UTF-8 may have been split into more tokens
+        elif self._received > self._room and turn.matcher is None:
+            turn.finish = Finish.LENGTH  # invalid UTF-8 may have been split into more tokens
         elif self._received > self._room:
             raise self._fail(f"there are more than the {self._room} requested tokens")
-        elif self._take([token], self._describe(sampled)):
+        elif turn.matcher is not None and not turn.matcher.count_accepted([token]):
+            named = repr(turn.vocabulary.text([token]))
+            raise self._fail(f"the grammar does not allow token {token} ({named})")
+        elif turn.take([token], self._describe(sampled)):
             self._end_endless_value()
 
     def _end_endless_value(self) -> None:
         """Ends the turn if a value repeats itself for too long. The engine cannot continue after
         the value, since its grammar begins with the turn."""
-        state, endless = self._state, self._endless
-        if endless is None or state.matcher is None or not endless.is_to_be_left(state):
+        turn, endless = self._turn, self._endless
+        if endless is None or turn.matcher is None or turn.reserve is None:
             return
-        assert state.reserve is not None
-        ending = state.reserve.find_ending(state.transcript.measure(state.matcher))
+        if not endless.forbids(turn):
+            return
+        ending = turn.reserve.find_ending(turn.transcript.measure(turn.matcher))
         if ending is None or isinstance(ending, TooLong):
             endless.stay()
             return
         endless.leave()
-        state.reserve.ending = ending
-        self._complete()
+        turn.reserve.ending = ending
+        turn.run_out()
 
     def _describe(self, sampled: SampledToken) -> TokenOrigin:
         if self._request.options.logprobs is None or sampled.logprob is None:
             return SAMPLED
-        size = len(self._state.vocabulary.tokens)
+        size = len(self._turn.vocabulary.tokens)
         likely = [token for token in sampled.top if 0 <= token < size]
         known = {**sampled.top, sampled.token: sampled.logprob}
         return replace(SAMPLED, scores=ReportedScores(known, likely))
 
-    def _commit(self, tokens: Sequence[int]) -> None:
-        state = self._state
-        for before_commit in self._parts.before_commit:
-            before_commit(tokens, state)
-        if state.matcher is not None and not state.matcher.try_commit(tokens):
-            named = ", ".join(repr(state.vocabulary.text([token])) for token in tokens)
-            raise self._fail(f"the grammar does not allow token {tokens[0]} ({named})")
-
     def _may_end(self) -> bool:
-        return self._state.matcher is None or self._state.matcher.is_complete
+        return self._turn.matcher is None or self._turn.matcher.is_complete
 
     def _end(self, end: SampleEnd) -> None:
-        state = self._state
         if end.count is not None and end.count != self._received:
             raise self._fail(f"{end.count} tokens were sent, {self._received} arrived")
         if end.cached is not None:
@@ -196,14 +204,14 @@ class RemoteTurn(TurnWriter):
             case EndReason.STOP:
                 if not self._may_end():
                     raise self._fail("the end comes too early")
-                self._stop()
+                self._turn.stop()
             case EndReason.LENGTH if self._is_ended:
-                self._stop()
+                self._turn.stop()
             case EndReason.LENGTH:
                 sampled = self._received if end.sampled is None else end.sampled
                 if sampled < self._room:
                     raise self._fail(f"it ends after {sampled} of the {self._room} tokens")
-                state.finish = Finish.LENGTH
+                self._turn.finish = Finish.LENGTH
 
     def _note_cached(self, cached: int) -> None:
         if not self._has_closed:  # the next stream finds what this one has computed in the cache
@@ -214,10 +222,9 @@ class RemoteTurn(TurnWriter):
         return self._fail("the stream is cut off")
 
     def _fail(self, problem: str) -> RemoteError:
-        state = self._state
-        data = state.transcript.data
+        data = self._turn.transcript.data
         before = data.decode("utf-8", "replace")[-SHOWN:]
-        count = len(state.tokens)
+        count = self._turn.count
         place = f"at token {count}, byte {len(data)}"
         if before:
             place = f"{place}, behind {before!r}"
@@ -232,4 +239,4 @@ class RemoteTurn(TurnWriter):
     def result(self) -> Generation:
         """Returns the finished turn."""
         lacks = tuple(map(str, self._sampler.limits.lacks))
-        return replace(super().result(), remote=RemoteNote(self._sampler.name, lacks))
+        return replace(make_generation(self._turn), remote=RemoteNote(self._sampler.name, lacks))

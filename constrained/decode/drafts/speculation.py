@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from constrained.decode.drafts.decode_costs import ALONE, DraftCosts
 from constrained.decode.drafts.prompt_lookup import PromptLookup
-from constrained.decode.turn_part import TurnPart
+from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import GrammarError
 from constrained.mask.matcher import Matcher
@@ -52,7 +52,7 @@ class Speculation(TurnPart):
         """Notes that a draft of some tokens was decoded; the turn has not taken any of them yet."""
         self._drafted, self._saved = drafted, 0.0
 
-    def after_take(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
+    def after_take(self, token: int, turn: TurnView, *, is_forced: bool, is_computed: bool) -> None:
         if self._lookup is not None:
             self._lookup.note(token, is_forced=is_forced)
         if is_computed:

@@ -21,7 +21,7 @@ Three kinds of loops need more:
 Repetition that brings the end of the turn nearer, such as items that a list needs, is not a loop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -144,10 +144,8 @@ class EndlessValues(TurnPart):
         self._ended: list[EndedValue] = []
         self._forget()
 
-    @property
-    def ended(self) -> tuple[EndedValue, ...]:
-        """The values that were ended."""
-        return tuple(self._ended)
+    def report(self) -> Mapping[str, tuple[object, ...]]:
+        return {"ended_values": tuple(self._ended)}
 
     def rewind(self, count: int) -> None:
         self._forget()
@@ -167,20 +165,13 @@ class EndlessValues(TurnPart):
         self._departure: _Departure | None = None
         self._departed: list[_Departure] = []
 
-    def steer(self, logits: np.ndarray, turn: TurnView) -> None:
-        self._advance(turn)
-        if self._departure is not None:
-            self._depart(self._departure, logits, turn)
-
     def forbids(self, turn: TurnView) -> bool:
         self._advance(turn)
         return self._departure is not None
 
-    def is_to_be_left(self, turn: TurnView) -> bool:
-        """True if the turn has to leave a loop here. A remote turn ends at this point, since its
-        next token cannot be chosen here."""
-        self._advance(turn)
-        return self._departure is not None
+    def steer(self, logits: np.ndarray, turn: TurnView) -> None:
+        if self._departure is not None:
+            self._depart(self._departure, logits, turn)
 
     def leave(self) -> None:
         """Notes that the turn ends at that point, and its value with it."""
@@ -212,10 +203,7 @@ class EndlessValues(TurnPart):
         if self._plan is not None:
             self._follow(self._plan, turn)
 
-    def prepare(self, turn: TurnView) -> None:
-        self._advance(turn)
-
-    def after_write(self, token: int) -> None:
+    def after_take(self, token: int, turn: TurnView, *, is_forced: bool, is_computed: bool) -> None:
         departure = self._departure
         if departure is None:
             return
@@ -254,8 +242,8 @@ class EndlessValues(TurnPart):
         """Plans to leave a loop that is too long, or whose ending grows with each period."""
         period = loop.period
         first = self._seen - 2 * period
-        texts = self._list_texts(turn, first)
-        place = self._choose_place([self._complete(text) for text in texts[:period]])
+        texts = _list_texts(turn, first, self._seen)
+        place = _choose_place([self._complete(text) for text in texts[:period]])
         if place is None:
             self._wait(loop, loop.length)
             return
@@ -297,22 +285,6 @@ class EndlessValues(TurnPart):
         self._awaited = loop
         self._patience = self._seen + tokens
 
-    def _choose_place(self, endings: Sequence[str | None]) -> tuple[int, str] | None:
-        """The position in the period after which the rest of the turn is shortest, and that rest.
-        Of several, the one after which the rest becomes longer: there, an item is complete."""
-        known = [ending for ending in endings if ending is not None]
-        if not known:
-            return None
-        shortest = min(known, key=len)
-        places = list[int]()
-        for place, ending in enumerate(endings):
-            if ending is not None and len(ending) == len(shortest):
-                places.append(place)
-        for place in places:
-            if (place + 1) % len(endings) not in places:
-                return place, shortest
-        return places[0], shortest
-
     def _complete(self, text: bytes) -> str | None:
         """The shortest ending of a text; None: none is known, or a character is incomplete."""
         if ends_inside(text):
@@ -324,18 +296,6 @@ class EndlessValues(TurnPart):
         if self._endings is None:
             self._endings = self._make_endings()
         return self._endings
-
-    def _list_texts(self, turn: TurnView, first: int) -> list[bytes]:
-        """The text of the turn after each token that was seen, from token `first` on."""
-        assert turn.matcher is not None
-        so_far = turn.transcript
-        whole = so_far.measure(turn.matcher).text
-        size = len(whole) - len(self._vocabulary.text(so_far.tokens[first:]))
-        texts: list[bytes] = []
-        for token in so_far.tokens[first : self._seen]:
-            size += len(self._vocabulary.tokens[token])
-            texts.append(whole[:size])
-        return texts
 
     def _follow(self, plan: _Plan, turn: TurnView) -> None:
         """Begins to leave a loop, once the turn is at the point for that."""
@@ -354,7 +314,7 @@ class EndlessValues(TurnPart):
 
     def _find_departure(self, loop: Loop, growth: int, turn: TurnView) -> _Departure | None:
         """How to leave a loop here; None: that is not known."""
-        texts = self._list_texts(turn, self._seen - loop.period - 1)
+        texts = _list_texts(turn, self._seen - loop.period - 1, self._seen)
         text = texts[-1]
         ending = self._complete(text)
         if ending is None:
@@ -383,7 +343,7 @@ class EndlessValues(TurnPart):
     def _depart(self, departure: _Departure, logits: np.ndarray, turn: TurnView) -> None:
         """Forbids tokens that do not leave the loop."""
         rest = departure.text[len(departure.written) :]
-        along = self._choose(np.flatnonzero(np.isfinite(logits)).tolist(), rest, turn)
+        along = _choose_leaving(np.flatnonzero(np.isfinite(logits)).tolist(), rest, turn)
         if not along:
             self.stay()
             return
@@ -395,22 +355,53 @@ class EndlessValues(TurnPart):
         if not departure.text:  # the turn ends, and nothing is written
             self._close(departure)
 
-    def _choose(self, allowed: Sequence[int], rest: bytes, turn: TurnView) -> list[int]:
-        """The allowed tokens that spell these bytes; only special tokens, if there are any."""
-        if not rest:
-            ends = self._vocabulary.end if turn.matcher is None else turn.matcher.end_tokens
-            return [token for token in allowed if token in ends]
-        special: list[int] = []
-        ordinary: list[int] = []
-        for token in allowed:
-            text = self._vocabulary.tokens[token]
-            if token in self._vocabulary.structural:
-                if text and rest.startswith(text):
-                    special.append(token)
-            elif text and (rest.startswith(text) or text.startswith(rest)):
-                ordinary.append(token)
-        return special or ordinary
-
 
 def _read(text: bytes) -> str:
     return text.decode("utf-8", "replace")
+
+
+def _choose_place(endings: Sequence[str | None]) -> tuple[int, str] | None:
+    """The position in the period after which the rest of the turn is shortest, and that rest.
+    Of several, the one after which the rest becomes longer: there, an item is complete."""
+    known = [ending for ending in endings if ending is not None]
+    if not known:
+        return None
+    shortest = min(known, key=len)
+    places = list[int]()
+    for place, ending in enumerate(endings):
+        if ending is not None and len(ending) == len(shortest):
+            places.append(place)
+    for place in places:
+        if (place + 1) % len(endings) not in places:
+            return place, shortest
+    return places[0], shortest
+
+
+def _list_texts(turn: TurnView, first: int, end: int) -> list[bytes]:
+    """The text of the turn after each of these tokens."""
+    assert turn.matcher is not None
+    so_far = turn.transcript
+    whole = so_far.measure(turn.matcher).text
+    size = len(whole) - len(turn.vocabulary.text(so_far.tokens[first:]))
+    texts: list[bytes] = []
+    for token in so_far.tokens[first:end]:
+        size += len(turn.vocabulary.tokens[token])
+        texts.append(whole[:size])
+    return texts
+
+
+def _choose_leaving(allowed: Sequence[int], rest: bytes, turn: TurnView) -> list[int]:
+    """The allowed tokens that spell these bytes; only special tokens, if there are any."""
+    if not rest:
+        ends = turn.vocabulary.end if turn.matcher is None else turn.matcher.end_tokens
+        return [token for token in allowed if token in ends]
+    special: list[int] = []
+    ordinary: list[int] = []
+    for token in allowed:
+        text = turn.vocabulary.tokens[token]
+        if token in turn.vocabulary.structural:
+            if text and rest.startswith(text):
+                special.append(token)
+        elif text and (rest.startswith(text) or text.startswith(rest)):
+            ordinary.append(token)
+    return special or ordinary

@@ -81,7 +81,7 @@ class CallLimiter:
         waiting, self._waiting = self._waiting, []
         return waiting
 
-    def close(self) -> Sequence[StreamEvent]:
+    def close(self, *, is_whole: bool = True) -> Sequence[StreamEvent]:
         """Ends the turn; returns the events that were held back and may be sent."""
         if self.last is not None or self.barred is not None:
             return ()

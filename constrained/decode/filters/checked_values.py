@@ -8,7 +8,7 @@ generated again.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from constrained.decode.filters.events import StreamEvent
 from constrained.errors import ReplyError
@@ -50,6 +50,11 @@ class CheckedSchemas:
     )
     answer: JsonAnswer | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing to check."""
+        return not self.tools and self.answer is None
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -66,47 +71,54 @@ class Fault:
     is_final: bool
 
 
+class ReadPlace(Protocol):
+    """Where a turn is while its text is read, in tokens."""
+
+    @property
+    def position(self) -> int:
+        """The position of the current token."""
+        ...
+
+    @property
+    def output_start(self) -> int:
+        """The position of the first token of the call or answer that began last."""
+        ...
+
+
 class EventBuffer:
     """Passes the events of one turn, in order, once the values they belong to are checked.
 
     Args:
         schemas: the schemas to check against.
+        place: where the turn is.
+        content: the beginning of the answer, which the client has written.
 
     Attributes:
         fault: the first fault; from then on, no event passes.
     """
 
-    def __init__(self, schemas: CheckedSchemas):
+    def __init__(self, schemas: CheckedSchemas, place: ReadPlace, content: str = ""):
         self._schemas = schemas
+        self._place = place
         self._queue: list[StreamEvent] = []
         self._content: list[str] = []
         # Of the current call: the checked arguments, and their schema (None: no more checks).
         self._checked = CheckedArguments()
         self._schema: Schema | None = None
         self._index = -1
-        # Positions of tokens in the turn: of the current token, of the start of the last call or
-        # answer, of the token that opened the call, and of the one with its first arguments (-1:
-        # there is none).
-        self._position = 0
-        self._first_token = 0
+        # Positions of tokens in the turn: of the one that opened the call, and of the one with its
+        # first arguments (-1: there is none).
         self._opened_at = -1
         self._arguments_at = -1
         self._waiting: CheckedPart | None = None
         self._since: int | None = None  # the number of tokens before the events that wait
         self.fault: Fault | None = None
+        if content and schemas.answer is not None:
+            self._content.append(content)
+            self._wait(ANSWER, 0)
 
-    def take(
-        self, events: Sequence[StreamEvent], position: int, first_token: int
-    ) -> Sequence[StreamEvent]:
-        """Takes the events of one token; returns those that may be sent.
-
-        Args:
-            events: those that the parser has read in the token.
-            position: of the token in the turn.
-            first_token: the position of the first token of the call or answer that began last.
-        """
-        self._position = position
-        self._first_token = first_token
+    def take(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
+        """Takes the events of one token; returns those that may be sent."""
         for event in events:
             self._note(event)
             if isinstance(event, CallCut) and self._waiting is not None:  # it stays incomplete
@@ -119,7 +131,7 @@ class EventBuffer:
         # `_release` resets `_since` only after all events of the token.
         return self._release()
 
-    def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
+    def close(self, *, is_whole: bool = True) -> Sequence[StreamEvent]:
         """Ends the turn; returns the events that may be sent.
 
         Args:
@@ -151,23 +163,29 @@ class EventBuffer:
                 self._finish(index, call)
             case ContentDelta(text) if self._schemas.answer is not None:
                 if not self._content:
-                    is_opener = text.strip() in _OPENERS
-                    self._wait(ANSWER, self._position + 1 if is_opener else self._first_token)
+                    self._wait(ANSWER, self._find_answer_start(text))
                 self._content.append(text)
             case _:
                 pass
 
+    def _find_answer_start(self, text: str) -> int:
+        """Returns the position from which an answer that begins with this text is generated
+        again."""
+        if text.strip() in _OPENERS:
+            return self._place.position + 1
+        return self._place.output_start
+
     def _open(self, index: int, name: str) -> None:
         self._schema, self._checked = self._schemas.tools.get(name, (None, CheckedArguments()))
         self._index = index
-        self._opened_at = self._position
+        self._opened_at = self._place.position
         self._arguments_at = -1
         if self._checked.whole:
-            self._wait((index, None), self._position + 1)
+            self._wait((index, None), self._place.position + 1)
 
     def _read(self, delta: ArgumentsDelta) -> None:
         if self._arguments_at < 0:
-            self._arguments_at = self._position
+            self._arguments_at = self._place.position
             if self._checked.whole:
                 self._since = self._find_start(delta.text)
         if not self._checked or self._schema is None:
@@ -185,7 +203,7 @@ class EventBuffer:
             return
         self._schema = None  # later members do not matter
         if all(isinstance(boundary, ArgumentStart) for boundary in boundaries):
-            self._since = self._position
+            self._since = self._place.position
 
     def _pass(self, boundary: Boundary, schema: Schema) -> None:
         part = (self._index, boundary.key)
@@ -209,16 +227,16 @@ class EventBuffer:
             text: the first text of the arguments.
         """
         if text.strip() in _OPENERS:
-            return self._position + 1
-        if self._opened_at < self._position:
+            return self._place.position + 1
+        if self._opened_at < self._place.position:
             return self._opened_at + 1
-        return self._first_token
+        return self._place.output_start
 
     def _find_value_start(self) -> int:
         """Returns the position from which a value is generated again. Some formats report arguments
         only when all are complete; then it is the position of the first argument."""
-        if self._arguments_at < self._position:
-            return self._position
+        if self._arguments_at < self._place.position:
+            return self._place.position
         return self._find_start("")
 
     def _wait(self, part: CheckedPart, since: int) -> None:
@@ -230,7 +248,7 @@ class EventBuffer:
         """Checks a complete call. The parser knows the start of a call that was not opened."""
         if call.name in self._schemas.tools and not call.valid:
             if index != self._index:
-                self._since = self._first_token
+                self._since = self._place.output_start
             self._blame((index, None), is_final=True)
         self._waiting, self._checked, self._schema = None, CheckedArguments(), None
 

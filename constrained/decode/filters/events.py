@@ -1,8 +1,8 @@
 """The events of a running turn that are streamed to the caller."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from constrained.limits.deadline import Timings
 from constrained.mask.logprobs import TokenDrawn
@@ -44,6 +44,22 @@ class ProgressMade:
 
 StreamEvent: TypeAlias = Event | TokenDrawn | Exhausted | ProgressMade
 """An event that the parser has read in the turn, or one about its tokens."""
+
+
+class EventFilter(Protocol):
+    """What the events of one turn pass, in order, before they are sent."""
+
+    def take(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
+        """Takes the events of one token; returns those that may be sent."""
+        ...
+
+    def close(self, *, is_whole: bool = True) -> Sequence[StreamEvent]:
+        """Ends the turn; returns the events that were held back and may be sent.
+
+        Args:
+            is_whole: the turn was not cut.
+        """
+        ...
 
 
 def find_events(stream: Iterable[StreamEvent]) -> list[Event]:

@@ -80,11 +80,13 @@ class StopFilter:
 
     Attributes:
         found: the stop text that has ended the turn; None: none has.
+        passed: all events that may be sent.
     """
 
     def __init__(self, stops: Sequence[str]):
         self._scans = [_Scan(stop) for stop in stops]
         self.found: str | None = None
+        self.passed: list[StreamEvent] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -108,13 +110,20 @@ class StopFilter:
                 case TokenDrawn():
                     self._queue.append((self._end, event))
                 case _:
-                    sent += self.close()
+                    sent += self._end_text()
                     if self.found is None:
                         sent.append(event)
-        return [*sent, *self._release(self._safe)]
+        sent += self._release(self._safe)
+        self.passed += sent
+        return sent
 
-    def close(self) -> list[StreamEvent]:
-        """Ends the text; returns the events that may be sent."""
+    def close(self, *, is_whole: bool = True) -> list[StreamEvent]:
+        """Ends the turn; returns the events that were held back and may be sent."""
+        sent = self._end_text()
+        self.passed += sent
+        return sent
+
+    def _end_text(self) -> list[StreamEvent]:
         end = self._end
         if self._match is not None:
             end, stop = self._match

@@ -7,6 +7,7 @@ as a snapshot, and restored later.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Protocol
 
@@ -79,6 +80,11 @@ class SequenceState:
         self.in_blocks = min(self.in_blocks, length)
         self.checkpoints = {at: data for at, data in self.checkpoints.items() if at <= length}
 
+    def pin(self, places: Iterable[int], block: int) -> None:
+        """Pins the prefixes of these lengths, rounded down to whole blocks."""
+        whole = {place - place % block for place in places if place >= block}
+        self.pins = tuple(sorted(whole))
+
     def copy(self) -> "SequenceState":
         """Returns the state for another sequence with the same tokens, without pins."""
         return SequenceState(
@@ -144,17 +150,19 @@ class PrefixCache:
         self._hits = 0
         self._misses = 0
 
-    def metrics(self, sequences: int, cached: Amount) -> Metrics:
-        """Returns the figures of the cache.
-
-        Args:
-            sequences: how many the engine has.
-            cached: the amount that they hold.
-        """
+    def measure(self, states: Sequence[SequenceState]) -> Metrics:
+        """Returns the figures of the cache and of these sequences; any thread may call it."""
+        count, tokens, size = 0, 0, 0
+        for state in states:
+            if state.tokens:
+                count += 1
+                tokens += len(state.tokens)
+                # A copy: another thread may be taking a checkpoint while this one iterates.
+                size += sum(map(len, [*state.checkpoints.values()]))
         snapshots = self.snapshots
         return Metrics(
-            sequences=sequences,
-            kv_cache=cached,
+            sequences=len(states),
+            kv_cache=Amount(count, tokens, size),
             memory=snapshots.amount,
             disk=snapshots.files.amount if snapshots.files else Amount(),
             hits=self._hits,
@@ -267,9 +275,15 @@ class PrefixCache:
                 self.snapshots.drop(other)
         self.snapshots.put(Snapshot(outline, data, tuple(state.checkpoints.values())))
 
-    def is_worth_pinning(self, prefix: ScopedTokens, known: int) -> bool:
-        """Returns whether too few of these tokens are known, or in a pinned snapshot."""
-        return len(prefix.tokens) - max(known, self._find_whole(prefix, True)) > SPARED
+    def take_checkpoint(self, number: int, state: SequenceState) -> None:
+        """Saves the state of a sequence as a checkpoint; deletes old ones that are not pinned."""
+        try:
+            state.checkpoints[len(state.tokens)] = self._engine.checkpoint(number)
+        except (ModelError, MemoryError) as error:
+            self.snapshots.note(error)
+        loose = sorted(set(state.checkpoints).difference(state.pins))
+        for position in loose[:-LATEST]:
+            del state.checkpoints[position]
 
     def _find_whole(self, wanted: TokensInScope, is_pinned: bool) -> int:
         """Returns how many of the wanted tokens one snapshot has; if `is_pinned`, a pinned one."""
@@ -302,6 +316,60 @@ class PrefixCache:
             block=self._block,
             can_cut=lambda _: is_cut_anywhere,
         )
+
+    def count_in_sequence(
+        self, number: int, state: SequenceState, wanted: TokensInScope, max_tokens: int
+    ) -> int:
+        """`count_reusable` of a sequence."""
+        return count_reusable(
+            state,
+            wanted,
+            max_tokens=max_tokens,
+            block=self._block,
+            can_cut=lambda length: self._engine.can_cut(number, length),
+        )
+
+    def save_prefixes(
+        self,
+        number: int,
+        states: Sequence[SequenceState],
+        *,
+        stays: int,
+        shorten: Callable[[int], None],
+    ) -> None:
+        """Saves a sequence that is about to be cut, as one snapshot of all its tokens and one of
+        each pinned prefix.
+
+        Args:
+            number: of the sequence.
+            states: of all sequences.
+            stays: the number of tokens that it will be cut to.
+            shorten: cuts the sequence to a number of tokens.
+        """
+        state = states[number]
+        if self.snapshots.is_off or state.scope is None:
+            return
+
+        def find_elsewhere(wanted: TokensInScope) -> int:
+            """Returns how many of the tokens another sequence has; all that stay if none exists."""
+            known: list[int] = []
+            for other, its in enumerate(states):
+                if other != number:
+                    known.append(self.count_in_sequence(other, its, wanted, len(wanted.tokens)))
+            return max(known, default=stays)
+
+        self.take_snapshot(number, state, max(stays, find_elsewhere(state)))
+        # The longest prefix first, since the sequence is cut to each of them.
+        for pin in reversed(state.pins):
+            prefix = scope_tokens(state.tokens[:pin], state.scope)
+            if len(prefix.tokens) < pin or pin <= stays:
+                continue
+            if self.count_in_sequence(number, states[number], prefix, pin) < pin:
+                continue
+            known = find_elsewhere(prefix)
+            if pin - max(known, self._find_whole(prefix, True)) > SPARED:
+                shorten(pin)
+                self.take_snapshot(number, states[number], known, is_pinned=True)
 
 
 @dataclass(frozen=True)
@@ -336,14 +404,7 @@ class Sequences:
     @property
     def metrics(self) -> Metrics:
         """The figures of sequences and snapshots; any thread may read them."""
-        count, tokens, size = 0, 0, 0
-        for state in self._states:
-            if state.tokens:
-                count += 1
-                tokens += len(state.tokens)
-                # A copy: another thread may be taking a checkpoint while this one iterates.
-                size += sum(map(len, [*state.checkpoints.values()]))
-        return self._prefix_cache.metrics(len(self._states), Amount(count, tokens, size))
+        return self._prefix_cache.measure(self._states)
 
     def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         """Decodes as `Engine.decode` does, and notes the tokens of each sequence."""
@@ -366,7 +427,7 @@ class Sequences:
                 state.in_blocks += size
             state.used = next(self._clock)
             if len(state.tokens) in state.stops:
-                self._take_checkpoint(chunk.sequence)
+                self._prefix_cache.take_checkpoint(chunk.sequence, state)
         return logits
 
     def rollback(self, sequence: int, length: int) -> bool:
@@ -421,29 +482,18 @@ class Sequences:
             closed: as in `CacheBreakpoints`.
         """
         state = self._states[sequence]
-        pins: set[int] = set()
-        for boundary in boundaries:
-            if 0 < boundary <= length:
-                pins.add(self._round_down(boundary))
-        state.pins = tuple(sorted(pins - {0}))
+        state.pin([place for place in boundaries if place <= length], self._block)
         if self.engine.needs_checkpoints:
             # A recurrent model has only its state after the last token, so checkpoints are taken
             # on the way. The last token of a prompt is always decoded, for its logits.
             last = min(closed or length, length - 1)
-            state.stops = frozenset((*state.pins, self._round_down(last)))
-
-    def _round_down(self, length: int) -> int:
-        return length - length % self._block
+            state.stops = frozenset((*state.pins, last - last % self._block))
 
     def until_stop(self, sequence: int) -> int:
         """Returns how many more tokens there are until the next checkpoint is taken."""
         state = self._states[sequence]
         size = len(state.tokens)
-        left = ENDLESS
-        for stop in state.stops:
-            if stop > size:
-                left = min(left, stop - size)
-        return left
+        return min((stop - size for stop in state.stops if stop > size), default=ENDLESS)
 
     def find(self, tokens: Sequence[int], scope: CacheScope = COMMON) -> int:
         """Returns how many of the first tokens a prompt of this scope can reuse."""
@@ -466,7 +516,7 @@ class Sequences:
         """
         number = self._fill(scope_tokens(tokens, scope), list(idle))
         self._states[number].scope = scope
-        return PrefixMatch(number, self._count(number))
+        return PrefixMatch(number, len(self.tokens(number)))
 
     def _fill(self, wanted: ScopedTokens, idle: Collection[int]) -> int:
         """Puts the longest known prefix into an idle sequence, and returns its number."""
@@ -477,28 +527,24 @@ class Sequences:
 
         def rank(number: int) -> tuple[int, bool, int]:
             """Longest common prefix first, then idle sequences, then those with fewest tokens."""
-            return lengths[number], number in idle, -self._count(number)
+            return lengths[number], number in idle, -len(self.tokens(number))
 
         best = max(range(len(self._states)), key=rank)
         oldest = self._find_oldest(idle)
-        is_little_lost = self._count(best) - lengths[best] <= SPARED
+        is_little_lost = len(self.tokens(best)) - lengths[best] <= SPARED
         if best in idle and (is_little_lost or best == oldest):
             self._cut(best, lengths[best])
             return best
-        self._empty(oldest)
+        self._cut(oldest, 0)
         if lengths[best]:
             self._copy(best, oldest, lengths[best])
         return oldest
 
-    def _count(self, number: int) -> int:
-        """Returns the number of tokens of a sequence."""
-        return len(self._states[number].tokens)
-
     def forget_oldest(self, idle: Iterable[int]) -> bool:
         """Empties the least recently used of the idle sequences; False if all are empty already."""
-        full = [number for number in idle if self._count(number)]
+        full = [number for number in idle if len(self.tokens(number))]
         if full:
-            self._empty(self._find_oldest(full))
+            self._cut(self._find_oldest(full), 0)
         return bool(full)
 
     def save(self) -> None:
@@ -506,7 +552,7 @@ class Sequences:
         if not self._prefix_cache.has_files:
             return
         for number in range(len(self._states)):
-            self._empty(number)
+            self._cut(number, 0)
         self._prefix_cache.flush()
 
     def clear(self) -> None:
@@ -525,20 +571,10 @@ class Sequences:
         The last token of the prompt is left out, because it must be decoded for its logits.
         """
         max_tokens = max(0, len(wanted.tokens) - 1)
+        count_in = self._prefix_cache.count_in_sequence
         return [
-            self._count_in_sequence(number, wanted, max_tokens)
-            for number in range(len(self._states))
+            count_in(number, state, wanted, max_tokens) for number, state in enumerate(self._states)
         ]
-
-    def _count_in_sequence(self, number: int, wanted: TokensInScope, max_tokens: int) -> int:
-        """`count_reusable` of a sequence."""
-        return count_reusable(
-            self._states[number],
-            wanted,
-            max_tokens=max_tokens,
-            block=self._block,
-            can_cut=lambda length: self.engine.can_cut(number, length),
-        )
 
     def _restore(self, wanted: ScopedTokens, idle: Collection[int]) -> int | None:
         """Restores the snapshot with the longest prefix, if it spares enough tokens.
@@ -551,14 +587,13 @@ class Sequences:
             if snapshot is None:
                 return None
             number = self._find_oldest(idle)
-            self._empty(number)
+            self._cut(number, 0)
             try:
                 self._states[number] = self._prefix_cache.restore(snapshot, number)
             except ModelError:  # the snapshot is dropped, and the error is noted
                 continue
             self._states[number].used = next(self._clock)
-            max_tokens = max(0, len(wanted.tokens) - 1)
-            self._shorten(number, self._count_in_sequence(number, wanted, max_tokens))
+            self._shorten(number, self._compare(wanted)[number])
             return number
 
     def _copy(self, source: int, target: int, length: int) -> None:
@@ -573,20 +608,21 @@ class Sequences:
             self._states[target] = state
             self._shorten(target, length)
 
-    def _empty(self, number: int) -> None:
-        self._take_snapshots(number, 0)
-        self.release(number)
+    def _save_prefixes(self, number: int, stays: int) -> None:
+        shorten = partial(self._shorten, number)
+        self._prefix_cache.save_prefixes(number, self._states, stays=stays, shorten=shorten)
 
     def _cut(self, number: int, length: int) -> None:
-        if length < self._count(number):
-            self._take_snapshots(number, length)
+        """Cuts a sequence to its first `length` tokens, after saving what is lost."""
+        if length < len(self.tokens(number)):
+            self._save_prefixes(number, length)
             self._shorten(number, length)
 
     def _shorten(self, number: int, length: int) -> None:
         """Cuts a sequence to its first `length` tokens; empties it if that fails."""
         if length == 0:
             self.release(number)
-        elif length < self._count(number):
+        elif length < len(self.tokens(number)):
             try:
                 kept = self.go_back(number, length)
             except ModelError as error:
@@ -594,46 +630,3 @@ class Sequences:
                 self._prefix_cache.snapshots.note(error)
             if kept is None:
                 self.release(number)
-
-    def _take_snapshots(self, number: int, stays: int) -> None:
-        """Saves a sequence that is about to be cut to `stays` tokens, as one snapshot of all its
-        tokens and one of each pinned prefix."""
-        if self._prefix_cache.snapshots.is_off:
-            return
-        state = self._states[number]
-        if state.scope is None:
-            return
-        known = self._find_elsewhere(number, state, stays)
-        self._prefix_cache.take_snapshot(number, state, max(stays, known))
-        # The longest prefix first, since the sequence is cut to each of them.
-        for pin in reversed(state.pins):
-            prefix = scope_tokens(state.tokens[:pin], state.scope)
-            if len(prefix.tokens) < pin or pin <= stays:
-                continue
-            if self._count_in_sequence(number, prefix, pin) < pin:
-                continue
-            known = self._find_elsewhere(number, prefix, stays)
-            if self._prefix_cache.is_worth_pinning(prefix, known):
-                self._shorten(number, pin)
-                self._prefix_cache.take_snapshot(
-                    number, self._states[number], known, is_pinned=True
-                )
-
-    def _find_elsewhere(self, number: int, wanted: TokensInScope, default: int) -> int:
-        """Returns how many of the first tokens another sequence has; `default` if none exists."""
-        known: list[int] = []
-        for other in range(len(self._states)):
-            if other != number:
-                known.append(self._count_in_sequence(other, wanted, len(wanted.tokens)))
-        return max(known, default=default)
-
-    def _take_checkpoint(self, number: int) -> None:
-        """Saves the state of a sequence as a checkpoint; deletes old ones that are not pinned."""
-        state = self._states[number]
-        try:
-            state.checkpoints[len(state.tokens)] = self.engine.checkpoint(number)
-        except (ModelError, MemoryError) as error:
-            self._prefix_cache.snapshots.note(error)
-        loose = sorted(set(state.checkpoints).difference(state.pins))
-        for position in loose[:-LATEST]:
-            del state.checkpoints[position]

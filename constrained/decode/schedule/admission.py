@@ -37,6 +37,16 @@ class Seat:
         """Whose request it is; a request without an owner counts as an owner of its own."""
         return id(self) if self.request.owner is None else self.request.owner
 
+    def finish(self, generation: Generation) -> None:
+        """Gives the caller the result, unless the request has failed."""
+        if not self.result.done():
+            self.result.set_result(generation)
+
+    def fail(self, error: Exception) -> None:
+        """Gives the caller an error, unless there is a result."""
+        if not self.result.done():
+            self.result.set_exception(error)
+
 
 class AdmissionOrder:
     """The order in which waiting requests are admitted, fair between their owners.

@@ -1,15 +1,26 @@
-"""A second thread that works for the turns while another device decodes."""
+"""What is done while another device decodes: callers are told what was written, and the masks of
+the next tokens are computed.
 
-from collections.abc import Callable, Iterator
+llama.cpp releases the interpreter lock during a decode. If the model runs on the CPU, it uses all
+cores, and a second thread gains nothing: then callers are told at once, and a mask is computed when
+it is needed.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
+
+from constrained.decode.filters.events import StreamEvent
+from constrained.decode.schedule.active_turn import ActiveTurn
+from constrained.decode.schedule.admission import Seat
+from constrained.decode.schedule.streams import Sink
+from constrained.errors import GrammarError
 
 
 class DecodeOverlap:
     """A thread that works while the model decodes.
-
-    llama.cpp releases the interpreter lock meanwhile. If the model runs on the CPU, it uses all
-    cores, and a second thread gains nothing.
 
     Args:
         is_on: whether there is such work, and a thread for it.
@@ -17,31 +28,84 @@ class DecodeOverlap:
 
     def __init__(self, is_on: bool):
         self._is_on = is_on
+        self._posted = deque[Callable[[], None]]()
         self._pool: ThreadPoolExecutor | None = None
 
-    @contextmanager
-    def working(self, work: Callable[[], None]) -> Iterator[None]:
-        """Does the work while the body runs, and waits for both. If `is_on` is false, only the
-        body runs.
+    def find_sink(self, seat: Seat) -> Sink:
+        """Returns what takes the events of a request: its sink, or one that passes them on to it
+        during the next decode."""
+        return _LateSink(seat, self.post) if self._is_on else seat.request.sink
 
-        Raises:
-            Exception: the error of the body, or else of the work.
+    def post(self, action: Callable[[], None]) -> None:
+        """Does something during the next decode, in the order of the calls; or at once."""
+        if self._is_on:
+            self._posted.append(action)
+        else:
+            action()
+
+    def deliver(self) -> None:
+        """Does what was posted: no decode follows soon."""
+        while self._posted:
+            self._posted.popleft()()
+
+    @contextmanager
+    def working(self, turns: Collection[ActiveTurn]) -> Iterator[None]:
+        """Works while the body runs, and waits for both.
+
+        Args:
+            turns: those that get logits.
         """
         if not self._is_on:
             yield
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="overlap")
-        done = self._pool.submit(work)
+        done = self._pool.submit(self._work, turns)
         try:
             yield
-        except BaseException:
-            done.exception()  # waits, too
-            raise
-        done.result()
+        finally:
+            done.result()
+
+    def _work(self, turns: Collection[ActiveTurn]) -> None:
+        self.deliver()
+        for active in turns:
+            matcher = active.decoder.turn.matcher
+            if matcher is not None:
+                # A matcher that has failed raises the error again when its turn needs the mask.
+                with active.share.measure(), suppress(GrammarError):
+                    matcher.compute_mask()
 
     def close(self) -> None:
         """Ends the thread. The object can still be used; it starts another one."""
+        self.deliver()
         if self._pool is not None:
             self._pool.shutdown()
         self._pool = None
+
+
+class _LateSink:
+    """The sink of a request, which gets its events later.
+
+    Args:
+        seat: of the request. If the sink fails, the request fails.
+        post: takes what is done later.
+    """
+
+    def __init__(self, seat: Seat, post: Callable[[Callable[[], None]], None]):
+        self._seat = seat
+        self._post = post
+        self._error: Exception | None = None
+
+    def __call__(self, events: Sequence[StreamEvent]) -> None:
+        if self._error is not None:
+            raise self._error
+        self._post(partial(self._pass_on, events))
+
+    def _pass_on(self, events: Sequence[StreamEvent]) -> None:
+        if self._error is not None:
+            return
+        try:
+            self._seat.request.sink(events)
+        except Exception as error:
+            self._error = error
+            self._seat.fail(error)

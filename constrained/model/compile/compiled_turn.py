@@ -7,9 +7,9 @@ from functools import cached_property
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.endless.values import EndlessValues
 from constrained.decode.filters.checked_values import CheckedSchemas
+from constrained.decode.filters.written_prefill import WrittenPrefill
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.request import DecodeInput, EnvelopeRules
-from constrained.decode.written_prefill import WrittenPrefill
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import RequestError
 from constrained.mask.matcher import Matcher

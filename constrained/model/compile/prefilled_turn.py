@@ -10,8 +10,8 @@ from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from constrained.decode.filters.written_prefill import WrittenPrefill
 from constrained.decode.token_healing import count_healed
-from constrained.decode.written_prefill import WrittenPrefill
 from constrained.engine.vocabulary.vocabulary import ends_inside
 from constrained.errors import RequestError
 from constrained.mask.matcher import Matcher

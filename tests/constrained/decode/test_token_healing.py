@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from constrained.agent.model import Model
+from constrained.decode.filters.written_prefill import WrittenPrefill
 from constrained.decode.token_healing import TokenHealing, count_healed, find_spellings, spell_along
 from constrained.decode.turn_part import TurnView
-from constrained.decode.written_prefill import WrittenPrefill
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.engine.vocabulary.vocabulary import build_tokenizer

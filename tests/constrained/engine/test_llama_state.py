@@ -10,7 +10,8 @@ import pytest
 
 from constrained.decode.kv.snapshots import Cache
 from constrained.decode.request import DecodeInput, DecodeOptions, Generation, Request
-from constrained.decode.schedule.scheduler import BLOCK, Schedule, Seat
+from constrained.decode.schedule.batch_plan import BLOCK
+from constrained.decode.schedule.scheduler import Schedule, Seat
 from constrained.engine import llama_params
 from constrained.engine.llamacpp import LlamaEngine, load
 from constrained.engine.protocol import Chunk, Sampling

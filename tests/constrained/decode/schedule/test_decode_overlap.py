@@ -1,4 +1,4 @@
-"""Masks and texts that are made while the model decodes on another device: nothing else changes."""
+"""What is done while the model decodes on another device: nothing else changes."""
 
 import re
 import threading
@@ -16,12 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained.agent.model import Model
-from constrained.decode.endless.values import EndlessValues
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Generation, Request
-from constrained.decode.schedule.scheduler import PROMPT_STEP, Schedule, Seat
+from constrained.decode.schedule.batch_plan import PROMPT_STEP
+from constrained.decode.schedule.scheduler import Schedule, Seat
 from constrained.decode.turn_decoder import DecodedRows, TurnDecoder
-from constrained.decode.turn_part import TurnView
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_logits
 from constrained.errors import ContextError, Error, GrammarError, ModelError
@@ -86,8 +85,8 @@ def test_masks_are_there_when_the_model_has_decoded(
     take_next = TurnDecoder._take_next
 
     def watch(turn: TurnDecoder, rows: DecodedRows, row: int) -> None:
-        assert turn._state.matcher is not None
-        ready[turn._state.matcher._packed is not None] += 1
+        assert turn.turn.matcher is not None
+        ready[turn.turn.matcher._packed is not None] += 1
         take_next(turn, rows, row)
 
     monkeypatch.setattr(TurnDecoder, "_take_next", watch)
@@ -273,30 +272,6 @@ def test_turns_at_once_are_the_same(cases: list[Case]) -> None:
     assert [one.texts for one in after] == [one.texts for one in in_a_row]
 
 
-def test_parts_prepare_where_they_are_asked_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elsewhere the grammar leaves one token, and a loop that is left there would be another."""
-    has_choice = list[bool]()
-
-    def watch(part: EndlessValues, turn: TurnView) -> None:
-        assert turn.matcher is not None
-        has_choice.append(turn.matcher.find_only() is None)
-
-    monkeypatch.setattr(EndlessValues, "prepare", watch)
-    asked = Counter[bool]()
-    take_obvious = TurnDecoder._take_obvious
-
-    def count(turn: TurnDecoder, rows: DecodedRows, row: int) -> bool:
-        assert turn._state.matcher is not None
-        asked[turn._state.matcher.find_only() is None] += 1
-        return take_obvious(turn, rows, row)
-
-    monkeypatch.setattr(TurnDecoder, "_take_obvious", count)
-    write_cases([Case(6, {}, {"force": False})], offloads=True, draft=False)
-    assert asked[False] > 10
-    assert len(has_choice) > 100
-    assert all(has_choice)
-
-
 class Hooked(ScriptedEngine):
     """Says a text to every turn; something happens in each decode before it says anything."""
 
@@ -329,7 +304,7 @@ def finish(engine: ScriptedEngine, *requests: Request) -> list[Future[Generation
     return [seat.result for seat in seats]
 
 
-def test_text_is_written_while_the_next_decode_runs() -> None:
+def test_callers_are_told_while_the_next_decode_runs() -> None:
     sent: SimpleQueue[Sequence[StreamEvent]] = SimpleQueue()
     read = list[str]()
 
@@ -343,8 +318,8 @@ def test_text_is_written_while_the_next_decode_runs() -> None:
     assert "".join(read) == "Sunny days" == result.result().text
 
 
-def test_a_decode_that_counts_for_nothing_may_fail() -> None:
-    """A stop text is found while the decode after it runs."""
+def test_a_turn_that_is_over_does_not_fail_with_the_next_decode() -> None:
+    """A stop text is found in front of it."""
 
     def fail(count: int) -> None:
         if count == 6:
@@ -439,41 +414,3 @@ def test_nobody_waits_for_one_who_is_admitted(monkeypatch: pytest.MonkeyPatch) -
     assert short.result().text == "Sunn"
     assert stopped.result().stopped == "nn"
     assert going.result().text == late.result().text == read_content(sent) == "Sunny days"
-
-
-def test_a_decode_that_cannot_be_forgotten_fails_its_own_turn_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail(turn: TurnDecoder) -> None:
-        raise ModelError("the device is gone")
-
-    monkeypatch.setattr(TurnDecoder, "forget_decode", fail)
-    failed, other = finish(
-        Hooked("Sunny days", lambda count: None),
-        ask_hooked(lambda events: None, "ny"),
-        ask_hooked(lambda events: None),
-    )
-    assert isinstance(failed.exception(), ModelError)
-    assert other.result().text == "Sunny days"
-
-
-def test_an_error_is_not_that_of_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(turn: TurnDecoder) -> None:
-        raise KeyboardInterrupt
-
-    def fail(events: Sequence[StreamEvent]) -> None:
-        if read_content(events) == "y":
-            raise RuntimeError("nobody is there")
-
-    schedule = Schedule(Hooked("Sunny days", lambda count: None))
-    monkeypatch.setattr(TurnDecoder, "forget_decode", interrupt)
-    requests = [ask_hooked(lambda events: None, "ny"), ask_hooked(fail)]
-    with pytest.raises(KeyboardInterrupt):  # in front of the second turn's error
-        begin(schedule, *requests, steps=6)
-    monkeypatch.undo()
-    schedule.clear(GrammarError("over"))
-    results = begin(schedule, *[ask_hooked(lambda events: None)] * 2, steps=1)
-    while not schedule.is_idle:
-        schedule.step()
-    schedule.clear(GrammarError("over"))
-    assert [result.result().text for result in results] == ["Sunny days"] * 2

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from constrained.decode.request import DecodeInput, DecodeOptions, Request
+from constrained.decode.schedule.batch_plan import PROMPT_STEP
 from constrained.decode.schedule.fair_share import FREE, FairShare
-from constrained.decode.schedule.scheduler import PROMPT_STEP, Schedule, Seat
+from constrained.decode.schedule.scheduler import Schedule, Seat
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.engine.vocabulary.vocabulary import byte_vocabulary

@@ -1,7 +1,6 @@
 """Chunks of different sizes: how many passes of the model they take, and what is left for later."""
 
 from collections.abc import Mapping, Sequence, Set
-from itertools import product
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from constrained.agent.model import Model
 from constrained.decode.request import DecodeOptions, Request
-from constrained.decode.schedule.passes import choose_sizes, even_out
+from constrained.decode.schedule.batch_plan import level_off
 from constrained.engine.batch import count_passes
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
@@ -24,11 +23,15 @@ SHORT = {"type": "string", "maxLength": 8}
 NOTE = tool("note", {"a": SHORT, "b": SHORT, "c": SHORT})
 
 
-def find_gain(sizes: Mapping[int, int], prompts: Set[int]) -> int:
+def make_chunks(sizes: Mapping[int, int]) -> list[Chunk]:
+    """Chunks of these sizes, by the number of the sequence."""
+    return [Chunk(number, [1] * size, 0) for number, size in sizes.items()]
+
+
+def find_gain(chunks: Sequence[Chunk], prompts: Set[int]) -> int:
     """The tokens of turns in these chunks, less what the passes cost."""
-    chunks = [Chunk(number, [1] * size, 0) for number, size in sizes.items()]
-    turns = sizes.keys() - prompts
-    return sum(sizes[number] for number in turns) - len(turns) * count_passes(chunks)
+    sizes = [len(chunk.tokens) for chunk in chunks if chunk.sequence not in prompts]
+    return sum(sizes) - len(sizes) * count_passes(chunks)
 
 
 @given(
@@ -37,29 +40,28 @@ def find_gain(sizes: Mapping[int, int], prompts: Set[int]) -> int:
 )
 @example({0: 1, 1: 3, 2: 4}, {1})
 @settings(max_examples=50)
-def test_no_other_sizes_are_better(sizes: dict[int, int], prompts: set[int]) -> None:
+def test_no_other_level_is_better(sizes: dict[int, int], prompts: set[int]) -> None:
     sizes = dict(sorted(sizes.items()))
-    prompts &= sizes.keys()
-    chosen = choose_sizes(sizes, prompts)
-    assert [*chosen] == [*sizes]
-    assert all(1 <= chosen[number] <= size for number, size in sizes.items())
-    assert all(chosen[number] == sizes[number] for number in prompts)
-    options: list[Sequence[int]] = []
-    for number, size in sizes.items():
-        options.append([size] if number in prompts else range(1, size + 1))
+    chosen = level_off(make_chunks(sizes), prompts)
+    assert [chunk.sequence for chunk in chosen] == [*sizes]
+    assert all(1 <= len(chunk.tokens) <= sizes[chunk.sequence] for chunk in chosen)
+    for chunk in chosen:
+        assert chunk.sequence not in prompts or len(chunk.tokens) == sizes[chunk.sequence]
     gains: list[int] = []
-    for option in product(*options):
-        gains.append(find_gain(dict(zip(sizes, option, strict=True)), prompts))
+    for level in range(1, 7):
+        cut = {number: min(size, level) for number, size in sizes.items() if number not in prompts}
+        gains.append(find_gain(make_chunks({**sizes, **cut}), prompts))
     assert find_gain(chosen, prompts) == max(gains)
 
 
 def choose(*sizes: int) -> list[int]:
-    return [*choose_sizes(dict(enumerate(sizes)), set()).values()]
+    chunks = level_off(make_chunks(dict(enumerate(sizes))), set())
+    return [len(chunk.tokens) for chunk in chunks]
 
 
 def test_a_long_forced_text_keeps_a_pass_of_its_own() -> None:
     assert choose(1, 1, 1, 1) == [1, 1, 1, 1]
-    assert choose(1, 1, 2, 64) == [1, 1, 1, 64]
+    assert choose(1, 1, 1, 64) == [1, 1, 1, 64]
     assert choose(1, 1, 6, 7) == [1, 1, 6, 6]
     assert choose(1, 4, 1, 4) == [1, 1, 1, 1]  # these are no neighbours
     assert choose(5) == [5]
@@ -70,11 +72,11 @@ def test_a_shorter_chunk_wants_the_logits_of_the_tokens_that_are_left() -> None:
     drafted = Chunk(0, [5, 6, 7, 8], 10, wanted=3)  # two certain tokens and two drafted ones
     others = [Chunk(number, [1, 2, 3], 10) for number in (1, 2, 3)]
     prompt = Chunk(4, [*range(16)], 0, wanted=0)
-    assert even_out([drafted], set()) == [drafted]
-    assert even_out([drafted, *others], set()) == [Chunk(0, [5, 6, 7], 10, wanted=2), *others]
+    assert level_off([drafted], set()) == [drafted]
+    assert level_off([drafted, *others], set()) == [Chunk(0, [5, 6, 7], 10, wanted=2), *others]
     short = [Chunk(number, [1], 10) for number in range(1, 4)]
-    assert even_out([drafted, *short], set()) == [Chunk(0, [5], 10, wanted=0), *short]
-    assert even_out([prompt, drafted, *short], {4})[0] == prompt
+    assert level_off([drafted, *short], set()) == [Chunk(0, [5], 10, wanted=0), *short]
+    assert level_off([prompt, drafted, *short], {4})[0] == prompt
 
 
 def stopped() -> float:

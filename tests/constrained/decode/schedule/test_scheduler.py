@@ -24,14 +24,9 @@ from constrained.decode.request import (
     Generation,
     Request,
 )
+from constrained.decode.schedule.batch_plan import BACKGROUND_STEP, BLOCK, PROMPT_STEP
 from constrained.decode.schedule.runner import Runner
-from constrained.decode.schedule.scheduler import (
-    BACKGROUND_STEP,
-    BLOCK,
-    PROMPT_STEP,
-    Schedule,
-    Seat,
-)
+from constrained.decode.schedule.scheduler import Schedule, Seat
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.engine.vocabulary.vocabulary import byte_vocabulary

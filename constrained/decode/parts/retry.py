@@ -5,12 +5,17 @@ does not fit, the turn goes back to its beginning; nothing of it has been sent. 
 prevents that the same text is generated again.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from constrained.decode.filters.checked_values import CheckedPart, Fault
+from constrained.decode.request import Finish
+from constrained.decode.turn import RunningTurn
+from constrained.decode.turn_changes import rewind
 from constrained.decode.turn_part import TurnPart, TurnView
-from constrained.decode.turn_state import TurnState
 from constrained.engine.vocabulary.vocabulary import Vocabulary
+from grammars.turn import ToolCall
 
 _INSIGNIFICANT = b" \t\r\n\"'"  # bytes that can differ although the value is the same
 
@@ -63,31 +68,55 @@ class RetryBan:
 
 
 class Retry(TurnPart):
-    """Makes one turn go back, at most once for each value.
+    """Makes a turn go back, to continue differently: at most once for each value that does not fit,
+    and once for an excluded call.
 
     Args:
-        state: of the turn, still without tokens.
+        turn: the turn.
     """
 
     name = "retry"
 
-    def __init__(self, state: TurnState):
-        self._state = state
+    def __init__(self, turn: RunningTurn):
+        self._turn = turn
         self._retried: set[CheckedPart] = set()
         self._is_spoilt = False  # a value does not fit, and cannot be generated again
         self._ban: RetryBan | None = None
         self._has_left = False
-
-    def steer(self, logits: np.ndarray, turn: TurnView) -> None:
-        if self._ban is None or turn.transcript.is_healing:
-            return
-        if not self._ban.forbid(logits, turn.transcript.data):
-            self._ban = None
+        self._barred: list[ToolCall] = []
 
     def forbids(self, turn: TurnView) -> bool:
-        return self._ban is not None
+        return self._ban is not None and not turn.transcript.is_healing
 
-    def try_again(self, fault: Fault) -> bool:
+    def steer(self, logits: np.ndarray, turn: TurnView) -> None:
+        if self._ban is not None and not self._ban.forbid(logits, turn.transcript.data):
+            self._ban = None
+
+    def react(self) -> bool:
+        transcript = self._turn.transcript
+        checks, limiter = transcript.filters.checks, transcript.filters.limiter
+        fault = None if checks is None else checks.fault
+        if fault is not None and self._turn.finish is None and self._handle(fault):
+            return True
+        if limiter is None or limiter.barred is None:
+            return False
+        if fault is None and self._leave(limiter.barred):
+            return True
+        self._turn.send(transcript.admit_barred_call(limiter))
+        return False
+
+    def report(self) -> Mapping[str, tuple[object, ...]]:
+        return {"barred_calls": tuple(self._barred)}
+
+    def _handle(self, fault: Fault) -> bool:
+        """Handles a value that does not fit; returns True if the turn went back or ended."""
+        if self._try_again(fault):
+            return True
+        if fault.is_final:  # the turn is an error: what would follow is of no use
+            self._turn.finish = Finish.STOP
+        return fault.is_final
+
+    def _try_again(self, fault: Fault) -> bool:
         """Goes back to the beginning of a value that does not fit, to generate it once more.
 
         Returns:
@@ -100,28 +129,27 @@ class Retry(TurnPart):
         self._retried.add(fault.what)
         return True
 
-    def leave(self, since: int) -> bool:
-        """Goes back to the first `since` tokens of the turn, to continue differently; only once.
-
-        Returns:
-            False if the turn cannot go back, or has done so before. Then it has not changed.
-        """
-        if self._has_left or not self._go_back(since, must_go_on=True):
+    def _leave(self, barred: ToolCall) -> bool:
+        """Goes back to before an excluded call; False if the turn has done so before, or cannot."""
+        if self._turn.finish is not None or self._has_left:
+            return False
+        if not self._go_back(self._turn.transcript.text_end, must_go_on=True):
             return False
         self._has_left = True
+        self._barred.append(barred)
         return True
 
     def _go_back(self, count: int | None, *, must_go_on: bool = False) -> bool:
         """Cuts the turn to its first `count` tokens; None: the value was already sent."""
-        state = self._state
-        if state.matcher is None or count is None or count >= len(state.tokens):
+        turn = self._turn
+        if turn.matcher is None or count is None or count >= turn.count:
             return False
-        text = bytes(state.transcript.data)
-        if not state.rewind(count):
+        text = bytes(turn.transcript.data)
+        if not rewind(turn, count):
             return False
-        prefill = state.request.turn.prefill.rest  # the turn keeps it
-        start = max(len(state.transcript.data), len(prefill))
-        self._ban = RetryBan(text, start, state.vocabulary, must_go_on=must_go_on)
+        prefill = turn.request.turn.prefill.rest  # the turn keeps it
+        start = max(len(turn.transcript.data), len(prefill))
+        self._ban = RetryBan(text, start, turn.vocabulary, must_go_on=must_go_on)
         return True
 
 

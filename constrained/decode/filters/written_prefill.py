@@ -42,6 +42,11 @@ class WrittenPrefill:
         return self.text.encode(), self.healed.encode()
 
     @property
+    def has_text(self) -> bool:
+        """True if the turn has events of which a part is the client's."""
+        return bool(self.message.content or self.message.reasoning)
+
+    @property
     def rest(self) -> bytes:
         """The bytes of `healed`."""
         return self._bytes[1]

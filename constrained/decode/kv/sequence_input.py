@@ -30,6 +30,7 @@ class SequenceInput:
         self._sequences = sequences
         self.number = match.sequence
         self._pending = list(prompt[match.length :])
+        self._has_draft = False  # the last chunk had one
         self._certain = match.length  # the position after the certain tokens of the last chunk
         self.prompt = list(prompt)
         self.cached = match.length
@@ -85,11 +86,12 @@ class SequenceInput:
         self._certain = self.position
         self.passes += 1
         self.drafted += drafted
+        self._has_draft = drafted > 0
         return drafted
 
     def append(self, token: int) -> bool:
         """Adds a token of the turn; True if it was drafted, so it is already decoded."""
-        if not self._pending:
+        if self._has_draft and not self._pending:
             computed = self._sequences.tokens(self.number)
             if self.position < len(computed) and computed[self.position] == token:
                 self.position += 1
@@ -98,9 +100,8 @@ class SequenceInput:
         self._pending.append(token)
         return False
 
-    def forget_ahead(self, tokens: Sequence[int]) -> None:
-        """Removes tokens from the KV cache that the turn does not have: rejected drafted tokens, or
-        those of a discarded decode.
+    def forget_draft(self, tokens: Sequence[int]) -> None:
+        """Removes rejected drafted tokens from the KV cache.
 
         Args:
             tokens: all tokens of the turn after its prompt.

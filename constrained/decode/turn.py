@@ -1,0 +1,339 @@
+"""A turn that is being generated: what it is, what it has written, what steers it.
+
+It does not matter where its tokens come from: `TurnDecoder` samples them from logits, `RemoteTurn`
+gets them over the network. Tokens are committed and written when they are taken.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from constrained.decode.completion_reserve import CompletionReserve
+from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
+from constrained.decode.grammar_spans import GrammarSpans
+from constrained.decode.request import FailedTurn, Finish, Request
+from constrained.decode.token_trace import TokenTrace
+from constrained.decode.transcript import INSERTED, TokenOrigin, Transcript
+from constrained.decode.turn_part import TurnParts
+from constrained.engine.protocol import Sampler, Sampling
+from constrained.engine.vocabulary.vocabulary import Vocabulary
+from constrained.errors import (
+    GrammarError,
+    RequestError,
+    TokenLimitError,
+    check_count,
+    make_overflow,
+)
+from constrained.limits.deadline import Clock, Stopwatch
+from grammars.turn import ContentDelta
+from grammars.turn_grammar.ir.completion import TooLong
+
+
+class TurnInput(Protocol):
+    """The tokens of a turn for the model, and how many of them it has read."""
+
+    @property
+    def prompt(self) -> Sequence[int]: ...
+
+    @property
+    def cached(self) -> int: ...
+
+    @property
+    def unread(self) -> int: ...
+
+    @property
+    def passes(self) -> int: ...
+
+    @property
+    def drafted(self) -> int: ...
+
+    @property
+    def accepted(self) -> int: ...
+
+    def append(self, token: int) -> bool:
+        """Adds a token to the turn; returns True if the model has already read it."""
+        ...
+
+    def rewind(self, tokens: Sequence[int]) -> bool:
+        """Makes the model forget all but the prompt and these tokens; False if it cannot."""
+        ...
+
+
+class RunningTurn:
+    """One turn: its transcript, its matcher, its limit of tokens, its parts.
+
+    Methods that take or write tokens return whether the turn goes on behind them. The parts see it
+    as a `TurnView`.
+
+    Args:
+        input: passes the tokens on to the model.
+        request: the request for this turn.
+        vocabulary: of the model.
+        context_length: of one sequence, in tokens.
+        make_sampler: makes the sampler; returns None if another process samples the tokens.
+        clock: for the timings of the turn.
+
+    Attributes:
+        stopwatch: the running stopwatch of the turn.
+        grammars: those of the turn, from which a matcher is made for any place in it.
+        room: the number of tokens that fit into the context after the prompt.
+        limit: the maximum number of tokens of the turn.
+        reserve: keeps an ending that fits into the limit; None: the turn is cut at the limit.
+        parts: the rules beside the grammar; whoever makes the turn sets them.
+        finish: why the turn is over; None: it is not over.
+        discarded: the number of tokens that were generated and then thrown away.
+        ended_at: the number of events before the tokens ran out and the ending was written.
+        trace: what decided each token; None: the request has no trace.
+
+    Raises:
+        RequestError: the prompt is empty, or a bias is for a token that does not exist.
+        TokenLimitError: `max_tokens` is too small for the shortest turn.
+        ContextError: the prompt fills the context, or leaves no room for the shortest turn.
+    """
+
+    def __init__(
+        self,
+        input: TurnInput,
+        request: Request,
+        *,
+        vocabulary: Vocabulary,
+        context_length: int,
+        make_sampler: Callable[[Sampling], Sampler | None],
+        clock: Clock,
+    ):
+        self.stopwatch = Stopwatch(clock)
+        self.input = input
+        self.request = request
+        self.vocabulary = vocabulary
+        self.matcher = request.turn.matcher
+        self.grammars = GrammarSpans(request.turn)
+        self.room = find_room(request, context_length)
+        self.limit = min(request.options.max_tokens, self.room)
+        self.transcript = Transcript(request, vocabulary)
+        self.reserve = start_reserve(request, self.transcript, limit=self.limit, room=self.room)
+        self.sampler = make_sampler(request.options.sampling)
+        self.parts = TurnParts()
+        self.finish: Finish | None = None
+        self.discarded = 0
+        self.ended_at: int | None = None
+        self.trace = None if request.options.trace is None else TokenTrace(vocabulary, clock)
+        self._reported = 0  # the number of tokens that the progress events have reported
+        self.recall()
+
+    @property
+    def tokens(self) -> list[int]:
+        """The token ids of the turn."""
+        return self.transcript.tokens
+
+    @property
+    def count(self) -> int:
+        """The number of tokens of the turn."""
+        return len(self.transcript.tokens)
+
+    @property
+    def end_tokens(self) -> Collection[int]:
+        """The tokens that end the turn; they are not part of it."""
+        return self.vocabulary.end if self.matcher is None else self.matcher.end_tokens
+
+    @property
+    def generated(self) -> int:
+        """The number of generated tokens, including those that were thrown away."""
+        return self.discarded + len(self.tokens)
+
+    def take(self, tokens: Sequence[int], origin: TokenOrigin) -> bool:
+        """Commits tokens and writes them. If a part refuses them, the turn ends before them.
+
+        Raises:
+            GrammarError: the grammar or a part does not allow them here.
+        """
+        if not tokens:
+            return True
+        for admits in self.parts.admits:
+            if not admits(tokens, self):
+                self.run_out()
+                return False
+        if self.matcher is not None:
+            for token in tokens:
+                self.matcher.commit(token)
+        return self.write(tokens, origin)
+
+    def take_end(self, token: int, origin: TokenOrigin) -> None:
+        """Takes an end token, which is not part of the turn."""
+        if self.trace is not None:
+            self.trace.write(token, origin.source, origin.observation, is_end=True)
+        if self.transcript.is_healing:
+            raise GrammarError("the turn deviates from the prefill")
+        if self.matcher is not None:
+            self.matcher.commit(token)
+        self.stop()
+
+    def write(self, tokens: Sequence[int], origin: TokenOrigin) -> bool:
+        """Writes tokens, and ends or changes the turn if the text asks for it."""
+        for token in tokens:
+            self.append(token, origin)
+            if self.react() or self._is_over():
+                return False
+        return True
+
+    def append(self, token: int, origin: TokenOrigin) -> None:
+        """Adds a token to the turn, and sends the events that were read in its text."""
+        # llama.cpp's sampler accepts by itself the tokens that it samples.
+        if not origin.is_sampled and self.sampler is not None:
+            self.sampler.accept(token)
+        is_computed = self.input.append(token)
+        if self.trace is not None:
+            self.trace.write(token, origin.source, origin.observation, is_drafted=is_computed)
+        events = self.transcript.write(token, origin)
+        if origin.is_said:
+            events = [event for event in events if not isinstance(event, ContentDelta)]
+        if origin.is_new:
+            self.send(events)
+        else:
+            self._reported = self.count
+        is_forced = not origin.is_sampled
+        for after_take in self.parts.after_take:
+            after_take(token, self, is_forced=is_forced, is_computed=is_computed)
+
+    def react(self) -> bool:
+        """Lets the parts end or change the turn if its text asks for it; True if one did."""
+        return any(react() for react in self.parts.react)
+
+    def _is_over(self) -> bool:
+        """Ends the turn if a text of the template ends it; returns True if one does."""
+        if self.transcript.is_over and self.finish is None:  # else the tokens have run out
+            self.stop()
+        return self.transcript.is_over
+
+    def stop(self) -> None:
+        """Ends a turn that is complete, unless a part changes it."""
+        self.close(is_whole=True)
+        if not self.react():
+            self.finish = Finish.STOP
+
+    def run_out(self) -> None:
+        """Ends a turn whose tokens run out: writes the ending of the completion reserve, if any."""
+        limiter = self.transcript.filters.limiter
+        if limiter is not None and limiter.suspect:  # half of a call that it has often enough
+            self.end_after_call(limiter.suspect - 1, ran_out=True)
+            return
+        self.finish = Finish.LENGTH
+        if self.reserve is not None and self.reserve.ending is not None:
+            self.ended_at = len(self.transcript.events)
+            self.send([Exhausted()])
+            self.write(self.reserve.ending, INSERTED)
+
+    def end_after_call(self, index: int, *, ran_out: bool = False) -> None:
+        """Ends the turn after a call. The KV cache is not changed, since nothing more of this turn
+        is decoded.
+
+        Args:
+            index: the number of the call, from 0.
+            ran_out: the tokens ran out in the next call.
+        """
+        head, rest = self.transcript.cut_after_call(index)
+        self.cut_to(head)
+        self.finish = Finish.STOP
+        if ran_out or self.ended_at is not None:
+            self.finish = Finish.LENGTH
+            self.ended_at = min(self.ended_at or len(head.events), len(head.events))
+        if self.reserve is None:
+            return
+        self.matcher = self.grammars.replay(head.tokens)
+        ending = self.reserve.find_ending(replace(head.measure(self.matcher), rest=rest))
+        if ending is not None and not isinstance(ending, TooLong):
+            self.write(ending, INSERTED)
+
+    def cancel(self) -> None:
+        """Ends the turn where it is."""
+        if self.finish is None:
+            self.finish = Finish.CANCELLED
+
+    def cut_to(self, head: Transcript) -> None:
+        """Replaces the transcript by one of the first tokens."""
+        self.discarded += self.count - len(head.tokens)
+        self.transcript = head
+        self._reported = min(self._reported, self.count)
+        if self.trace is not None:
+            self.trace.rewind(self.count)
+
+    def recall(self) -> None:
+        """Tells the sampler which tokens its penalties count: the prompt and the turn."""
+        if self.sampler is not None and self.request.options.sampling.has_penalties:
+            self.sampler.recall([*self.input.prompt, *self.tokens])
+
+    def send(self, events: Sequence[StreamEvent]) -> None:
+        """Sends events to the caller, with the progress of the turn if the request wants it."""
+        if events and self.request.options.progress:
+            self.request.sink([self._measure_progress(), *events])
+        elif events:
+            self.request.sink(events)
+
+    def send_progress(self) -> None:
+        """Sends the progress of the turn, if the request wants it."""
+        if self.request.options.progress:
+            self.request.sink([self._measure_progress()])
+
+    def _measure_progress(self) -> ProgressMade:
+        size = len(self.input.prompt)
+        reported, self._reported = self._reported, self.count
+        return ProgressMade(
+            prompt_tokens=size,
+            cached_tokens=self.input.cached,
+            read_tokens=size - self.input.unread,
+            completion_tokens=self.generated,
+            timings=self.stopwatch.read(),
+            tokens=tuple(self.tokens[reported:]),
+            position=reported,
+        )
+
+    def close(self, *, is_whole: bool) -> None:
+        """Ends the transcript and sends the remaining events. A second call does nothing."""
+        self.send(self.transcript.close(is_whole=is_whole))
+
+    def note_failure(self) -> None:
+        """Hands over the trace of the turn, which has failed."""
+        if self.trace is not None:
+            events = tuple(self.transcript.events)
+            self.request.note_failure(FailedTurn(tuple(self.trace.tokens), events))
+
+
+def find_room(request: Request, context_length: int) -> int:
+    """The number of tokens that fit into the context after the prompt.
+
+    Raises:
+        RequestError: the prompt is empty, or `max_tokens` is less than 1.
+        ContextError: the prompt fills the context.
+    """
+    prompt, max_tokens = request.turn.prompt, request.options.max_tokens
+    if not prompt or type(max_tokens) is not int or max_tokens < 1:
+        raise RequestError("a turn needs a prompt and max_tokens of 1 or more", where="/max_tokens")
+    check_count(len(prompt), context_length)
+    return context_length - len(prompt)
+
+
+def start_reserve(
+    request: Request, transcript: Transcript, *, limit: int, room: int
+) -> CompletionReserve | None:
+    """Makes the completion reserve of a turn; None: the turn is cut at its limit.
+
+    Raises:
+        TokenLimitError, ContextError: the shortest turn does not fit into the limit.
+    """
+    if request.turn.matcher is None or request.turn.make_reserve is None:
+        return None
+    reserve = request.turn.make_reserve(limit)
+    shortest = reserve.start(transcript.measure(request.turn.matcher))
+    if shortest is None or shortest <= limit:
+        return reserve
+    or_more = "" if reserve.ending else " or more"  # the length was not counted to the end
+    if limit < room:
+        message = f"the shortest turn that this request allows has {shortest} tokens{or_more}"
+        hint = f"Raise it to {shortest} or more"
+        message = f"{message}, max_tokens is {limit}"
+        raise TokenLimitError(message, where="/max_tokens", hint=hint)
+    prompt = len(request.turn.prompt)
+    problem = (
+        f"you requested {prompt + shortest} tokens{or_more} ({prompt} in the messages, "
+        f"{shortest} in the shortest turn that this request allows)"
+    )
+    raise make_overflow(prompt + room, problem, prompt + shortest)
