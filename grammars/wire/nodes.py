@@ -99,7 +99,15 @@ class JsonStyle:
 
 
 class ArgumentsHole:
-    """The arguments of a call, in some kind."""
+    """The arguments of a call, in some kind. Try these holes before you add one:
+
+    - `JsonCall`: one JSON value that has the name, too (Mistral Nemo).
+    - `JsonArguments`: a JSON object (Hermes).
+    - `TaggedArguments`: each value is text between tags, which end it (Qwen3 Coder).
+    - `NestedArguments`: the same, with tags for the members of objects, too (MiniMax M3).
+    - `KeywordArguments`: values that end by themselves, behind their keys: a Python call, lines
+      such as `key: value` or `key := value;` (LFM2).
+    """
 
     @property
     def texts(self) -> tuple[str, ...]:

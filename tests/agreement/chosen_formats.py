@@ -1,4 +1,5 @@
-"""The formats that the slow tests look at: every construct of the algebra, not every combination.
+"""The formats that the slow tests look at: every construct of the algebra, not every combination,
+and the first format of a kind of arguments that none of them has.
 
 With the profile `thorough` it is all of them; some quick tests always look at all.
 """
@@ -40,7 +41,10 @@ _CONSTRUCTS = (
 IS_THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 SCALE = 80 if IS_THOROUGH else 1
 """How many times the examples that are enough for a quick look: there are many formats."""
-CHOSEN = tuple(f for f in FORMATS if IS_THOROUGH or f.name in _CONSTRUCTS)
+_COVERED = {type(f.hole) for f in FORMATS if f.name in _CONSTRUCTS}
+_FIRST_OF_OTHERS = {type(f.hole): f.name for f in reversed(FORMATS) if type(f.hole) not in _COVERED}
+_NAMES = {*_CONSTRUCTS, *_FIRST_OF_OTHERS.values()}
+CHOSEN = tuple(f for f in FORMATS if IS_THOROUGH or f.name in _NAMES)
 EACH = pytest.mark.parametrize("name", [f.name for f in CHOSEN])
 
 

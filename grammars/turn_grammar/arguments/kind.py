@@ -162,8 +162,8 @@ class ArgumentsKind(ABC):
 
     @abstractmethod
     def make_rules(self, spec: CallsSpec) -> ArgumentRules | CallChain:
-        """Returns the rules of arguments, or of whole calls if the values of this kind need to know
-        what follows them."""
+        """Returns the rules of arguments, for values that end by themselves (`MemberRules` has
+        their order), or of whole calls, for raw text that ends where something else begins."""
 
     # The reader.
 
@@ -172,7 +172,8 @@ class ArgumentsKind(ABC):
         """Reads the arguments of a call into its parts.
 
         Raises:
-            DeepJsonError: they are nested too deeply.
+            DeepJsonError: they are nested too deeply. All of their text has been taken: the reader
+                goes on behind them.
             NotACallError: the text is something else.
             CutError: the text ends in the arguments.
         """
@@ -180,7 +181,8 @@ class ArgumentsKind(ABC):
     @property
     @abstractmethod
     def beginnings(self) -> tuple[str, ...]:
-        """The texts that arguments begin with; "": what follows them, since there are none."""
+        """The texts that arguments begin with, to find where a name before them ends. "": there may
+        be none, so that what follows them may stand here; also if a fixed text ends the name."""
 
     @property
     def closers(self) -> tuple[str, ...]:

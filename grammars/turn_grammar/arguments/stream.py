@@ -1,7 +1,8 @@
 """Writes the arguments of the current call as the text of one JSON object, while they are read.
 
 Strings are written as they arrive, other values when they are complete. Boundaries mark where
-arguments begin and end in the text, so no reader has to parse it again.
+arguments begin and end in the text, so no reader has to parse it again. `ArgumentStream` receives
+values, `RawArguments` raw text that the schema gives a type; JSON goes to the sink as it is.
 """
 
 import json
@@ -19,7 +20,8 @@ from grammars.wire.nodes import JsonStyle
 
 @dataclass(frozen=True)
 class CallSink:
-    """Receives a call while it is read: first its name, then the text of its arguments."""
+    """Receives a call while it is read: first its name, then the text of its arguments. Boundaries
+    come with text; without, they are dropped."""
 
     open: Callable[[str], None]
     add: Callable[[str, Sequence[Boundary]], None]

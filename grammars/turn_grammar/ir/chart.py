@@ -16,17 +16,24 @@ readings are kept: the chart may accept more than llguidance, but never less.
 import re
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
 
 from grammars.limits.steps import spend
+from grammars.turn_grammar.ir.endings import ReadingEndings
 from grammars.turn_grammar.ir.grammar import Grammar
-from grammars.turn_grammar.ir.lexer import Lexer, Machine, Position
+from grammars.turn_grammar.ir.items import (
+    Item,
+    ItemOrigin,
+    ItemSet,
+    Lexeme,
+    LexemeRun,
+    Rest,
+    RestTable,
+)
+from grammars.turn_grammar.ir.lexer import Lexer
 from grammars.turn_grammar.ir.nodes import (
     Alternatives,
     Costly,
     EmbeddedLark,
-    Expression,
     Guarded,
     Literal,
     Repeat,
@@ -34,112 +41,14 @@ from grammars.turn_grammar.ir.nodes import (
     Sequence,
     Token,
 )
-from grammars.turn_grammar.ir.shortest import (
-    NO_TEXT,
-    Completion,
-    Shortest,
-    apply,
-    find_end,
-    join,
-    pick_shorter,
-)
+from grammars.turn_grammar.ir.shortest import NO_TEXT, Completion, Shortest, apply
 
-MAX_ENDINGS = 1_000
-"""How many endings of a rest are kept: one for each parameter of its rule."""
 MAX_COSTLY = 4
 """Up to this number, nested costly expressions are counted."""
 
 
 class UnknownEndError(Exception):
     """The text is in a grammar that the user wrote, whose endings are not known."""
-
-
-@dataclass(eq=False, slots=True)
-class Rest:
-    """The part of a rule's body that is not read yet: what is behind the dot of an item.
-
-    Args:
-        expression: the next part.
-        after: the part after it.
-        endings: the shortest texts of both, as far as known, by the parameter of the rule.
-    """
-
-    expression: Expression
-    after: "Rest | None"
-    endings: dict[int, Completion | None] = field(default_factory=dict[int, "Completion | None"])
-
-
-class Item(NamedTuple):
-    """A rule that is being read.
-
-    Args:
-        rest: the unread part of its body.
-        bits: its parameter.
-        origin: where it began.
-        costly: how many costly expressions were entered since the last lexeme.
-    """
-
-    rest: Rest | None
-    bits: int
-    origin: "ItemOrigin"
-    costly: int = 0
-
-    def with_rest(self, rest: Rest | None) -> "Item":
-        """Returns the same rule with another rest."""
-        # Ten times as fast as `_replace`; it is called for each option of a choice of thousands.
-        return Item(rest, self.bits, self.origin, self.costly)
-
-
-@dataclass(eq=False, slots=True)
-class ItemOrigin:
-    """Where a rule began; its items share it.
-
-    Args:
-        start: the offset of the text.
-        callers: the items that wait for the rule, and go on when it has ended.
-        is_blank: the rule can match the empty text.
-    """
-
-    start: int
-    callers: list[Item] = field(default_factory=list[Item])
-    is_blank: bool = False
-
-
-Lexeme: TypeAlias = Expression
-"""An expression that the scanner reads."""
-
-
-class LexemeRun(NamedTuple):
-    """A lexeme that is being read."""
-
-    lexeme: Lexeme
-    machine: Machine
-    at: Position
-
-
-@dataclass(eq=False, slots=True)
-class ItemSet:
-    """The items at an offset of the text at which lexemes begin.
-
-    Args:
-        start: the offset.
-        waiting: for each lexeme that may come next: the items that wait for it.
-        running: these lexemes, as far as the text has been read.
-        may_end: the turn may end here.
-        origins: of the rules that began here, by name and parameter.
-        seen: all items. This keeps their origins alive, so that no other one gets the same `id`.
-    """
-
-    start: int
-    waiting: dict[Lexeme, list[Item]] = field(default_factory=dict[Lexeme, list[Item]])
-    running: list[LexemeRun] = field(default_factory=list[LexemeRun])
-    may_end: bool = False
-    origins: dict[tuple[str, int], ItemOrigin] = field(
-        default_factory=dict[tuple[str, int], ItemOrigin]
-    )
-    seen: dict[tuple[int, int, int, int], Item] = field(
-        default_factory=dict[tuple[int, int, int, int], Item]
-    )
 
 
 class Chart:
@@ -156,13 +65,12 @@ class Chart:
         self._lexer = lexer
         self._names = _express_tokens(grammar)
         self._longest_name = max(map(len, grammar.tokens), default=0)
-        self._rests: dict[tuple[int, int], Rest] = {}  # so that equal rests are the same object
+        self._rests = RestTable()
         self._root = ItemOrigin(0)
-        self._fewer: dict[int, Repeat] = {}  # by the ids of repeats, which `_rests` keeps alive
         self._open: list[ItemSet] = []
         self._token_ends: set[int] = set()  # ends of texts that are read as special tokens
         self._due: dict[int, list[Item]] = {}
-        self._begin(0, [Item(self._link(grammar.start, None), 0, self._root)])
+        self._begin(0, [Item(self._rests.link(grammar.start, None), 0, self._root)])
 
     def may_grow_to(self, text: str) -> bool:
         """Returns whether the text begins with the current one, which does not end inside a special
@@ -218,31 +126,14 @@ class Chart:
         if any(item_set.may_end and item_set.start == len(self.text) for item_set in self._open):
             yield NO_TEXT
             return
-        known: dict[ItemOrigin, Completion | None] = {self._root: NO_TEXT}
+        endings = ReadingEndings(self._root, shortest)
         latest = max((item_set.start for item_set in self._open), default=0)
         since = max((end for end in self._token_ends if end <= latest), default=0)
         likely = [item_set for item_set in self._open if item_set.start >= since]
-        found = [*self._find_endings_of(likely, shortest, known)]
+        found = [*endings.find(likely)]
         if not found:
-            found = [*self._find_endings_of(self._open, shortest, known)]
+            found = [*endings.find(self._open)]
         yield from found
-
-    def _find_endings_of(
-        self,
-        sets: list[ItemSet],
-        shortest: Shortest,
-        known: dict[ItemOrigin, Completion | None],
-    ) -> Iterator[Completion]:
-        for item_set in sets:
-            for lexeme, machine, at in item_set.running:
-                end = find_end(machine, at)
-                if end is None:
-                    continue
-                for item in item_set.waiting[lexeme]:
-                    spend()
-                    after = self._follow(item, shortest, known)
-                    if after is not None:
-                        yield join(end._replace(costly=item.costly), after)
 
     def fork(self) -> "Chart":
         """Returns a chart of the same text, which grows independently.
@@ -254,42 +145,6 @@ class Chart:
         other._token_ends = set(self._token_ends)
         other._open = [copy(item_set) for item_set in self._open]
         return other
-
-    def _follow(
-        self, item: Item, shortest: Shortest, known: dict[ItemOrigin, Completion | None]
-    ) -> Completion | None:
-        """Returns the shortest text for the rest of a rule and of all its callers."""
-        rest = _find_rest(item, shortest)
-        if rest is None:
-            return None
-        above = self._leave(item.origin, shortest, known)
-        return None if above is None else join(rest, above)
-
-    def _leave(
-        self, origin: ItemOrigin, shortest: Shortest, known: dict[ItemOrigin, Completion | None]
-    ) -> Completion | None:
-        """Returns the shortest text after a rule. Uses a stack instead of recursion, since values
-        may be nested deeply."""
-        stack = [origin]
-        while stack:
-            top = stack[-1]
-            spend(1 + len(top.callers))
-            if known.get(top) is not None:
-                stack.pop()
-                continue
-            missing = [c.origin for c in top.callers if c.origin not in known]
-            if top not in known and missing:
-                known[top] = None  # a path that returns to it is not the shortest
-                stack += missing
-                continue
-            best: Completion | None = None
-            for item in top.callers:
-                rest, above = _find_rest(item, shortest), known.get(item.origin)
-                if rest is not None and above is not None:
-                    best = pick_shorter(best, join(rest, above))
-            known[top] = best
-            stack.pop()
-        return known[origin]
 
     def _begin(self, start: int, items: list[Item]) -> ItemSet | None:
         """Begins a set with these items; None if it is not to be scanned (yet)."""
@@ -339,22 +194,22 @@ class Chart:
             case Sequence(parts):
                 after = rest.after
                 for part in reversed(parts):
-                    after = self._link(part, after)
+                    after = self._rests.link(part, after)
                 items.append(item.with_rest(after))
             case Literal(""):
                 items.append(item.with_rest(rest.after))
             case Alternatives(options):
                 for option in options:
-                    items.append(item.with_rest(self._link(option, rest.after)))
+                    items.append(item.with_rest(self._rests.link(option, rest.after)))
             case Guarded(body, condition):
                 if condition.holds(item.bits):
-                    items.append(item.with_rest(self._link(body, rest.after)))
+                    items.append(item.with_rest(self._rests.link(body, rest.after)))
             case Costly(body):
-                body_rest = self._link(body, rest.after)
+                body_rest = self._rests.link(body, rest.after)
                 costly = min(item.costly + 1, MAX_COSTLY)  # a repeat may enter it often
                 items.append(item._replace(rest=body_rest, costly=costly))
             case Repeat() as repeat:
-                for following in self._repeat(repeat, rest.after):
+                for following in self._rests.repeat(repeat, rest.after):
                     items.append(item.with_rest(following))
             case RuleReference(name) as reference if not self._rules[name].is_terminal:
                 items += self._predict(reference, item, item_set)
@@ -373,7 +228,7 @@ class Chart:
         assert item.rest is not None, "the reference is in it"
         name, after = reference.name, item.rest.after
         given = 0 if reference.argument is None else apply(reference.argument, item.bits)
-        body = self._link(self._rules[name].body, None)
+        body = self._rests.link(self._rules[name].body, None)
         if after is None:
             # A tail call: long lists need no deep stack.
             return [Item(body, given, item.origin, item.costly)]
@@ -382,27 +237,6 @@ class Chart:
         called.callers.append(following)
         begun = Item(body, given, called, item.costly)
         return [begun, following] if called.is_blank else [begun]
-
-    def _repeat(self, repeat: Repeat, after: Rest | None) -> Iterator[Rest | None]:
-        """Yields the continuations of a repeat: its body once more, or what follows the repeat."""
-        body, fewest, most = repeat.body, repeat.fewest, repeat.most
-        if fewest == 0:
-            yield after
-        if most == 0:
-            return
-        if fewest == 0 and most is None:
-            again = repeat
-        else:
-            left = None if most is None else most - 1
-            again = self._fewer.setdefault(id(repeat), Repeat(body, max(0, fewest - 1), left))
-        yield self._link(body, after if again.most == 0 else self._link(again, after))
-
-    def _link(self, expression: Expression, after: Rest | None) -> Rest:
-        key = id(expression), id(after)
-        rest = self._rests.get(key)
-        if rest is None:
-            rest = self._rests[key] = Rest(expression, after)
-        return rest
 
     def _scan(self, item_set: ItemSet, since: int, tokens: dict[int, str]) -> None:
         """The scanner: reads the lexemes of a set from an offset on, until one or the text ends."""
@@ -463,23 +297,6 @@ class Chart:
         due = self._due.setdefault(offset, [])
         for item in item_set.waiting[lexeme]:
             due.append(Item(item.rest, item.bits, item.origin))
-
-
-def _find_rest(item: Item, shortest: Shortest) -> Completion | None:
-    """Returns the shortest text for the rest of a rule."""
-    rest, bits = item.rest, item.bits
-    unknown: list[Rest] = []  # no recursion: a constant list may have thousands of parts
-    while rest is not None and bits not in rest.endings:
-        unknown.append(rest)
-        rest = rest.after
-    found = NO_TEXT if rest is None else rest.endings[bits]
-    for longer in reversed(unknown):
-        if len(longer.endings) >= MAX_ENDINGS:
-            longer.endings.clear()
-        ending = shortest.find(longer.expression, bits)
-        found = None if ending is None or found is None else join(ending, found)
-        longer.endings[bits] = found
-    return found
 
 
 def _express_tokens(grammar: Grammar) -> re.Pattern[str]:

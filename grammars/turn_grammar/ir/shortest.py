@@ -178,9 +178,7 @@ class Shortest:
         self._members: dict[Member, Completion | None] = {}
         self._under_way = set[str]()
         self._is_solving = False  # `_texts` has texts that may not be the shortest yet
-        # By the `id` of a choice (rules keep choices alive): its options, by the bit that they set.
-        self._setters: dict[int, dict[int | None, list[Expression]]] = {}
-        self._sorted: dict[int, list[Expression]] = {}  # its options, the shortest first
+        self._options = _OptionIndex()
 
     def find(self, expression: Expression, bits: int = 0) -> Completion | None:
         """Returns the shortest text of an expression; None: not known.
@@ -193,7 +191,7 @@ class Shortest:
             return self._text(expression, bits)
         except (CircleError, RecursionError):
             self._under_way.clear()
-            for name in self._find_references(expression):
+            for name in _find_references(expression, self._rules):
                 self._solve_circle(name)
             return self._text(expression, bits)
         finally:
@@ -260,38 +258,20 @@ class Shortest:
         except in circles."""
         order: list[str] = []
         seen = {name}
-        stack = [(name, self._find_references(self._rules[name].body))]
+        stack = [(name, _find_references(self._rules[name].body, self._rules))]
         while stack:
             rule, references = stack[-1]
             for reference in references:
                 if reference not in seen and reference not in self._texts:
                     seen.add(reference)
-                    stack.append((reference, self._find_references(self._rules[reference].body)))
+                    stack.append(
+                        (reference, _find_references(self._rules[reference].body, self._rules))
+                    )
                     break
             else:
                 stack.pop()
                 order.append(rule)
         return order
-
-    def _find_references(self, expression: Expression) -> Iterator[str]:
-        """Yields the rules without a parameter that an expression refers to, directly or through a
-        family."""
-        stack = [expression]
-        families = set[str]()
-        while stack:
-            match stack.pop():
-                case Sequence(parts) | Alternatives(parts):
-                    stack += parts
-                case Repeat(body) | Guarded(body) | Costly(body):
-                    stack.append(body)
-                case RuleReference(name, None) if not self._rules[name].is_terminal:
-                    yield name
-                case RuleReference(name, _) if not self._rules[name].is_terminal:
-                    if name not in families:
-                        families.add(name)
-                        stack.append(self._rules[name].body)
-                case _:
-                    pass
 
     def _text(self, expression: Expression, bits: int) -> Completion | None:
         """Returns the shortest text of an expression, given the known texts of rules."""
@@ -408,7 +388,7 @@ class Shortest:
                         yield Way(join(head, way.ending), way.after)
             case Alternatives(options) as choice:
                 if wanted:
-                    options = self._list_setters(choice, wanted)
+                    options = self._options.list_setters(choice, wanted)
                 elif len(options) >= MANY and not self._is_solving:
                     yield from islice(self._find_likely_ways(choice, bits), MAX_LIKELY)
                     return
@@ -428,19 +408,51 @@ class Shortest:
     def _find_likely_ways(self, choice: Alternatives, bits: int) -> Iterator[Way]:
         """Yields the paths through the options with the smallest lower bounds, in a choice with
         many options."""
-
-        def measure_option(option: Expression) -> tuple[int, int]:
-            return _measure_least(option, lambda part: self._text(part, 0))
-
-        options = self._sorted.get(id(choice))
-        if options is None:
-            options = sorted(choice.options, key=measure_option)
-            self._sorted[id(choice)] = options
-        for option in options:
+        for option in self._options.sort(choice, lambda part: self._text(part, 0)):
             yield from self._find_ways(option, bits)
 
-    def _list_setters(self, choice: Alternatives, wanted: int) -> list[Expression]:
-        """Returns the options that may set this bit, found by an index."""
+
+def _find_references(expression: Expression, rules: Mapping[str, Rule]) -> Iterator[str]:
+    """Yields the rules without a parameter that an expression refers to, directly or through a
+    family."""
+    stack = [expression]
+    families = set[str]()
+    while stack:
+        match stack.pop():
+            case Sequence(parts) | Alternatives(parts):
+                stack += parts
+            case Repeat(body) | Guarded(body) | Costly(body):
+                stack.append(body)
+            case RuleReference(name, None) if not rules[name].is_terminal:
+                yield name
+            case RuleReference(name, _) if not rules[name].is_terminal:
+                if name not in families:
+                    families.add(name)
+                    stack.append(rules[name].body)
+            case _:
+                pass
+
+
+class _OptionIndex:
+    """The options of large choices, in the orders in which they are looked for."""
+
+    def __init__(self) -> None:
+        # By the `id` of a choice, which rules keep alive.
+        self._setters: dict[int, dict[int | None, list[Expression]]] = {}
+        self._sorted: dict[int, list[Expression]] = {}
+
+    def sort(
+        self, choice: Alternatives, find: Callable[[Expression], Completion | None]
+    ) -> list[Expression]:
+        """Returns the options, those with the smallest lower bound of their texts first."""
+        options = self._sorted.get(id(choice))
+        if options is None:
+            options = sorted(choice.options, key=lambda option: _measure_least(option, find))
+            self._sorted[id(choice)] = options
+        return options
+
+    def list_setters(self, choice: Alternatives, wanted: int) -> list[Expression]:
+        """Returns the options that may set this bit."""
         setters = self._setters.get(id(choice))
         if setters is None:
             setters = self._setters[id(choice)] = dict[int | None, list[Expression]]()

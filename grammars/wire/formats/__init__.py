@@ -1,7 +1,8 @@
 """The registry of wire formats. Each is a module with one `Format`, in a constant with the module's
 name in capitals.
 
-A new format needs only a new module here. Formats are listed, and tried on a template, in the order
+A new format needs only a new module here; one with a new construct also a row in
+`tests/agreement/chosen_formats.py`. Formats are listed, and tried on a template, in the order
 of their names; those with a `RANK`, which most models use, come first. No chat template of
 llama.cpp matches two formats, so the order decides nothing there.
 
