@@ -410,7 +410,8 @@ class Policy:
 
     @property
     def requires_output(self) -> bool:
-        """True if a call or an answer has to be there, even if the tokens run out first."""
+        """True if a call or an answer has to be there, even if the tokens run out first. No content
+        comes before it."""
         return self.choice is Choice.REQUIRED or self.answer is not None
 
     @classmethod

@@ -51,7 +51,8 @@ class EnvelopeRules:
 
 @dataclass(frozen=True)
 class DecodeInput:
-    """The turn to decode: its prompt, its grammar, its limits.
+    """The turn to decode: its prompt, its grammar, its limits. What depends on the compiled turn is
+    here, what the caller alone decides in `DecodeOptions`.
 
     The `make_` and `build_` fields are functions: each decoding of the turn needs a new object.
 

@@ -211,7 +211,8 @@ class RunningTurn:
             self.finish = Finish.STOP
 
     def run_out(self) -> None:
-        """Ends a turn whose tokens run out: writes the ending of the completion reserve, if any."""
+        """Ends a turn whose tokens run out: writes the ending that the completion reserve found
+        last, if any."""
         limiter = self.transcript.filters.limiter
         if limiter is not None and limiter.suspect:  # half of a call that it has often enough
             self.end_after_call(limiter.suspect - 1, ran_out=True)
@@ -221,6 +222,17 @@ class RunningTurn:
             self.ended_at = len(self.transcript.events)
             self.send([Exhausted()])
             self.write(self.reserve.ending, INSERTED)
+
+    def end_early(self) -> bool:
+        """Ends the turn here in the shortest way, as if its tokens had run out. False: no ending is
+        known here, and the turn goes on."""
+        if self.matcher is not None and self.reserve is not None:
+            ending = self.reserve.find_ending(self.transcript.measure(self.matcher))
+            if ending is None or isinstance(ending, TooLong):
+                return False
+            self.reserve.ending = ending
+        self.run_out()
+        return True
 
     def end_after_call(self, index: int, *, ran_out: bool = False) -> None:
         """Ends the turn after a call. The KV cache is not changed, since nothing more of this turn

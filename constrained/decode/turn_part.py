@@ -129,7 +129,9 @@ class TurnPart:
         """
 
     def react(self) -> bool:
-        """Ends or changes the turn if its text asks for it; returns True if it did."""
+        """Ends or changes the turn if its text asks for it; returns True if it did. It is also
+        asked when the turn is over, and for each token of an ending that is written because the
+        tokens ran out: a part that ends turns looks at `finish` first."""
         return False
 
     def insert(self, turn: TurnView) -> Sequence[int]:

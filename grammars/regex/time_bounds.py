@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from re import fullmatch
 from typing import TypeAlias
 
+from grammars.regex.spelled import NOTHING
 from grammars.regex.string_formats import FORMATS
 
 Bounds: TypeAlias = Mapping[str, str]
@@ -28,7 +29,6 @@ _PARTS = {
 }
 """What of `2000-01-01T00:00:00` texts of a format have."""
 _REST = "(?s:.*)"
-_NOTHING = f"(?~{_REST})"
 
 
 def is_bound(format: object, value: object) -> bool:
@@ -113,7 +113,7 @@ def _limit(format: str, keyword: str, bound: datetime) -> str:
         try:
             whole += timedelta(days=1) if format == "date" else timedelta(seconds=1)
         except OverflowError:
-            return _NOTHING
+            return NOTHING
     return _begin_from(write(whole))
 
 
@@ -134,7 +134,7 @@ def _begin_before(text: str) -> str:
     for i in reversed(range(len(text))):
         if text[i].isdigit() and text[i] != "0":
             options.append(f"{text[:i]}[0-{int(text[i]) - 1}]")
-    return f"(?:{'|'.join(options)}){_REST}" if options else _NOTHING
+    return f"(?:{'|'.join(options)}){_REST}" if options else NOTHING
 
 
 def _cut_zeros(text: str) -> str:

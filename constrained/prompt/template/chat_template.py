@@ -1,7 +1,5 @@
 """Chat templates: render a conversation to the text of a prompt, as transformers does."""
 
-import itertools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -15,14 +13,12 @@ from constrained.errors import AbandonedError, TemplateError
 from constrained.prompt.messages import (
     copy_json,
     find_other_arguments,
-    is_silent,
-    is_text_parts,
     normalise,
-    read_reasoning,
     write_messages,
 )
+from constrained.prompt.template.accepted_forms import PROBE_USER, AcceptedForms
 from constrained.prompt.template.arrival import FormFinder
-from constrained.prompt.template.conversation_forms import FOR_REFUSALS, Forms, list_forms, write
+from constrained.prompt.template.conversation_forms import FOR_REFUSALS, list_forms, write
 from constrained.prompt.template.environment import (
     FAILURES,
     explain_failure,
@@ -32,26 +28,10 @@ from constrained.prompt.template.environment import (
 )
 from constrained.prompt.template.rendering import Renderer, RenderingError, TemplateLimitError
 from constrained.prompt.template.simplify import simplify_tools
-from constrained.prompt.template.tool_places import PROBE_TOOL, ToolPlace, find_places
+from constrained.prompt.template.tool_places import ToolPlace, find_places
 from grammars.limits.byte_cache import MIB, keep_results, measure_bytes
 
-_PROBE = "PROBE-OF-A-TEXT"
-_PROBE_USER: dict[str, Any] = {"role": "user", "content": _PROBE}
-_PROBE_ARGUMENTS = {"probe_key": "probe value"}
-_PROBE_CALL = {
-    "role": "assistant",
-    "content": None,
-    "tool_calls": [
-        {
-            "id": "abcdefgh1",
-            "type": "function",
-            "function": {"name": "probe", "arguments": _PROBE_ARGUMENTS},
-        }
-    ],
-}
-_PROBE_CUT = '{"probe_key": "probe'
 _PROBE_DATE = datetime(2026, 1, 1)
-_WORDS_OF_NONE = ("None", "null", "none")
 TEMPLATES = 16 * MIB  # for compiled templates
 TEMPLATE_BYTES, CHARACTER_BYTES = 20_000, 200  # of a compiled template, at most
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
@@ -62,20 +42,6 @@ def check_kwargs(kwargs: Mapping[str, Any]) -> None:
     if taken := [name for name in RESERVED if name in kwargs]:
         where = f"/chat_template_kwargs/{taken[0]}"
         raise TemplateError(f"chat_template_kwargs may not set {', '.join(taken)}", where=where)
-
-
-def _tests_content_for_none(tree: nodes.Template) -> bool:
-    """Returns whether it has the test `message.content is none`, or `message["content"] is
-    none`."""
-    for test in tree.find_all(nodes.Test):
-        if test.name != "none":
-            continue
-        match test.node:
-            case nodes.Getattr(attr="content") | nodes.Getitem(arg=nodes.Const(value="content")):
-                return True
-            case _:
-                pass
-    return False
 
 
 class _Parsed(NamedTuple):
@@ -94,17 +60,6 @@ def _parse(source: str) -> _Parsed:
     variables = renderer.find_variables()
     tree = make_environment().parse(source)
     return _Parsed(tree, variables, renderer, TEMPLATE_BYTES + CHARACTER_BYTES * len(source))
-
-
-class _Form(NamedTuple):
-    """A form of messages and tools that a template may accept; see `write_messages`."""
-
-    blank: str
-    named: bool
-    tools: Any
-    empty: str | None
-    as_text: bool
-    joined: bool
 
 
 class ChatTemplate:
@@ -151,6 +106,7 @@ class ChatTemplate:
         """Returns this template, to which each rendering gives the values of its variables."""
         other = copy(self)
         other.kwargs = {}
+        vars(other).pop("_accepted", None)
         return other
 
     def with_forms(self) -> Self:
@@ -216,19 +172,8 @@ class ChatTemplate:
 
     @cached_property
     def writes_text_arguments(self) -> bool:
-        """Whether arguments that are no object, such as cut ones, are in the prompt: as a string,
-        or as they are. Gemma 4 writes them within a second pair of braces."""
-        function = {"name": "probe", "arguments": _PROBE_CUT}
-        call = {**_PROBE_CALL["tool_calls"][0], "function": function}
-        messages = [_PROBE_USER, {**_PROBE_CALL, "tool_calls": [call]}]
-        try:
-            # Nemotron-Nano-v2 leaves a last call out of a prompt that opens a turn.
-            text = self.without_forms().render(messages, [PROBE_TOOL], add_generation_prompt=False)
-        except TemplateError:
-            return False
-        return json.dumps(_PROBE_CUT) in text or (
-            _PROBE_CUT in text and "{" + _PROBE_CUT not in text
-        )
+        """Whether arguments that are no object, such as cut ones, are in the prompt."""
+        return self._accepted.writes_text_arguments
 
     def check_arguments(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Refuses calls that the template cannot write, since their arguments are no object.
@@ -262,7 +207,7 @@ class ChatTemplate:
         if key not in self._tried:
             self._tried[key] = None
             with suppress(TemplateError), freeze(_PROBE_DATE):
-                self._tried[key] = self.render([_PROBE_USER], **kwargs)
+                self._tried[key] = self.render([PROBE_USER], **kwargs)
         return self._tried[key]
 
     def _render(
@@ -309,7 +254,7 @@ class ChatTemplate:
         kwargs = {**kwargs, **self.kwargs}
         errors: list[TemplateError] = []
         for offer in self._offers(tools):
-            for form in self._forms(normal, offer):
+            for form in self._accepted.list(normal, offer):
                 given = {"tools": form.tools, "add_generation_prompt": opened}
                 try:
                     with self.failures():
@@ -331,26 +276,6 @@ class ChatTemplate:
                     errors.append(error)
         raise errors[0]
 
-    def _forms(self, normal: list[dict[str, Any]], offer: list[Any]) -> Iterator[_Form]:
-        """Returns the forms to try, the usual one first; the last fields of `_Form` vary first."""
-        blank, named, empty = ("",), (False,), ("",)
-        as_text, joined = (False,), (False,)
-        if any(map(is_silent, normal)):
-            # Ministral refuses a turn with neither content nor calls: one that was cut during
-            # reasoning.
-            blank = ("", " ")
-        if any(read_reasoning(message) is not None for message in normal):
-            # gpt-oss reads "thinking", but refuses it together with content and a call.
-            named = (True, False)
-        if any("tool_calls" in message for message in normal):
-            # Most templates write arguments with tojson, some put them into the text as they are.
-            # Command A reasoning reads the first part of the content, which has to exist.
-            empty, as_text = (*self._empty, " "), self._argument_forms
-        if any(is_text_parts(message["content"]) for message in normal):
-            joined = self._part_forms
-        choices = (blank, named, offer, empty, as_text, joined)  # as the fields of `_Form`
-        return itertools.starmap(_Form, itertools.product(*choices))
-
     def _offers(self, tools: Sequence[Mapping[str, Any]] | None) -> Iterator[list[Any]]:
         """Yields the tools in the forms to try: as they are, then simplified."""
         if not tools:
@@ -362,38 +287,8 @@ class ChatTemplate:
                 yield [simpler]
 
     @cached_property
-    def _part_forms(self) -> tuple[bool, bool]:
-        """Whether to join parts of text, in the order to try; a probe finds the first one."""
-        try:
-            writes_text = _PROBE in self.render([_PROBE_USER])
-        except TemplateError:
-            writes_text = True
-        return writes_text, not writes_text
-
-    @cached_property
-    def _empty(self) -> tuple[str | None, ...]:
-        """The contents to try for a message that only calls tools.
-
-        With None, which is OpenAI's form, 15 of 70 templates fail or write it as a word. With "",
-        the two of DeepSeek-R1-Distill are wrong: they write calls properly only for None. So None
-        is tried first if the template tests for it, which nine do. One of these fails on None all
-        the same, and then gets "". If one writes None as a word, it also gets "" first; otherwise
-        the model would write this word before each call.
-        """
-        if not _tests_content_for_none(self.tree):
-            return ("",)
-        missing = self._write_probe([_PROBE_USER, _PROBE_CALL], empty=None)
-        blank = self._write_probe([_PROBE_USER, _PROBE_CALL])
-        is_word = any(missing.replace(word, "", 1) == blank != missing for word in _WORDS_OF_NONE)
-        return ("", None) if is_word else (None, "")
-
-    def _write_probe(self, messages: Sequence[Mapping[str, Any]], *, empty: str | None = "") -> str:
-        """Renders a question and what follows it, in one form; "": the template fails.
-
-        Args:
-            empty: the content of a message that only calls a tool.
-        """
-        return self._write_one_form(write(normalise(messages), self._head), empty=empty)
+    def _accepted(self) -> AcceptedForms:
+        return AcceptedForms(self.tree, self._write_one_form, self.without_forms().render)
 
     def _write_one_form(self, messages: list[dict[str, Any]], *, empty: str | None = "") -> str:
         variables = {**self._extras(), **self.kwargs}
@@ -406,25 +301,6 @@ class ChatTemplate:
                 return self._renderer.render({**variables, "messages": written})
         except TemplateError:
             return ""
-
-    @cached_property
-    def _head(self) -> Forms:
-        """The forms in which the template takes a question alone."""
-        if _PROBE in self._write_one_form([_PROBE_USER]):
-            return ()
-        for forms, written in list_forms([_PROBE_USER], FOR_REFUSALS):
-            if _PROBE in self._write_one_form(written):
-                return forms
-        return ()
-
-    @cached_property
-    def _argument_forms(self) -> tuple[bool, bool]:
-        """Whether to pass arguments as JSON text, in the order to try. Objects come first, unless
-        the template writes them in Python's syntax, as that of Phi-4-mini does."""
-        is_python = str(_PROBE_ARGUMENTS) in self._write_probe(
-            [_PROBE_USER, _PROBE_CALL], empty=self._empty[0]
-        )
-        return is_python, not is_python
 
     @cached_property
     def _tool_places(self) -> tuple[ToolPlace, ...]:

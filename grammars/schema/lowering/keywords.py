@@ -36,13 +36,11 @@ MAX_REMAINDERS = 5_000
 numbers of three digits as tokens, one mask meets all remainders. With twice as many, it exceeds its
 limit."""
 _ASSERTING = frozenset(
-    "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength "
-    "minLength pattern maxItems minItems uniqueItems maxContains minContains maxProperties "
-    "minProperties required dependentRequired allOf anyOf oneOf not if then else dependentSchemas "
-    "dependencies prefixItems items additionalItems contains properties patternProperties "
-    "additionalProperties propertyNames unevaluatedItems unevaluatedProperties format $ref "
-    "$dynamicRef $recursiveRef nullable".split()
-).union(LOWER, UPPER)
+    "type enum const uniqueItems maxContains minContains maxProperties minProperties "
+    "dependentRequired allOf anyOf oneOf not if then else dependentSchemas dependencies contains "
+    "patternProperties propertyNames unevaluatedItems unevaluatedProperties $ref $dynamicRef "
+    "$recursiveRef nullable".split()
+).union(*EXPRESSIBLE.values())
 
 
 _FIRST_DRAFT = {

@@ -107,10 +107,11 @@ class JsonKind(ArgumentsKind):
     # The writer.
 
     def write(self, call: CallToWrite) -> str:
-        if not holds(dict(call.arguments), self.style):
+        arguments: Json = call.arguments  # of a cut call, they may be a text
+        if not holds(arguments, self.style):
             message = "a key or string has text that the format cannot represent"
             raise RenderError(message, where=call.where)
-        text = spell(dict(call.arguments), self.style)
+        text = spell(arguments, self.style)
         return json.dumps(text, ensure_ascii=False) if self._is_encoded else text
 
     # The reader.
