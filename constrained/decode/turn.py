@@ -223,17 +223,6 @@ class RunningTurn:
             self.send([Exhausted()])
             self.write(self.reserve.ending, INSERTED)
 
-    def end_early(self) -> bool:
-        """Ends the turn here in the shortest way, as if its tokens had run out. False: no ending is
-        known here, and the turn goes on."""
-        if self.matcher is not None and self.reserve is not None:
-            ending = self.reserve.find_ending(self.transcript.measure(self.matcher))
-            if ending is None or isinstance(ending, TooLong):
-                return False
-            self.reserve.ending = ending
-        self.run_out()
-        return True
-
     def end_after_call(self, index: int, *, ran_out: bool = False) -> None:
         """Ends the turn after a call. The KV cache is not changed, since nothing more of this turn
         is decoded.

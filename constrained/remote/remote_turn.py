@@ -26,6 +26,7 @@ from constrained.remote.sampler import (
     SampleStart,
     TokenSampler,
 )
+from grammars.turn_grammar.ir.completion import TooLong
 
 SHOWN = 60  # characters of the text before an error
 HINT = "Try again; if it happens again, compare versions of llguidance, and look at its log"
@@ -175,10 +176,13 @@ class RemoteTurn:
             return
         if not endless.forbids(turn):
             return
-        if turn.end_early():
-            endless.leave()
-        else:
+        ending = turn.reserve.find_ending(turn.transcript.measure(turn.matcher))
+        if ending is None or isinstance(ending, TooLong):
             endless.stay()
+            return
+        endless.leave()
+        turn.reserve.ending = ending
+        turn.run_out()
 
     def _describe(self, sampled: SampledToken) -> TokenOrigin:
         if self._request.options.logprobs is None or sampled.logprob is None:

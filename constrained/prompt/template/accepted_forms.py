@@ -31,7 +31,7 @@ _PROBE_CUT = '{"probe_key": "probe'
 _WORDS_OF_NONE = ("None", "null", "none")
 
 
-class MessageForm(NamedTuple):
+class TriedForm(NamedTuple):
     """A form of messages and tools that a template may accept; see `write_messages`."""
 
     blank: str
@@ -64,7 +64,7 @@ class AcceptedForms:
         self._write_one_form = write_one_form
         self._render = render
 
-    def list(self, normal: list[dict[str, Any]], offer: list[Any]) -> Iterator[MessageForm]:
+    def list(self, normal: list[dict[str, Any]], offer: list[Any]) -> Iterator[TriedForm]:
         """Returns the forms to try, the usual one first; the last fields vary first.
 
         Args:
@@ -86,8 +86,8 @@ class AcceptedForms:
             empty, as_text = (*self._empty, " "), self._argument_forms
         if any(is_text_parts(message["content"]) for message in normal):
             joined = self._part_forms
-        choices = (blank, named, offer, empty, as_text, joined)  # as the fields of `MessageForm`
-        return itertools.starmap(MessageForm, itertools.product(*choices))
+        choices = (blank, named, offer, empty, as_text, joined)  # as the fields of `TriedForm`
+        return itertools.starmap(TriedForm, itertools.product(*choices))
 
     @cached_property
     def writes_text_arguments(self) -> bool:
