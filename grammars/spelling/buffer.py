@@ -49,7 +49,7 @@ class PushedText:
         self._text = ""
         self._offset = 0
         self._pushed = 0
-        self._taken: list[list[str]] = []  # since each mark
+        self._taken: list[str] | None = None
         self._record: list[str] | None = None
         self.closed = False
         self.limit: int | None = None
@@ -77,14 +77,14 @@ class PushedText:
         return text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1
 
     def mark(self) -> None:
-        """Starts to remember what is taken; marks nest."""
-        self._taken.append([])
+        """Starts to remember what is taken. Marks do not nest: steps that mark themselves
+        (`attempt`, `peek`, `peek_text`) end one that is set."""
+        self._taken = []
 
     def forget(self) -> str:
-        """Ends the last `mark()`; returns what was taken since."""
-        taken = "".join(self._taken.pop())
-        if self._taken:
-            self._taken[-1].append(taken)
+        """Ends `mark()`; returns what was taken since."""
+        taken = "".join(self._taken or ())
+        self._taken = None
         return taken
 
     def record(self, text: str = "") -> None:
@@ -117,8 +117,8 @@ class PushedText:
         """Removes and returns the next `count` characters, or all if there are fewer."""
         text = self._text[self._offset : self._offset + count]
         self._offset += len(text)
-        if self._taken:
-            self._taken[-1].append(text)
+        if self._taken is not None:
+            self._taken.append(text)
         if self._record is not None:
             self._record.append(text)
         return text
