@@ -169,7 +169,9 @@ class TurnParts:
 
     def put(self, part: TurnPart) -> None:
         """Puts a part in the place of the one of its kind."""
-        self._parts = [part if type(one) is type(part) else one for one in self._parts]
+        for place, known in enumerate(self._parts):
+            if type(known) is type(part):
+                self._parts[place] = part
         self._bind()
 
     def _bind(self) -> None:

@@ -71,12 +71,12 @@ def express_bounds(format: str, bounds: Bounds) -> str:
     """Returns an expression for the texts of a format that are within bounds. Beside a bound with a
     zone, times in other zones than UTC are limited to days that are within it wherever they are
     written."""
-    parts = [FORMATS[format]]
+    parts = [f"(?:{FORMATS[format]})"]
     for keyword, text in bounds.items():
         bound = _read(format, text)
         limit = _limit if bound.tzinfo is None else _limit_zoned
-        parts.append(limit(format, keyword, bound))
-    return f"(?&{'|'.join(f'(?:{part})' for part in parts)})"
+        parts.append(f"(?:{limit(format, keyword, bound)})")
+    return f"(?&{'|'.join(parts)})"
 
 
 def _limit_zoned(format: str, keyword: str, bound: datetime) -> str:

@@ -163,7 +163,11 @@ def level_off(chunks: Sequence[Chunk], reading: set[int]) -> list[Chunk]:
     turns = [chunk for chunk in chunks if chunk.sequence not in reading]
 
     def shorten(size: int) -> list[Chunk]:
-        return [chunk if chunk.sequence in reading else _cut(chunk, size) for chunk in chunks]
+        shorter: list[Chunk] = []
+        for chunk in chunks:
+            is_prompt = chunk.sequence in reading
+            shorter.append(chunk if is_prompt else _cut(chunk, size))
+        return shorter
 
     def find_gain(size: int) -> int:
         tokens = sum(min(size, len(chunk.tokens)) for chunk in turns)

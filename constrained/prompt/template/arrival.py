@@ -193,10 +193,9 @@ def _replace(value: Any, path: Sequence[str | int], new: Any) -> Any:
     """Returns JSON data with another value at a path."""
     if not path:
         return new
-    step, rest = path[0], path[1:]
-    if isinstance(value, Mapping):
-        return {**value, step: _replace(value[step], rest, new)}
-    return [_replace(one, rest, new) if i == step else one for i, one in enumerate(value)]
+    changed: Any = {**value} if isinstance(value, Mapping) else [*value]
+    changed[path[0]] = _replace(value[path[0]], path[1:], new)
+    return changed
 
 
 def check_arrival(messages: Messages, prompt: str, write: Callable[[list[Any]], str]) -> None:

@@ -5,7 +5,7 @@ schemas would not do: to them, a `Decimal` is any text.
 """
 
 import sys
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from operator import or_
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
@@ -76,10 +76,17 @@ class _StructSchema:
         inner = handler.generate_schema(_make_model(self._kind))
         return core_schema.no_info_after_validator_function(self._build, inner)
 
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """By the fields of the model, those of the Struct."""
+        return {f"p{number}": field.name for number, field in enumerate(_list_fields(self._kind))}
+
     def _build(self, read: BaseModel) -> Any:
         """Makes the Struct of the fields that were given; it knows the defaults of the others."""
-        names = {f"p{number}": field.name for number, field in enumerate(_list_fields(self._kind))}
-        given = {names[key]: getattr(read, key) for key in names if key in read.model_fields_set}
+        given: dict[str, Any] = {}
+        for key, name in self._names.items():
+            if key in read.model_fields_set:
+                given[name] = getattr(read, key)
         return self._kind(**given)
 
 

@@ -105,7 +105,8 @@ class NestedKind(ArgumentsKind):
         yield from _NestedReader(self._hole, source, source.find_schema(parts.name)).read(parts)
 
     def write(self, call: CallToWrite) -> str:
-        tree = _grow_tree(dict(call.arguments), self._hole, call.where)
+        arguments: Json = call.arguments  # of a cut call, they may be a text
+        tree = _grow_tree(arguments, self._hole, call.where)
         if call.schema is not None:
             read = TreeReader(self._hole, call.schema).read_members(tree)
             for key, value in call.arguments.items():

@@ -74,7 +74,7 @@ class TaggedKind(ArgumentsKind):
         text = ""
         for key in sort_keys(call.arguments, tags):
             value, raw = call.arguments[key], raws[key]
-            _refuse(call, key, read[key], tags)
+            _refuse(call, key, raw=raw, read=read[key], tags=tags)
             text += tags.open + key + tags.after_key
             if tags.kinds:
                 text += tags.find_kind(name_types(value)) + tags.after_kind
@@ -95,10 +95,11 @@ def _write_raw(value: Json, tags: TaggedArguments) -> Raw:
     return spell_words(value, tags)[0]
 
 
-def _refuse(call: CallToWrite, key: str, read: Json, tags: TaggedArguments) -> None:
+def _refuse(call: CallToWrite, key: str, *, raw: Raw, read: Json, tags: TaggedArguments) -> None:
     """Refuses an argument whose text would not be read back as its value.
 
     Args:
+        raw: its text.
         read: the value that the reader would read.
     """
     value, schema, where = call.arguments[key], call.schema, call.at(key)
@@ -110,7 +111,6 @@ def _refuse(call: CallToWrite, key: str, read: Json, tags: TaggedArguments) -> N
         raise RenderError(message, where=where)
     if not is_key(key, own):
         raise RenderError(f"the key {key!r} cannot be written between tags", where=where)
-    raw = _write_raw(value, tags)
     is_wrapped = isinstance(raw, TypedText)
     if not (is_wrappable(raw.raw, own) if is_wrapped else is_writable(raw, own)):
         raise RenderError("the value contains its own closing tag", where=where)

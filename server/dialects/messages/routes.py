@@ -20,9 +20,7 @@ GREETING = {"model": "demo", "messages": [{"role": "user", "content": "Hello!"}]
 LIMITED_GREETING = {**GREETING, "max_tokens": 30}
 
 
-@router.post_json(
-    "/v1/messages", MessagesRequest, GREETING | {"max_tokens": 30}, responses=STREAMED
-)
+@router.post_json("/v1/messages", MessagesRequest, LIMITED_GREETING, responses=STREAMED)
 async def create_message(request: Request) -> Response:
     """Answers a conversation in Anthropic's form: with blocks of text, and of calls of tools."""
     service, body, decoded = await _read_request(request, MessagesRequest)

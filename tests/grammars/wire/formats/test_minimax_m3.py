@@ -211,3 +211,8 @@ def test_what_is_nested_too_deeply_is_an_invalid_call() -> None:
 
 def test_the_format_as_text() -> None:
     assert load_format(dump_format(MINIMAX_M3)) == MINIMAX_M3
+
+
+def test_cut_arguments_of_the_history_are_written_as_they_are() -> None:
+    cut: Any = '{"s": "Par'
+    assert render(Turn(calls=(ToolCall("f", cut),)), MINIMAX_M3) == nest(cut)
