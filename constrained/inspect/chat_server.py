@@ -1,4 +1,4 @@
-"""A server with the API of Chat Completions, which `suite` and `cachecheck` ask over HTTP."""
+"""A server with the API of Chat Completions, which `suite` and `eval` ask over HTTP."""
 
 import json
 from collections.abc import Sequence
