@@ -3,6 +3,9 @@
 Texts of these formats are ordered as their values are.
 A bound says how a text begins: from 2024-03-10 on `2024-03-[1-9]`, `2024-0[4-9]`, `2024-[1-9]`,
 `202[5-9]` and so on. What is no date is excluded by the format.
+
+The bound "now", which we add, moves: no expression has it, and texts are compared when they are
+checked.
 """
 
 from collections.abc import Mapping
@@ -19,6 +22,7 @@ Bounds: TypeAlias = Mapping[str, str]
 
 LOWER = ("formatMinimum", "formatExclusiveMinimum")
 UPPER = ("formatMaximum", "formatExclusiveMaximum")
+NOW = "now"
 _EXCLUSIVE = ("formatExclusiveMinimum", "formatExclusiveMaximum")
 _DAY = "2000-01-01T"
 """What stands before times of a day, so that they are read as dates with times."""
@@ -35,6 +39,8 @@ def is_bound(format: object, value: object) -> bool:
     """Returns whether a value of one of the keywords is a bound of this format."""
     if not isinstance(format, str) or format not in _PARTS or not isinstance(value, str):
         return False
+    if value == NOW:
+        return not _is_time_of_day(format)
     try:
         return fullmatch(FORMATS[format], value) is not None and bool(_read(format, value))
     except ValueError:
@@ -48,23 +54,33 @@ def has_zone(format: str, bound: str) -> bool:
 
 def _read(format: str, text: str) -> datetime:
     """Reads a date or time; raises ValueError if it has another form."""
-    is_time = _PARTS[format].start > 0
-    return datetime.fromisoformat(_DAY + text.upper() if is_time else text.upper())
+    before = _DAY if _is_time_of_day(format) else ""
+    return datetime.fromisoformat(before + text.upper())
+
+
+def _is_time_of_day(format: str) -> bool:
+    return _PARTS[format].start > 0
 
 
 def is_within(format: str, keyword: str, bound: str, text: str) -> bool:
     """Returns whether a text is within a bound. If one of them has no zone, that of the other is
     left out of account, as in pydantic. A text of another format is not restricted."""
-    limit = _read(format, bound)
     try:
         instant = _read(format, text)
     except ValueError:
         return True
+    limit = _find_now(format, instant) if bound == NOW else _read(format, bound)
     if limit.tzinfo is None or instant.tzinfo is None:
         limit, instant = limit.replace(tzinfo=None), instant.replace(tzinfo=None)
     if instant == limit:
         return keyword not in _EXCLUSIVE
     return (instant > limit) == (keyword in LOWER)
+
+
+def _find_now(format: str, instant: datetime) -> datetime:
+    """Returns the present day or instant, local where the compared one has no zone."""
+    now = datetime.now(instant.tzinfo)
+    return datetime(now.year, now.month, now.day) if format == "date" else now
 
 
 def express_bounds(format: str, bounds: Bounds) -> str:
@@ -87,7 +103,7 @@ def _limit_zoned(format: str, keyword: str, bound: datetime) -> str:
         f"(?&{_limit(format, keyword, bound.replace(tzinfo=None))}|{written})",
         rf"(?&{_limit(format, keyword, utc)}|{written}([Zz]|[+\-]00:00))",
     ]
-    if not _PARTS[format].start:  # a time of the day is never within a bound in all zones
+    if not _is_time_of_day(format):  # a time of the day is never within a bound in all zones
         midnight = utc.replace(hour=0, minute=0, second=0, microsecond=0)
         with suppress(OverflowError):  # in the years 1 and 9999
             if keyword in LOWER:

@@ -24,6 +24,7 @@ from constrained.prompt.tools.struct_types import adopt_structs
 from grammars.regex.ranges import express_range
 from grammars.regex.reader import PatternError
 from grammars.regex.string_formats import FURTHER_FORMATS
+from grammars.regex.time_bounds import NOW
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.keywords import read_bounds
 
@@ -49,6 +50,7 @@ _BOUNDS = {
     "lt": "ExclusiveMaximum",
 }
 """Bounds in pydantic's core schemas, and in JSON Schema."""
+_NOW_BOUNDS = {"past": "formatExclusiveMaximum", "future": "formatExclusiveMinimum"}
 _UNITS = {"P{}D": 86_400, "PT{}H": 3_600, "PT{}M": 60, "PT{}S": 1}
 """Durations of a single unit, and its seconds."""
 _OPAQUE = frozenset(["metadata", "serialization", "expected", "default", "config"])
@@ -383,6 +385,8 @@ def _list_time_bounds(schema: Mapping[str, Any]) -> dict[str, str]:
     for key, name in _BOUNDS.items():
         if schema.get(key) is not None:
             bounds[f"format{name}"] = schema[key].isoformat()
+    if (side := schema.get("now_op")) is not None:
+        bounds[_NOW_BOUNDS[side]] = NOW
     return bounds
 
 

@@ -7,7 +7,14 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter, ValidationError
+from pydantic import (
+    FutureDate,
+    FutureDatetime,
+    PastDate,
+    PastDatetime,
+    TypeAdapter,
+    ValidationError,
+)
 
 from grammars.regex.string_formats import FORMATS
 from grammars.regex.texts import Texts
@@ -117,3 +124,37 @@ def test_bounds_are_keywords_of_a_schema() -> None:
         assert Validator(schema, schema).admits(text) == fits
     (unfit,) = lowered.find_errors("2024-03-09")
     assert "beyond the formatMinimum of '2024-03-10'" in unfit.message
+
+
+DISTANCES = st.timedeltas(min_value=timedelta(minutes=1), max_value=timedelta(days=9_000))
+
+
+@given(DISTANCES, SIGNS, ZONES)
+def test_times_are_compared_with_now(distance: timedelta, sign: int, zone: Any):
+    text = (datetime.now(zone) + sign * distance).isoformat()
+    assert is_bound("iso-date-time", "now")
+    is_past = is_within("iso-date-time", "formatExclusiveMaximum", "now", text)
+    is_future = is_within("iso-date-time", "formatExclusiveMinimum", "now", text)
+    assert (is_past, is_future) == (takes(PastDatetime, text), takes(FutureDatetime, text))
+    assert is_past is not is_future
+
+
+@given(st.integers(-3, 3) | st.integers(-9_000, 9_000))
+def test_days_are_compared_with_today(days: int):
+    text = f"{date.today() + timedelta(days=days)}"
+    is_past = is_within("date", "formatExclusiveMaximum", "now", text)
+    is_future = is_within("date", "formatExclusiveMinimum", "now", text)
+    assert (is_past, is_future) == (takes(PastDate, text), takes(FutureDate, text))
+    assert (is_past, is_future) == (days < 0, days > 0)
+
+
+def test_now_is_no_time_of_a_day():
+    assert not is_bound("time", "now")
+
+
+def test_now_is_checked_since_it_changes():
+    schema = {"type": "string", "format": "date", "formatExclusiveMinimum": "now"}
+    lowered = lower(schema, only_object=False)
+    assert {finding.keyword for finding in lowered.report.checked} == {"formatExclusiveMinimum"}
+    assert lowered.admits("9999-12-31")
+    assert not lowered.admits("2000-01-01")

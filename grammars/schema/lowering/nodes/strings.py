@@ -11,7 +11,7 @@ from grammars.regex.reader import counts_words
 from grammars.regex.spelled import is_fully_spelled
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
 from grammars.regex.texts import Texts
-from grammars.regex.time_bounds import LOWER, UPPER, express_bounds, has_zone, is_bound
+from grammars.regex.time_bounds import LOWER, NOW, UPPER, express_bounds, has_zone, is_bound
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.findings import Findings
 from grammars.schema.nodes import String
@@ -105,6 +105,9 @@ def _bound_format(name: str, flat: Mapping[str, Json], pointer: str, findings: F
         bound = flat[keyword]
         if not is_bound(name, bound):
             findings.ignore(pointer, keyword, f"no bound of the format {name!r}")
+            continue
+        if bound == NOW:
+            findings.check(pointer, keyword, "what is past changes with time")
             continue
         bounds[keyword] = bound
         if has_zone(name, bound):
