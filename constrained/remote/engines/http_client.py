@@ -27,6 +27,9 @@ MAX_BODY = 64 << 20  # bytes of a reply that is not a stream
 MAX_FAULT = 64 << 10  # bytes that are read of an error reply
 MAX_SHOWN_LENGTH = 300  # characters of an engine's error message
 DONE = b"[DONE]"
+KEEP_ALIVE_SECONDS = 2
+"""How long an idle connection is kept. llama-server and uvicorn close it after 5 s; a request that
+is sent just then fails."""
 HINTS = {
     401: "Give the engine's API key (api_key, --backend-key)",
     403: "Give the engine's API key (api_key, --backend-key)",
@@ -61,7 +64,11 @@ class HttpClient:
             timeout=httpx.Timeout(
                 connect=CONNECT_SECONDS, read=stall_seconds, write=stall_seconds, pool=None
             ),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            limits=httpx.Limits(
+                max_connections=None,
+                max_keepalive_connections=20,
+                keepalive_expiry=KEEP_ALIVE_SECONDS,
+            ),
             trust_env=False,
         )
 
