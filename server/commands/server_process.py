@@ -105,6 +105,9 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
         log_config=None,  # its records go where ours go, see `set_up_log`
         backlog=ACCEPTED,
         http=make_protocol(settings.idle_seconds, find_max_connections()),
+        # uvicorn's 5 s are those after which httpx, and with it the SDKs, drop an idle connection:
+        # a request that is sent just then would be lost.
+        timeout_keep_alive=ceil(settings.idle_seconds),
         timeout_graceful_shutdown=ceil(settings.drain_seconds) + DELIVERY_SECONDS,
         ws="none",  # whatever packages are there
         server_header=False,
