@@ -79,6 +79,7 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     listening = open_socket(options.host, options.port)
     address = f"http://{write_address(options.host, listening.getsockname()[1])}"
     LOG.info("listening on %s%s", address, _describe_start(sources))
+    LOG.info("chat and workbench: open %s/ in a browser", find_page(address))
     app = make_app(
         sources,
         settings,
@@ -121,6 +122,14 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
         print_error(str(failures[0]))
         return find_code(failures[0])
     return ExitCode.DONE
+
+
+def find_page(address: str) -> str:
+    """Returns where a browser on this machine finds the server: it cannot open the address of all
+    interfaces."""
+    for host in ("0.0.0.0", "[::]"):
+        address = address.replace(f"//{host}:", "//localhost:")
+    return address
 
 
 def end_by_signal() -> None:

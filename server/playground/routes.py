@@ -1,16 +1,19 @@
-"""The paths of the playground."""
+"""The paths of the playground, which is the start page of the server for browsers."""
 
+from functools import partial
 from typing import Any, Literal
 
 from fastapi import Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from constrained.inspect.replay.workbench import inspect_row
+from constrained.inspect.replay.workbench import WrittenCall, inspect_row, judge_calls
 from constrained.model.trace.page import read_page
 from grammars.schema.json_values import JsonObject
-from server.dialects.common.reading import read_request
+from server.dialects.common.reading import read_fields, read_request, run_unassigned
 from server.dialects.common.replies import answer_json
+from server.dialects.common.status import describe_server
+from server.http.accept import HTML, JSON, prefers_html
 from server.http.openapi import ApiRouter
 from server.playground.page import write_playground
 from server.turns.service import Service
@@ -19,6 +22,7 @@ router = ApiRouter()
 UNFRAMED = {"X-Frame-Options": "DENY"}
 """Other sites may not show these pages in a frame, where they could steal clicks (clickjacking):
 the playground knows an API key."""
+START: JsonObject = {"description": "For browsers the page, else JSON", "content": {JSON: {}, HTML: {}}}
 MAX_TEXT = 200_000
 """The maximum characters of a text in the workbench: each takes 150 bytes."""
 EXAMPLE: JsonObject = {
@@ -26,6 +30,7 @@ EXAMPLE: JsonObject = {
     "tools": [{"name": "ping", "input_schema": {"type": "object", "properties": {}}}],
     "text": '<tool_call>\n{"name": "pong"',
 }
+CALLED: JsonObject = {"tools": EXAMPLE["tools"], "calls": [{"name": "ping", "arguments": "{}"}]}
 
 
 class InspectRequest(BaseModel):
@@ -65,10 +70,45 @@ class InspectRequest(BaseModel):
     """The model's text after the prompt."""
 
 
+class CallFields(BaseModel):
+    """A call of a tool, as a model wrote it."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    name: str
+    """Of the tool."""
+    arguments: str
+    """As JSON text."""
+
+
+class VerdictRequest(BaseModel):
+    """Calls, and the tools that were offered."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    tools: list[Any]
+    """In the form of OpenAI, Anthropic or MCP."""
+    calls: list[CallFields]
+    """What the model wrote."""
+
+
+@router.get("/", responses={200: START})
+async def show_start(request: Request) -> Response:
+    """Shows the chat and the workbench to browsers. Tells other clients, in JSON, the name of the
+    server and the paths that describe it."""
+    vary = {"Vary": "Accept"}
+    if not prefers_html(",".join(request.headers.getlist("accept"))):
+        return JSONResponse(describe_server(), headers=vary)
+    page = await show_playground(request)
+    page.headers.update(vary)
+    return page
+
+
 @router.get("/playground", include_in_schema=False)
-async def show_playground() -> HTMLResponse:
-    """The page."""
-    return HTMLResponse(write_playground(), headers=UNFRAMED)
+async def show_playground(request: Request) -> HTMLResponse:
+    """The same page, for every client."""
+    needs_key = bool(request.app.state.settings.api_keys)
+    return HTMLResponse(write_playground(needs_key=needs_key), headers=UNFRAMED)
 
 
 @router.get("/playground/trace", include_in_schema=False)
@@ -87,3 +127,13 @@ async def inspect(request: Request) -> Response:
 
 def _inspect(body: InspectRequest, service: Service) -> Response:
     return answer_json(inspect_row(body.model_dump(exclude_none=True)))
+
+
+@router.post_json("/playground/verdicts", VerdictRequest, CALLED)
+async def judge(request: Request) -> Response:
+    """Says of each call whether it fits the schema of its tool, and if it does not, where and
+    why."""
+    body = await read_fields(request, VerdictRequest)
+    calls = [WrittenCall(call.name, call.arguments) for call in body.calls]
+    judging = partial(judge_calls, body.tools, calls)
+    return answer_json({"verdicts": await run_unassigned(request, judging, quick=False)})

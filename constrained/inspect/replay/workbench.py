@@ -1,10 +1,12 @@
 """The workbench: shows how a template, tools and the text of a model fit together.
 
 It shows the prompt, the wire format and why it was chosen, the grammar, and what of each schema is
-enforced. If the grammar refuses the text, it shows the byte and what is allowed there.
+enforced. If the grammar refuses the text, it shows the byte and what is allowed there. It also says
+of calls whether they fit their schemas.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +17,12 @@ from constrained.mask.matcher import Matcher
 from constrained.prompt.format_selection.selection import SelectedFormat
 from constrained.prompt.template.rendering import DETECTION_SECONDS, limit_renderings
 from constrained.prompt.tools.reports import report_tools
-from constrained.prompt.tools.shapes import as_openai
+from constrained.prompt.tools.shapes import as_openai, read_tools
 from grammars.limits.steps import StepsError, limit_steps
 from grammars.schema.json_values import Json
+from grammars.schema.nodes import Violation
+from grammars.schema.numbers import normalise_numbers
+from grammars.turn import Tool
 from grammars.wire.format import find_format
 from grammars.wire.formats import FORMATS
 
@@ -73,8 +78,7 @@ def inspect_row(row: Mapping[str, Any]) -> dict[str, Any]:
         with limit_renderings(DETECTION_SECONDS), limit_steps(MAX_STEPS):
             return _inspect(row)
     except StepsError as error:
-        message = "its schemas take too many steps to examine"
-        raise GrammarError(message, where="/tools", hint="Simplify them") from error
+        raise _make_too_large() from error
     except GrammarError as error:
         if error.where is None:  # a limit of llguidance: the grammar is that of the row
             raise GrammarError(error.message, where="/text", hint=error.hint) from error
@@ -210,3 +214,54 @@ def _list_ranges(codes: list[int]) -> Iterator[str]:
             continue
         for code in range(first, last + 1):
             yield repr(chr(code))
+
+
+@dataclass(frozen=True)
+class WrittenCall:
+    """A call as a model wrote it: the name of its tool, and its arguments as JSON text."""
+
+    name: str
+    arguments: str
+
+
+def judge_calls(tools: Sequence[Any], calls: Sequence[WrittenCall]) -> list[dict[str, Json]]:
+    """Says of each call whether it fits the schema of its tool.
+
+    Args:
+        tools: those that were offered, as for `Model.call`.
+        calls: what the model wrote.
+
+    Returns:
+        `{valid, errors}` for each call, in their order; errors are `{pointer, message}`, with a
+        JSON pointer into the call (`/name`, `/arguments/...`).
+
+    Raises:
+        Error: a tool cannot be read.
+    """
+    try:
+        with limit_steps(MAX_STEPS):
+            offered = {tool.name: tool for tool in read_tools(list(tools))}
+    except StepsError as error:
+        raise _make_too_large() from error
+    verdicts = list[dict[str, Json]]()
+    for call in calls:
+        errors: list[Json] = [dict(vars(error)) for error in _judge(call, offered.get(call.name))]
+        verdicts.append({"valid": not errors, "errors": errors})
+    return verdicts
+
+
+def _judge(call: WrittenCall, tool: Tool | None) -> Sequence[Violation]:
+    if tool is None:
+        return [Violation("/name", f"no tool is called {call.name!r}")]
+    try:
+        arguments = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return [Violation("/arguments", "they are no JSON")]
+    found = tool.schema.find_errors(normalise_numbers(arguments, tool.schema))
+    return [Violation(f"/arguments{error.pointer}", error.message) for error in found]
+
+
+def _make_too_large() -> GrammarError:
+    """Returns the error of schemas that take too many steps."""
+    message = "its schemas take too many steps to examine"
+    return GrammarError(message, where="/tools", hint="Simplify them")

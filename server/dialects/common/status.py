@@ -13,8 +13,7 @@ from server.http.openapi import describe_errors
 router = APIRouter()
 
 
-@router.get("/")
-async def show_start() -> JsonObject:
+def describe_server() -> JsonObject:
     """Names the server and the paths that describe it."""
     return {
         "name": "constrained",

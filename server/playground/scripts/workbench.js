@@ -1,7 +1,28 @@
-/* The workbench: template, tools and text of a model -> prompt, format, grammar, report, refusal. */
+/* The workbench: from a template, tools and the text of a model to the prompt, the format, the
+   grammar, what is enforced of each schema, and the place where the grammar refuses the text. */
 
 const FIELDS = ["template", "tools", "messages", "kwargs", "choice", "markers", "format", "text"];
-const WAIT = 400; // milliseconds behind the last key
+const WAIT = 400; // milliseconds after the last key
+const STARTS = {
+  plain: "the reply begins with text or a call",
+  open: "the prompt has opened the reasoning",
+  closed: "the prompt has ended the reasoning",
+};
+const ORIGINS = {
+  inferred: "read off the template",
+  registered: "recognised by its markers",
+  shown: "read off an example in the prompt",
+  generic: "the template knows no tools, so the prompt explains this one",
+  chosen: "chosen",
+  "named by the row": "as named",
+};
+const STATES = {
+  enforced: "enforced while the model writes",
+  checked: "checked when the call is complete",
+  repaired: "repaired",
+  narrowed: "narrowed",
+  ignored: "ignored",
+};
 let timer = 0;
 let asked = 0; // the number of the last request: answers of earlier ones are dropped
 
@@ -29,7 +50,7 @@ async function inspect() {
     return;
   }
   try {
-    const found = await (await send("playground/inspect", readRow())).json();
+    const found = await (await send(withModel("playground/inspect"), readRow())).json();
     if (number !== asked) return;
     fault.textContent = "";
     showFound(found);
@@ -56,11 +77,12 @@ function makePanel(text) {
 
 function showFound(found) {
   const parts = [];
-  if (found.check) addSection(parts, "Text", ...describeText(found), ...describeReading(found.check));
-  const format = make("p", "", `${found.format} (${found.origin}); the prompt leaves the turn ${found.start_state}`);
+  if (found.check) addSection(parts, "What the model wrote", ...describeText(found), ...describeReading(found.check));
+  const origin = ORIGINS[found.origin] || found.origin;
+  const format = make("p", "", `${found.format} (${origin}); ${STARTS[found.start_state]}.`);
   addSection(parts, "Format", format);
   if (found.notice) parts.push(make("p", "quiet", found.notice));
-  addSection(parts, "Tools", makeReport(found.tools));
+  addSection(parts, "Schemas of the tools", makeReport(found.tools));
   if (found.prompt !== null) addSection(parts, "Prompt", makePanel(found.prompt));
   addSection(parts, "Grammar", makePanel(found.grammar));
   byId("w-result").replaceChildren(...parts);
@@ -81,36 +103,53 @@ function describeText({ check, refusal }) {
   pre.append(make("span", "accepted", decode(bytes.slice(0, refusal.offset))));
   pre.append(make("span", "rest", decode(bytes.slice(refusal.offset)) || "\u2038"));
   const what = check.accepted ? "The text ends too early" : "The grammar refuses the text";
-  let expected = refusal.expected.join(", ") || "nothing";
-  if (refusal.forced) expected = JSON.stringify(refusal.forced);
-  return [make("p", "", `${what}, at byte ${refusal.offset}. Expected there: ${expected}.`), panel];
+  const place = make("p", "", `${what}, at byte ${refusal.offset}. Expected there: `);
+  place.append(make("code", "", describeExpected(refusal)), ".");
+  return [place, panel];
+}
+
+/* What may come next; blanks and line breaks as JSON writes them. */
+function describeExpected({ forced, expected }) {
+  if (!forced) return expected.join(", ") || "nothing";
+  return /\s/.test(forced) ? JSON.stringify(forced) : forced;
 }
 
 function describeReading(check) {
   const parts = [];
   if (check.error) parts.push(make("p", "fault", check.error));
-  if (check.reasoning_content) parts.push(make("p", "quiet", `Reasoning: ${check.reasoning_content}`));
-  if (check.content) parts.push(make("p", "", `Content: ${check.content}`));
-  for (const call of check.tool_calls) {
-    const card = make("div", "call");
-    card.append(make("h2", "", `${call.name}${call.valid ? "" : " (not valid)"}`));
-    card.append(make("pre", "", JSON.stringify(call.arguments, null, 2)));
-    parts.push(card);
-  }
+  if (check.reasoning_content) parts.push(make("p", "quiet read", `Reasoning: ${check.reasoning_content}`));
+  if (check.content) parts.push(make("p", "read", `Read as text: ${check.content}`));
+  const tools = readToolsOfWorkbench();
+  for (const call of check.tool_calls) parts.push(makeReadCall(call, tools));
   return parts;
+}
+
+function readToolsOfWorkbench() {
+  try {
+    return readTools("w-tools");
+  } catch {
+    return []; // the text has been read with tools that are edited now
+  }
+}
+
+function makeReadCall({ name, arguments: values, valid, errors = [] }, tools) {
+  const card = new CallCard(tools);
+  card.add({ function: { name, arguments: JSON.stringify(values) } });
+  card.draw();
+  card.showVerdict({ valid, errors });
+  return card.element;
 }
 
 function makeReport(tools) {
   if (!tools.length) return make("p", "quiet", "No tools.");
   const table = make("table");
   for (const tool of tools) {
-    const states = ["enforced", "checked", "repaired", "narrowed", "ignored"];
-    for (const state of states) {
+    for (const [state, words] of Object.entries(STATES)) {
       if (!tool[state]?.length) continue;
       const row = table.insertRow();
       const head = make("th", "", tool.name);
       head.scope = "row";
-      row.append(head, make("td", "", state), make("td", "", summarise(tool[state], state)));
+      row.append(head, make("td", "", words), make("td", "", summarise(tool[state], state)));
     }
     if (tool.refused) {
       const row = table.insertRow();
@@ -121,7 +160,7 @@ function makeReport(tools) {
 }
 
 function summarise(findings, state) {
-  if (state === "enforced") return `${findings.length} keywords`;
+  if (state === "enforced") return `${findings.length} ${findings.length === 1 ? "keyword" : "keywords"}`;
   return findings.map(({ pointer, keyword, reason }) => `${keyword} at ${pointer || "the root"}: ${reason}`).join("; ");
 }
 
@@ -142,14 +181,18 @@ async function unpack(fragment) {
   fill(JSON.parse(await new Response(stream).text()));
 }
 
-function fill(values) {
+function setFields(values) {
   for (const name of FIELDS) if (typeof values[name] === "string") byId(`w-${name}`).value = values[name];
-  showPage("workbench");
+}
+
+function fill(values) {
+  setFields(values);
+  showTab(byId("tab-workbench"));
   inspect();
 }
 
 async function readOwnTemplate() {
-  return (await (await send("props")).json()).chat_template;
+  return (await (await send(withModel("props"))).json()).chat_template;
 }
 
 /* A turn of the chat: its text stands in the trace, as the model wrote it. */
@@ -194,9 +237,19 @@ byId("own-template").addEventListener("click", async () => {
 });
 
 for (const name of FIELDS) byId(`w-${name}`).addEventListener("input", scheduleInspect);
-listModels();
-if (location.hash.startsWith("#w=")) unpack(location.hash.slice("#w=".length)).catch(() => {
-  byId("w-fault").textContent = "The link is damaged.";
-  showPage("workbench");
-});
-else inspect();
+byId("workbench").addEventListener("shown", () => { if (!asked) inspect(); });
+for (const [title, changes] of Object.entries(WORKBENCH_EXAMPLES)) {
+  byId("w-examples").append(makeButton(title, () => fill(makeExample(changes))));
+}
+
+/* Opens with what a link holds; without one, it waits with the first example. */
+async function openWorkbench(hash) {
+  setFields(makeExample(Object.values(WORKBENCH_EXAMPLES)[0]));
+  if (!hash.startsWith("#w=")) return;
+  try {
+    await unpack(hash.slice("#w=".length));
+  } catch {
+    showTab(byId("tab-workbench"));
+    byId("w-fault").textContent = "The link is damaged.";
+  }
+}

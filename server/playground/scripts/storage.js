@@ -1,0 +1,48 @@
+/* What the browser keeps, as JSON. Where it keeps nothing, as with blocked cookies, this page does
+   as long as it is open, and says so. */
+
+class PageStorage {
+  constructor() { this.values = new Map(); }
+  get length() { return this.values.size; }
+  key(index) { return [...this.values.keys()][index]; }
+  getItem(key) { return this.values.get(key) ?? null; }
+  setItem(key, text) { this.values.set(key, text); }
+  removeItem(key) { this.values.delete(key); }
+}
+
+function findStorage(name) {
+  try {
+    const found = window[name];
+    found.getItem("constrained");
+    return found;
+  } catch {
+    return new PageStorage();
+  }
+}
+
+const stored = findStorage("localStorage");
+const storedForTab = findStorage("sessionStorage");
+const KEEPS = !(stored instanceof PageStorage);
+
+function readStored(key, fallback) {
+  try {
+    return JSON.parse(stored.getItem(key)) ?? fallback;
+  } catch {
+    return fallback; // something else wrote there
+  }
+}
+
+/* Returns whether there was room for it. */
+function keep(key, value) {
+  try {
+    stored.setItem(key, JSON.stringify(value));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function listStored(prefix) {
+  const keys = Array.from({ length: stored.length }, (_, index) => stored.key(index));
+  return keys.filter((key) => key.startsWith(prefix));
+}
