@@ -39,6 +39,8 @@ def _list_schemas(schema: JsonObject) -> Iterator[tuple[str, str, Any]]:
     yield "apply-template", "/apply-template", chat(tools=[function], tool_choice="required")
     inspected = {"format": "hermes", "tools": [function], "text": "<tool_call>\n{"}
     yield "the workbench", "/playground/inspect", inspected
+    called = {"tools": [function], "calls": [{"name": "f", "arguments": "{}"}]}
+    yield "verdicts", "/playground/verdicts", called
 
 
 def _list_expressions(expression: str) -> Iterator[tuple[str, str, Any]]:

@@ -22,7 +22,10 @@ router = ApiRouter()
 UNFRAMED = {"X-Frame-Options": "DENY"}
 """Other sites may not show these pages in a frame, where they could steal clicks (clickjacking):
 the playground knows an API key."""
-START: JsonObject = {"description": "For browsers the page, else JSON", "content": {JSON: {}, HTML: {}}}
+START: JsonObject = {
+    "description": "For browsers the page, else JSON",
+    "content": {JSON: {}, HTML: {}},
+}
 MAX_TEXT = 200_000
 """The maximum characters of a text in the workbench: each takes 150 bytes."""
 EXAMPLE: JsonObject = {

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +61,13 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def watched(browser: Any, address: str) -> Iterator[Watched]:
+    with watch(browser, address) as seen:
+        yield seen
+
+
+@contextmanager
+def watch(browser: Any, address: str) -> Iterator[Watched]:
+    """A new page of a browser that remembers nothing, held against its complaints in the end."""
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     seen = Watched(page, address)
 

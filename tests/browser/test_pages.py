@@ -1,40 +1,21 @@
 """The playground and the page of a trace, used as a person would."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from constrained import load
 from constrained.model.trace.page import write_page
 from tests.browser.conftest import Watched
+from tests.browser.page_checks import (
+    PARIS,
+    ask_for_weather,
+    check_looks,
+    open_chat,
+    send_results,
+)
 
 pytestmark = pytest.mark.browser
-SIZES = ((390, 844), (820, 1180), (1600, 1000))
-
-
-def check_access(page: Any) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
-    violations = Axe().run(page).response["violations"]
-    assert [(found["id"], found["nodes"][0]["html"]) for found in violations] == []
-
-
-def check_width(page: Any) -> None:
-    """Nothing has to be scrolled sideways."""
-    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-    assert wide <= 0
-
-
-def ask_for_weather(watched: Watched) -> Any:
-    page = watched.page
-    page.goto(f"{watched.address}/playground")
-    page.fill("#choice", "required")
-    page.fill("#temperature", "0")
-    page.fill("#message", "What's the weather in Paris?")
-    page.keyboard.press("Enter")
-    page.get_by_role("button", name="Send results").wait_for()
-    return page
 
 
 def test_a_call_and_its_result(watched: Watched):
@@ -42,14 +23,11 @@ def test_a_call_and_its_result(watched: Watched):
     card = page.locator(".call")
     assert card.locator("h2").inner_text() == "get_weather"
     assert "Paris" in card.inner_text()
-    assert '"sunny"' in card.locator("textarea").input_value()
-    for width, height in SIZES:
-        page.set_viewport_size({"width": width, "height": height})
-        check_width(page)
-        check_access(page)
-    page.get_by_role("button", name="Send results").click()
-    page.locator(".turn").nth(2).get_by_role("button", name="Trace").wait_for()
-    assert "sunny" in page.locator(".turn").nth(2).inner_text()
+    assert card.locator(".verdict").inner_text() == "\u2713 fits its schema"
+    assert '"light rain"' in card.locator("textarea").input_value()
+    check_looks(page)
+    send_results(page)
+    assert "light rain" in page.locator(".turn").nth(2).inner_text()
     assert "from the cache" in page.locator(".turn").nth(2).inner_text()
 
 
@@ -59,7 +37,7 @@ def test_a_call_that_is_not_allowed(watched: Watched):
     page.locator(".turn").nth(2).get_by_role("button", name="Trace").wait_for()
     page.click("#undo")
     assert page.locator(".turn").count() == 0
-    assert page.input_value("#message") == "What's the weather in Paris?"
+    assert page.input_value("#message") == PARIS
 
 
 def test_the_trace_of_a_turn(watched: Watched):
@@ -80,10 +58,7 @@ def test_from_the_chat_to_the_workbench_and_back_by_a_link(watched: Watched):
     page.fill("#w-text", text.replace('"Paris"', "Paris"))
     page.get_by_text("The grammar refuses the text, at byte").wait_for()
     assert page.locator(".rest").inner_text().startswith("Paris")
-    for width, height in SIZES:
-        page.set_viewport_size({"width": width, "height": height})
-        check_width(page)
-        check_access(page)
+    check_looks(page)
     page.click("#share")
     page.wait_for_url("**#w=*")
     link = page.url
@@ -94,23 +69,22 @@ def test_from_the_chat_to_the_workbench_and_back_by_a_link(watched: Watched):
 
 
 def test_an_empty_chat_says_what_to_do(watched: Watched):
-    page = watched.page
-    page.goto(f"{watched.address}/playground")
-    for button in ("#undo", "#clear"):
+    page = open_chat(watched)
+    for button in ("#undo", "#new"):
         assert page.locator(button).is_disabled()
-    page.locator(".empty button").click()
+    page.locator(".empty button").first.click()
     assert page.input_value("#message")
     page.keyboard.press("Enter")  # the message has the focus
     page.locator(".turn").nth(1).get_by_role("button", name="Trace").wait_for()
     assert page.locator(".empty").count() == 0
-    page.click("#clear")
+    page.click("#new")
     assert page.locator(".empty").is_visible()
-    assert page.locator("#clear").is_disabled()
+    assert page.locator("#new").is_disabled()
 
 
 def test_mistakes_are_told(watched: Watched):
-    page = watched.page
-    page.goto(f"{watched.address}/playground")
+    page = open_chat(watched)
+    page.click("#tab-tool-json")
     page.fill("#tools", "[")
     page.fill("#message", "Hi")
     page.click("#send")
@@ -122,8 +96,7 @@ def test_mistakes_are_told(watched: Watched):
 
 
 def test_tabs_by_keyboard(watched: Watched):
-    page = watched.page
-    page.goto(f"{watched.address}/playground")
+    page = open_chat(watched)
     page.focus("#tab-chat")
     page.keyboard.press("ArrowRight")
     assert page.locator("#workbench").is_visible()
@@ -132,8 +105,7 @@ def test_tabs_by_keyboard(watched: Watched):
 
 def test_a_long_stream_stays_smooth(watched: Watched):
     """A page that draws each token anew would block for longer and longer."""
-    page = watched.page
-    page.goto(f"{watched.address}/playground")
+    page = open_chat(watched)
     gap = page.evaluate(
         """async () => {
           const turn = new TurnView([]);
@@ -167,12 +139,7 @@ def test_the_page_of_a_trace(watched: Watched, tmp_path: Path):
     page.keyboard.press("ArrowRight")
     assert "number 2 of" in page.locator("#details").inner_text()
     assert "place" in page.locator("#details").inner_text()
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        for width, height in SIZES:
-            page.set_viewport_size({"width": width, "height": height})
-            check_width(page)
-            check_access(page)
+    check_looks(page)
 
 
 def test_a_page_of_many_traces(watched: Watched, tmp_path: Path):
@@ -194,7 +161,4 @@ def test_a_page_of_many_traces(watched: Watched, tmp_path: Path):
     assert page.locator("#previous").is_disabled()
     page.locator(".token", has_text="ping").last.click()
     assert "tool name of call 1" in page.locator("#details").inner_text()
-    for width, height in SIZES:
-        page.set_viewport_size({"width": width, "height": height})
-        check_width(page)
-        check_access(page)
+    check_looks(page)

@@ -30,7 +30,7 @@ from pydantic import TypeAdapter
 Json = dict[str, Any]
 OF_THE_GATE = (403, 408)
 """Statuses that any request may get, and that no path names."""
-NOT_JSON = ("text/plain", "application/jsonl")
+NOT_JSON = ("text/plain", "text/html", "application/jsonl")
 STREAM = "text/event-stream"
 REPLIES: dict[str, Any] = {
     "POST /v1/chat/completions": ChatCompletion,

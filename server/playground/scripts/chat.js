@@ -19,8 +19,7 @@ function openConversation(id) {
 }
 
 function keepAndList(changed) {
-  const isKept = keepConversation(changed);
-  byId("kept-fault").textContent = isKept ? "" : "The storage of the browser is full: this conversation is not kept. Delete others.";
+  keepConversation(changed);
   showConversations();
 }
 
@@ -145,9 +144,8 @@ function makeRequest(tools) {
 function listMessages() {
   const messages = [];
   for (const { message, isStopped } of conversation.entries) {
-    const { tool_calls: calls, ...rest } = message;
     if (!isStopped) messages.push(message);
-    else if (rest.content) messages.push(rest);
+    else if (message.content) messages.push({ ...message, tool_calls: undefined });
   }
   return messages;
 }

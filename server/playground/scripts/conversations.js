@@ -32,15 +32,12 @@ function titleOf({ entries }) {
   return text.length > MAX_TITLE ? `${text.slice(0, MAX_TITLE)}\u2026` : text;
 }
 
-/* Returns whether it is kept. One without messages is not. */
+/* One without messages is not kept. */
 function keepConversation(conversation) {
-  if (deleted.has(conversation.id)) return true;
-  if (!conversation.entries.length) {
-    stored.removeItem(CONVERSATION + conversation.id);
-    return true;
-  }
+  if (deleted.has(conversation.id)) return;
   conversation.changed = Date.now();
-  return keep(CONVERSATION + conversation.id, conversation);
+  if (conversation.entries.length) keep(CONVERSATION + conversation.id, conversation);
+  else stored.removeItem(CONVERSATION + conversation.id);
 }
 
 function forgetConversation(id) {

@@ -32,13 +32,14 @@ function readStored(key, fallback) {
   }
 }
 
-/* Returns whether there was room for it. */
+/* Says so where there is no room for it. */
 function keep(key, value) {
+  const fault = byId("kept-fault");
   try {
     stored.setItem(key, JSON.stringify(value));
-    return true;
+    fault.textContent = "";
   } catch {
-    return false;
+    fault.textContent = "The storage of the browser is full: what you do now is not kept. Delete conversations.";
   }
 }
 

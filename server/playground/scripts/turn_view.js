@@ -82,11 +82,10 @@ class TurnView {
     const parts = [this.finish ? ENDINGS[this.finish] : "stopped"];
     if (this.usage) {
       const cached = this.usage.prompt_tokens_details?.cached_tokens || 0;
-      parts.push(`prompt ${this.usage.prompt_tokens} tokens (${cached} from the cache)`);
-      parts.push(`reply ${this.usage.completion_tokens} tokens`);
+      parts.push(`prompt ${this.usage.prompt_tokens} (${cached} from the cache), reply ${this.usage.completion_tokens} tokens`);
     }
     const rate = this.timings?.predicted_per_second;
-    parts.push(`${seconds.toFixed(2)} s${rate ? ` (${rate.toFixed(0)} tokens/s)` : ""}`);
+    parts.push(`${seconds.toFixed(2)} s${rate ? `, ${rate.toFixed(0)} tokens/s` : ""}`);
     return parts.filter(Boolean).join(" \u00b7 ");
   }
 

@@ -214,6 +214,15 @@ async function openInWorkbench(trace, request) {
   }
 }
 
+async function copy(text, done) {
+  try {
+    await navigator.clipboard.writeText(text);
+    byId("copied").textContent = done;
+  } catch {
+    byId("copied").textContent = "The browser does not allow copying here";
+  }
+}
+
 byId("share").addEventListener("click", async () => {
   location.hash = `w=${await pack()}`;
   await copy(location.href, "The link is copied");
