@@ -1,17 +1,38 @@
 """Conversations that the browser keeps: after a reload, in a list, until they are deleted."""
 
+import re
+import time
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
+from constrained.agent.model import Model
+from constrained.engine.scripted import ScriptedEngine, scripted_logits
+from constrained.prompt.template.chat_template import ChatTemplate
 from tests.browser.conftest import Watched, watch
 from tests.browser.page_checks import PARIS, ask, ask_for_weather, open_chat, send_results
-from tests.scripted_model import scripted
+from tests.scripted_model import BYTES, TURN
 from tests.server.running_server import running
+from tests.templates import HERMES
 
 pytestmark = pytest.mark.browser
 TITLES = "#conversations .title"
-LONG = "word " * 1500
+LONG = "word " * 600
+STEP_SECONDS = 0.01
+
+
+def writing_slowly() -> Model:
+    """A model that takes its time for a long reply."""
+
+    def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
+        time.sleep(STEP_SECONDS)
+        start = [found.end() for found in re.finditer(TURN, BYTES.text(tokens))][-1]
+        return scripted_logits(BYTES, LONG, start)(sequence, tokens)
+
+    engine = ScriptedEngine(BYTES, logits, context_length=20_000)
+    return Model(engine, ChatTemplate(HERMES))
 
 
 def read_log(page: Any) -> str:
@@ -100,13 +121,14 @@ def test_two_tabs_keep_both_conversations(watched: Watched):
 def test_a_full_storage_is_told(watched: Watched):
     page = open_chat(watched)
     page.evaluate("localStorage.setItem('other', 'x'.repeat(5 * 1024 * 1024 - 2000))")
+    page.fill("#max-tokens", "8")
     ask(page, "long " * 500)
     page.get_by_text("The storage of the browser is full").wait_for()
     page.locator(".turn").nth(1).locator(".facts").wait_for()
 
 
 def test_a_turn_that_is_stopped_or_left(browser: Any):
-    with running(lambda: scripted(LONG)) as client, watch(browser, str(client.base_url)) as watched:
+    with running(writing_slowly) as client, watch(browser, str(client.base_url)) as watched:
         page = open_chat(watched)
         page.uncheck("#trace")
         ask(page, "Go on.")
@@ -122,6 +144,9 @@ def test_a_turn_that_is_stopped_or_left(browser: Any):
         page.get_by_role("button", name="Ask again").click()
         page.get_by_text("word word").wait_for()
         assert page.locator(".turn").count() == 2  # it takes the place of the other
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Ask again").click()
+        page.get_by_text("word word").wait_for()
         reload(page)  # in the middle of the turn
         assert "word word" in read_log(page)
         page.get_by_role("button", name="Ask again").wait_for()

@@ -2,11 +2,13 @@
 workbench with an example that works."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from constrained import load
+from constrained import load, load_embeddings
+from server.models.embedding_service import EmbeddingService
 from server.models.source import ModelSource
 from server.settings import Settings
 from tests.browser.conftest import Watched, watch
@@ -78,6 +80,15 @@ def test_one_of_several_models_is_chosen(of_two: Watched):
     page.click("#own-template")
     page.get_by_text("accepts the text as a whole turn").wait_for()
     check_looks(page)
+
+
+def test_a_model_for_embeddings_is_no_choice(browser: Any):
+    load_embedder = partial(load_embeddings, "demo", pooling="mean", context_length=64)
+    service = EmbeddingService("embedding", load_embedder, Settings())
+    with running(load, embedding=service) as client, watch(browser, str(client.base_url)) as seen:
+        page = open_chat(seen)
+        page.locator("#model-name", has_text="demo").wait_for()
+        assert not page.locator("#model").is_visible()
 
 
 def test_the_workbench_opens_with_an_example(watched: Watched):

@@ -126,7 +126,6 @@ def test_mistakes_in_the_form_change_nothing(watched: Watched):
     form.locator(".tool-name").first.fill("order_pizza")
     assert "Another tool has this name" in form.inner_text()
     assert read_tools(page) == before
-    check_looks(page)
 
 
 def test_a_mistake_in_the_json_is_told_in_the_form(watched: Watched):
@@ -150,3 +149,32 @@ def test_a_tool_is_renamed_and_removed_with_its_result(watched: Watched):
     page.get_by_role("button", name="Remove this tool").first.click()
     assert list(json.loads(page.input_value("#mocks"))) == ["order_pizza"]
     assert [tool["function"]["name"] for tool in read_tools(page)] == ["order_pizza"]
+
+
+NASTY = [
+    ["a", "b c"],
+    ["a, b", "c"],
+    [" a"],
+    [""],
+    ["[1]"],
+    ['"'],
+    ["12", "null"],
+    ["\u00fc,", "\n"],
+]
+
+
+def test_allowed_values_are_read_as_they_were_written(watched: Watched):
+    page = open_chat(watched)
+    read = "(all) => all.map((values) => readAllowed(writeAllowed(values), 'string'))"
+    assert page.evaluate(read, NASTY) == NASTY
+    numbers = [[1, 2], [-3, 10**15]]
+    read = "(all) => all.map((values) => readAllowed(writeAllowed(values), 'integer'))"
+    assert page.evaluate(read, numbers) == numbers
+
+
+def test_every_type_is_known_again(watched: Watched):
+    page = open_chat(watched)
+    types = page.evaluate("Object.entries(TYPES).map(([name, schema]) => [name, typeOf(schema)])")
+    assert [known for _, known in types] == [name for name, _ in types]
+    others = [{}, {"type": ["string", "null"]}, {"$ref": "#/$defs/a"}, {"type": "array"}]
+    assert page.evaluate("(all) => all.map(typeOf)", others) == ["as in the JSON"] * 4

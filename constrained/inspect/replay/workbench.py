@@ -256,7 +256,7 @@ def _judge(call: WrittenCall, tool: Tool | None) -> Sequence[Violation]:
     try:
         arguments = json.loads(call.arguments)
     except (ValueError, RecursionError):
-        return [Violation("/arguments", "they are no JSON")]
+        return [Violation("/arguments", "the arguments are no JSON")]
     found = tool.schema.find_errors(normalise_numbers(arguments, tool.schema))
     return [Violation(f"/arguments{error.pointer}", error.message) for error in found]
 

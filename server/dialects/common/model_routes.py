@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from constrained.engine.gguf.contents import ModelPurpose
 from constrained.engine.model_facts import ModelFacts
 from constrained.model.loaded_model import LoadedModel
 from grammars.schema.json_values import JsonObject
@@ -140,6 +141,8 @@ def describe_model(listed: ModelEntry) -> JsonObject:
         meta["n_vocab"] = len(listed.model.engine.vocabulary.tokens)
         meta["memory"] = listed.memory
         meta["tool_format"] = listed.model.compiler.format.name
+    if listed.is_embedding:
+        meta["purpose"] = ModelPurpose.EMBEDDINGS
     status: JsonObject = {"value": listed.state}
     if listed.state is ModelState.FAILED:
         status |= {"failed": True, "message": str(listed.failure)}

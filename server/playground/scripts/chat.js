@@ -78,15 +78,18 @@ function showNext(fault = "") {
   byId("log").scrollTop = byId("log").scrollHeight;
 }
 
+const INVITATION = `Ask something. When the model calls a tool, its values appear here while it writes, and
+you give the result.`;
+const ABOUT_DEMO = `This is the demo model. It is tiny, knows plain English only, and calls short tools; it
+cannot converse.`;
+
 function makeInvitation() {
   const names = readToolsOrNone().map(nameOf);
   const invitation = make("div", "next empty");
-  invitation.append(make("p", "", "Ask something. When the model calls a tool, its values appear here while it writes, and you give the result."));
+  invitation.append(make("p", "", INVITATION));
   const isExample = EXAMPLE_TOOLS.every((tool) => names.includes(nameOf(tool)));
-  const isDemo = models.find((model) => model.id === chosenModel())?.meta?.general_name === "constrained demo";
-  if (isDemo) {
-    invitation.append(make("p", "", "This is the demo model. It is tiny, knows plain English only, and calls short tools; it cannot converse."));
-  }
+  const isDemo = ({ id, meta }) => id === chosenModel() && meta.general_name === "constrained demo";
+  if (models.some(isDemo)) invitation.append(make("p", "", ABOUT_DEMO));
   for (const question of isExample ? EXAMPLE_QUESTIONS : []) {
     invitation.append(makeButton(question, () => {
       byId("message").value = question;
@@ -275,7 +278,7 @@ byId("message").addEventListener("keydown", (event) => {
 });
 
 byId("stop").addEventListener("click", () => running?.controller.abort());
-byId("ask").addEventListener("keydown", (event) => {
+document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") running?.controller.abort();
 });
 

@@ -10,7 +10,8 @@ function showConversations() {
 
 function describeKeeping(count) {
   if (!KEEPS) return "This browser keeps nothing: conversations end with this page.";
-  return count ? "Kept in this browser only." : "Conversations will be listed here. They are kept in this browser only.";
+  const place = "Kept in this browser only.";
+  return count ? place : `Your conversations will be listed here. ${place}`;
 }
 
 function makeConversationItem(listed) {

@@ -46,13 +46,18 @@ function parameterSchema(tool, name) {
   return properties[name];
 }
 
+/* Draft 3 has a boolean there, which names nobody. */
+function requiredBy(schema) {
+  return Array.isArray(schema.required) ? schema.required : [];
+}
+
 function isRequired(tool, name) {
-  return (schemaOf(tool).required || []).includes(name);
+  return requiredBy(schemaOf(tool)).includes(name);
 }
 
 function setRequired(tool, name, wanted) {
   const schema = ownSchema(tool);
-  const others = (schema.required || []).filter((one) => one !== name);
+  const others = requiredBy(schema).filter((one) => one !== name);
   schema.required = wanted ? [...others, name] : others;
 }
 
@@ -73,7 +78,7 @@ function renameParameter(tool, name, next) {
   const schema = ownSchema(tool);
   const pairs = Object.entries(schema.properties);
   schema.properties = Object.fromEntries(pairs.map(([key, value]) => [key === name ? next : key, value]));
-  if (schema.required) schema.required = schema.required.map((key) => (key === name ? next : key));
+  if (isRequired(tool, name)) schema.required = schema.required.map((key) => (key === name ? next : key));
 }
 
 function typeOf(schema) {
@@ -101,9 +106,10 @@ function setText(object, key, text) {
 
 /* Allowed values in one line: with commas between them, or as a JSON list where that is not clear. */
 function writeAllowed(values) {
-  if (!values) return "";
-  const isPlain = (value) => typeof value === "number" || /^[^\s,["]([^,]*[^\s,])?$/.test(value);
-  return values.every(isPlain) ? values.join(", ") : JSON.stringify(values);
+  if (!Array.isArray(values)) return "";
+  const isClear = (value) => typeof value === "string" && /^[^\s,["]([^,]*[^\s,])?$/.test(value);
+  const isPlain = values.every(isClear) || values.every((value) => typeof value === "number");
+  return isPlain ? values.join(", ") : JSON.stringify(values);
 }
 
 /* Throws if the line cannot be read, or does not fit the type. */

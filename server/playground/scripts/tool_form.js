@@ -18,11 +18,10 @@ function showToolForm() {
   try {
     toolDocument = readJson("tools", [], "tools-fault");
     readTools("tools", "tools-fault");
-  } catch (error) {
+    form.replaceChildren(...ownTools().map(makeToolFields), makeButton("Add a tool", addTool));
+  } catch (error) { // also of tools that are none, whose parts are of other types
     form.replaceChildren(make("p", "fault", `${error.message}. Correct the JSON, and the form is here again.`));
-    return;
   }
-  form.replaceChildren(...ownTools().map(makeToolFields), makeButton("Add a tool", addTool));
 }
 
 /* The list of tools in the document, to be changed; a single tool becomes a list. */

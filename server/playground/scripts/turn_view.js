@@ -81,8 +81,8 @@ class TurnView {
   describe(seconds) {
     const parts = [this.finish ? ENDINGS[this.finish] : "stopped"];
     if (this.usage) {
-      const cached = this.usage.prompt_tokens_details?.cached_tokens || 0;
-      parts.push(`prompt ${this.usage.prompt_tokens} (${cached} from the cache), reply ${this.usage.completion_tokens} tokens`);
+      const { prompt_tokens: prompt, completion_tokens: reply, prompt_tokens_details: details } = this.usage;
+      parts.push(`prompt ${prompt} (${details?.cached_tokens || 0} from the cache), reply ${reply} tokens`);
     }
     const rate = this.timings?.predicted_per_second;
     parts.push(`${seconds.toFixed(2)} s${rate ? `, ${rate.toFixed(0)} tokens/s` : ""}`);

@@ -179,6 +179,7 @@ def test_the_model_is_listed(client: httpx.Client) -> None:
     assert [entry["id"] for entry in entries] == ["demo", "bert"]
     meta = client.get("/v1/models/bert").json()["meta"]
     assert (meta["architecture"], meta["n_embd"], meta["n_ctx"]) == ("bert", WIDTH, LENGTH)
+    assert meta["purpose"] == "embeddings"
     tags = client.get("/api/tags").json()["models"]
     assert [tag["name"] for tag in tags] == ["demo", "bert"]
     assert tags[1]["capabilities"] == ["embedding"]
