@@ -7,14 +7,13 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from constrained.inspect.replay.workbench import WrittenCall, inspect_row, judge_calls
+from constrained.inspect.replay.workbench import inspect_row, judge_calls
 from constrained.model.trace.page import read_page
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.reading import read_fields, read_request, run_unassigned
 from server.dialects.common.replies import answer_json
 from server.dialects.common.status import describe_server
-from server.http.accept import HTML, JSON, prefers_html
-from server.http.openapi import ApiRouter
+from server.http.openapi import JSON, ApiRouter
 from server.playground.page import write_playground
 from server.turns.service import Service
 
@@ -22,6 +21,7 @@ router = ApiRouter()
 UNFRAMED = {"X-Frame-Options": "DENY"}
 """Other sites may not show these pages in a frame, where they could steal clicks (clickjacking):
 the playground knows an API key."""
+HTML = "text/html"
 START: JsonObject = {
     "description": "For browsers the page, else JSON",
     "content": {JSON: {}, HTML: {}},
@@ -99,8 +99,9 @@ class VerdictRequest(BaseModel):
 async def show_start(request: Request) -> Response:
     """Shows the chat and the workbench to browsers. Tells other clients, in JSON, the name of the
     server and the paths that describe it."""
+    accepted = ",".join(request.headers.getlist("accept")).lower()
     vary = {"Vary": "Accept"}
-    if not prefers_html(",".join(request.headers.getlist("accept"))):
+    if HTML not in accepted or JSON in accepted:  # curl and SDKs accept anything, or name JSON
         return JSONResponse(describe_server(), headers=vary)
     page = await show_playground(request)
     page.headers.update(vary)
@@ -137,6 +138,6 @@ async def judge(request: Request) -> Response:
     """Says of each call whether it fits the schema of its tool, and if it does not, where and
     why."""
     body = await read_fields(request, VerdictRequest)
-    calls = [WrittenCall(call.name, call.arguments) for call in body.calls]
+    calls = [(call.name, call.arguments) for call in body.calls]
     judging = partial(judge_calls, body.tools, calls)
     return answer_json({"verdicts": await run_unassigned(request, judging, quick=False)})

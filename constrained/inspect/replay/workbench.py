@@ -216,20 +216,12 @@ def _list_ranges(codes: list[int]) -> Iterator[str]:
             yield repr(chr(code))
 
 
-@dataclass(frozen=True)
-class WrittenCall:
-    """A call as a model wrote it: the name of its tool, and its arguments as JSON text."""
-
-    name: str
-    arguments: str
-
-
-def judge_calls(tools: Sequence[Any], calls: Sequence[WrittenCall]) -> list[dict[str, Json]]:
+def judge_calls(tools: Sequence[Any], calls: Sequence[tuple[str, str]]) -> list[dict[str, Json]]:
     """Says of each call whether it fits the schema of its tool.
 
     Args:
         tools: those that were offered, as for `Model.call`.
-        calls: what the model wrote.
+        calls: the name of the tool, and the arguments as JSON text.
 
     Returns:
         `{valid, errors}` for each call, in their order; errors are `{pointer, message}`, with a
@@ -244,17 +236,17 @@ def judge_calls(tools: Sequence[Any], calls: Sequence[WrittenCall]) -> list[dict
     except StepsError as error:
         raise _make_too_large() from error
     verdicts = list[dict[str, Json]]()
-    for call in calls:
-        errors: list[Json] = [dict(vars(error)) for error in _judge(call, offered.get(call.name))]
+    for name, arguments in calls:
+        errors: list[Json] = [vars(error) for error in _judge(name, arguments, offered.get(name))]
         verdicts.append({"valid": not errors, "errors": errors})
     return verdicts
 
 
-def _judge(call: WrittenCall, tool: Tool | None) -> Sequence[Violation]:
+def _judge(name: str, text: str, tool: Tool | None) -> Sequence[Violation]:
     if tool is None:
-        return [Violation("/name", f"no tool is called {call.name!r}")]
+        return [Violation("/name", f"no tool is called {name!r}")]
     try:
-        arguments = json.loads(call.arguments)
+        arguments = json.loads(text)
     except (ValueError, RecursionError):
         return [Violation("/arguments", "the arguments are no JSON")]
     found = tool.schema.find_errors(normalise_numbers(arguments, tool.schema))

@@ -27,7 +27,7 @@ def test_the_pages_load_nothing_and_need_no_key(path: str):
     assert page.headers["x-frame-options"] == "DENY"
 
 
-@pytest.mark.parametrize("accept", ["application/json", "*/*", None])
+@pytest.mark.parametrize("accept", ["application/json", "*/*", "application/json, text/html", None])
 def test_the_start_is_a_page_for_browsers_only(accept: str | None):
     with running(scripted("Hi.")) as client:
         page = client.get("/", headers=BROWSER)
