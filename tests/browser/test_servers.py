@@ -82,6 +82,19 @@ def test_one_of_several_models_is_chosen(of_two: Watched):
     check_looks(page)
 
 
+def test_results_that_are_sent_without_asking(browser: Any):
+    """Until a model that calls on and on has called often enough."""
+    calls = partial(scripted, WEATHER_CALL)
+    with running(calls) as client, watch(browser, str(client.base_url)) as watched:
+        page = open_chat(watched)
+        page.check("#auto")
+        page.uncheck("#trace")
+        ask(page, PARIS)
+        page.get_by_role("button", name="Send results").wait_for()
+        assert 10 < page.locator(".call .result").count() < 40
+        assert page.locator(".call").count() == page.locator(".call .result").count() + 1
+
+
 def test_a_model_for_embeddings_is_no_choice(browser: Any):
     load_embedder = partial(load_embeddings, "demo", pooling="mean", context_length=64)
     service = EmbeddingService("embedding", load_embedder, Settings())

@@ -151,6 +151,29 @@ def test_a_tool_is_renamed_and_removed_with_its_result(watched: Watched):
     assert [tool["function"]["name"] for tool in read_tools(page)] == ["order_pizza"]
 
 
+def test_numbers_keep_their_digits(watched: Watched):
+    page = open_chat(watched)
+    write_json(page, LONG_NUMBERS)
+    page.locator(f"{FORM} .tool-name").fill("g")
+    assert page.input_value("#tools").split() == LONG_NUMBERS.replace('"f"', '"g"').split()
+    assert page.evaluate("JSON.stringify(readTools('tools'))") == "".join(
+        page.input_value("#tools").split()
+    )
+    page.locator(f"{FORM} .tool").get_by_label("Example result").fill("9007199254740993")
+    assert '"g": 9007199254740993' in page.input_value("#mocks")
+
+
+LONG_NUMBERS = """[
+  {
+    "name": "f",
+    "parameters": {
+      "properties": {
+        "n": { "type": "integer", "minimum": 1, "maximum": 9223372036854775807 },
+        "x": { "type": "number", "minimum": 1.0 }
+      }
+    }
+  }
+]"""
 NASTY = [
     ["a", "b c"],
     ["a, b", "c"],

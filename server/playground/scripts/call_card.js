@@ -89,6 +89,6 @@ async function judgeCalls(tools, calls) {
     const response = await send("playground/verdicts", { tools, calls: written });
     return (await response.json()).verdicts;
   } catch {
-    return null; // an older server, or one that is gone: the calls are shown without
+    return null; // the server is gone, or cannot read a tool: the calls are shown without
   }
 }

@@ -1,5 +1,6 @@
 /* The chat: asks, shows the turn as it streams, takes the results of its calls, asks again. */
 
+const MAX_UNASKED = 40; // messages after a question, of calls whose results nobody sees
 let conversation = makeConversation();
 let running = null; // the turn under way: {controller, turn, own, began, isCut}
 let lastTurn = null; // the view of the last turn of the model
@@ -235,6 +236,10 @@ function waitsForResults() {
   return !running && Boolean(last?.message.tool_calls) && !last.isStopped;
 }
 
+function findLastQuestion() {
+  return conversation.entries.findLastIndex(({ message }) => message.role === "user");
+}
+
 function sendResults(isAllowed) {
   addResults(isAllowed);
   showNext();
@@ -250,8 +255,10 @@ function addResults(isAllowed) {
   keepAndList(conversation);
 }
 
+/* A model that calls on and on is left waiting: the user is asked then. */
 function sendKnownResults() {
-  if (!byId("auto").checked || !waitsForResults()) return;
+  const sinceQuestion = conversation.entries.length - findLastQuestion();
+  if (!byId("auto").checked || !waitsForResults() || sinceQuestion > MAX_UNASKED) return;
   const results = readResults();
   if (lastTurn.calls.every((call) => results[call.name] !== undefined)) sendResults(true);
 }
@@ -284,7 +291,7 @@ document.addEventListener("keydown", (event) => {
 
 /* Takes back the last question and all that came of it. */
 byId("undo").addEventListener("click", () => {
-  const at = conversation.entries.findLastIndex(({ message }) => message.role === "user");
+  const at = findLastQuestion();
   if (at < 0) return;
   cutTurn({ isKept: false });
   byId("message").value = conversation.entries[at].message.content;

@@ -1,5 +1,14 @@
 /* JSON in fields, and tools in it. */
 
+/* JSON whose numbers keep their digits, also where JavaScript has no such number (2^53 + 1, 1.0). */
+function parseJson(text) {
+  if (!JSON.rawJSON) return JSON.parse(text); // an older browser
+  return JSON.parse(text, (key, value, { source }) => {
+    const isChanged = typeof value === "number" && String(value) !== source;
+    return isChanged ? JSON.rawJSON(source) : value;
+  });
+}
+
 /* The JSON of a field; the fallback where it is empty. A mistake is shown beside it, and thrown. */
 function readJson(id, fallback, faultId) {
   const text = byId(id).value.trim();
@@ -7,7 +16,7 @@ function readJson(id, fallback, faultId) {
   if (fault) fault.textContent = "";
   if (!text) return fallback;
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch (error) {
     const message = `This is no JSON: ${error.message}`;
     if (fault) fault.textContent = message;

@@ -211,7 +211,7 @@ function writeResult(value) {
 
 function readResult(text) {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return text;
   }

@@ -46,14 +46,9 @@ function readPartial(text) {
     if (text[at] === "[") return readList();
     const [word] = text.slice(at).match(/^[^\s,\]}]*/);
     at += Math.max(1, word.length);
-    try { return readWord(word); } catch { return word; }
+    try { return parseJson(word); } catch { return word; }
   }
   try { return readValue() ?? {}; } catch { return {}; }
-}
-
-/* A number keeps its digits: beyond 2^53, those of JavaScript would be others. */
-function readWord(word) {
-  return JSON.rawJSON && /^-?\d/.test(word) ? JSON.rawJSON(word) : JSON.parse(word);
 }
 
 function kindOf(value) {
@@ -86,7 +81,8 @@ function describeType(schema) {
 }
 
 function describeBounds({ minimum, maximum }) {
-  if (minimum !== undefined && maximum !== undefined) return `${minimum} to ${maximum}`;
-  if (minimum !== undefined) return `from ${minimum}`;
-  return maximum === undefined ? "" : `up to ${maximum}`;
+  const [least, most] = [minimum, maximum].map((bound) => JSON.stringify(bound));
+  if (least && most) return `${least} to ${most}`;
+  if (least) return `from ${least}`;
+  return most ? `up to ${most}` : "";
 }
