@@ -67,15 +67,15 @@ def load(
         offline: do not ask the Hub; use models that are downloaded already.
         progress: called with the part that is downloaded, then with the part that is loaded, from
             0 to 1.
-        options: the fields of `EngineOptions`, such as `context_length`, `sequences`, `threads` and
-            `gpu_layers`.
+        options: the fields of `EngineOptions`, such as `context_length`, `sequences`, `threads`,
+            `gpu_layers` and `lora`.
 
     Returns:
         The model. `model.notices` has notes, such as options without effect.
 
     Raises:
-        ModelError: the file is missing, damaged or not supported, the download failed, or the
-            package of the model is not installed.
+        ModelError: the file is missing, damaged or not supported, the download failed, the package
+            of the model is not installed, or a LoRA adapter is not for the model.
         TemplateError: the chat template is not valid.
         RequestError: an option has an invalid value, or the model cannot use the tool format.
         RemoteError: an engine cannot be reached, has another vocabulary than the tokenizer, or does

@@ -4,7 +4,7 @@ import ctypes
 import os
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,13 +23,14 @@ from constrained.engine.llama_params import (
     model_params,
 )
 from constrained.engine.llama_vocabulary import read_vocabulary
-from constrained.engine.options import PLAIN_TYPES, UINT32, EngineOptions
+from constrained.engine.options import PLAIN_TYPES, UINT32, EngineOptions, Lora
 from constrained.engine.probe import probe_file
 from constrained.engine.protocol import MAX_DRAFTED
 from constrained.errors import ModelError
 from constrained.limits.process_limits import MIB, limit_memory
 
 LOG_WARNING, LOG_ERROR = 3, 4  # ggml.h; llama-cpp-python has the numbers of an older ggml
+OTHER_MODEL = "Use the adapter with the model that it was trained for"
 # llama.cpp reports the reason of a failure only in its log.
 HINTS = {
     "unknown model architecture": "A newer llama-cpp-python may know it",
@@ -40,6 +41,11 @@ HINTS = {
     "main_gpu": "Name a GPU that exists (main_gpu, -mg)",
     "requires flash_attn": "Leave flash attention on (-fa), or keep the values in f16 (-ctv)",
     "does not divide": "Keep the context in another type (cache_type_k, -ctk; cache_type_v, -ctv)",
+    "expect general.type": "Give a LoRA adapter (convert_lora_to_gguf.py of llama.cpp)",
+    "expect adapter.type": "Only LoRA adapters can be used",
+    "LoRA arch mismatch": OTHER_MODEL,
+    "wrong base model": OTHER_MODEL,
+    "LoRA tensor": "Convert the adapter again, with convert_lora_to_gguf.py of llama.cpp",
     "cache types": "Keep keys and values in the same type (-ctk, -ctv)",
 }
 PROBE_MEMORY = 2_048 * MIB
@@ -98,7 +104,7 @@ def measure_needs(
     return ContextNeeds(
         trained=llama_cpp.llama_model_n_ctx_train(model),
         sequences=options.sequences,
-        weights=int(llama_cpp.llama_model_size(model)),
+        weights=int(llama_cpp.llama_model_size(model)) + measure_adapters(options.adapters),
         cell=layers * key_heads * (key_bits + value_bits) // 8,
         graph=4 * rows * options.ubatch_size,
         memory=memory,
@@ -138,7 +144,7 @@ def make_failure(what: str, memory: str | None = None) -> ModelError:
         memory: the hint if memory was short.
     """
     first = errors[0] if errors else ""
-    cause = re.sub(r"^(\w+: )?(error loading model: )?", "", first)
+    cause = re.sub(r"^(\w+: )?(error loading model: |failed to apply lora adapter: )?", "", first)
     message = f"{what}: {cause}" if cause else what
     return ModelError(message, hint=_find_hint(cause, memory))
 
@@ -228,6 +234,45 @@ def load_model(
     return model
 
 
+def measure_adapters(adapters: Sequence[Lora]) -> int:
+    """Returns the bytes of LoRA adapters."""
+    return sum(adapter.path.stat().st_size for adapter in adapters)
+
+
+def load_adapters(model: llama_cpp.llama_model_p, adapters: Sequence[Lora]) -> list[Any]:
+    """Loads LoRA adapters. This has to be before a context is created, which reserves memory for
+    them. They are freed with the model.
+
+    Raises:
+        ModelError: a file is no adapter, or not for this model.
+    """
+    loaded: list[Any] = []
+    for path, _ in adapters:
+        errors.clear()
+        adapter: Any = llama_cpp.llama_adapter_lora_init(model, os.fsencode(path))
+        if not adapter:
+            raise make_failure(f"{path} cannot be used as an adapter")
+        if llama_cpp.llama_adapter_get_alora_n_invocation_tokens(adapter):
+            hint = "Use a LoRA adapter that is always active"
+            raise ModelError(
+                f"{path} is an adapter that certain tokens activate (aLoRA)", hint=hint
+            )
+        loaded.append(adapter)
+    return loaded
+
+
+def apply_adapters(
+    context: llama_cpp.llama_context_p, adapters: Sequence[Lora], loaded: Sequence[Any]
+) -> None:
+    """Applies adapters to a context, before it has decoded anything."""
+    if not adapters:
+        return
+    pointers = (llama_cpp.llama_adapter_lora_p_ctypes * len(loaded))(*loaded)
+    scales = (ctypes.c_float * len(adapters))(*[adapter.scale for adapter in adapters])
+    if llama_cpp.llama_set_adapters_lora(context, pointers, len(loaded), scales):
+        raise make_failure("llama.cpp cannot apply the adapters")
+
+
 def create_context(
     model: llama_cpp.llama_model_p, params: Any, size: ContextSize, *, sequences: int
 ) -> tuple[llama_cpp.llama_context_p | None, ContextSize]:
@@ -274,24 +319,31 @@ def create_default_context(
         size = ContextSize(length, length, is_shared=sequences > 1)
 
 
-def try_file(path: str) -> None:
+def try_file(path: str, *adapters: str) -> None:
     """Loads a file, creates a small context, and decodes a token; runs in the child of `probe`.
+
+    Args:
+        path: of the model.
+        adapters: files of LoRA adapters, which are loaded and applied, too.
 
     Raises:
         ModelError: llama.cpp cannot load it, or only with much memory besides the mapped weights.
     """
+    loras = [Lora(Path(adapter)) for adapter in adapters]
     with suppress(ImportError):
-        limit_memory(PROBE_MEMORY, with_files=False)
+        limit_memory(PROBE_MEMORY + measure_adapters(loras), with_files=False)
     options = EngineOptions(threads=1, batch_size=32, ubatch_size=32, gpu_layers=0)
     params = model_params(options)
     params.use_extra_bufts = False  # with them, weights would be copied instead of mapped
     model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
         raise make_failure(f"{path} cannot be loaded")
+    loaded = load_adapters(model, loras)
     size = ContextSize(length=32, cells=32)
     context, _ = create_context(model, context_params(options), size, sequences=1)
     if not context:
         raise make_failure(f"{path} has no context")
+    apply_adapters(context, loras, loaded)
     # Some assertions of llama.cpp are only reached by a decode.
     tokens = (llama_cpp.llama_token * 1)(0)
     llama_cpp.llama_decode(context, llama_cpp.llama_batch_get_one(tokens, 1))

@@ -2,7 +2,7 @@
 
 import ctypes
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from constrained.engine.gguf.contents import list_parts
 from constrained.engine.llama_files import errors, make_failure
+from constrained.engine.options import Lora
 from constrained.errors import ModelError
 
 _llama: Any = llama_cpp  # it accepts numbers, but its annotations ask for ctypes objects
@@ -73,14 +74,17 @@ def write_state(
         raise make_failure(f"a state of {length} tokens has {last + 1}")
 
 
-def fingerprint(path: Path, params: Any, *more: object) -> str:
-    """Returns a hash of everything that a state depends on: the weights, the parameters of the
-    context, and the version of llama.cpp. Of large files, only some megabytes are read.
+def fingerprint(path: Path, params: Any, *more: object, adapters: Sequence[Lora] = ()) -> str:
+    """Returns a hash of everything that a state depends on: the weights, the adapters, the
+    parameters of the context, and the version of llama.cpp. Of large files, only some megabytes are
+    read.
 
     Args:
         path: the model file; of a split one, the first part.
         params: llama.cpp's parameters of the context.
         more: further values to hash.
+        adapters: LoRA adapters that are applied; an engine without them has another hash than one
+            whose adapters have the scale 0.
 
     Raises:
         ModelError: the file cannot be read.
@@ -97,8 +101,12 @@ def fingerprint(path: Path, params: Any, *more: object) -> str:
         for part in list_parts(path):
             for piece in _pieces(part):
                 digest.update(piece)
+        for adapter in adapters:
+            digest.update(repr(adapter.scale).encode())
+            for piece in _pieces(adapter.path):
+                digest.update(piece)
     except OSError as e:
-        raise ModelError(f"{path} cannot be read: {e.strerror}") from e
+        raise ModelError(f"{e.filename or path} cannot be read: {e.strerror}") from e
     return digest.hexdigest()
 
 

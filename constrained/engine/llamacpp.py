@@ -23,10 +23,12 @@ from constrained.engine.batch import (
 from constrained.engine.host import available_memory, check_gguf
 from constrained.engine.llama_files import (
     CONTEXT_MEMORY,
+    apply_adapters,
     check_keys,
     create_context,
     create_default_context,
     errors,
+    load_adapters,
     load_model,
     make_failure,
     make_header,
@@ -50,7 +52,7 @@ from constrained.engine.llama_state import (
     write_state,
 )
 from constrained.engine.numpy_sampler import RowSampler, find_candidates
-from constrained.engine.options import LoadOptions, read_options
+from constrained.engine.options import LoadOptions, Lora, read_options
 from constrained.engine.probe import probe_file
 from constrained.engine.protocol import MAX_DRAFTED, Chunk, DecodeSize, Sampling
 from constrained.errors import ContextError, ModelError
@@ -74,17 +76,21 @@ def load(
         given: see `EngineOptions`.
 
     Raises:
-        ModelError: the file is missing, damaged or not supported, or memory is short. A new file is
-            first loaded by a child process, see `probe`.
+        ModelError: a file is missing, damaged or not supported, or memory is short, or an adapter
+            is not for this model. New files are first loaded by a child process, see `probe`.
         RequestError: an option is not valid.
     """
     options = read_options(given)
     path = Path(path)
+    adapters = options.adapters
     check_gguf(path)
-    probe_file(path)
+    for adapter in adapters:
+        check_gguf(adapter.path, "adapter", "convert_lora_to_gguf.py")
+    probe_file(path, *(adapter.path for adapter in adapters))
     model = load_model(path, options, progress)
     try:
         check_keys(model, options)
+        loaded = load_adapters(model, adapters)
     except ModelError:
         llama_cpp.llama_model_free(model)
         raise
@@ -106,6 +112,7 @@ def load(
         llama_cpp.llama_model_free(model)
         what = f"no context of {size.length} tokens for {sequences} sequences"
         raise make_failure(what, CONTEXT_MEMORY)
+    apply_adapters(context, adapters, loaded)
     notices = [
         *describe_unused(options),
         *describe_context(asked, size, needs),
@@ -115,7 +122,7 @@ def load(
         model,
         context,
         context_length=size.length,
-        identify=lambda: fingerprint(path, params, options.gpu_layers),
+        identify=lambda: fingerprint(path, params, options.gpu_layers, adapters=adapters),
         offloads=is_offloaded,
         is_shared=size.is_shared,
         path=path,
@@ -147,11 +154,14 @@ def borrow(llama: Any) -> "LlamaEngine":
     if memory:
         llama_cpp.llama_memory_clear(memory, True)
     path = Path(llama.model_path)
+    adapters: list[Lora] = []
+    if llama.lora_path:
+        adapters.append(Lora(Path(llama.lora_path), llama.lora_scale))
     return LlamaEngine(
         model,
         context,
         context_length=llama.n_ctx(),
-        identify=lambda: fingerprint(path, params),
+        identify=lambda: fingerprint(path, params, adapters=adapters),
         offloads=offloads(llama.model_params.n_gpu_layers),
         path=path,
         owner=llama,

@@ -6,10 +6,23 @@ docstring says of it. The command line, configuration files and the environment 
 """
 
 import math
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypedDict,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from constrained.errors import RequestError, describe_unknown
 
@@ -21,6 +34,9 @@ MAX_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
 MAX_WAITING = 1024  # the default maximum of waiting requests
 CACHE_RAM = 1024  # MiB of memory for cached prompts
 UINT32, INT32 = 2**32 - 1, 2**31 - 1
+MAX_SCALE = 1_000  # of a LoRA adapter; much more than any use has
+SCALES = f"a scale is -{MAX_SCALE:,} to {MAX_SCALE:,}"
+LORA_FORM = f"a list of files, or of pairs of a file and its scale ({SCALES})"
 SWITCH = {"on": True, "off": False, "auto": None}
 # Both mean all layers: llama.cpp as a library does not fit their number to the GPU's memory.
 LAYERS = {"auto": -1, "all": -1}
@@ -73,6 +89,40 @@ Switch = Annotated[
     ),
 ]
 Parts = Annotated[tuple[float, ...], ValueForm(_read_parts, "numbers with commas between them")]
+
+
+class Lora(NamedTuple):
+    """A LoRA adapter: a GGUF file, and what its change of the weights is multiplied by."""
+
+    path: Path
+    scale: float = 1.0
+
+
+LoraSource = str | os.PathLike[str] | tuple[str | os.PathLike[str], float]
+"""A file, or a file and its scale."""
+
+
+def split_scale(text: str) -> Lora:
+    """Reads FILE or FILE:SCALE. A file whose name has a colon takes precedence.
+
+    Raises:
+        RequestError: what follows the colon is not a scale.
+    """
+    name, colon, scale = text.rpartition(":")
+    if not colon or Path(text).exists():
+        return Lora(Path(text))
+    with suppress(ValueError):
+        if _is_scale(float(scale)):
+            return Lora(Path(name), float(scale))
+    message = f"lora is {text!r}: there is no such file, and {scale!r} is not a scale"
+    hint = f"Write FILE or FILE:SCALE, such as adapter.gguf:0.5 ({SCALES})"
+    raise RequestError(message, where="/lora", hint=hint)
+
+
+LoraSources = Annotated[
+    Sequence[LoraSource],
+    ValueForm(make=lambda texts: tuple(map(split_scale, texts)), further={"action": "append"}),
+]
 UnlessMinusOne = Annotated[
     int | None, ValueForm(make=lambda number: None if number == -1 else number)
 ]
@@ -116,6 +166,7 @@ class LoadOptions(TypedDict, total=False):
     kv_offload: bool
     mmap: bool
     mlock: bool
+    lora: Sequence[LoraSource]
 
 
 @dataclass(frozen=True)
@@ -155,6 +206,8 @@ class EngineOptions:
         mmap: map the file into memory (--no-mmap $LLAMA_ARG_NO_MMAP); else it is read.
         mlock: lock the model in memory, so that it is never swapped out (--mlock
             $LLAMA_ARG_MLOCK).
+        lora: LoRA adapter for the model, as GGUF; its scale is 1 if none is given (repeatable)
+            (--lora FILE[:SCALE]). A list of files, or of pairs such as ("adapter.gguf", 0.5).
 
     Raises:
         RequestError: a value is not valid, or two options contradict each other; `where` names the
@@ -177,9 +230,11 @@ class EngineOptions:
     kv_offload: bool = True
     mmap: bool = True
     mlock: bool = False
+    lora: LoraSources = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensor_split", _as_tuple(self.tensor_split))
+        object.__setattr__(self, "lora", _as_tuple(self.lora))
         for each in fields(self):
             name, value = each.name, getattr(self, each.name)
             kind, limits, _ = read_hint(each.type)
@@ -195,7 +250,13 @@ class EngineOptions:
         fits = self.flash_attention is None or isinstance(self.flash_attention, bool)
         self._require("flash_attention", fits, "True, False or None")
         self._require("tensor_split", _are_parts(self.tensor_split), "numbers, not all of them 0")
+        self._require("lora", _are_adapters(self.lora), LORA_FORM)
         self._require_together()
+
+    @property
+    def adapters(self) -> tuple[Lora, ...]:
+        """The LoRA adapters, each with its scale."""
+        return tuple(map(_read_adapter, self.lora))
 
     def _require_together(self) -> None:
         if self.batch_size < self.sequences:  # each of them decodes at least one token
@@ -243,3 +304,30 @@ def _are_parts(value: Any) -> bool:
         if not isinstance(part, int | float) or not 0 <= part < math.inf:
             return False
     return not value or sum(value) > 0
+
+
+def _are_adapters(value: Any) -> bool:
+    """Returns whether these are valid LoRA adapters."""
+    return isinstance(value, tuple) and all(map(_is_adapter, value))
+
+
+def _is_adapter(value: Any) -> bool:
+    match value:
+        case str() | os.PathLike():
+            return True
+        case (str() | os.PathLike(), scale):
+            return _is_scale(scale)
+        case _:
+            return False
+
+
+def _is_scale(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= MAX_SCALE  # false for NaN
+
+
+def _read_adapter(source: LoraSource) -> Lora:
+    if isinstance(source, tuple):
+        path, scale = source
+        return Lora(Path(path), float(scale))
+    return Lora(Path(source))

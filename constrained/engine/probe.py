@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,37 +22,44 @@ from constrained.engine.model_files import embedded
 from constrained.errors import ModelError
 
 NO_PROBE = "CONSTRAINED_NO_PROBE"  # an environment variable; if it is set, files are trusted
+TYPE, ADAPTER = "general.type", "adapter"
 _SECONDS = 120  # the time limit, besides the time to read the file from a slow disk:
 _BYTES_A_SECOND = 20_000_000
 _CHILD = """
 import json, sys
-path, folders = json.loads(sys.stdin.read())
+paths, folders = json.loads(sys.stdin.read())
 sys.path[:] = folders
 from constrained.engine.llama_files import try_file
 from constrained.errors import ModelError
 try:
-    try_file(path)
+    try_file(*paths)
 except ModelError as error:
     json.dump([error.message, error.hint], sys.stdout)
 """
 
 
-def probe_file(path: Path) -> None:
+def probe_file(path: Path, *adapters: Path) -> None:
     """Checks that llama.cpp can load a file, unless this was checked before.
 
     Args:
         path: of a GGUF file; of a split one, the first part.
+        adapters: of LoRA adapters to load with it.
 
     Raises:
         ModelError: llama.cpp fails, crashes or hangs, or the metadata are not valid.
     """
-    if os.environ.get(NO_PROBE) or path == Path(embedded.PATH):
+    files = (path, *adapters)
+    if os.environ.get(NO_PROBE) or files == (Path(embedded.PATH),):
         return
-    note = _find_note(path)
+    note = _find_note(files)
     if note is not None and note.exists():
         return
-    read_sound_contents(path)
-    _try_in_child(path)
+    if read_sound_contents(path).text(TYPE) == ADAPTER:
+        hint = "Name the model, and give the adapter with it: lora=[...], --lora FILE"
+        raise ModelError(f"{path} is an adapter for a model, not a model", hint=hint)
+    for adapter in adapters:
+        read_sound_contents(adapter)
+    _try_in_child(*files)
     if note is not None:
         # Without the note, the next process only tries the file once more.
         with suppress(OSError):
@@ -59,25 +67,28 @@ def probe_file(path: Path) -> None:
             note.touch(mode=0o600)
 
 
-def _find_note(path: Path) -> Path | None:
-    """Returns the path of the note for a file; None if there is no cache folder."""
+def _find_note(files: Sequence[Path]) -> Path | None:
+    """Returns the path of the note for these files; None if there is no cache folder."""
     try:
-        found = path.stat()
+        facts: list[str | int] = []
+        for path in files:
+            found = path.stat()
+            facts += [str(path.resolve()), found.st_size, found.st_mtime_ns, found.st_ino]
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         llama = version("llama-cpp-python")
     except (OSError, PackageNotFoundError, RuntimeError):
         return None
-    facts = [str(path.resolve()), found.st_size, found.st_mtime_ns, found.st_ino, llama]
-    name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    name = hashlib.sha256(json.dumps([*facts, llama]).encode()).hexdigest()
     return home / "constrained" / "probed" / name
 
 
-def _try_in_child(path: Path) -> None:
+def _try_in_child(*files: Path) -> None:
     if not sys.executable:  # an embedded interpreter cannot start another one
         return
-    limit = _SECONDS + path.stat().st_size / _BYTES_A_SECOND
+    name = " with ".join(map(str, files))
+    limit = _SECONDS + sum(file.stat().st_size for file in files) / _BYTES_A_SECOND
     command = [sys.executable, "-c", _CHILD]
-    paths = json.dumps([str(path.resolve()), sys.path])
+    paths = json.dumps([[str(file.resolve()) for file in files], sys.path])
     try:
         done = subprocess.run(
             command,
@@ -88,11 +99,11 @@ def _try_in_child(path: Path) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired as e:
-        message = f"{path} cannot be loaded: llama.cpp was still busy after {limit:.0f} seconds"
+        message = f"{name} cannot be loaded: llama.cpp was still busy after {limit:.0f} seconds"
         raise ModelError(message, hint=_make_hint()) from e
     if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        message = f"{path} cannot be loaded: llama.cpp ends with {name}"
+        end = signal.Signals(-done.returncode).name
+        message = f"{name} cannot be loaded: llama.cpp ends with {end}"
         lines = [line for line in done.stderr.splitlines() if "GGML_ASSERT" in line]
         if lines:
             message += f", {lines[0].strip()}"

@@ -52,5 +52,6 @@ def find_embedding_service(
     path = shared.fetch_model(given, options) if is_remote else find_file(given)
     engine_options = shared.read_engine_options(options)
     engine_options["context_length"] = options.embedding_context
+    engine_options.pop("lora", None)  # adapters are for the model that generates
     load = partial(load_embeddings, path, pooling=options.pooling, **engine_options)
     return EmbeddingService(name_model(path), load, settings)

@@ -265,8 +265,8 @@ def load_embeddings(
         offline: do not ask the Hub; use models that are downloaded already.
         progress: called with the part that is downloaded, then with the part that is loaded, from
             0 to 1.
-        options: the fields of `EngineOptions`. `context_length` is that of a text; default: what
-            the model was trained on, but at most 2,048 tokens.
+        options: the fields of `EngineOptions`, except `lora`. `context_length` is that of a text;
+            default: what the model was trained on, but at most 2,048 tokens.
 
     Returns:
         The model.
@@ -282,6 +282,9 @@ def load_embeddings(
         message = f"pooling is {pooling!r}, must be {', '.join(POOLINGS)}"
         raise RequestError(message, where="/pooling")
     read = read_options(options)
+    if read.lora:
+        message = "a model for embeddings takes no LoRA adapters"
+        raise RequestError(message, where="/lora", hint="Leave lora out")
     path = find_source(source, token=token, offline=offline, progress=progress)
     embedder = Embedder(
         path, pooling=pooling, options=read, max_batch_texts=MAX_BATCH_TEXTS, progress=progress

@@ -292,6 +292,7 @@ def test_salts_go_to_the_engine_or_keep_it_from_sharing(
         ({"context_length": 512}, "/context_length"),
         ({"deterministic": True}, "/deterministic"),
         ({"cache_dir": "x"}, "/cache_dir"),
+        ({"lora": ["a.gguf"]}, "/lora"),
         ({"sequences": 0}, "/sequences"),
     ],
 )

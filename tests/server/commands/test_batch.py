@@ -13,8 +13,10 @@ import gguf
 import pytest
 
 from constrained.cli.parser import main
+from constrained.engine.model_files import embedded
 from server.commands import BATCH
 from tests.embedding_file import write_embedding_model
+from tests.lora_file import write_adapter
 
 ROOT = Path(__file__).parents[3]
 CHAT = "/v1/chat/completions"
@@ -73,7 +75,8 @@ def test_lines_for_a_model_of_embeddings(batch: Batch, tmp_path: Path) -> None:
     assert code == 2
     assert "line 1: there is no model for embeddings" in err
     path = write_embedding_model(tmp_path / "bert.gguf", gguf.PoolingType.MEAN)
-    code, out, err = batch(str(given), "--embedding-model", str(path))
+    lora = write_adapter(tmp_path / "lora.gguf", Path(embedded.PATH))
+    code, out, err = batch(str(given), "--embedding-model", str(path), "--lora", str(lora))
     assert (code, err) == (0, "")  # no line needs a model that writes
     assert len(read_results(out)["e"]["response"]["body"]["data"]) == 2
     given.write_text(write_lines("a") + json.dumps(line))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from constrained.cli.commands import call, chat
+from constrained.engine.options import Lora
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.prompt.job import Job, Recall
 from grammars.turn import ChoiceAnswer, GrammarAnswer, JsonAnswer, KeyOrder, RegexAnswer, Think
@@ -49,6 +50,11 @@ LOADED: dict[str, tuple[str, str, Any]] = {
     "no_kv_offload": ("-nkvo", "kv_offload", False),
     "mlock": ("--mlock", "mlock", True),
     "no_mmap": ("--no-mmap", "mmap", False),
+    "lora": (
+        "--lora a.gguf --lora b.gguf:0.5",
+        "lora",
+        (Lora(Path("a.gguf")), Lora(Path("b.gguf"), 0.5)),
+    ),
 }
 """Option: the command line, the argument of `load`, its value."""
 FETCHED: dict[str, tuple[str, str, Any]] = {
