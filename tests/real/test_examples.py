@@ -16,7 +16,7 @@ from tests.example_runs import ROOT, RUNS, run
 pytestmark = pytest.mark.real
 PRINTED = {
     **RUNS,
-    "first_call": r"^answer      ",
+    "first_call": r"^  answer        ",
     "mcp_tools": r"^get_weather: only reads\n(.*\n)+ended: ",  # it may answer without a call
 }
 del PRINTED["own_llama"]
