@@ -10,31 +10,44 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.terminal import Terminal
+
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "examples" / "deploy"
 FAKE = """#!/usr/bin/env bash
-echo "$CMAKE_ARGS|$*" >> "{log}"
+echo "$CMAKE_ARGS|$SKBUILD_BUILD_TARGETS|$*" >> "{log}"
 case "$*" in
   "-c import llama_cpp") test -e "{installed}" ;;
   *"cache list"*) echo "{cached}" ;;
   *--only-binary*) {prebuilt} && touch "{installed}" ;;
   *uninstall*) rm -f "{installed}" ;;
-  *"pip install --quiet llama-cpp-python"*) touch "{installed}" ;;
+  *"pip install --verbose llama-cpp-python"*) {compile} ;;
 esac
 """
 
 
-def install(
-    folder: Path, *, cached: str = "", prebuilt: str = "false", **variables: str
-) -> tuple[str, list[str]]:
-    """What the script says, and the commands that it gives to a Python, which notes them."""
-    log = folder / "log"
+def write_python(
+    folder: Path, *, cached: str = "", prebuilt: str = "false", compiling: str = "true"
+) -> Path:
+    """Writes a Python that notes the commands that it is given."""
     python = folder / "python"
     python.write_text(
-        FAKE.format(log=log, installed=folder / "installed", cached=cached, prebuilt=prebuilt)
+        FAKE.format(
+            log=folder / "log",
+            installed=folder / "installed",
+            cached=cached,
+            prebuilt=prebuilt,
+            compile=compiling,
+        )
     )
     python.chmod(0o755)
-    env = {name: value for name, value in os.environ.items() if name != "CMAKE_ARGS"}
+    return python
+
+
+def install(python: Path, **variables: str) -> tuple[str, list[str]]:
+    """What the script says, and the commands that it gives to a Python."""
+    ours = ("CMAKE_ARGS", "SKBUILD_BUILD_TARGETS")
+    env = {name: value for name, value in os.environ.items() if name not in ours}
     done = subprocess.run(
         [ROOT / ".ci" / "install_engine", python],
         env=env | variables,
@@ -42,13 +55,13 @@ def install(
         text=True,
         check=True,
     )
-    return done.stdout, log.read_text().splitlines()
+    return done.stdout, python.with_name("log").read_text().splitlines()
 
 
 def test_a_prebuilt_wheel_is_taken_where_one_runs(tmp_path: Path) -> None:
-    said, commands = install(tmp_path, prebuilt="true")
+    said, commands = install(write_python(tmp_path, prebuilt="true"))
     assert "nothing is compiled" in said
-    assert not [line for line in commands if "pip install --quiet llama" in line]
+    assert not [line for line in commands if "pip install --verbose llama" in line]
     asked = next(line for line in commands if "--only-binary" in line)
     assert "--index-url https://abetlen.github.io/llama-cpp-python/whl/cpu " in asked
     assert "--no-deps" in asked
@@ -56,14 +69,16 @@ def test_a_prebuilt_wheel_is_taken_where_one_runs(tmp_path: Path) -> None:
 
 
 def test_without_one_it_is_compiled_and_said_why(tmp_path: Path) -> None:
-    said, commands = install(tmp_path, LLAMA_CPP_INDEX="http://127.0.0.1:9/whl")
+    said, commands = install(write_python(tmp_path), LLAMA_CPP_INDEX="http://127.0.0.1:9/whl")
     assert "No prebuilt wheel that runs here: compiling" in said
-    assert "-DLLAVA_BUILD=OFF|-m pip install --quiet llama-cpp-python>=0.3.36,<0.4" in commands
+    assert (
+        "-DLLAVA_BUILD=OFF|llama|-m pip install --verbose llama-cpp-python>=0.3.36,<0.4" in commands
+    )
 
 
 def test_a_prebuilt_wheel_that_does_not_run_is_replaced(tmp_path: Path) -> None:
     broken = "true || true; exit 0; true"  # pip succeeds, the import does not
-    said, commands = install(tmp_path, prebuilt=broken)
+    said, commands = install(write_python(tmp_path, prebuilt=broken))
     assert any("uninstall" in line for line in commands)
     assert "compiling" in said
 
@@ -75,10 +90,27 @@ def test_a_prebuilt_wheel_that_does_not_run_is_replaced(tmp_path: Path) -> None:
 def test_who_has_a_wheel_or_wants_a_gpu_asks_no_index(
     tmp_path: Path, cached: str, variables: dict[str, str]
 ) -> None:
-    _, commands = install(tmp_path, cached=cached, **variables)
+    _, commands = install(write_python(tmp_path, cached=cached), **variables)
     assert not [line for line in commands if "--only-binary" in line]
-    flags = variables.get("CMAKE_ARGS", "-DLLAVA_BUILD=OFF")
-    assert f"{flags}|-m pip install --quiet llama-cpp-python>=0.3.36,<0.4" in commands
+    flags = "-DGGML_CUDA=on|" if variables else "-DLLAVA_BUILD=OFF|llama"
+    assert f"{flags}|-m pip install --verbose llama-cpp-python>=0.3.36,<0.4" in commands
+
+
+def test_a_compilation_that_fails_shows_why(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        install(write_python(tmp_path, compiling="echo 'no CMake here'; exit 3"))
+    assert failed.value.returncode == 3
+    assert failed.value.stderr == "no CMake here\n"
+
+
+@pytest.mark.parametrize("line", ["  [45/90] c++ a.cpp", "  [ 50%] Building a.o"])
+def test_a_terminal_shows_how_far_the_compilation_is(tmp_path: Path, line: str) -> None:
+    python = write_python(tmp_path, compiling=f"echo '{line}'; sleep 3")
+    script = ROOT / ".ci" / "install_engine"
+    with Terminal("-c", f"import os; os.execv('{script}', ['sh', '{python}'])") as terminal:
+        assert terminal.wait() == 0
+    shown = r"\[##########          \] (45 of 90|50 of 100), about \d min \d+ s left"
+    assert re.search(shown, terminal.shown), terminal.shown
 
 
 def test_the_container_copies_what_the_wheel_needs() -> None:
