@@ -1,4 +1,4 @@
-"""What a mask adds, a typed answer, and an agent with two functions.
+"""A first call, without and with the mask; a typed answer; an agent with two functions.
 
     python -m examples.first_call [MODEL]
 
