@@ -135,14 +135,9 @@ def keep_returning(seconds: float = 30) -> None:
     threading.Thread(target=watch, name="memory", daemon=True).start()
 
 
-def check_gguf(path: Path, kind: str = "model", converter: str = "convert_hf_to_gguf.py") -> None:
-    """Raises ModelError if a file cannot be read, or does not start as a GGUF file does.
-
-    Args:
-        path: of the file.
-        kind: what it has to be, for the hint.
-        converter: the program of llama.cpp that makes such a file.
-    """
+def check_gguf(path: Path, kind: str = "model") -> None:
+    """Raises ModelError if a file cannot be read, or does not start as a GGUF file does; `kind` is
+    for its hint."""
     try:
         with open_input(path, regular=True) as file:
             magic = file.read(len(GGUF))
@@ -150,5 +145,5 @@ def check_gguf(path: Path, kind: str = "model", converter: str = "convert_hf_to_
         hint = f"Check the path of the {kind}"
         raise ModelError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
     if magic != GGUF:
-        hint = f"Convert the {kind} to GGUF ({converter} of llama.cpp), or download it as GGUF"
+        hint = f"Convert the {kind} to GGUF, or download it in that format"
         raise ModelError(f"{path} is not a GGUF file", hint=hint)

@@ -253,10 +253,8 @@ def load_adapters(model: llama_cpp.llama_model_p, adapters: Sequence[Lora]) -> l
         if not adapter:
             raise make_failure(f"{path} cannot be used as an adapter")
         if llama_cpp.llama_adapter_get_alora_n_invocation_tokens(adapter):
-            hint = "Use a LoRA adapter that is always active"
-            raise ModelError(
-                f"{path} is an adapter that certain tokens activate (aLoRA)", hint=hint
-            )
+            message = f"{path} is an adapter that certain tokens activate (aLoRA)"
+            raise ModelError(message, hint="Use a LoRA adapter that is always active")
         loaded.append(adapter)
     return loaded
 

@@ -85,7 +85,7 @@ def load(
     adapters = options.adapters
     check_gguf(path)
     for adapter in adapters:
-        check_gguf(adapter.path, "adapter", "convert_lora_to_gguf.py")
+        check_gguf(adapter.path, "adapter")
     probe_file(path, *(adapter.path for adapter in adapters))
     model = load_model(path, options, progress)
     try:

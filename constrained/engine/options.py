@@ -8,7 +8,6 @@ docstring says of it. The command line, configuration files and the environment 
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import NoneType, UnionType
@@ -35,8 +34,6 @@ MAX_WAITING = 1024  # the default maximum of waiting requests
 CACHE_RAM = 1024  # MiB of memory for cached prompts
 UINT32, INT32 = 2**32 - 1, 2**31 - 1
 MAX_SCALE = 1_000  # of a LoRA adapter; much more than any use has
-SCALES = f"a scale is -{MAX_SCALE:,} to {MAX_SCALE:,}"
-LORA_FORM = f"a list of files, or of pairs of a file and its scale ({SCALES})"
 SWITCH = {"on": True, "off": False, "auto": None}
 # Both mean all layers: llama.cpp as a library does not fit their number to the GPU's memory.
 LAYERS = {"auto": -1, "all": -1}
@@ -102,6 +99,20 @@ LoraSource = str | os.PathLike[str] | tuple[str | os.PathLike[str], float]
 """A file, or a file and its scale."""
 
 
+def _read_adapter(source: LoraSource) -> Lora:
+    match source:
+        case str() | os.PathLike():
+            return Lora(Path(source))
+        case (str() | os.PathLike() as path, int() | float() as scale) if (
+            not isinstance(scale, bool) and abs(scale) <= MAX_SCALE  # false for NaN
+        ):
+            return Lora(Path(path), float(scale))
+        case _:
+            form = f"a file and its scale, from -{MAX_SCALE:,} to {MAX_SCALE:,}"
+            message = f"lora has {source!r}, must be a file, or a pair of {form}"
+            raise RequestError(message, where="/lora")
+
+
 def split_scale(text: str) -> Lora:
     """Reads FILE or FILE:SCALE. A file whose name has a colon takes precedence.
 
@@ -111,12 +122,12 @@ def split_scale(text: str) -> Lora:
     name, colon, scale = text.rpartition(":")
     if not colon or Path(text).exists():
         return Lora(Path(text))
-    with suppress(ValueError):
-        if _is_scale(float(scale)):
-            return Lora(Path(name), float(scale))
-    message = f"lora is {text!r}: there is no such file, and {scale!r} is not a scale"
-    hint = f"Write FILE or FILE:SCALE, such as adapter.gguf:0.5 ({SCALES})"
-    raise RequestError(message, where="/lora", hint=hint)
+    try:
+        return _read_adapter((name, float(scale)))
+    except ValueError as e:  # also a RequestError
+        message = f"lora is {text!r}: there is no such file, and {scale!r} is not a scale"
+        hint = "Write FILE or FILE:SCALE, such as adapter.gguf:0.5"
+        raise RequestError(message, where="/lora", hint=hint) from e
 
 
 LoraSources = Annotated[
@@ -250,7 +261,9 @@ class EngineOptions:
         fits = self.flash_attention is None or isinstance(self.flash_attention, bool)
         self._require("flash_attention", fits, "True, False or None")
         self._require("tensor_split", _are_parts(self.tensor_split), "numbers, not all of them 0")
-        self._require("lora", _are_adapters(self.lora), LORA_FORM)
+        self._require("lora", isinstance(self.lora, tuple), "a list")
+        for source in self.lora:
+            _read_adapter(source)  # raises an error
         self._require_together()
 
     @property
@@ -304,30 +317,3 @@ def _are_parts(value: Any) -> bool:
         if not isinstance(part, int | float) or not 0 <= part < math.inf:
             return False
     return not value or sum(value) > 0
-
-
-def _are_adapters(value: Any) -> bool:
-    """Returns whether these are valid LoRA adapters."""
-    return isinstance(value, tuple) and all(map(_is_adapter, value))
-
-
-def _is_adapter(value: Any) -> bool:
-    match value:
-        case str() | os.PathLike():
-            return True
-        case (str() | os.PathLike(), scale):
-            return _is_scale(scale)
-        case _:
-            return False
-
-
-def _is_scale(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and abs(value) <= MAX_SCALE  # false for NaN
-
-
-def _read_adapter(source: LoraSource) -> Lora:
-    if isinstance(source, tuple):
-        path, scale = source
-        return Lora(Path(path), float(scale))
-    return Lora(Path(source))
