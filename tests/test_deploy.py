@@ -14,8 +14,10 @@ from tests.terminal import Terminal
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "examples" / "deploy"
+COMPILE = "-m pip install --verbose llama-cpp-python>=0.3.36,<0.4"
+DEFINED = f"LLAVA_BUILD=OFF;CMAKE_PROJECT_llama.cpp_INCLUDE={ROOT}/.ci/llama_only.cmake"
 FAKE = """#!/usr/bin/env bash
-echo "$CMAKE_ARGS|$SKBUILD_BUILD_TARGETS|$*" >> "{log}"
+echo "$CMAKE_ARGS|$SKBUILD_CMAKE_DEFINE|$*" >> "{log}"
 case "$*" in
   "-c import llama_cpp") test -e "{installed}" ;;
   *"cache list"*) echo "{cached}" ;;
@@ -46,8 +48,7 @@ def write_python(
 
 def install(python: Path, **variables: str) -> tuple[str, list[str]]:
     """What the script says, and the commands that it gives to a Python."""
-    ours = ("CMAKE_ARGS", "SKBUILD_BUILD_TARGETS")
-    env = {name: value for name, value in os.environ.items() if name not in ours}
+    env = {name: value for name, value in os.environ.items() if name != "CMAKE_ARGS"}
     done = subprocess.run(
         [ROOT / ".ci" / "install_engine", python],
         env=env | variables,
@@ -71,9 +72,8 @@ def test_a_prebuilt_wheel_is_taken_where_one_runs(tmp_path: Path) -> None:
 def test_without_one_it_is_compiled_and_said_why(tmp_path: Path) -> None:
     said, commands = install(write_python(tmp_path), LLAMA_CPP_INDEX="http://127.0.0.1:9/whl")
     assert "No prebuilt wheel that runs here: compiling" in said
-    assert (
-        "-DLLAVA_BUILD=OFF|llama|-m pip install --verbose llama-cpp-python>=0.3.36,<0.4" in commands
-    )
+    assert commands[-1] == f"|{DEFINED}|{COMPILE}"
+    assert (ROOT / ".ci" / "llama_only.cmake").is_file()
 
 
 def test_a_prebuilt_wheel_that_does_not_run_is_replaced(tmp_path: Path) -> None:
@@ -92,8 +92,7 @@ def test_who_has_a_wheel_or_wants_a_gpu_asks_no_index(
 ) -> None:
     _, commands = install(write_python(tmp_path, cached=cached), **variables)
     assert not [line for line in commands if "--only-binary" in line]
-    flags = "-DGGML_CUDA=on|" if variables else "-DLLAVA_BUILD=OFF|llama"
-    assert f"{flags}|-m pip install --verbose llama-cpp-python>=0.3.36,<0.4" in commands
+    assert commands[-1] == f"{variables.get('CMAKE_ARGS', '')}|{DEFINED}|{COMPILE}"
 
 
 def test_a_compilation_that_fails_shows_why(tmp_path: Path) -> None:
@@ -119,6 +118,8 @@ def test_the_container_copies_what_the_wheel_needs() -> None:
     for sources in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
         copied |= set(sources.split())
     assert {"grammars", "constrained", "server", "pyproject.toml"} <= copied
+    assert DEFINED.replace(f"{ROOT}/.ci/", "/source/") in text
+    assert ".ci/llama_only.cmake" in copied
     for name in copied:
         assert (ROOT / name).exists(), name
     assert "USER constrained" in text
