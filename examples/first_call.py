@@ -78,7 +78,8 @@ def main() -> None:
         print()
         answer_typed(model)
         run_agent(model)
-    name_next_step()
+    if is_demo:
+        name_next_step()
 
 
 def compare(model: Model) -> None:
