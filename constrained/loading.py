@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from constrained.agent.model import Model
 from constrained.decode.kv.snapshots import Cache
 from constrained.engine.model_files import embedded
+from constrained.engine.model_files.local_models import name_model
 from constrained.engine.model_files.sources import find_source
 from constrained.engine.options import CACHE_RAM, MAX_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError
@@ -42,10 +43,11 @@ def load(
 
     Args:
         source: a GGUF file; `hf:user/repo[:quant]` for a model of the Hugging Face Hub, downloaded
-            once; or the name of a model that a package contains: `demo`, or `smollm2` of the extra
-            `real` (a file of that name takes precedence); or the address of an engine that samples
-            the tokens: `llama-server://`, `vllm://` or `sglang://`, then host and port. Default:
-            the environment variable LLAMA_ARG_MODEL, else the demo model at temperature 0.
+            once; a name that `constrained models` lists, such as `demo` or `ollama:qwen3:8b`, or
+            the beginning of one (a file of that name takes precedence); or the address of an engine
+            that samples the tokens: `llama-server://`, `vllm://` or `sglang://`, then host and
+            port. Default: the environment variable LLAMA_ARG_MODEL, else the demo model at
+            temperature 0.
         chat_template: Jinja text to use in place of the chat template of the file.
         tool_format: wire format of calls, in place of the one of the chat template: the name of a
             known format, or a file written by `constrained formats detect --save`. If the template
@@ -120,7 +122,7 @@ def load(
     model = make_model(
         engine,
         engine.header,
-        path.name,
+        path.name if path.suffix == ".gguf" else name_model(path),
         notices=engine.notices,
         chat_template=chat_template,
         format=format,

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from constrained.engine.llama_files import read_header
-from constrained.engine.model_files.packaged import find_file
+from constrained.engine.model_files.sources import find_source
 from constrained.engine.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
 from constrained.mask.matcher import Matcher
 from grammars.schema.json_values import Json
@@ -63,7 +63,7 @@ def load_tokens(model: str) -> Tokens:
     """Returns the vocabulary of a model: a path or the name of a packaged one; BYTES: of bytes."""
     if model == BYTES:
         return Tokens(byte_vocabulary())
-    return Tokens(read_header(find_file(model)).vocabulary)
+    return Tokens(read_header(find_source(model)).vocabulary)
 
 
 def compile_ours(schema: Schema, tokens: Tokens) -> Matcher:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from constrained.cli.declared import add_fields, add_option, read_fields
 from constrained.cli.terminal.input import read_json, read_text
 from constrained.cli.terminal.output import show_progress
+from constrained.engine.model_files.sources import HUB, find_source
 from constrained.engine.options import CACHE_RAM, EngineOptions, LoadOptions, ValueForm
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
@@ -79,11 +80,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser, group=MODEL_GROUP)
     add_elsewhere = partial(add_option, parser, group="operate: engines elsewhere")
     help = (
-        "GGUF file, or demo or smollm2, or the address of an engine that samples the tokens: "
+        "GGUF file, or a name that `constrained models` lists, such as demo or ollama:qwen3:8b, or "
+        "the address of an engine that samples the tokens: "
         "llama-server://HOST:PORT, vllm://HOST:PORT, sglang://HOST:PORT; default: demo, at "
         "temperature 0"
     )
-    add("-m --model --backend GGUF|URL $LLAMA_ARG_MODEL", help)
+    add("-m --model --backend GGUF|NAME|URL $LLAMA_ARG_MODEL", help)
     help = "GGUF file with the tokenizer of the engine's model; weights are not needed"
     add_elsewhere("--tokenizer GGUF", help)
     add_elsewhere("--backend-key KEY $CONSTRAINED_BACKEND_KEY", "API key of the engine")
@@ -210,27 +212,30 @@ def find_model(options: argparse.Namespace) -> str | None:
             return None
         if is_address(options.model):
             return options.model
-        from constrained.engine.model_files.packaged import find_packaged
-
-        return str(find_packaged(options.model) or options.model)
+        return str(fetch_model(options.model, options))
     if options.model:
         raise RequestError("both -m and -hf name a model", hint="Give one of them")
     spec = options.hf_repo
     if options.hf_file:  # takes precedence over a quantisation
         spec = f"{spec.removeprefix('hf:').partition(':')[0]}:{options.hf_file}"
-    return str(fetch_model(spec, options))
+    return str(fetch_model(HUB + spec.removeprefix(HUB), options))
 
 
-def fetch_model(spec: str, options: argparse.Namespace) -> Path:
-    """Returns the file of a model of the Hub, after a download if necessary.
+def fetch_model(source: str, options: argparse.Namespace) -> Path:
+    """Returns the file of a model, after a download if necessary.
+
+    Args:
+        source: see `find_source`.
 
     Raises:
         ModelError: the model cannot be found or downloaded.
     """
+    if not source.startswith(HUB):
+        return find_source(source)
     from constrained.engine.model_files.hub import fetch
 
     with show_progress("downloading") as progress:
-        return fetch(spec, token=options.hf_token, offline=options.offline, progress=progress)
+        return fetch(source, token=options.hf_token, offline=options.offline, progress=progress)
 
 
 def read_template(options: argparse.Namespace) -> str | None:

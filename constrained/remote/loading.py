@@ -10,6 +10,7 @@ from typing import Any
 
 from constrained.engine.header import TEMPLATE, Header, find_templates
 from constrained.engine.llama_files import read_header
+from constrained.engine.model_files.sources import find_source
 from constrained.errors import RequestError
 from constrained.limits.deadline import check_timeout
 from constrained.model.construction import ModelT, make_model, read_format
@@ -174,7 +175,8 @@ def _read_tokenizer(address: Address, path: str | os.PathLike[str] | None) -> tu
     if path is None:
         message = f"{address} does not publish its vocabulary"
         raise RequestError(message, where="/tokenizer", hint=TOKENIZER_HINT)
-    return read_header(path), Path(path)
+    file = find_source(path)
+    return read_header(file), file
 
 
 def _with_templates(header: Header, templates: Mapping[str, str]) -> Header:

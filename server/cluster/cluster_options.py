@@ -13,7 +13,7 @@ from constrained.engine.model_files.sources import HUB
 from constrained.engine.options import read_options
 from constrained.errors import RequestError
 from constrained.remote.address import is_address
-from server.commands.model_files import OfferedModel, find_offers, name_first
+from server.commands.model_files import OfferedModel, find_file, find_offers, name_first
 from server.commands.serve import complete_options
 from server.commands.serve_options import SEQUENCES, add_serve_options
 
@@ -132,7 +132,7 @@ def _find_offers(options: argparse.Namespace) -> list[OfferedModel]:
         return others
     if options.hf_repo and not options.alias:
         options.alias = options.hf_repo.removeprefix(HUB)
-    first = name_first(options, options.model)
+    first = name_first(options, find_file(options.model) or options.model)
     return [first, *(offer for offer in others if offer.name != first.name)]
 
 

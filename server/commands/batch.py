@@ -13,6 +13,7 @@ from constrained.cli import request
 from constrained.cli.declared import complete
 from constrained.cli.terminal.input import read_lines
 from constrained.cli.terminal.output import print_error, print_notes
+from constrained.engine.model_files.local_models import name_model
 from constrained.engine.options import read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
@@ -223,7 +224,7 @@ def _carry_out(
             print_notes(model.notices)
             model.sampling = shared.read_sampling(options, model.sampling)
             path = shared.find_model(options)
-            name = Path(path).stem if path else "demo"
+            name = name_model(Path(path)) if path else "demo"
             service = Service(model, settings, observers=Observers(PrefixWatch()), name=name)
             models, places = ServedModels.of(service), model.engine.max_sequences
         stack.callback(models.readers.close)

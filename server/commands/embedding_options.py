@@ -42,14 +42,11 @@ def find_embedding_service(
                 raise RequestError(message, where=f"/{name}", hint=hint)
         return None
     from constrained.engine.model_files.local_models import name_model
-    from constrained.engine.model_files.packaged import find_file
-    from constrained.engine.model_files.sources import HUB
     from constrained.model.embedding.embedding_model import load_embeddings
     from server.models.embedding_service import EmbeddingService
 
     # A missing file shows, or is downloaded, before the first request.
-    is_remote = given.startswith(HUB)
-    path = shared.fetch_model(given, options) if is_remote else find_file(given)
+    path = shared.fetch_model(given, options)
     engine_options = shared.read_engine_options(options)
     engine_options["context_length"] = options.embedding_context
     engine_options.pop("lora", None)  # adapters are for the model that generates

@@ -21,8 +21,9 @@ from constrained.cli.configuration import ParsedCommand, find_option
 from constrained.cli.declared import complete
 from constrained.cli.terminal.input import read_text
 from constrained.engine.model_files.local_models import find_models, measure_files, name_model
+from constrained.engine.model_files.sources import HUB, find_source
 from constrained.engine.sampling import Sampling
-from constrained.errors import RequestError
+from constrained.errors import ModelError, RequestError
 from constrained.remote.address import is_address, read_address
 from server.models.source import ModelSource
 
@@ -61,12 +62,13 @@ class OfferedModel:
     def make_source(self) -> ModelSource:
         """Returns the model as a source that is loaded on demand, or at the start if its options
         say so."""
+        path = find_file(self.options.model)
         return ModelSource(
             self.name,
             partial(load_model, self.options),
             aliases=self.aliases,
-            file_bytes=measure_files(self.options.model),
-            path=find_file(self.options.model),
+            file_bytes=measure_files(path),
+            path=None if path is None else Path(path),
             preloaded=self.options.load_on_startup,
         )
 
@@ -112,7 +114,7 @@ def name_first(options: argparse.Namespace, path: str | None) -> OfferedModel:
     Args:
         path: the path of its file, or the address of an engine; None: the demo model.
     """
-    known = Path(path).stem if path else DEMO
+    known = name_model(Path(path)) if path else DEMO
     if is_address(path):
         known = read_address(str(path)).kind
     name, *aliases = (options.alias or known).split(",")
@@ -245,6 +247,11 @@ def _make_offer(name: str, options: argparse.Namespace, *, place: str = "") -> O
     return OfferedModel(name, options, tuple(filter(None, aliases)), place)
 
 
-def find_file(path: str | None) -> Path | None:
-    """Returns the file of a model; None if it has not been downloaded yet."""
-    return Path(path) if path and Path(path).is_file() else None
+def find_file(model: str | None) -> str | None:
+    """Returns the file of a model; None if it is not on this machine, or not yet."""
+    if model is None or model.startswith(HUB):
+        return None
+    try:
+        return str(find_source(model))
+    except ModelError:
+        return None

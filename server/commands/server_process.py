@@ -22,7 +22,6 @@ from constrained.engine.host import available_memory, bound_heap, keep_returning
 from constrained.engine.model_files import embedded
 from constrained.engine.model_files.hub_cache import CachedModel, list_cached
 from constrained.engine.model_files.local_models import measure_files
-from constrained.engine.model_files.packaged import find_file
 from constrained.model.loaded_model import LoadedModel
 from constrained.remote.address import is_address
 from grammars.limits.byte_cache import MIB, bound_caches
@@ -211,8 +210,6 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
             LOG.info("%s", describe_cached(cached))
     named = name_first(options, path)
     path = path or str(embedded.PATH)
-    if not is_address(path):
-        find_file(path)  # a missing package shows before the first request
     first = ModelSource(
         named.name,
         load,

@@ -2,22 +2,26 @@
 
 import argparse
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from constrained.cli.terminal.output import (
     print_data,
     print_json,
+    print_notes,
     print_table,
     print_text,
     show_progress,
 )
 from constrained.engine.gguf.contents import ModelPurpose, read_purpose
-from constrained.engine.model_files.sources import HUB
-from constrained.errors import ModelError
+from constrained.engine.model_files.known_models import list_known
+from constrained.engine.model_files.local_models import LocalModel
 
 DAY = 24 * 60 * 60  # seconds
+_HINT = (
+    "load one with -m MODEL, or load(MODEL) in Python (serve --embedding-model MODEL: for "
+    "embeddings); its beginning is enough"
+)
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class ListedModel:
     """A model on this machine.
 
     Args:
-        name: of the model.
+        name: that `-m` and `load` take.
         source: where it comes from, such as "Hugging Face".
         purpose: what it was made for; None: its file cannot be read.
         option: the command-line option that loads it; None: there is none.
@@ -57,7 +61,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
-    models = [*_list_packaged(), *_list_hub(), *_list_others()]
+    models = [_describe(model) for model in list_known()]
     if options.json:
         print_json([vars(model) for model in models])
         return 0
@@ -65,60 +69,27 @@ def _list(options: argparse.Namespace) -> int:
     for model in models:
         row = {"model": model.name, "size": _show_size(model.bytes), "from": model.source}
         row["for"] = model.purpose or "unreadable"
-        rows.append({**row, "used": _show_use(model.used), "option": model.option})
+        rows.append({**row, "last read": _show_use(model.used)})
     print_table(rows, right=("size",))
+    print_notes([_HINT])
     return 0
 
 
-def _list_packaged() -> Iterator[ListedModel]:
-    """Yields the models in installed packages."""
-    from constrained.engine.model_files.packaged import MODELS, find_packaged
-
-    for name in MODELS:
-        try:
-            path = find_packaged(name)
-        except ModelError:  # its package is not installed
-            continue
-        if path is not None:
-            purpose = read_purpose(path)
-            size = path.stat().st_size
-            option = _choose_option(purpose, f"-m {name}", source=name)
-            yield ListedModel(name, "a package", purpose, option, size)
+def _describe(model: LocalModel) -> ListedModel:
+    purpose = read_purpose(model.path)
+    option = _choose_option(purpose, model.source)
+    return ListedModel(model.source, model.program, purpose, option, model.bytes, model.used)
 
 
-def _list_hub() -> Iterator[ListedModel]:
-    from constrained.engine.model_files.hub_cache import list_cached
-
-    for model in list_cached():
-        purpose = read_purpose(model.path)
-        option = _choose_option(purpose, f"-hf {model.name}", source=f"{HUB}{model.name}")
-        yield ListedModel(model.name, "Hugging Face", purpose, option, model.bytes, model.used)
-
-
-def _list_others() -> Iterator[ListedModel]:
-    from constrained.engine.model_files.local_models import list_local
-
-    for model in list_local():
-        purpose = read_purpose(model.path)
-        option = _choose_option(purpose, f"-m {model.path}", source=str(model.path))
-        yield ListedModel(model.name, model.program, purpose, option, model.bytes, model.used)
-
-
-def _choose_option(purpose: ModelPurpose | None, writes: str, *, source: str) -> str | None:
-    """Returns the command-line option that loads a model; None: there is none.
-
-    Args:
-        purpose: what it was made for.
-        writes: the option for a model that generates text.
-        source: the model, as `--embedding-model` takes it.
-    """
+def _choose_option(purpose: ModelPurpose | None, name: str) -> str | None:
+    """Returns the command-line option that loads a model of this purpose; None: there is none."""
     match purpose:
         case ModelPurpose.EMBEDDINGS:
-            return f"--embedding-model {source}"
+            return f"--embedding-model {name}"
         case ModelPurpose.RANKING:
             return None
         case _:
-            return writes
+            return f"-m {name}"
 
 
 def _show_size(size: int) -> str:
@@ -129,7 +100,13 @@ def _show_use(used: float | None) -> str | None:
     if used is None:
         return None
     days = int((time.time() - used) / DAY)
-    return f"{days} days ago" if days > 1 else "lately"
+    match days:
+        case 0:
+            return "today"
+        case 1:
+            return "yesterday"
+        case _:
+            return f"{days} days ago"
 
 
 def _pull(options: argparse.Namespace) -> int:

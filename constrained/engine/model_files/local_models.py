@@ -1,5 +1,4 @@
-"""Finds models that other programs have downloaded, to use them in place: Ollama, LM Studio,
-llama.cpp.
+"""Finds models of other programs, to use them in place: Ollama, LM Studio, llama.cpp.
 
 Layouts: https://github.com/ollama/ollama/blob/main/docs/faq.md (manifests name blobs),
 https://lmstudio.ai/docs/app/basics/import-model (publisher/model/file), and LLAMA_CACHE in
@@ -17,32 +16,56 @@ from typing import Any
 
 from constrained.engine.gguf.contents import list_parts
 
+PACKAGE, HUGGING_FACE = "a package", "Hugging Face"
 OLLAMA, LM_STUDIO, LLAMA_CPP = "Ollama", "LM Studio", "llama.cpp"
+PREFIXES = {
+    PACKAGE: "",
+    HUGGING_FACE: "hf:",
+    OLLAMA: "ollama:",
+    LM_STUDIO: "lmstudio:",
+    LLAMA_CPP: "llama.cpp:",
+}
+"""What begins the source of a model, by where it comes from."""
 OLLAMA_WEIGHTS = "application/vnd.ollama.image.model"
-OLLAMA_DEFAULTS = ("registry.ollama.ai/", "library/")
+OLLAMA_DEFAULTS = re.compile(r"registry\.ollama\.ai/(library/)?")
 """The parts that Ollama leaves out of names: its registry, and the folder of its own models."""
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}$")
 _FIRST_PART = re.compile(r"-00001-of-\d{5}$")
 _PROJECTOR = "mmproj"
+_BLOB = "sha256-"
 
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A model of another program.
+    """A model on this machine.
 
     Attributes:
-        program: the program that has downloaded it.
-        name: its name in that program.
+        program: the program that has downloaded it, or PACKAGE or HUGGING_FACE.
+        name: its name there.
         path: of its file, or of its first part.
         bytes: of all parts.
-        used: when it was last read, in seconds since 1970.
+        used: when it was last read, in seconds since 1970; None: not known.
     """
 
     program: str
     name: str
     path: Path
     bytes: int
-    used: float
+    used: float | None = None
+
+    @property
+    def source(self) -> str:
+        """The name for `load` and `-m`, such as `ollama:qwen3:8b`."""
+        return PREFIXES[self.program] + self.name
+
+    @property
+    def aliases(self) -> list[str]:
+        """Further names: the source, or only the last part of its name, or the name of its file;
+        each with the program and without."""
+        names = [self.name, self.name.rpartition("/")[2]]
+        if self.path.suffix == ".gguf":
+            names.append(name_model(self.path))
+        return [prefix + name for name in names for prefix in ("", PREFIXES[self.program])]
 
 
 def list_local() -> list[LocalModel]:
@@ -73,9 +96,7 @@ def _list_ollama(folder: Path) -> Iterator[LocalModel]:
         if not digest or not blob.is_file():
             continue
         name, _, tag = manifest.relative_to(manifests).as_posix().rpartition("/")
-        for prefix in OLLAMA_DEFAULTS:
-            name = name.removeprefix(prefix)
-        yield _describe(OLLAMA, f"{name}:{tag}", blob)
+        yield _describe(OLLAMA, f"{OLLAMA_DEFAULTS.sub('', name, count=1)}:{tag}", blob)
 
 
 def _read_weights(manifest: Path) -> str:
@@ -111,7 +132,11 @@ def find_models(paths: Iterable[Path]) -> list[Path]:
 
 
 def name_model(path: Path) -> str:
-    """Returns the name of a model, from the name of its file."""
+    """Returns the name of a model, from the name of its file, or from Ollama's for its blobs."""
+    if path.name.startswith(_BLOB):
+        for model in _list_ollama(path.parents[1]):
+            if model.path.name == path.name:
+                return model.name
     return _FIRST_PART.sub("", path.stem)
 
 

@@ -1,10 +1,8 @@
 """Models in Python packages, by name: `load("demo")`, `load("smollm2")`."""
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,19 +37,6 @@ MODELS: Mapping[str, PackagedModel] = {
 }
 
 
-_OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
-
-
-def suggest_source(source: str) -> str:
-    """Suggests a source for a file name that does not exist."""
-    near = get_close_matches(source, MODELS, n=1)
-    if near:
-        return f"Did you mean {near[0]}?"
-    if _OF_THE_HUB.fullmatch(source):
-        return f"Check the path; a model of the Hugging Face Hub is -hf {source}, or hf:{source}"
-    return "Check the path of the model"
-
-
 def find_packaged(
     source: str | os.PathLike[str], *, models: Mapping[str, PackagedModel] = MODELS
 ) -> Path | None:
@@ -78,16 +63,3 @@ def find_packaged(
     raise ModelError(
         f"the model {source} is not available: {problem}", hint=f"Install it: {model.install}"
     )
-
-
-def find_file(source: str | os.PathLike[str]) -> Path:
-    """Returns the file of a model, given by its path or by the name of a packaged model.
-
-    Raises:
-        ModelError: there is none.
-    """
-    packaged = find_packaged(source)
-    if packaged is None and not Path(source).exists():
-        hint = suggest_source(str(source))
-        raise ModelError(f"{source} cannot be read: No such file or directory", hint=hint)
-    return packaged or Path(source)
