@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from constrained.agent.model import Model
 from constrained.decode.kv.snapshots import Cache
 from constrained.engine.model_files import embedded
-from constrained.engine.model_files.local_models import name_model
+from constrained.engine.model_files.local_models import name_file
 from constrained.engine.model_files.sources import find_source
 from constrained.engine.options import CACHE_RAM, MAX_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError
@@ -122,7 +122,7 @@ def load(
     model = make_model(
         engine,
         engine.header,
-        path.name if path.suffix == ".gguf" else name_model(path),
+        name_file(path),
         notices=engine.notices,
         chat_template=chat_template,
         format=format,

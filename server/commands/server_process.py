@@ -20,8 +20,8 @@ from constrained.cli.terminal.output import print_error
 from constrained.engine.gguf.contents import ModelPurpose, read_purpose
 from constrained.engine.host import available_memory, bound_heap, keep_returning
 from constrained.engine.model_files import embedded
-from constrained.engine.model_files.hub_cache import CachedModel, list_cached
-from constrained.engine.model_files.local_models import measure_files
+from constrained.engine.model_files.known_models import list_known
+from constrained.engine.model_files.local_models import PACKAGE, LocalModel, measure_files
 from constrained.model.loaded_model import LoadedModel
 from constrained.remote.address import is_address
 from grammars.limits.byte_cache import MIB, bound_caches
@@ -205,9 +205,10 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
     path = shared.find_model(options)
     if path is None:
         other_purposes = (ModelPurpose.EMBEDDINGS, ModelPurpose.RANKING)
-        cached = [one for one in list_cached() if read_purpose(one.path) not in other_purposes]
-        if cached:
-            LOG.info("%s", describe_cached(cached))
+        known = [one for one in list_known() if one.program != PACKAGE]
+        known = [one for one in known if read_purpose(one.path) not in other_purposes]
+        if known:
+            LOG.info("%s", describe_known(known))
     named = name_first(options, path)
     path = path or str(embedded.PATH)
     first = ModelSource(
@@ -221,10 +222,10 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
     return [first, *(source for source in others if source.name != named.name)]
 
 
-def describe_cached(models: Sequence[CachedModel]) -> str:
+def describe_known(models: Sequence[LocalModel]) -> str:
     """Returns the models on this machine that could be served in place of the demo model, in one
     line."""
-    options = [f"-hf {model.name}" for model in models[:MAX_NAMED]]
+    options = [f"-m {model.source}" for model in models[:MAX_NAMED]]
     rest = len(models) - len(options)
     if rest:
         options.append(f"{rest} more (constrained models)")

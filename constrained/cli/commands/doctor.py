@@ -5,6 +5,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from shutil import get_terminal_size
 
 from constrained.cli import options as shared
@@ -14,6 +15,7 @@ from constrained.cli.terminal.output import print_json, print_text
 from constrained.errors import RequestError
 from constrained.inspect.doctor.verdicts import Answer, Diagnosis, Level
 
+_TEMPLATES = (".jinja", ".jinja2", ".j2", ".json")  # never names of models
 _WIDTH, _NARROWEST = 100, 30  # columns
 _SIGNS = {Level.OK: "ok", Level.NOTE: "note", Level.WARNING: "warning", Level.FAILURE: "FAILURE"}
 
@@ -21,7 +23,9 @@ _SIGNS = {Level.OK: "ok", Level.NOTE: "note", Level.WARNING: "warning", Level.FA
 def add(parser: argparse.ArgumentParser) -> None:
     """Declares the options of the command."""
     parser.set_defaults(run=_run)
-    help = "a GGUF file, demo or smollm2, a Jinja template, or a tokenizer_config.json"
+    help = (
+        "a GGUF file, a name of `constrained models`, a Jinja template, or a tokenizer_config.json"
+    )
     parser.add_argument("model", metavar="TEMPLATE_OR_GGUF", nargs="?", help=help)
     shared.add_hub_options(parser)
     help = "memory bandwidth in GB/s, for the estimate of the speed; default: measured on the CPU"
@@ -36,7 +40,9 @@ def _run(options: argparse.Namespace) -> int:
     from constrained.inspect.doctor.subject import read_subject
 
     complete(options)
-    path = shared.find_model(options)
+    path: str | None = options.model
+    if path is None or Path(path).suffix not in _TEMPLATES:
+        path = shared.find_model(options)
     if path is None:
         hint = "Name a file, or a model of the Hub (-hf)"
         raise RequestError("no model or template is given", hint=hint)

@@ -17,7 +17,7 @@ from constrained.engine.model_files.packaged import MODELS, find_packaged
 from constrained.errors import ModelError
 
 _OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
-_LIST = "`constrained models` lists what is on this machine"
+_DOWNLOAD = "hf:USER/REPO[:QUANT] downloads one"
 
 
 def list_known() -> list[LocalModel]:
@@ -90,7 +90,10 @@ def suggest_source(source: str) -> str:
     near = get_close_matches(source.lower(), names, n=3)
     if near:
         meant = dict.fromkeys(names[name] for name in near)
-        return f"Did you mean {' or '.join(meant)}? {_LIST}"
+        return f"Did you mean {' or '.join(meant)}? `constrained models` lists all; {_DOWNLOAD}"
     if _OF_THE_HUB.fullmatch(source):
         return f"Check the path; a model of the Hugging Face Hub is -hf {source}, or hf:{source}"
-    return f"Check the path of the model; {_LIST}, hf:USER/REPO[:QUANT] downloads one"
+    nearest = dict.fromkeys(
+        names[name] for name in get_close_matches(source.lower(), names, n=3, cutoff=0)
+    )
+    return f"Check the path; here are {', '.join(nearest)} (`constrained models`); {_DOWNLOAD}"

@@ -132,12 +132,22 @@ def find_models(paths: Iterable[Path]) -> list[Path]:
 
 
 def name_model(path: Path) -> str:
-    """Returns the name of a model, from the name of its file, or from Ollama's for its blobs."""
+    """Returns the name of a model: that of its file without the ending, or Ollama's."""
+    return _name_blob(path) or _FIRST_PART.sub("", path.stem)
+
+
+def name_file(path: Path) -> str:
+    """Returns the name of a model's file, or Ollama's name of the model."""
+    return _name_blob(path) or path.name
+
+
+def _name_blob(path: Path) -> str | None:
+    """Returns Ollama's name of a model that is one of its blobs."""
     if path.name.startswith(_BLOB):
-        for model in _list_ollama(path.parents[1]):
+        for model in _list_ollama(path.absolute().parents[1]):
             if model.path.name == path.name:
                 return model.name
-    return _FIRST_PART.sub("", path.stem)
+    return None
 
 
 def measure_files(path: str | None) -> int:

@@ -17,6 +17,7 @@ from constrained.engine.gguf.contents import (
 )
 from constrained.engine.header import Header, choose_template, find_templates
 from constrained.engine.host import GGUF
+from constrained.engine.model_files.local_models import name_file
 from constrained.errors import ModelError, RequestError, TemplateError
 from constrained.inspect.doctor.conversations import say
 from constrained.inspect.doctor.remembered_prompts import RememberedPrompts
@@ -162,7 +163,7 @@ def _read_gguf(path: Path) -> Subject:
     if isinstance(header, Header):
         bos, eos = header.bos_text, header.eos_text
     return Subject(
-        path.name,
+        name_file(path),
         source,
         bos_text=bos,
         eos_text=eos,

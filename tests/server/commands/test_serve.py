@@ -143,7 +143,9 @@ def test_models_that_are_downloaded_are_named_where_the_demo_model_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.delenv("LLAMA_ARG_MODEL", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("LLAMA_ARG_MODEL", "OLLAMA_MODELS", "LLAMA_CACHE"):
+        monkeypatch.delenv(name, raising=False)
     snapshot = tmp_path / "models--org--embedder" / "snapshots" / "1"
     snapshot.mkdir(parents=True)
     write_embedding_model(snapshot / "e-F32.gguf", gguf.PoolingType.MEAN)  # which is not named
@@ -158,7 +160,7 @@ def test_models_that_are_downloaded_are_named_where_the_demo_model_answers(
         snapshot.mkdir(parents=True)
         (snapshot / "m-Q4_K_M.gguf").write_bytes(b"GGUF")
     assert [source.name for source in find_models(options)] == ["demo"]
-    named = ", ".join(f"-hf org/m{number}:Q4_K_M" for number in range(5))
+    named = ", ".join(f"-m hf:org/m{number}:Q4_K_M" for number in range(5))
     told = "serving the demo model; to serve a downloaded one"
     assert caplog.messages == [f"{told}: {named}, 2 more (constrained models)"]
     options.model = str(embedded.PATH)

@@ -26,11 +26,11 @@ def test_models_for_embeddings_are_told_apart(
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert (rows["demo"]["purpose"], rows["demo"]["option"]) == ("text", "-m demo")
     for name in ("first", "mean"):
-        assert rows[name]["purpose"] == "embeddings"
-        assert rows[name]["option"] == f"--embedding-model {tmp_path / name}.gguf"
-    assert (rows["ranks"]["purpose"], rows["ranks"]["option"]) == ("ranking", None)
-    assert rows["damaged"]["purpose"] is None
+        assert rows[f"llama.cpp:{name}"]["purpose"] == "embeddings"
+        assert rows[f"llama.cpp:{name}"]["option"] == f"--embedding-model llama.cpp:{name}"
+    assert (rows["llama.cpp:ranks"]["purpose"], rows["llama.cpp:ranks"]["option"]) == ("ranking", None)
+    assert rows["llama.cpp:damaged"]["purpose"] is None
     assert main(["models"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    (listed,) = [line for line in lines if line.startswith("damaged")]
+    (listed,) = [line for line in lines if line.startswith("llama.cpp:damaged")]
     assert " unreadable " in listed
