@@ -21,6 +21,7 @@ from constrained.model.confidence_policy import (
 )
 from constrained.model.reply import Reply
 from constrained.prompt.tools.call_result import CallResult, decline, lose
+from constrained.prompt.tools.shapes import read_choice
 from grammars.turn import ToolCall
 
 OnInterrupted: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
@@ -85,6 +86,8 @@ def split_options(
     )
     if min_confidence is not None:
         rest["trace"] = True
+    if "tool_choice" in rest:
+        rest["tool_choice"] = read_choice(rest["tool_choice"])
     return settings, rest
 
 

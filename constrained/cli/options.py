@@ -17,7 +17,6 @@ from constrained.prompt.job import Recall
 from constrained.remote.address import is_address
 from grammars.turn import KeyOrder, Think
 
-CHOICES = ("auto", "none", "required")
 THINKING = {"on": Think.REQUIRED, "off": Think.FORBIDDEN, "auto": Think.OPTIONAL}
 # Titles of groups in the help; see `constrained.cli.declared.DETAILS`.
 MODEL_GROUP = "model"
@@ -260,14 +259,6 @@ def read_tool_file(options: argparse.Namespace) -> list[Any]:
 
     read_offer(tools)
     return tools
-
-
-def read_choice(options: argparse.Namespace) -> Any:
-    """Returns the tool choice, in a form that `read_policy` reads."""
-    choice = options.tool_choice
-    if choice in CHOICES:
-        return choice
-    return {"type": "function", "function": {"name": choice}}
 
 
 def read_kwargs(options: argparse.Namespace) -> dict[str, Any]:

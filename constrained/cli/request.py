@@ -137,6 +137,7 @@ def read_request(options: argparse.Namespace) -> "Job":
     """
     from constrained.decode.filters.stop_texts import read_stops
     from constrained.prompt.job import Job, check_job
+    from constrained.prompt.tools.shapes import read_choice
 
     tools = shared.read_tool_file(options)
     kwargs = shared.read_kwargs(options)
@@ -152,7 +153,7 @@ def read_request(options: argparse.Namespace) -> "Job":
     job = Job(
         messages=(),
         tools=tools,
-        tool_choice=shared.read_choice(options),
+        tool_choice=read_choice(options.tool_choice),
         parallel=not options.no_parallel,
         max_calls=options.max_calls,
         max_repetition=None if options.max_repetition == -1 else options.max_repetition,

@@ -3,10 +3,10 @@
 import math
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 from constrained.engine.options import UnlessMinusOne, show_plain_types
 from constrained.errors import RequestError
@@ -19,6 +19,21 @@ MAX_TEMPERATURE = 1e3
 # Logits divided by less could overflow, too; below this, the most likely token is sampled anyway.
 MIN_TEMPERATURE = 1e-6
 Biases: TypeAlias = tuple[tuple[int, float], ...]
+
+
+class SamplingOptions(TypedDict, total=False):
+    """The fields of `Sampling` as options of calls, for type checkers, which cannot read them."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    seed: int | None
+    repeat_penalty: float
+    frequency_penalty: float
+    presence_penalty: float
+    penalty_last_n: int
+    logit_bias: Mapping[int, float] | Biases
 
 
 @dataclass(frozen=True)
@@ -139,6 +154,26 @@ class Sampling:
 
 
 show_plain_types(Sampling)
+
+
+def read_sampling(options: Mapping[str, Any], default: Sampling) -> Sampling:
+    """Returns the sampling of a call: its option `sampling`, or `default` with those fields that
+    are options themselves.
+
+    Raises:
+        RequestError: both are given, or a value is out of range.
+    """
+    fields = {name: options[name] for name in SamplingOptions.__annotations__ if name in options}
+    given = options.get("sampling")
+    if given is None:
+        return replace(default, **fields)
+    if not isinstance(given, Sampling):
+        hint = "Give a Sampling, such as Sampling(temperature=0.2)"
+        raise RequestError(f"sampling is {given!r}", where="/sampling", hint=hint)
+    for name in fields:
+        hint = f"Write {name} into the Sampling, or leave sampling out"
+        raise RequestError(f"{name} is given beside sampling", where=f"/{name}", hint=hint)
+    return given
 
 
 def _is_whole(value: Any) -> bool:

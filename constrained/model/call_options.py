@@ -1,23 +1,27 @@
 """Calls of a model as users make them: messages, tools and options by name."""
 
+import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from constrained.decode.filters.stop_texts import read_stops
 from constrained.decode.request import DecodeOptions
-from constrained.engine.protocol import Sampling
+from constrained.engine.sampling import Sampling, SamplingOptions, read_sampling
 from constrained.errors import ReplyError, RequestError, describe_unknown
 from constrained.limits.deadline import check_timeout
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.confidence_policy import ConfidencePolicy, Unsure, check_confidence
+from constrained.model.cut_values import advise_limit
 from constrained.model.reply import Reply
 from constrained.model.trace.turn_trace import TurnTrace
 from constrained.prompt.answers import Target, read_response_format
 from constrained.prompt.assistant_prefill import read_message
 from constrained.prompt.job import Envelopes, Job, Recall
 from constrained.prompt.messages import copy_json, normalise
+from constrained.prompt.tools.shapes import read_choice
 from grammars.turn import KeyOrder, Think, ToolCall
 
 MAX_LOGPROBS = 20
@@ -30,8 +34,8 @@ EnvelopesName = Literal["kept", "native", "off"]
 """What users may write in place of the enumerations."""
 
 
-class TurnOptions(TypedDict, total=False):
-    """Options of decoding a turn; `Options` explains them."""
+class TurnOptions(SamplingOptions, total=False):
+    """Options of decoding a turn; `Options` and `Sampling` explain them."""
 
     max_tokens: int
     sampling: Sampling | None
@@ -70,8 +74,8 @@ class Options(TurnOptions, total=False):
         hidden_tools: tools that may be called beside `tools`, but are not in the prompt: the
             model knows them from messages. The prompt stays the same, and cached, whatever they
             are. Default: none.
-        tool_choice: "auto" (the default), "none", "required", or one tool, in the form of OpenAI or
-            Anthropic. The mask enforces it; the prompt stays the same.
+        tool_choice: "auto" (the default), "none", "required", or the name of a tool, or the form of
+            OpenAI or Anthropic. The mask enforces it; the prompt stays the same.
         parallel: allow several calls in one turn. Default: True.
         max_calls: maximum number of calls in one turn. Default: None, no limit.
         max_identical_calls: how often one turn may hold the same call with the same arguments;
@@ -88,7 +92,8 @@ class Options(TurnOptions, total=False):
             With tools, the reply is calls or such an answer. Default: any text.
         max_tokens: maximum number of generated tokens. Default: 1,024.
         sampling: how tokens are sampled. Default: what the model file recommends, else
-            `Sampling()`.
+            `Sampling()`. Its fields, such as `temperature`, are also options themselves: they
+            replace single values of that default.
         think: whether the model reasons first: "optional" (the default), "required" or "forbidden".
         reasoning_budget: maximum number of reasoning tokens. Default: None: no limit, but half of
             `max_tokens` where a call or an answer is required.
@@ -209,7 +214,7 @@ def read_call_options(
     decode = replace(
         defaults,
         max_tokens=options.get("max_tokens", defaults.max_tokens),
-        sampling=_check_sampling(options.get("sampling")) or defaults.sampling,
+        sampling=read_sampling(options, defaults.sampling),
         stops=read_stops(options.get("stop")),
         logprobs=_check_logprobs(options.get("logprobs")),
         force=force,
@@ -231,17 +236,7 @@ def read_call_options(
 def _check_names(options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     for name in options:
         if name not in known:
-            if name in Sampling.__dataclass_fields__:
-                hint = f"write sampling=Sampling({name}=...)"
-                raise TypeError(f"unknown option {name!r}: {hint}")
             raise TypeError(describe_unknown(name, known))
-
-
-def _check_sampling(given: Any) -> Sampling | None:
-    if given is not None and not isinstance(given, Sampling):
-        hint = "Give a Sampling, such as Sampling(temperature=0.2)"
-        raise RequestError(f"sampling is {given!r}", where="/sampling", hint=hint)
-    return given
 
 
 def _check_logprobs(count: Any) -> int | None:
@@ -300,6 +295,8 @@ def read_call(
     for name in ("breakpoints", "hidden_tools"):
         if name in given:
             given[name] = copy_json(given[name])
+    if "tool_choice" in given:
+        given["tool_choice"] = read_choice(given["tool_choice"])
     job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
     return ModelCall(job, read_call_options(turn_options, defaults))
 
@@ -313,11 +310,13 @@ def read_value(target: Target, reply: Reply, job: Job) -> Any:
     if reply.stop_sequence is not None:
         message = f"the stop text {reply.stop_sequence!r} cut off the value: {reply.content!r}"
         raise ReplyError(message, hint="Leave stop out")
-    if reply.finish_reason != "stop":
-        hint = "Raise max_tokens, or the context length (-c)"
-        raise ReplyError(f"the tokens ran out: {reply.content!r}", hint=hint)
     content = reply.content
     if job.prefill:
         last = normalise(job.messages)[-1]
         content = read_message(last, "/messages").content + content
+    if reply.finish_reason != "stop":
+        hint = "Raise max_tokens, or the context length (-c)"
+        with suppress(ValueError):  # what is no JSON has no fields
+            hint = advise_limit(json.loads(content)) or hint
+        raise ReplyError(f"the tokens ran out: {reply.content!r}", hint=hint)
     return target.read(content)

@@ -19,7 +19,7 @@ from constrained.agent.runs.record_form import (
 from constrained.agent.runs.recorded_tools import assign_tools, check_rank, write_run_tools
 from constrained.agent.runs.recorder import Recorder
 from constrained.agent.runs.store import EventKind, RecordedRun, RunStore
-from constrained.engine.sampling import SEEDS, Sampling
+from constrained.engine.sampling import SEEDS, Sampling, SamplingOptions, read_sampling
 from constrained.errors import RequestError
 from grammars.turn import ToolCall
 
@@ -77,7 +77,9 @@ def begin(
     """
     with RunStore(path) as store:
         given = dict(options)
-        given["sampling"] = choose_seed(given.get("sampling") or model.sampling)
+        given["sampling"] = choose_seed(read_sampling(options, model.sampling))
+        for name in SamplingOptions.__annotations__:
+            given.pop(name, None)
         request = {
             "messages": write_messages(messages),
             **write_run_tools(tools, given),

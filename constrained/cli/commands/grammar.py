@@ -45,7 +45,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from constrained.prompt.tools.offer import read_offer
-    from constrained.prompt.tools.shapes import read_policy
+    from constrained.prompt.tools.shapes import read_choice, read_policy
     from grammars.emit.emitter import emit
     from grammars.turn_grammar.turn import build_turn
 
@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
     think = Think.OPTIONAL
     if context.format.reasoning is not None:
         think = shared.THINKING[options.reasoning]
-    choice = shared.read_choice(options)
+    choice = read_choice(options.tool_choice)
     policy = read_policy(choice, parallel=not options.no_parallel, think=think)
     policy = replace(policy, key_order=KeyOrder(options.key_order))
     state = context.find_state({"chat_template_kwargs": kwargs}, offer.shown)

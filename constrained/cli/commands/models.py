@@ -8,7 +8,6 @@ from typing import Any
 from constrained.cli.terminal.output import (
     print_data,
     print_json,
-    print_notes,
     print_table,
     print_text,
     show_progress,
@@ -18,10 +17,6 @@ from constrained.engine.model_files.known_models import list_known
 from constrained.engine.model_files.local_models import LocalModel
 
 DAY = 24 * 60 * 60  # seconds
-_HINT = (
-    "load one with -m MODEL, or load(MODEL) in Python (serve --embedding-model MODEL: for "
-    "embeddings); its beginning is enough"
-)
 
 
 @dataclass(frozen=True)
@@ -67,11 +62,10 @@ def _list(options: argparse.Namespace) -> int:
         return 0
     rows: list[dict[str, Any]] = []
     for model in models:
-        row = {"model": model.name, "size": _show_size(model.bytes), "from": model.source}
+        row = {"name for -m": model.name, "size": _show_size(model.bytes), "from": model.source}
         row["for"] = model.purpose or "unreadable"
         rows.append({**row, "last read": _show_use(model.used)})
     print_table(rows, right=("size",))
-    print_notes([_HINT])
     return 0
 
 

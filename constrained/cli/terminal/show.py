@@ -13,6 +13,7 @@ from constrained.cli.terminal.output import (
     make_printable,
     show_progress,
 )
+from constrained.model.cut_values import advise_limit
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,
@@ -118,6 +119,8 @@ class TurnPrinter:
             if call.truncated:
                 text = f"(truncated call) {call.name}: its arguments may be incomplete"
                 self._notes.say(text)
+                if advice := advise_limit(call.arguments):
+                    self._notes.say(f"({advice})")
         for ended in reply.ended_values:
             self._notes.say(f"(ended because it repeated itself) {ended.where}")
         has_ended_content = any(ended.where == "/content" for ended in reply.ended_values)

@@ -86,7 +86,8 @@ def split_spec(spec: str) -> tuple[str, str]:
     match = SPEC.fullmatch(spec)
     if match is None:
         hint = "Write user/repo, user/repo:quant or user/repo:file.gguf"
-        raise RequestError(f"{spec!r} does not name a model of the Hub", hint=hint)
+        name = spec.removeprefix("hf:")
+        raise RequestError(f"{name!r} does not name a model of the Hub", hint=hint)
     return match[1], match[2] or ""
 
 

@@ -49,7 +49,7 @@ def explain_refusal(error: Error, hint: str | None = None) -> dict[str, str | No
     return {**asdict(why), "hint": error.hint or hint}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ToolReport:
     """How the schema of one tool is enforced.
 
@@ -63,6 +63,13 @@ class ToolReport:
     name: str
     report: Report
     error: Error | None = None
+
+    def __repr__(self) -> str:
+        said = f"refused: {self.error}"
+        if self.error is None:
+            counts = {state: len(getattr(self.report, state)) for state in STATES}
+            said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+        return f"<{self.name}: {said or 'no keywords'}>"
 
     @property
     def is_refused(self) -> bool:
@@ -88,7 +95,14 @@ class ToolReport:
             yield f"  {line}"
 
 
-def report_tools(tools: Any, format: Format = HERMES) -> tuple[ToolReport, ...]:
+class ToolReports(tuple[ToolReport, ...]):
+    """The reports of several tools; printed, a line for each."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self))
+
+
+def report_tools(tools: Any, format: Format = HERMES) -> ToolReports:
     """Reports how the schemas of tools are enforced. Needs no model.
 
     Args:
@@ -101,7 +115,7 @@ def report_tools(tools: Any, format: Format = HERMES) -> tuple[ToolReport, ...]:
     Raises:
         ToolError: `tools` is not a list of tools; `where` is a JSON pointer into it.
     """
-    return tuple(_report(entry, format) for entry in read_entries(tools))
+    return ToolReports(_report(entry, format) for entry in read_entries(tools))
 
 
 def _report(entry: Entry, format: Format) -> ToolReport:

@@ -292,6 +292,14 @@ def _shape_for_openai(tool: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
+def read_choice(choice: Any) -> Any:
+    """Returns a `tool_choice` in a form of OpenAI or Anthropic; any text that is none of their words
+    is the name of a tool."""
+    if not isinstance(choice, str) or choice in ("auto", "none", "required", "any"):
+        return choice
+    return {"type": "function", "function": {"name": choice}}
+
+
 def read_policy(
     choice: Any = None, *, parallel: bool = True, think: Think = Think.OPTIONAL
 ) -> Policy:

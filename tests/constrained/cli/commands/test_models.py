@@ -28,7 +28,8 @@ def test_models_for_embeddings_are_told_apart(
     for name in ("first", "mean"):
         assert rows[f"llama.cpp:{name}"]["purpose"] == "embeddings"
         assert rows[f"llama.cpp:{name}"]["option"] == f"--embedding-model llama.cpp:{name}"
-    assert (rows["llama.cpp:ranks"]["purpose"], rows["llama.cpp:ranks"]["option"]) == ("ranking", None)
+    ranks = rows["llama.cpp:ranks"]
+    assert (ranks["purpose"], ranks["option"]) == ("ranking", None)
     assert rows["llama.cpp:damaged"]["purpose"] is None
     assert main(["models"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -50,3 +50,13 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["schema", "--tools", str(path), "--json"]) == 1
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["compiles"] for row in rows] == [True, False]
+
+
+def test_reports_are_printed_in_a_few_lines() -> None:
+    reports = report_tools([PAINT, LOOSE, BAD])
+    paint, loose, bad = str(reports).splitlines()
+    assert paint.startswith("<paint: ")
+    assert paint.endswith(" enforced>")
+    assert loose.endswith("1 checked>")
+    assert bad.startswith("<bad: refused: ")
+    assert repr(reports[1]) == loose
