@@ -52,7 +52,8 @@ def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False)
         "--tools",
         metavar="FILE",
         required=required,
-        help="JSON list of tools, or an MCP server's answer to tools/list; -: stdin",
+        help="JSON list of tools, an MCP server's answer to tools/list, or a Python file, whose "
+        "functions are executed; -: stdin",
     )
     add("--tool-choice", default="auto", help="auto, none, required, or the name of a tool")
     add("--no-parallel", action="store_true", help="allow at most one call")
@@ -246,9 +247,14 @@ def read_template(options: argparse.Namespace) -> str | None:
 
 
 def read_tool_file(options: argparse.Namespace) -> list[Any]:
-    """Returns the tools of the file unchanged; checks them first."""
+    """Returns the tools of the file unchanged; checks them first. Those of a Python file are its
+    functions."""
     if not options.tools:
         return []
+    if options.tools.endswith(".py"):
+        from constrained.prompt.tools.python_file import load_functions
+
+        return [*load_functions(options.tools)]
     tools: Any = read_json(read_text(options.tools, "--tools"), options.tools)
     match tools:
         case {"tools": [*listed]}:  # the answer of an MCP server to tools/list

@@ -49,6 +49,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from constrained.cli.commands.mcp.execution import CallExecutor
     from constrained.model.confidence_policy import explain_unsure_calls
+    from constrained.prompt.tools.functions import find_functions
 
     check_timeout(options.timeout)
     message = options.message
@@ -69,7 +70,7 @@ def _run(options: argparse.Namespace) -> int:
         job = request.fit(job, model)
         answered = AnsweredCall(model, options)
         search = request.read_search(options, job, servers)
-        if servers or search:
+        if servers or search or find_functions(job.tools):
             reply = answered.run(job, servers, executor, search)
         else:
             reply = answered.generate(job)
@@ -91,7 +92,7 @@ def _read_answer(prompt: str) -> str:
 
 
 class AnsweredCall:
-    """Answers the message: in one turn, or in a run with the tools of MCP servers.
+    """Answers the message: in one turn, or in a run with tools that are executed.
 
     Args:
         model: generates the turns.
@@ -142,7 +143,8 @@ class AnsweredCall:
         executor: "CallExecutor",
         search: "ToolSearch | None",
     ) -> "Reply":
-        """Executes searches and calls of servers, until the model answers, or calls a tool that the
+        """Executes searches and calls of servers and functions, until the model answers, or calls a
+        tool that the
         user executes; returns the last turn."""
         from constrained.agent.finished_run import Reason
         from constrained.agent.judge import RunLimits

@@ -1,6 +1,7 @@
 """`constrained chat`: a conversation, line by line."""
 
 import argparse
+import select
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -30,14 +31,19 @@ if TYPE_CHECKING:
     from constrained.prompt.tools.functions import FunctionTool
 
 HELP = """\
+/tools  list the tools with their parameters
 /clear  forget the conversation, except the system message
 /undo   forget the last message and its reply
 /help   show this
 /exit   end the chat, like Ctrl-D
 Ctrl-C cancels the current turn.
+Pasted lines are one message. Three quotes (\"\"\") begin and end a message of several lines.
 To send a line that begins with "/", put a space before it.
 When the model calls a tool, type the result, text or JSON; an empty line means no result.
-Tools of MCP servers are executed; those that may change something need your consent."""
+Tools of MCP servers and of Python files (--tools FILE.py) are executed; those that may change
+something need your consent, unless the chat was started with --yes."""
+QUOTES = '"""'
+TOGETHER = 0.03  # seconds between two lines of a paste
 SKIPPED = '{"error": "not executed: the user gives no result"}'
 
 
@@ -137,7 +143,7 @@ class ChatSession:
         if self._lines.is_typed:
             self._screen.say("/help lists the commands, /exit ends the chat")
         with suppress(EOFError):
-            while (line := self._read_line()) != "/exit":
+            while (line := self._read_message()) != "/exit":
                 if line.startswith("/"):
                     self._run_command(line)
                 elif line:
@@ -150,10 +156,12 @@ class ChatSession:
         self._has_refused = True
         print_error(why)
 
-    def _read_line(self) -> str:
+    def _read_message(self) -> str:
+        """Returns what the user says, or a command."""
         while True:
             try:
-                return self._lines.read("> ").rstrip()
+                text = self._lines.read("> ").rstrip()
+                return self._read_quoted(text) if text.startswith(QUOTES) else text
             except RequestError as e:
                 self._refuse(str(e))
             except KeyboardInterrupt:
@@ -161,10 +169,34 @@ class ChatSession:
                     raise
                 self._screen.say("(/exit or Ctrl-D ends the chat)")
 
+    def _read_quoted(self, text: str) -> str:
+        """Returns a message in three quotes, of which the beginning has been read. The end of stdin
+        ends it, too."""
+        text = text.removeprefix(QUOTES)
+        with suppress(EOFError):
+            while not text.endswith(QUOTES):
+                text = f"{text}\n{self._lines.read('... ').rstrip()}"
+        return text.removesuffix(QUOTES).strip("\n")
+
+    def _show_tools(self) -> None:
+        from constrained.agent.search.signature_text import describe_parameters
+        from constrained.prompt.tools.shapes import read_entries
+
+        entries = read_entries(request.list_tools(self._job, self._servers))
+        for entry in entries:
+            description = " ".join(str(entry.body.get("description") or "").split())
+            self._screen.say(f"{entry.name}: {description}".removesuffix(": "))
+            for name, described in describe_parameters(entry.schema).items():
+                self._screen.say(f"    {name}: {described}")
+        if not entries:
+            self._screen.say("(there are no tools: --tools FILE, --mcp SERVER)")
+
     def _run_command(self, command: str) -> None:
         match command:
             case "/help":
                 self._screen.say(HELP)
+            case "/tools":
+                self._show_tools()
             case "/clear":
                 self._messages.clear()
                 self._starts.clear()
@@ -200,12 +232,13 @@ class ChatSession:
         """Generates and prints turns, and gets the results of their calls, until a turn has no
         calls."""
         from constrained.model.confidence_policy import explain_unsure_calls
+        from constrained.prompt.tools.functions import find_functions
 
         job = self._job
         while True:
             messages = [*self._job.messages, *self._messages]
-            own = [] if self._servers is None else self._servers.tools()
-            tools = [*self._job.tools, *own]
+            tools = request.list_tools(self._job, self._servers)
+            own = find_functions(tools)
             hidden: list[Any] = []
             if self._search is not None:
                 tools = [self._search.tool]
@@ -242,7 +275,7 @@ class ChatSession:
                 job = replace(job, tool_choice="auto")
 
     def _find_result(self, call: ToolCall, own: Sequence["FunctionTool"]) -> dict[str, Any]:
-        """Returns the message with the result of a call: from a server, or typed by the user."""
+        """Returns the message with the result of a call: executed, or typed by the user."""
         if any(tool.name == call.name for tool in own):
             content = self._executor.execute(call, own).content
             self._screen.say(f"-> {shorten(content, 200)}")
@@ -262,10 +295,14 @@ class Lines:
         self.is_typed = sys.stdin.isatty() and sys.stdout.isatty()
         if self.is_typed:
             with suppress(ImportError):  # as on Windows, whose terminals edit lines themselves
-                import readline  # noqa: F401  # `input` edits with it
+                import readline  # `input` edits with it
+
+                # Python turns this off. The lines of a paste are then one text.
+                readline.parse_and_bind("set enable-bracketed-paste on")
 
     def read(self, prompt: str) -> str:
-        """Reads the next line, without its end.
+        """Reads the next line, without its end; at a terminal also the lines that come with it, as
+        in a paste.
 
         Raises:
             EOFError: there are no more.
@@ -281,10 +318,20 @@ class Lines:
 
 def _ask(prompt: str) -> str:
     try:
-        return input(prompt)
+        text = input(prompt)
+        while _has_more():
+            text += f"\n{input()}"
+        return text
     except (EOFError, KeyboardInterrupt):
         print()  # ends the line of the prompt
         raise
+
+
+def _has_more() -> bool:
+    """Returns whether more was typed already, or pasted at a terminal that does not mark it."""
+    if sys.platform == "win32":
+        return False
+    return bool(select.select([sys.stdin], [], [], TOGETHER)[0])
 
 
 def _read_piped() -> str:

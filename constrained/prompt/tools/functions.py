@@ -386,6 +386,12 @@ def _is_mcp(given: Any) -> bool:
     return hasattr(given, "name") and _find_schema(given) is not None
 
 
+def find_functions(tools: Iterable[Any]) -> list[FunctionTool]:
+    """Returns those of the tools that have a function to execute."""
+    found = map(as_tool, tools)
+    return [one for one in found if isinstance(one, FunctionTool) and one.function is not None]
+
+
 def find_tool(name: str, tools: Iterable[Any]) -> FunctionTool | None:
     """Returns the tool with this name as a `FunctionTool`; None: there is none, or only JSON."""
     for given in tools:

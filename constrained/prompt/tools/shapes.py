@@ -293,7 +293,7 @@ def _shape_for_openai(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_choice(choice: Any) -> Any:
-    """Returns a `tool_choice` in a form of OpenAI or Anthropic; any text that is none of their words
+    """Returns a `tool_choice` in a form of OpenAI or Anthropic; a text that is none of their words
     is the name of a tool."""
     if not isinstance(choice, str) or choice in ("auto", "none", "required", "any"):
         return choice

@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser, *, approve: bool = True) -> Non
     help = "maximum seconds for a call; default: 60"
     add("--mcp-timeout", metavar="SECONDS", type=float, default=60, help=help)
     if approve:
-        help = "execute calls of MCP servers without asking, even if they may change something"
+        help = "execute calls without asking, even if they may change something"
         add("--yes", action="store_true", help=help)
 
 
