@@ -1,6 +1,7 @@
 """A program at a terminal: what a user types, and what is shown."""
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 ROOT = Path(__file__).parent.parent
+PASTE_MODE = re.compile(r"\x1b\[\?2004(h|l\r?)")  # pastes are marked from now on, or not
 PATIENCE = 60.0  # seconds that a program may be silent
 # The terminal becomes that of the new session because it is the first that the process opens. A
 # shell's background jobs ignore Ctrl-C, and so do the programs that they start.
@@ -98,6 +100,7 @@ class Terminal:
         while time.monotonic() < end:
             if select.select([self._fd], [], [], 0.1)[0]:
                 self.shown += os.read(self._fd, 65536).decode("utf-8", "replace")
+                self.shown = PASTE_MODE.sub("", self.shown)
                 return True
             if self.process.poll() is not None:
                 return False

@@ -144,8 +144,7 @@ class AnsweredCall:
         search: "ToolSearch | None",
     ) -> "Reply":
         """Executes searches and calls of servers and functions, until the model answers, or calls a
-        tool that the
-        user executes; returns the last turn."""
+        tool that the user executes; returns the last turn."""
         from constrained.agent.finished_run import Reason
         from constrained.agent.judge import RunLimits
         from constrained.agent.loop import AgentLoop

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from constrained.agent.model import Model
-from constrained.cli.commands.chat import SKIPPED, ChatSession
+from constrained.cli.commands.chat import HELP, SKIPPED, ChatSession
 from constrained.cli.terminal.exit_codes import ExitCode
 from constrained.engine.protocol import Sampling
 from constrained.model.compile.compiled_turn import CompiledTurn
@@ -183,3 +183,138 @@ def test_calls_at_a_terminal(path: str, tmp_path: Path):
         terminal.interrupt("(cancelled)\r\n> ")
         terminal.type("/exit\r")
         assert terminal.wait() == 0
+
+
+def test_three_quotes_hold_several_lines(talk: Any):
+    model = Watched(scripted("One.", "Two.", "Three."))
+    lines = ('"""first', "", '/second"""', '"""alone"""', '"""', "never closed")
+    out, err = talk(model, *lines)
+    assert (out, err) == (["One.", "Two.", "Three."], "")
+    last = model.prompts[-1]
+    for text in ("user\nfirst\n\n/second<", "user\nalone<", "user\nnever closed<"):
+        assert text in last
+
+
+def test_tools_are_listed_with_their_parameters(talk: Any):
+    out, _ = talk(scripted("Hi."), "/tools", tools=[PAINT, PING])
+    assert [line for line in out if not line.startswith(" ")] == ["paint", "ping"]
+    assert any(line.startswith("    color: ") for line in out)
+    assert talk(scripted("Hi."), "/tools")[0] == [
+        "(there are no tools: --tools FILE, --mcp SERVER)"
+    ]
+    assert all(word in HELP for word in ("/tools", "/clear", "/undo", "/help", "/exit", '"""'))
+
+
+PYTHON = '''
+from pathlib import Path
+
+from constrained import tool
+from beside import forecast
+
+
+@tool(read_only=True)
+def get_weather(city: str, day: str = "today") -> dict:
+    """Forecast for a city"""
+    print("printed")
+    return forecast
+
+
+def set_timer(minutes: int) -> str:
+    """Starts a timer"""
+    Path(__file__).with_name("timer").write_text(str(minutes))
+    return "ok"
+
+
+def _hidden() -> None: ...
+'''
+
+
+@pytest.fixture
+def python_tools(tmp_path: Path) -> str:
+    write(tmp_path / "beside.py", 'forecast = {"weather": "sunny", "temperature": 24}\n')
+    return write(tmp_path / "home.py", PYTHON)
+
+
+@pytest.fixture
+def chat_at_terminal(python_tools: str):
+    """A chat with the demo model and the functions of a file."""
+    words = ("--tools", python_tools, "--temp", "0", "-m", "demo", "--reasoning", "off")
+    with Terminal("-m", "constrained", "chat", *words, "-n", "60") as terminal:
+        terminal.wait_for("> ")
+        yield terminal
+
+
+def test_functions_of_a_file_are_executed_at_a_terminal(
+    chat_at_terminal: Terminal, tmp_path: Path
+) -> None:
+    terminal = chat_at_terminal
+    terminal.type("/tools\r")
+    shown = terminal.wait_for("minutes: ")
+    assert "get_weather: Forecast for a city" in shown
+    assert "    day?: string" in shown
+    assert "_hidden" not in shown
+    terminal.wait_for("> ")
+    terminal.type("What's the weather in Paris tomorrow?\r")
+    shown = terminal.wait_for("24.")
+    assert "run " not in shown  # it is read-only
+    assert '-> {"weather": "sunny", "temperature": 24}' in shown
+    terminal.wait_for("> ")
+    terminal.type("Set a timer for 5 minutes\r")
+    terminal.wait_for("run set_timer(minutes=5)? y/N, or why not: ")
+    terminal.type("y\r")
+    terminal.wait_for("-> ok\r\n")
+    assert (tmp_path / "timer").read_text() == "5"
+    terminal.wait_for("> ")
+    terminal.type("Set a timer for 7 minutes\r")
+    terminal.wait_for("why not: ")
+    terminal.type("\r")
+    terminal.wait_for("not executed")
+    assert (tmp_path / "timer").read_text() == "5"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "\x1b[200~one\rtwo\rthree\x1b[201~\r",  # a paste that the terminal marks
+        "one\rtwo\rthree\r",  # one that it does not
+    ],
+)
+def test_a_paste_is_one_message(chat_at_terminal: Terminal, typed: str) -> None:
+    terminal = chat_at_terminal
+    terminal.type(typed)
+    terminal.wait_for("three")
+    terminal.wait_for("\r\n> ")
+    terminal.type("/undo\r")
+    terminal.wait_for("(undone: one two three)")
+    terminal.wait_for("> ")
+    terminal.type("/undo\r")
+    terminal.wait_for("(there is nothing to undo)")
+
+
+def test_functions_that_write_are_not_executed_without_a_user(
+    run: Run, python_tools: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    ask = ("call", "Set a timer for 5 minutes", "--tools", python_tools, "-m", "demo")
+    code, _, err = run(*ask, "--temp", "0", "--reasoning", "off")
+    assert code == 0
+    assert "set_timer(minutes=5) -> " in err
+    assert "nobody can be asked" in err
+    assert not (tmp_path / "timer").exists()
+    assert run(*ask, "--temp", "0", "--reasoning", "off", "--yes")[0] == 0
+    assert (tmp_path / "timer").read_text() == "5"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import nothing_of_that_name", "cannot be run: ModuleNotFoundError: No module named"),
+        ("def _only(): ...", "has no public function"),
+        ("raise SystemExit(3)", "cannot be run: SystemExit: 3"),
+        ("def f(a: object()): ...", "parameter"),
+    ],
+)
+def test_files_that_are_no_tools(run: Run, tmp_path: Path, text: str, message: str) -> None:
+    code, _, err = run("call", "hi", "--tools", write(tmp_path / "bad.py", text))
+    assert code == ExitCode.USAGE
+    assert message in err
