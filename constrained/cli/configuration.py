@@ -28,9 +28,11 @@ SECRET = ("TOKEN", "KEY")
 """The help's names of arguments whose values are not shown."""
 MODEL = frozenset({"model", "hf_repo", "hf_file"})
 """Options that together name one model: if one source names it, others do not add to it."""
-RISKY = frozenset("host allowed_hosts cors_origin log_prompts share_cache trace".split())
-"""Options that open a server to others, or that send or save conversations. A file in the current
-folder, which may come from someone else, cannot set them."""
+RISKY = frozenset(
+    "host allowed_hosts cors_origin log_prompts share_cache trace mcp mcp_config yes".split()
+)
+"""Options that open a server to others, that send or save conversations, or that run programs. A
+file in the current folder, which may come from someone else, cannot set them."""
 NOT_IN_FILES = ("help", "help_all", "config", "show_config", "json")
 
 
@@ -226,7 +228,8 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
 def _refuse_risky(config: Config, values: Mapping[str, FileValue]) -> None:
     for name, value in values.items():
         is_engine = name == "model" and is_address(value.value)  # it would get the conversations
-        if name in RISKY or is_engine:
+        is_program = name == "tools" and ".py" in str(value.value)
+        if name in RISKY or is_engine or is_program:
             option = name.replace("_", "-")
             message = f"{config.path}: {option} cannot be set by a file in the current folder"
             hint = f"If you trust the file, name it: --config {config.path.absolute()}"

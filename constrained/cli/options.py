@@ -212,16 +212,16 @@ def find_model(options: argparse.Namespace) -> str | None:
             return None
         if is_address(options.model):
             return options.model
-        return str(fetch_model(options.model, options))
+        return str(find_file(options.model, options))
     if options.model:
         raise RequestError("both -m and -hf name a model", hint="Give one of them")
     spec = options.hf_repo
     if options.hf_file:  # takes precedence over a quantisation
         spec = f"{spec.removeprefix('hf:').partition(':')[0]}:{options.hf_file}"
-    return str(fetch_model(HUB + spec.removeprefix(HUB), options))
+    return str(_fetch(spec, options))
 
 
-def fetch_model(source: str, options: argparse.Namespace) -> Path:
+def find_file(source: str, options: argparse.Namespace) -> Path:
     """Returns the file of a model, after a download if necessary.
 
     Args:
@@ -230,12 +230,14 @@ def fetch_model(source: str, options: argparse.Namespace) -> Path:
     Raises:
         ModelError: the model cannot be found or downloaded.
     """
-    if not source.startswith(HUB):
-        return find_source(source)
+    return _fetch(source, options) if source.startswith(HUB) else find_source(source)
+
+
+def _fetch(spec: str, options: argparse.Namespace) -> Path:
     from constrained.engine.model_files.hub import fetch
 
     with show_progress("downloading") as progress:
-        return fetch(source, token=options.hf_token, offline=options.offline, progress=progress)
+        return fetch(spec, token=options.hf_token, offline=options.offline, progress=progress)
 
 
 def read_template(options: argparse.Namespace) -> str | None:

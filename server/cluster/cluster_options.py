@@ -18,7 +18,15 @@ from server.commands.serve import complete_options
 from server.commands.serve_options import SEQUENCES, add_serve_options
 
 CLUSTER = "cluster"  # the title of its options in the help
-ALONE = ("batch_dir", "mcp", "mcp_config", "models_max", "models_memory", "sleep_idle_seconds")
+ALONE = (
+    "batch_dir",
+    "mcp",
+    "mcp_config",
+    "tools",
+    "models_max",
+    "models_memory",
+    "sleep_idle_seconds",
+)
 """Options of `serve` that a cluster does not have: its models are loaded all the time."""
 
 
@@ -109,7 +117,7 @@ def read_cluster(options: argparse.Namespace) -> ClusterOptions:
         RequestError: one of them cannot be.
     """
     for name in ALONE:
-        if getattr(options, name) not in (None, []):
+        if getattr(options, name) not in (None, [], ()):
             option = f"--{name.replace('_', '-')}"
             raise RequestError(
                 f"{option} is not available in a cluster", hint="Use constrained serve"

@@ -46,7 +46,7 @@ def find_embedding_service(
     from server.models.embedding_service import EmbeddingService
 
     # A missing file shows, or is downloaded, before the first request.
-    path = shared.fetch_model(given, options)
+    path = shared.find_file(given, options)
     engine_options = shared.read_engine_options(options)
     engine_options["context_length"] = options.embedding_context
     engine_options.pop("lora", None)  # adapters are for the model that generates

@@ -44,6 +44,7 @@ from server.models.source import ModelSource
 from server.settings import Settings
 
 if TYPE_CHECKING:
+    from constrained.agent.mcp.server import McpServer
     from server.dialects.common.hosted_tools import McpServerPool
     from server.models.shared_store import SharedStore
 
@@ -176,14 +177,17 @@ def find_store(options: argparse.Namespace) -> "SharedStore | None":
 
 
 def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
-    """Returns the MCP servers that the options name; None: none.
+    """Returns the MCP servers that the options name, and those of Python files; None: none.
 
     Raises:
         RequestError: one is none, or the package `mcp` is not installed.
     """
-    if not mcp_options.has_servers(options):
+    servers: list[McpServer] = []
+    if mcp_options.has_servers(options):
+        servers += mcp_options.read_servers(options)
+    servers += [mcp_options.serve_functions(path) for path in options.tools]
+    if not servers:
         return None
-    servers = mcp_options.read_servers(options)
     from server.hosting.mcp.mcp_pool import McpPool
 
     return McpPool(servers, options.mcp_timeout, approval=ForcedApproval(options.mcp_approval))

@@ -4,6 +4,7 @@
 import asyncio
 import os
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +22,18 @@ from mcp.types import (
 from constrained.agent.actions import aexecute_call
 from constrained.agent.mcp.server import ServerCommand
 from constrained.agent.mcp.tool_names import make_word
-from constrained.errors import RequestError
 from constrained.prompt.tools.call_result import Outcome
 from constrained.prompt.tools.functions import FunctionTool
 from constrained.prompt.tools.python_file import load_functions
+from grammars.errors import Error
 from grammars.turn import ToolCall
 
 
-def command_of(path: str) -> ServerCommand:
-    """Returns the command that serves the functions of a file. It has the environment of this
-    process, since the file is the operator's own program.
-
-    Raises:
-        RequestError: this is no Python file.
-    """
-    if not path.endswith(".py") or not Path(path).is_file():
-        hint = "Name a Python file, whose functions are executed; requests bring other tools"
-        raise RequestError(f"--tools: {path} is no Python file", where="/tools", hint=hint)
-    arguments = ("-m", "constrained.agent.mcp.function_server", str(Path(path).absolute()))
-    name = make_word(Path(path).stem)
-    return ServerCommand(sys.executable, arguments, env=dict(os.environ), name=name)
+def make_command(path: Path) -> ServerCommand:
+    """Returns the command that serves the functions of a file, with the environment of this
+    process."""
+    arguments = ("-m", "constrained.agent.mcp.function_server", str(path))
+    return ServerCommand(sys.executable, arguments, env=dict(os.environ), name=make_word(path.stem))
 
 
 def make_server(name: str, tools: list[FunctionTool]) -> Server[Any]:
@@ -67,11 +60,21 @@ def _describe(tool: FunctionTool) -> Tool:
     )
 
 
-async def _serve(path: str) -> None:
+async def _serve(name: str, tools: list[FunctionTool]) -> None:
     async with stdio_server() as (read, write):
-        server = make_server(Path(path).stem, load_functions(path))
+        server = make_server(name, tools)
         await server.run(read, write, server.create_initialization_options())
 
 
+def main(path: str) -> None:
+    """Serves the functions of a file, until stdin ends."""
+    try:
+        with redirect_stdout(sys.stderr):  # what the file prints is no message to the client
+            tools = load_functions(path)
+    except Error as error:
+        sys.exit(f"constrained: error: {error}")
+    asyncio.run(_serve(Path(path).stem, tools))
+
+
 if __name__ == "__main__":
-    asyncio.run(_serve(sys.argv[1]))
+    main(sys.argv[1])

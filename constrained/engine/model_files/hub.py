@@ -86,8 +86,7 @@ def split_spec(spec: str) -> tuple[str, str]:
     match = SPEC.fullmatch(spec)
     if match is None:
         hint = "Write user/repo, user/repo:quant or user/repo:file.gguf"
-        name = spec.removeprefix("hf:")
-        raise RequestError(f"{name!r} does not name a model of the Hub", hint=hint)
+        raise RequestError(f"{spec!r} does not name a model of the Hub", hint=hint)
     return match[1], match[2] or ""
 
 

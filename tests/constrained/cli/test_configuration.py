@@ -170,6 +170,8 @@ def test_every_option_can_be_in_a_file():
         'trace = "turns.jsonl"',
         'model = "vllm://h:1"',
         'backend = "vllm://h:1"',
+        'mcp = ["program"]',
+        'tools = ["program.py"]',
     ],
 )
 def test_what_opens_a_server_is_not_taken_from_the_folder(

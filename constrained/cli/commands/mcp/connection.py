@@ -11,7 +11,7 @@ from constrained.errors import RequestError
 
 if TYPE_CHECKING:
     from constrained.agent.mcp.elicitation import Elicit
-    from constrained.agent.mcp.server import McpServer
+    from constrained.agent.mcp.server import McpServer, ServerCommand
     from constrained.agent.mcp.servers import McpServers
 
 
@@ -53,6 +53,23 @@ def connect(
     from constrained.agent.mcp.servers import connect_mcp
 
     return connect_mcp(*servers, elicit=elicit, timeout=options.mcp_timeout)
+
+
+def serve_functions(path: str) -> "ServerCommand":
+    """Returns the server of the functions of a Python file. Its variables are those of this
+    process: the file is a program of the user.
+
+    Raises:
+        RequestError: it is none, or the package `mcp` is not installed.
+    """
+    if not path.endswith(".py") or not Path(path).is_file():
+        hint = "Name a Python file; requests have tools in JSON with them"
+        raise RequestError(f"--tools: {path} is no Python file", where="/tools", hint=hint)
+    try:
+        from constrained.agent.mcp import function_server
+    except ModuleNotFoundError as e:
+        raise RequestError(str(e), where="/mcp") from e
+    return function_server.make_command(Path(path).absolute())
 
 
 def read_servers(options: argparse.Namespace) -> "Sequence[McpServer]":

@@ -152,6 +152,8 @@ class Seen:
             self.values |= {"spec": spec, **options}
             return Path("fetched.gguf")
 
+        monkeypatch.setattr("constrained.cli.options.find_source", Path)
+
         def load(source: str | None = None, **options: Any) -> Any:
             self.values |= {"source": source, **options}
             self.values["tool_format"] = getattr(options["tool_format"], "name", None)

@@ -1,0 +1,86 @@
+"""The functions of a Python file, served over MCP."""
+
+import argparse
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from constrained import connect_mcp, load
+from constrained.cli.commands.mcp.connection import add_options, serve_functions
+from constrained.errors import RequestError
+from constrained.prompt.tools.python_file import load_functions
+from server.commands.server_process import find_servers
+from tests.command_line import write
+
+SOURCE = '''
+print("printed while it is read")
+from typing import Literal
+
+from constrained import tool
+
+
+@tool(read_only=True, repeatable=True)
+def get_weather(city: str, unit: Literal["celsius", "fahrenheit"] = "celsius") -> dict:
+    """Forecast for a city"""
+    print("printed by a call")
+    return {"weather": "sunny", "temperature": 24}
+
+
+async def fail(reason: str) -> str:
+    """Fails"""
+    raise ValueError(reason)
+'''
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return write(tmp_path / "my-home.py", SOURCE)
+
+
+def test_functions_are_the_same_tools_as_in_the_file(path: str) -> None:
+    with connect_mcp(serve_functions(path)) as servers, load("demo", threads=1) as model:
+        served = servers.tools()
+        for there, here in zip(served, load_functions(path), strict=True):
+            assert there.to_json() == here.to_json()
+            assert there.read_only == here.read_only
+        question = "What's the weather in Paris tomorrow?"
+        run = model.run(question, served, temperature=0, max_tokens=200)
+        (made,) = run.calls
+        assert made.call.arguments["city"] == "Paris"
+        assert made.content == '{"weather": "sunny", "temperature": 24}'
+        failed = model.run("Hi", served, tool_choice="fail", max_steps=1, max_tokens=100)
+        assert "ValueError" in failed.calls[0].content
+
+
+def read_servers(*files: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_options(parser, approve=False)
+    options = parser.parse_args([])
+    options.tools, options.mcp_approval = files, "writes"
+    return options
+
+
+async def list_tools(path: str) -> list[tuple[str, bool]]:
+    """The tools of the file on a server, and whether they need approval."""
+    pool = find_servers(read_servers(path))
+    assert pool is not None
+    try:
+        await pool.start()
+        borrowed = await pool.borrow("", "my_home")
+        found = [(tool.name, tool.needs_approval) for tool in borrowed.server.tools]
+        borrowed.give_back()
+        return found
+    finally:
+        await pool.close()
+
+
+def test_a_server_has_them_by_the_name_of_the_file(path: str) -> None:
+    assert asyncio.run(list_tools(path)) == [("get_weather", False), ("fail", True)]
+    assert find_servers(read_servers()) is None
+
+
+def test_what_is_no_python_file(tmp_path: Path) -> None:
+    for file in (write(tmp_path / "tools.json", []), str(tmp_path / "none.py")):
+        with pytest.raises(RequestError, match="is no Python file"):
+            find_servers(read_servers(file))
