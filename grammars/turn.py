@@ -253,6 +253,17 @@ class Start(StrEnum):
     OPEN = "open"
     CLOSED = "closed"
 
+    @property
+    def words(self) -> str:
+        """Where the turn begins, for users."""
+        match self:
+            case Start.PLAIN:
+                return "before any reasoning"
+            case Start.OPEN:
+                return "inside its reasoning"
+            case Start.CLOSED:
+                return "after its reasoning"
+
 
 @dataclass(frozen=True)
 class State:

@@ -5,6 +5,7 @@ from typing import Any
 
 from constrained.decode.token_trace import TokenSource
 from constrained.model.trace.places import TracedPart
+from grammars.turn import Start
 
 RESET = "\x1b[0m"
 COLOURS = {
@@ -37,7 +38,8 @@ def write_text(
     request = trace.get("request")
     if request:
         yield _escape_line(f"request {request['id']} of {request['time']}, {request['model']}")
-    about = f"format {trace['format']}, start {trace['start_state']}, {_count(trace)}"
+    begins = Start(trace["start_state"]).words
+    about = f"format {trace['format']}, begins {begins}, {_count(trace)}"
     yield _escape_line(about)
     text = "".join(_show(token, is_coloured=is_coloured) for token in trace["tokens"])
     yield from text.split("\n")

@@ -58,7 +58,8 @@ def read_target(
     given = [schema is not None, regex is not None, choice is not None, grammar is not None]
     if sum(given) != 1:
         hint = "Give one of schema, regex, choice and grammar"
-        raise RequestError(f"{sum(given)} forms of the value are given", hint=hint)
+        count = f"{sum(given)} are given" if any(given) else "none is given"
+        raise RequestError(f"a value needs one form, and {count}", hint=hint)
     for name, text in (("regex", regex), ("grammar", grammar)):
         if text is not None and not isinstance(text, str):
             raise RequestError(f"{name} is {text!r}", where=f"/{name}", hint="Give its text")

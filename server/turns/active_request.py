@@ -345,10 +345,10 @@ def _vary_seed(sampling: Sampling, number: int) -> Sampling:
 def _log(compiled: CompiledRequest) -> None:
     turn = compiled.turn
     LOG.info(
-        "prompt of %d tokens, format %s, start %s, grammar %s, %d tools (%d refused)",
+        "prompt of %d tokens, format %s, the reply begins %s, grammar %s, %d tools (%d refused)",
         len(turn.tokens),
         turn.format.name,
-        turn.state.start.value,
+        turn.state.start.words,
         compiled.grammar_hash,
         len(turn.tools),
         len(turn.refused),

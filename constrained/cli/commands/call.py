@@ -119,7 +119,7 @@ class AnsweredCall:
             self._is_first = False
         if options.show_prompt:
             prompt = turn.prompt.text[-160:]
-            print_notes([f"prompt: ...{prompt!r}", f"start: {turn.state.start.value}"])
+            print_notes([f"prompt: ...{prompt!r}", f"the reply begins {turn.state.start.words}"])
         limits: CompiledTurnOptions = {
             **request.read_choice_options(options, job, model),
             "max_tokens": request.find_limit(options.max_tokens, turn, model),

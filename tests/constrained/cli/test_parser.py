@@ -42,7 +42,7 @@ def test_a_call(run: Run, model: str, tools: str):
         assert out.startswith(f"{name}(")
         prompt, start = err.splitlines()
         assert prompt.startswith("constrained: note: prompt: ...")
-        assert start == "constrained: note: start: closed"
+        assert start == "constrained: note: the reply begins after its reasoning"
 
 
 def test_options_of_a_call(run: Run, model: str, tools: str, monkeypatch: pytest.MonkeyPatch):
