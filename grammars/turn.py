@@ -256,13 +256,8 @@ class Start(StrEnum):
     @property
     def words(self) -> str:
         """Where the turn begins, for users."""
-        match self:
-            case Start.PLAIN:
-                return "before any reasoning"
-            case Start.OPEN:
-                return "inside its reasoning"
-            case Start.CLOSED:
-                return "after its reasoning"
+        places = {"plain": "before any", "open": "inside its", "closed": "after its"}
+        return f"{places[self.value]} reasoning"
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,6 @@ from server.models.source import ModelSource
 from server.settings import Settings
 
 if TYPE_CHECKING:
-    from constrained.agent.mcp.server import McpServer
     from server.dialects.common.hosted_tools import McpServerPool
     from server.models.shared_store import SharedStore
 
@@ -182,12 +181,9 @@ def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
     Raises:
         RequestError: one is none, or the package `mcp` is not installed.
     """
-    servers: list[McpServer] = []
-    if mcp_options.has_servers(options):
-        servers += mcp_options.read_servers(options)
-    servers += [mcp_options.serve_functions(path) for path in options.tools]
-    if not servers:
+    if not mcp_options.has_servers(options) and not options.tools:
         return None
+    servers = mcp_options.read_servers(options, options.tools)
     from server.hosting.mcp.mcp_pool import McpPool
 
     return McpPool(servers, options.mcp_timeout, approval=ForcedApproval(options.mcp_approval))

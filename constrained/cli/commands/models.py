@@ -2,7 +2,6 @@
 
 import argparse
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from constrained.cli.terminal.output import (
@@ -14,30 +13,8 @@ from constrained.cli.terminal.output import (
 )
 from constrained.engine.gguf.contents import ModelPurpose, read_purpose
 from constrained.engine.model_files.known_models import list_known
-from constrained.engine.model_files.local_models import LocalModel
 
 DAY = 24 * 60 * 60  # seconds
-
-
-@dataclass(frozen=True)
-class ListedModel:
-    """A model on this machine.
-
-    Args:
-        name: that `-m` and `load` take.
-        source: where it comes from, such as "Hugging Face".
-        purpose: what it was made for; None: its file cannot be read.
-        option: the command-line option that loads it; None: there is none.
-        bytes: the size of its files.
-        used: when it was last read, in seconds since 1970; None: not known.
-    """
-
-    name: str
-    source: str
-    purpose: ModelPurpose | None
-    option: str | None
-    bytes: int
-    used: float | None = None
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -56,23 +33,22 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
-    models = [_describe(model) for model in list_known()]
+    models: list[dict[str, Any]] = []
+    for model in list_known():
+        purpose = read_purpose(model.path)
+        described = {"name": model.source, "source": model.program, "purpose": purpose}
+        described["option"] = _choose_option(purpose, model.source)
+        models.append({**described, "bytes": model.bytes, "used": model.used})
     if options.json:
-        print_json([vars(model) for model in models])
+        print_json(models)
         return 0
     rows: list[dict[str, Any]] = []
     for model in models:
-        row = {"name for -m": model.name, "size": _show_size(model.bytes), "from": model.source}
-        row["for"] = model.purpose or "unreadable"
-        rows.append({**row, "last read": _show_use(model.used)})
+        row = {"name for -m": model["name"], "size": _show_size(model["bytes"])}
+        row |= {"from": model["source"], "for": model["purpose"] or "unreadable"}
+        rows.append({**row, "last read": _show_use(model["used"])})
     print_table(rows, right=("size",))
     return 0
-
-
-def _describe(model: LocalModel) -> ListedModel:
-    purpose = read_purpose(model.path)
-    option = _choose_option(purpose, model.source)
-    return ListedModel(model.source, model.program, purpose, option, model.bytes, model.used)
 
 
 def _choose_option(purpose: ModelPurpose | None, name: str) -> str | None:

@@ -14,33 +14,22 @@ from huggingface_hub import constants, scan_cache_dir
 from huggingface_hub.errors import CacheNotFound
 
 from constrained.engine.model_files.hub import choose, name_models, split_spec
+from constrained.engine.model_files.local_models import HUGGING_FACE, LocalModel
 from constrained.errors import ModelError, RequestError
 
 
-@dataclass(frozen=True)
-class CachedModel:
-    """A model of the Hub on this machine.
+@dataclass(frozen=True, kw_only=True)
+class CachedModel(LocalModel):
+    """A model of the Hub on this machine; its name is that for `fetch`, its size that of all its
+    versions.
 
     Attributes:
         repo: the repository, `user/repo`.
-        variant: the part of its name after the colon: its quantisation, or its path.
         files: paths in the repository; several, if the model is split.
-        path: of its file on this machine, or of its first part.
-        bytes: the size of all its versions.
-        used: when it was last read, in seconds since 1970.
     """
 
     repo: str
-    variant: str
     files: tuple[str, ...]
-    path: Path
-    bytes: int
-    used: float
-
-    @property
-    def name(self) -> str:
-        """The name for `fetch` and `-hf`."""
-        return f"{self.repo}:{self.variant}"
 
 
 @dataclass(frozen=True)
@@ -65,8 +54,9 @@ def list_cached() -> list[CachedModel]:
         for variant, paths in name_models(repo.files).items():
             files = [repo.files[path] for path in paths]
             size, used = sum(file.bytes for file in files), max(file.used for file in files)
-            path = min(files[0].links)
-            models.append(CachedModel(repo.name, variant, paths, path, size, used))
+            name, path = f"{repo.name}:{variant}", min(files[0].links)
+            model = CachedModel(HUGGING_FACE, name, path, size, used, repo=repo.name, files=paths)
+            models.append(model)
     return sorted(models, key=lambda model: model.name)
 
 

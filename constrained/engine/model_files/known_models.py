@@ -1,9 +1,6 @@
 """All models on this machine, by the names that `load` and `-m` take."""
 
 import re
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -13,39 +10,25 @@ from constrained.engine.model_files.local_models import (
     LocalModel,
     list_local,
 )
-from constrained.engine.model_files.packaged import MODELS, find_packaged
+from constrained.engine.model_files.packaged import list_packaged
 from constrained.errors import ModelError
 
 _OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
-_DOWNLOAD = "hf:USER/REPO[:QUANT] downloads one"
+_OTHERS = "`constrained models` lists all; hf:USER/REPO[:QUANT] downloads one"
 
 
 def list_known() -> list[LocalModel]:
-    """Lists the models of packages, of the Hub's cache, and of other programs. Each has a source of
-    its own."""
-    models: list[LocalModel] = []
-    taken: set[str] = set()
-    for model in [*_list_packaged(), *_list_hub(), *list_local()]:
-        if model.source in taken:  # in two folders of one program
-            model = replace(model, name=str(model.path.with_suffix("")))
-        taken.add(model.source)
-        models.append(model)
-    return models
-
-
-def _list_packaged() -> Iterator[LocalModel]:
-    for name in MODELS:
-        with suppress(ModelError):  # its package is not installed
-            path = find_packaged(name)
-            if path is not None:
-                yield LocalModel(PACKAGE, name, path, path.stat().st_size)
-
-
-def _list_hub() -> Iterator[LocalModel]:
+    """Lists the models of packages, of the Hub's cache, and of other programs; of several with the
+    same source, the first."""
     from constrained.engine.model_files.hub_cache import list_cached
 
-    for model in list_cached():
-        yield LocalModel(HUGGING_FACE, model.name, model.path, model.bytes, model.used)
+    packaged = [
+        LocalModel(PACKAGE, name, path, path.stat().st_size) for name, path in list_packaged()
+    ]
+    models: dict[str, LocalModel] = {}
+    for model in [*packaged, *list_cached(), *list_local()]:
+        models.setdefault(model.source, model)
+    return list(models.values())
 
 
 def find_known(name: str) -> Path | None:
@@ -59,41 +42,31 @@ def find_known(name: str) -> Path | None:
     wanted = name.lower()
     found = [model for model in models if model.source == name]
     if not found:
-        found = [model for model in models if wanted in map(str.lower, model.aliases)]
+        found = [model for model in models if wanted in model.aliases]
     if not found:
-        found = [model for model in models if _begins(model, wanted)]
+        found = [model for model in models if any(one.startswith(wanted) for one in model.aliases)]
+    if not found:
+        return None
     if len({model.path.resolve() for model in found}) > 1:
         hint = f"Write one of {', '.join(model.source for model in found)}"
         raise ModelError(f"{name} may be {len(found)} models", hint=hint)
-    return _choose_file(found[0]) if found else None
-
-
-def _begins(model: LocalModel, wanted: str) -> bool:
-    return any(alias.lower().startswith(wanted) for alias in model.aliases)
-
-
-def _choose_file(model: LocalModel) -> Path:
-    """Returns the file of a model; of several versions in the Hub's cache, the newest."""
-    if model.program == HUGGING_FACE:
+    if found[0].program == HUGGING_FACE:  # of several versions, the newest
         from constrained.engine.model_files.hub import fetch
 
-        return fetch(model.name, offline=True)
-    return model.path
+        return fetch(found[0].source, offline=True)
+    return found[0].path
 
 
 def suggest_source(source: str) -> str:
     """Suggests what to write in place of a name that no model has."""
-    names: dict[str, str] = {}
-    for model in list_known():
-        for alias in model.aliases:
-            names.setdefault(alias.lower(), model.source)
-    near = get_close_matches(source.lower(), names, n=3)
-    if near:
-        meant = dict.fromkeys(names[name] for name in near)
-        return f"Did you mean {' or '.join(meant)}? `constrained models` lists all; {_DOWNLOAD}"
+    names = {alias: model.source for model in list_known() for alias in model.aliases}
+
+    def find_near(cutoff: float) -> list[str]:
+        near = get_close_matches(source.lower(), names, n=3, cutoff=cutoff)
+        return list(dict.fromkeys(names[name] for name in near))
+
+    if near := find_near(0.6):
+        return f"Did you mean {' or '.join(near)}? {_OTHERS}"
     if _OF_THE_HUB.fullmatch(source):
         return f"Check the path; a model of the Hugging Face Hub is -hf {source}, or hf:{source}"
-    nearest = dict.fromkeys(
-        names[name] for name in get_close_matches(source.lower(), names, n=3, cutoff=0)
-    )
-    return f"Check the path; here are {', '.join(nearest)} (`constrained models`); {_DOWNLOAD}"
+    return f"Check the path; here are {', '.join(find_near(0))}; {_OTHERS}"

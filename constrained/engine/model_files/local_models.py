@@ -60,12 +60,13 @@ class LocalModel:
 
     @property
     def aliases(self) -> list[str]:
-        """Further names: the source, or only the last part of its name, or the name of its file;
-        each with the program and without."""
+        """Further names, in lower case: the source, or only the last part of its name, or the name
+        of its file; each with the program and without."""
         names = [self.name, self.name.rpartition("/")[2]]
         if self.path.suffix == ".gguf":
             names.append(name_model(self.path))
-        return [prefix + name for name in names for prefix in ("", PREFIXES[self.program])]
+        prefixes = ("", PREFIXES[self.program])
+        return [(prefix + name).lower() for name in names for prefix in prefixes]
 
 
 def list_local() -> list[LocalModel]:

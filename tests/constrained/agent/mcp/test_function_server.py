@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from constrained import connect_mcp, load
-from constrained.cli.commands.mcp.connection import add_options, serve_functions
+from constrained.agent.mcp.function_server import make_command
+from constrained.cli.commands.mcp.connection import add_options
 from constrained.errors import RequestError
 from constrained.prompt.tools.python_file import load_functions
 from server.commands.server_process import find_servers
@@ -39,7 +40,7 @@ def path(tmp_path: Path) -> str:
 
 
 def test_functions_are_the_same_tools_as_in_the_file(path: str) -> None:
-    with connect_mcp(serve_functions(path)) as servers, load("demo", threads=1) as model:
+    with connect_mcp(make_command(path)) as servers, load("demo", threads=1) as model:
         served = servers.tools()
         for there, here in zip(served, load_functions(path), strict=True):
             assert there.to_json() == here.to_json()
