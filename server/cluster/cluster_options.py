@@ -109,7 +109,7 @@ def read_cluster(options: argparse.Namespace) -> ClusterOptions:
         RequestError: one of them cannot be.
     """
     for name in ALONE:
-        if getattr(options, name) not in (None, [], ()):
+        if getattr(options, name) not in (None, []):
             option = f"--{name.replace('_', '-')}"
             raise RequestError(
                 f"{option} is not available in a cluster", hint="Use constrained serve"

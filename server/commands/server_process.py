@@ -183,7 +183,7 @@ def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
     """
     if not mcp_options.has_servers(options) and not options.tools:
         return None
-    servers = mcp_options.read_servers(options, options.tools)
+    servers = mcp_options.read_servers(options, options.tools or ())
     from server.hosting.mcp.mcp_pool import McpPool
 
     return McpPool(servers, options.mcp_timeout, approval=ForcedApproval(options.mcp_approval))

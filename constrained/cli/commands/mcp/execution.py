@@ -50,7 +50,6 @@ class CallExecutor:
         self._approve_all = approve_all
         self._lock = threading.Lock()
         self._questions: queue.SimpleQueue[_Question | None] | None = None  # of the current call
-        """Returns the result of a call, also if it is declined; Ctrl-C cancels it."""
 
     def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
         """Returns the result of a call, or that it is declined; Ctrl-C cancels it."""
