@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from constrained.engine.files.input_files import read_input
 from constrained.engine.header import choose_template
+from constrained.engine.model_files.sources import find_source
 from constrained.engine.vocabulary.vocabulary import (
     Tokenizer,
     Vocabulary,
@@ -247,7 +248,7 @@ def _read_model(path: str, source: str, chosen: str) -> ReplayContext:
     """Reads the vocabulary of a GGUF file, and its template unless `source` is another one."""
     from constrained.engine.llama_files import read_header
 
-    header = read_header(path)
+    header = read_header(find_source(path))
     if not source and header.chat_templates:
         source = choose_template(header.chat_templates, with_tools=True)
     vocabulary = header.vocabulary
