@@ -52,7 +52,7 @@ def test_options_of_a_call(run: Run, model: str, tools: str, monkeypatch: pytest
     options += ["--system", "Be brief.", "-n", "20", "--reasoning", "on", "--seed", "-1"]
     code, out, err = run("call", "hi", "--tools", tools, *options, "--show-prompt")
     assert code == ExitCode.CUT_OFF
-    assert "start: open" in err
+    assert "the reply begins inside its reasoning" in err
     assert "(the tokens ran out: raise --max-tokens, or the context with -c)" in err
     assert "note" not in out
     monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "8")

@@ -314,17 +314,17 @@ def test_a_model_by_name(model: str, greedy: str, tmp_path: Path):
         return subprocess.run(command, cwd=ROOT, env=plain, capture_output=True, text=True)
 
     lines = manage().stdout.splitlines()
-    assert lines[1].endswith("  -m demo")
-    assert [line.partition("  -hf ")[2] for line in lines if "-hf" in line] == [
-        "a/b-GGUF:Q4_K_M",
-        "a/b-GGUF:Q8_0",
-    ]
+    assert lines[1].startswith("demo  ")
+    names = [line.split()[0] for line in lines if line.startswith("hf:")]
+    assert names == ["hf:a/b-GGUF:Q4_K_M", "hf:a/b-GGUF:Q8_0"]
+    for name in (names[1], "b-gguf:q8"):
+        assert call("-m", name, HF_HUB_OFFLINE="1").stdout == first.stdout
     listed = {row["name"]: row["bytes"] for row in json.loads(manage("--json").stdout)}
-    assert listed["a/b-GGUF:Q8_0"] == Path(greedy).stat().st_size
+    assert listed["hf:a/b-GGUF:Q8_0"] == Path(greedy).stat().st_size
     ambiguous = manage("rm", "a/b-GGUF")
     assert ambiguous.returncode == 2
     assert "Write one of a/b-GGUF:Q4_K_M, a/b-GGUF:Q8_0" in ambiguous.stderr
-    assert manage("rm", "a/b-GGUF:Q4_K_M").stdout.startswith("removed a/b-GGUF:Q4_K_M, ")
+    assert manage("rm", names[0]).stdout.startswith("removed a/b-GGUF:Q4_K_M, ")
     with serve(hub):
         plain["HF_ENDPOINT"] = hub.url
         path = json.loads(manage("pull", "a/b-GGUF", "--json").stdout)["path"]
