@@ -90,13 +90,20 @@ class CallRules:
         texts += [end for end in self._format.inner_ends if end in self._builder.ids]
         return optional(choice(map(self._builder.fixed, texts))) if texts else EMPTY
 
-    @property
-    def _end(self) -> Expression:
-        """The optional text at the end of a turn with calls."""
+    def _end(self, following: Expression, *alternatives: str) -> Expression:
+        """Returns what may stand at the end of a turn with calls.
+
+        Args:
+            following: the content that may follow the calls.
+            alternatives: texts that may follow the last call instead.
+        """
         texts = self._turn.text_ends
-        if not texts:
-            return self.tail
-        return sequence(self.tail, optional(choice(map(ir.Literal, texts))))
+        end = optional(choice(map(ir.Literal, texts))) if texts else EMPTY
+        if following == EMPTY:
+            # Models write a line break here. If it could only be the one in front of a further
+            # call, the mask would make them write that call.
+            following = self._texts.space_instead_of([*alternatives, self._format.tail])
+        return sequence(following, self.tail, end)
 
     def calls(
         self,
@@ -127,15 +134,19 @@ class CallRules:
             chained = self._rules.calls(first, spaced=spaced, lead=lead)
             if chained == NOTHING:
                 return NOTHING
-            written = sequence(chained, after, following, self._end)
+            written = sequence(chained, after, self._end(following))
             return self._builder.define(written, "calls")
         more = EMPTY
+        alternatives: list[str] = []
         closing = format.closes(opener)
         if format.several is not None and is_several:
             more = self._more(1, format.several.between)
+            alternatives.append(format.several.between + format.call_head)
             closing = format.several.closing
         elif self._allows_several and format.several is None and self._opens_all(opener):
             more = self._more(1, format.between)
+            alternatives.append(format.between + format.call_head)
+        alternatives.append(spell_fixed(closing))
         close = self._texts.text_after(spell_fixed(closing))
         rest = sequence(more, close)
         if not format.closes_one:
@@ -143,7 +154,7 @@ class CallRules:
         call = self._any_tool(first, 0, spaced=spaced, lead=lead)
         if call == NOTHING:
             return NOTHING
-        written = sequence(call, rest, after, following, self._end)
+        written = sequence(call, rest, after, self._end(following, *alternatives))
         return self._builder.define(written, "calls")
 
     def _opens_all(self, opener: str) -> bool:

@@ -1,11 +1,18 @@
 """White space around the texts of a turn, where a model may add some."""
 
 import re
+from collections.abc import Sequence
 
 from grammars.regex.writing import escape_regex
 from grammars.spelling.names import BLANK
 from grammars.turn_grammar.ir.grammar import GrammarBuilder
-from grammars.turn_grammar.ir.nodes import Expression, Pattern, optional, sequence
+from grammars.turn_grammar.ir.nodes import (
+    Expression,
+    Pattern,
+    choice,
+    optional,
+    sequence,
+)
 from grammars.turn_grammar.values import LOOSE
 from grammars.wire.format import Format
 
@@ -57,7 +64,7 @@ class SpacedTexts:
             return sequence(optional(self.space()), self._builder.fixed(marker))
         # Two terminals of white space cannot share it: the first one would take all of it.
         lead = escape_regex(marker.removesuffix(text))
-        space = self._builder.terminal(Pattern(f"{self._blanks(0)}{lead}"), "SPACE")
+        space = self._space(f"{self._blanks(0)}{lead}")
         return sequence(space, self._builder.fixed(text))
 
     def _spaced(self, text: str) -> Expression:
@@ -75,24 +82,43 @@ class SpacedTexts:
         pieces = self._builder.cut(text)
         parts: list[Expression] = []
         if pieces[0] in self._builder.ids:
-            parts.append(optional(self._builder.terminal(Pattern(LOOSE), "SPACE")))
+            parts.append(optional(self._space(LOOSE)))
         for piece in pieces:
             if piece in self._builder.ids:
                 parts.append(self._builder.fixed(piece))
             elif piece.isspace():
-                parts.append(optional(self._builder.terminal(Pattern(_any_space(piece)), "SPACE")))
+                parts.append(optional(self._space(_any_space(piece))))
             else:
                 parts.append(self._builder.terminal(Pattern(_loosen_gaps(piece)), "CALL"))
         return sequence(*parts)
 
     def space(self) -> Expression:
         """Returns an expression for white space before a block."""
-        return self._builder.terminal(Pattern(self._blanks(1)), "SPACE")
+        return self._space(self._blanks(1))
+
+    def _space(self, pattern: str) -> Expression:
+        return self._builder.terminal(Pattern(pattern), "SPACE")
+
+    def space_instead_of(self, texts: Sequence[str]) -> Expression:
+        """Returns an expression for optional white space in a place where one of these texts may
+        follow, too.
+
+        The white space in front of a special token is a terminal of its own. Of two terminals for
+        the same white space, the lexer would consider only one; so these are taken here, too.
+        """
+        firsts = [pieces[0] for pieces in map(self._builder.cut, texts) if pieces]
+        blanks = [first for first in firsts if first.isspace()]
+        if self._format.is_loose:
+            patterns = dict.fromkeys(map(_any_space, blanks))
+            return optional(choice(self._space(pattern) for pattern in patterns or [LOOSE]))
+        if blanks:
+            return optional(choice(map(self._builder.fixed, dict.fromkeys(blanks))))
+        return optional(self.space())
 
     def space_before_answer(self) -> Expression:
         """Returns an expression for white space before an answer of a given form."""
         most = self._format.max_answer_space
-        return self._builder.terminal(Pattern(f"{BLANK}{{1,{most}}}"), "SPACE")
+        return self._space(f"{BLANK}{{1,{most}}}")
 
     def _blanks(self, least: int) -> str:
         return f"{BLANK}{{{least},{self._format.max_space}}}"

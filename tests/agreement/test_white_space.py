@@ -16,8 +16,10 @@ from constrained.prompt.tools.shapes import read_tools
 from grammars.infer.reasoning import find_state
 from grammars.parse.parser import parse
 from grammars.parse.render import render
-from grammars.turn import Policy, Start, State, Turn
+from grammars.schema.lowering.lower import lower
+from grammars.turn import Choice, Policy, Start, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format
+from grammars.wire.formats import FORMATS
 from tests.agreement.case_checks import QUIET, by_name, modes
 from tests.agreement.chosen_formats import SCALE, each, is_plain
 from tests.agreement.matching import Masked
@@ -68,6 +70,27 @@ def squeeze(turn: Turn) -> Turn:
     return replace(
         turn, content=turn.content.strip(), reasoning=turn.reasoning.strip(), calls=calls
     )
+
+
+@pytest.mark.parametrize("single", [False, True], ids=["text", "token"])
+@pytest.mark.parametrize("name", [format.name for format in FORMATS])
+def test_a_line_break_after_calls_is_not_the_beginning_of_another_one(
+    name: str, single: bool
+) -> None:
+    """Models end their turns with one: where it could only come in front of a further call, they
+    wrote calls without end."""
+    format = by_name(name)
+    get = Tool("get", lower({"type": "object", "properties": {"a": {"type": "integer"}}}))
+    calls = tuple(ToolCall("get", {"a": number}) for number in (1, 2))
+    for policy in (Policy(), Policy(choice=Choice.REQUIRED), Policy(parallel=False)):
+        grammar = Masked(format, [get], policy, State(), single)
+        for count in (1, 2) if policy.parallel and not format.single else (1,):
+            text = render(Turn(calls=calls[:count]), format, [get], State())
+            for end in ("", "\n"):
+                assert grammar.accepts(text + end), grammar.prefix(text + end)
+                read = parse(text + end, format, [get])
+                assert [call.arguments for call in read.calls] == [{"a": 1}, {"a": 2}][:count]
+                assert not read.content
 
 
 MESSAGES = [{"role": "user", "content": "The weather?"}]
@@ -150,7 +173,8 @@ def spellings(written: Written) -> list[str]:
         head, _, call = written.text.partition(opener.text)
         call = opener.text + call
     around = [space + head.rstrip() + space + call for space in SPACES if call or not space]
-    return [written.text, *around]
+    behind = [written.text + "\n"] if written.calls else []
+    return [written.text, *around, *behind]
 
 
 def assert_written_is_read(written: Written) -> None:

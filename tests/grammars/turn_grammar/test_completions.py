@@ -80,10 +80,11 @@ def test_calls_that_are_required(format: Format, text: str, rest: str) -> None:
     assert complete(format, text, PING, CITY) == rest
 
 
-def test_after_a_call_the_turn_may_end_but_not_between_two() -> None:
+def test_after_a_call_and_a_line_break_the_turn_may_end() -> None:
     call = '<tool_call>\n{"name": "ping", "arguments": {}}\n</tool_call>'
     assert complete(HERMES, call, PING) == ""
-    assert complete(HERMES, f"{call}\n", PING) == call
+    assert complete(HERMES, f"{call}\n", PING) == ""
+    assert complete(HERMES, f"{call}\n<", PING) == call[1:]
     assert complete(HERMES, f"{call}\n{call}", PING) == ""
     assert complete(HERMES, call, PING, policy=Policy.named("ping")) == ""
 
@@ -309,7 +310,7 @@ def test_what_becomes_of_rare_nodes() -> None:
     assert complete(MISTRAL, '[TOOL_CALLS]f[ARGS]{"v": [1', none) == "]}"
     spaced = Format("spaced", (Marker("<c>"), JsonCall()), between="\n", after="\n\n")
     call = '<c>{"name": "ping", "arguments": {}}'
-    for end, rest in (("", ""), ("\n", "\n"), ("\n\n", ""), ("\n<", call[1:])):
+    for end, rest in (("", ""), ("\n", ""), ("\n\n", ""), ("\n<", call[1:])):
         assert complete(spaced, call + end, PING) == rest
 
 
