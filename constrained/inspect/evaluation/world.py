@@ -133,7 +133,7 @@ class Warehouse:
         if not changes:
             return "error: nothing to change: count or shelf is required"
         self.items[id] = replace(self.items[id], **changes)
-        return "done"
+        return json.dumps({"changed": id, **changes})
 
 
 def _tell_unknown(id: str) -> str:

@@ -41,7 +41,8 @@ def read(id: str) -> Generator[WrittenCall, str, dict[str, Any]]:
 
 
 def change(id: str, **fields: Any) -> Generator[WrittenCall, str, None]:
-    assert (yield WrittenCall("change_item", {"id": id, **fields})) == "done"
+    result = yield WrittenCall("change_item", {"id": id, **fields})
+    assert json.loads(result) == {"changed": id, **fields}
 
 
 def add(id: str, more: int) -> Plan:
