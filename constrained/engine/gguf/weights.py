@@ -1,8 +1,8 @@
 """The types of a model's weights, and whether its file is named after them.
 
 llama.cpp gives a file the name of the type that most matrices get, and takes other types for some:
-Q4_K_M has Q6_K as well, Q3_K_M has Q4_K and Q5_K. So a name is false only if its type is rare among
-the weights, or if these have fewer bits than it has.
+Q4_K_M has Q6_K as well, Q3_K_M has Q4_K and Q5_K. So a name is false only if another type is more
+common and its own is rare, has more bits than the weights, or does not fit the rows of most.
 """
 
 import re
@@ -158,9 +158,9 @@ def find_false_claim(contents: GgufContents, name: str) -> FalseClaim | None:
     [(commonest, _)] = counts.most_common(1)
     is_rare = counts[wanted] < _MIN_SHARE * counts.total()
     is_small = bits is not None and bits < _BITS[wanted] - _MAX_MISSING
-    if commonest in (wanted, claim) or not (is_rare or is_small):
-        return None
     unfit = _find_unfit(layers, _BLOCKS[wanted])
+    if commonest in (wanted, claim) or not (is_rare or is_small or unfit):
+        return None
     return FalseClaim(origin, claim, wanted, counts, bits, unfit)
 
 

@@ -83,15 +83,18 @@ def test_a_file_of_another_name_is_told(
     assert not claim.unfit
 
 
-def test_rows_that_are_no_multiple_of_a_block_are_the_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "type"), [("Q4_K_M", "Q4_K"), ("Q6_K", "Q6_K")])
+def test_rows_that_are_no_multiple_of_a_block_are_the_reason(
+    name: str, type: str, tmp_path: Path
+) -> None:
     source = write_model(tmp_path / "source.gguf", load_small(), None, n_layer=2)
-    contents = quantise(source, tmp_path / "small.gguf", "Q4_K_M")
+    contents = quantise(source, tmp_path / "small.gguf", name)
     claim = find_false_claim(contents, "small.gguf")
     assert claim is not None
-    assert (claim.origin, claim.claim) == ("general.file_type", "Q4_K_M")
+    assert (claim.origin, claim.claim) == ("general.file_type", name)
     assert claim.unfit
     assert all(length % 256 for length in claim.unfit)
-    assert "Q4_K has blocks of 256 weights, and rows of " in claim.reason
+    assert f"{type} has blocks of 256 weights, and rows of " in claim.reason
     honest = quantise(source, tmp_path / "honest.gguf", "Q5_0")
     assert find_false_claim(honest, "small-Q5_0.gguf") is None
 
@@ -168,6 +171,16 @@ def test_a_third_of_the_weights_may_be_what_a_mixture_is_named_after() -> None:
     tensors["blk.0.ffn_down.weight"] = ("Q2_K", (4096, 1024))
     tensors["blk.0.attn_qkv.weight"] = ("Q2_K", (1024, 3072))
     assert find_false_claim(make(tensors), "phi-Q3_K_M.gguf") is not None
+
+
+def test_rows_that_do_not_fit_count_although_the_type_is_not_rare() -> None:
+    tensors = {
+        "blk.0.ffn_up.weight": ("Q8_0", (576, 1536)),
+        "blk.0.ffn_down.weight": ("Q6_K", (1536, 288)),
+    }
+    claim = find_false_claim(make(tensors), "small-Q6_K.gguf")
+    assert claim is not None
+    assert claim.unfit == [576]
 
 
 def test_a_type_that_is_not_known_has_no_bits() -> None:
