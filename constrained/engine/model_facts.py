@@ -4,14 +4,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from constrained.engine.gguf.contents import (
-    GgufContents,
-    join_parts,
-    list_parts,
-    read_sound_contents,
-)
+from constrained.engine.gguf.contents import GgufContents, read_all_parts
 from constrained.engine.gguf.weights import FILE_TYPE, FILE_TYPES, count_weights
-from constrained.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -49,10 +43,7 @@ def read_facts(path: Path) -> ModelFacts:
     Raises:
         ModelError: it cannot be read.
     """
-    files = list_parts(path)
-    if not files:
-        raise ModelError(f"{path} cannot be read: no such file")
-    found = join_parts([read_sound_contents(file) for file in files])
+    found = read_all_parts(path)
     weights = count_weights(found.tensors)
     return ModelFacts(
         name=found.text("general.name"),

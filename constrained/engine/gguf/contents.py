@@ -223,3 +223,18 @@ def read_sound_contents(path: Path) -> GgufContents:
         hint = "The file is damaged: download it again"
         raise ModelError(f"{path} cannot be loaded: {contents.damage}", hint=hint)
     return contents
+
+
+def read_all_parts(path: Path) -> GgufContents:
+    """Reads a model whole, also a split one.
+
+    Args:
+        path: of its file; of a split one, the first part.
+
+    Raises:
+        ModelError: it cannot be read, or is damaged.
+    """
+    files = list_parts(path)
+    if not files:
+        raise ModelError(f"{path} cannot be read: no such file")
+    return join_parts([read_sound_contents(file) for file in files])
