@@ -19,6 +19,8 @@ from grammars.schema.validator import Validator
 
 MAX_TURNS = 8
 """The turns of the model in an episode, unless another limit is given."""
+MAX_IDLE_TURNS = 2
+"""The turns in a row that only repeat earlier calls, with the same results."""
 _SHELVES = ("north", "south", "east", "west")
 _KINDS = ("desk", "wall", "garden", "travel", "kitchen", "party")
 _THINGS = ("lamp", "clock", "table", "chair", "mirror", "basket", "radio", "bench")
@@ -426,12 +428,14 @@ class EpisodeEnd(StrEnum):
     Attributes:
         ANSWERED: a turn without a call.
         LIMIT: the turns were used up.
+        REPEATED: too many turns in a row only repeated earlier calls.
         CUT: the tokens ran out in a turn; its calls were not executed.
         ERROR: there was no turn.
     """
 
     ANSWERED = "answered"
     LIMIT = "limit"
+    REPEATED = "repeated"
     CUT = "cut"
     ERROR = "error"
 
@@ -462,8 +466,7 @@ class EpisodeResult:
 def run_episode(episode: Episode, ask: Asker, *, max_turns: int = MAX_TURNS) -> EpisodeResult:
     """Lets a model work on a task, until a turn has no call.
 
-    A change that is made counts even if the turns are used up before the model says that it is
-    done.
+    A change that is made counts even if the episode ends before the model says that it is done.
 
     Args:
         ask: asks the model.
@@ -484,6 +487,7 @@ class _Run:
         self._warehouse = Warehouse(episode.stock)
         self._results: list[tuple[str, str, str]] = []  # names, arguments, results
         self._valid = True
+        self._idle_turns = 0
         self.answers: list[ModelAnswer] = []
         self.messages: list[dict[str, Any]] = [{"role": "user", "content": episode.goal.text}]
 
@@ -496,6 +500,7 @@ class _Run:
             return EpisodeEnd.CUT
         if not answer.calls:
             return EpisodeEnd.ANSWERED
+        before = set(self._results)
         made: list[dict[str, Any]] = []
         results: list[dict[str, Any]] = []
         for call in answer.calls:
@@ -507,7 +512,8 @@ class _Run:
             results.append({"role": "tool", "tool_call_id": id, "content": content})
         message = {"role": "assistant", "content": answer.text, "tool_calls": made}
         self.messages += [message, *results]
-        return None
+        self._idle_turns = self._idle_turns + 1 if before == set(self._results) else 0
+        return EpisodeEnd.REPEATED if self._idle_turns == MAX_IDLE_TURNS else None
 
     def _execute(self, call: WrittenCall, written: str) -> str:
         if find_problem(call.name, call.arguments):

@@ -341,10 +341,32 @@ def repeat(answer: ModelAnswer) -> Asker:
 
 
 def test_an_episode_ends_after_so_many_turns() -> None:
+    seen: list[ModelAnswer] = []
+
+    def count_up(messages: Messages, tools: Tools) -> ModelAnswer:
+        call = WrittenCall("find_items", {"word": "lamp" * (len(seen) + 1)})
+        seen.append(ModelAnswer((call,)))
+        return seen[-1]
+
+    result = run_episode(draw_episode("move", 0), count_up, max_turns=5)
+    assert (result.end, result.steps, result.repeated) == (EpisodeEnd.LIMIT, 5, 0)
+    assert result.answers == tuple(seen)
+
+
+def test_turns_that_only_repeat_calls_end_an_episode() -> None:
     answer = ModelAnswer((WrittenCall("find_items", {"word": "lamp"}),))
-    result = run_episode(draw_episode("move", 0), repeat(answer), max_turns=5)
-    assert (result.end, result.steps, result.repeated) == (EpisodeEnd.LIMIT, 5, 4)
-    assert result.answers == (answer,) * 5
+    result = run_episode(draw_episode("move", 0), repeat(answer))
+    assert (result.end, result.steps, result.repeated) == (EpisodeEnd.REPEATED, 3, 2)
+
+
+def test_a_call_that_has_another_result_is_no_repetition() -> None:
+    episode = draw_episode("set a count", 0)
+    [(id, fields)] = episode.goal.changes.items()
+    look = WrittenCall("read_item", {"id": id})
+    change = WrittenCall("change_item", {"id": id, **fields})
+    answers = iter([*(ModelAnswer((call,)) for call in (look, change, look)), ModelAnswer()])
+    result = run_episode(episode, lambda messages, tools: next(answers))
+    assert (result.reached, result.end, result.repeated) == (True, EpisodeEnd.ANSWERED, 0)
 
 
 def test_what_is_done_counts_at_the_limit() -> None:
