@@ -45,7 +45,7 @@ def _make_tool(
 
 
 _SHELF = {"type": "string", "enum": list(_SHELVES)}
-_ITEM_ID = {"type": "string", "description": "The id of an item, such as B27"}
+_ITEM_ID = {"type": "string", "description": "The id of an item: a letter and two digits"}
 TOOLS: Tools = (
     _make_tool(
         "find_items",
