@@ -1,1 +1,2 @@
-"""Does a model call tools: what is asked, agent tasks in a scripted `world`, what came of it."""
+"""Rows of the Berkeley function-calling leaderboard, what models answered, and how that is judged:
+for `benchmarks.real`. Start with `rows`."""
