@@ -100,6 +100,9 @@ def test_a_call_is_kept(name: str, before: str, vocabulary: Vocabulary) -> None:
     assert [(c.name, c.arguments) for c in reply.calls] == [("get_weather", {"city": "Paris"})]
     assert reply.content == before.strip()
     assert reply.envelopes == (kind,)
+    traced = model.call(ASK, [WEATHER], envelopes="kept", trace=True)
+    assert traced.calls == reply.calls
+    assert all(made.confidence is not None for made in traced.calls)
     if name in ONLY_LED_BACK:
         assert "<tool_call>" in reply.text
     else:
