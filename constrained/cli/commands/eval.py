@@ -88,7 +88,8 @@ def _run(options: argparse.Namespace) -> int:
                 judgements.append(judgement)
     finally:  # what there is, also after Ctrl-C, or if a server is lost
         if judgements:
-            _print(Evaluation(tuple(judgements), seed=options.seed), options)
+            about = plan.describe_files()
+            _print(Evaluation(tuple(judgements), about, options.seed), options)
     return ExitCode.DONE
 
 
@@ -104,15 +105,15 @@ def _check(options: argparse.Namespace) -> None:
 
 def _make_plan(options: argparse.Namespace) -> "EvaluationPlan":
     from constrained.engine.model_files.sources import find_source
-    from constrained.inspect.evaluation.rows import SAMPLE, QuestionKind, choose, read_questions
-    from constrained.inspect.evaluation.run import EvaluationPlan, connect
+    from constrained.inspect.evaluation.rows import SAMPLE, QuestionKind, read_questions
+    from constrained.inspect.evaluation.run import EvaluationPlan, connect, draw
     from constrained.inspect.evaluation.ways import AskOptions
 
     found = read_questions(options.rows or [SAMPLE])
     if options.rows:
         print_notes(found.notes)
     kinds = [QuestionKind(kind) for kind in options.kinds]
-    questions = choose(found.all, kinds, options.count, options.seed)
+    questions = draw(found.all, kinds, options.count, options.seed)
     key = options.server_key
     if key is None:
         key = os.environ.get("LLAMA_API_KEY", "").partition(",")[0]

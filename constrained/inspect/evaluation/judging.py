@@ -8,6 +8,7 @@ from typing import Any
 
 from constrained.inspect.evaluation.asking import AskedWay, ModelAnswer, WrittenCall
 from constrained.inspect.evaluation.rows import Question, QuestionKind, RightCall, fits
+from constrained.inspect.evaluation.world import Episode, EpisodeEnd, EpisodeResult
 
 OMITTED = ""
 """Among BFCL's alternatives of an argument: it may be left out."""
@@ -85,6 +86,29 @@ def judge(way: AskedWay, question: Question, answer: ModelAnswer) -> Judgement:
         exact=exact,
         no_call=no_call,
         answer=answer,
+    )
+
+
+def judge_episode(way: AskedWay, episode: Episode, result: EpisodeResult) -> Judgement:
+    """Judges an agent task by whether its goal is reached."""
+    answers = result.answers
+    whole = ModelAnswer(
+        text=answers[-1].text,
+        tokens=sum(answer.tokens for answer in answers),
+        seconds=sum(answer.seconds for answer in answers),
+        cut=result.end is EpisodeEnd.CUT,
+        error=answers[-1].error,
+    )
+    return Judgement(
+        way,
+        f"{episode.shape} {episode.seed}",
+        QuestionKind.AGENT,
+        called=result.calls > 0,
+        valid=result.calls > 0 and result.valid,
+        right_tool=None,
+        exact=result.reached,
+        no_call=None,
+        answer=whole,
     )
 
 

@@ -1,6 +1,6 @@
 """Runs an evaluation: asks each model, in each way, all questions that it may be asked."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,11 +8,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
+from constrained.engine.gguf.contents import join_parts, list_parts, read_contents
+from constrained.engine.gguf.weights import (
+    count_weights,
+    describe_types,
+    find_false_claim,
+    measure_bits,
+)
 from constrained.engine.model_files.sources import find_source
 from constrained.engine.options import CacheType, LoadOptions
 from constrained.errors import RequestError
 from constrained.inspect.chat_server import NAME_HINT, ChatServer
-from constrained.inspect.evaluation.judging import Judgement, judge
+from constrained.inspect.evaluation.asking import AskedWay, Asker
+from constrained.inspect.evaluation.judging import Judgement, judge, judge_episode
 from constrained.inspect.evaluation.kept_answers import KeptAnswers
 from constrained.inspect.evaluation.report import Evaluation
 from constrained.inspect.evaluation.rows import (
@@ -28,14 +36,10 @@ from constrained.inspect.evaluation.ways import (
     make_server_askers,
     open_file,
 )
+from constrained.inspect.evaluation.world import Episode, draw_episodes, run_episode
 
 COUNT = 10
-KINDS = (
-    QuestionKind.SIMPLE,
-    QuestionKind.MULTIPLE,
-    QuestionKind.PARALLEL,
-    QuestionKind.IRRELEVANCE,
-)
+KINDS = tuple(QuestionKind)
 Progress = Callable[[float, float], None]
 """Takes the number of questions that are answered, and of all."""
 
@@ -57,7 +61,7 @@ class EvaluationPlan:
     files: Sequence[Path]
     cache_types: Sequence[CacheType | None]
     servers: Sequence[tuple[ChatServer, str]]
-    questions: Sequence[Question]
+    questions: Sequence[Question | Episode]
     ask: AskOptions
     load_options: LoadOptions = field(default_factory=LoadOptions)
     load_further: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -69,6 +73,10 @@ class EvaluationPlan:
             name = path.name if names.count(path.name) == 1 else str(path)
             for cache_type in self.cache_types:
                 yield path, cache_type, name if cache_type is None else f"{name} {cache_type}"
+
+    def describe_files(self) -> dict[str, list[str]]:
+        """Says what is known of each file beforehand, by what the table calls it."""
+        return {name: describe_file(path) for path, _, name in self.list_files()}
 
     def describe_options(self) -> dict[str, Any]:
         """Returns what changes answers beside model and question."""
@@ -119,13 +127,35 @@ def evaluate(
         files=[find_source(model, token=None, offline=False, progress=None) for model in models],
         cache_types=cache_types,
         servers=[connect(url) for url in against],
-        questions=choose(read_questions(rows).all, kinds, count, ask.seed),
+        questions=draw(read_questions(rows).all, kinds, count, ask.seed),
         ask=ask,
         load_options=load_options,
     )
     with KeptAnswers(answers, plan.describe_options()) as kept:
         judgements = tuple(measure(plan, kept))
-    return Evaluation(judgements, seed=ask.seed)
+    return Evaluation(judgements, plan.describe_files(), ask.seed)
+
+
+def draw(
+    questions: Iterable[Question], kinds: Sequence[QuestionKind], count: int, seed: int
+) -> list[Question | Episode]:
+    """Draws so many questions of each kind, and so many agent tasks, always the same ones for a
+    seed."""
+    tasks = draw_episodes(count, seed) if QuestionKind.AGENT in kinds else []
+    return [*choose(questions, kinds, count, seed), *tasks]
+
+
+def describe_file(path: Path) -> list[str]:
+    """Says how many bits a weight of a model file has, of which types, and what is false about its
+    name."""
+    contents = join_parts([read_contents(part) for part in list_parts(path)])
+    types = describe_types(count_weights(contents.tensors))
+    bits = measure_bits(contents.tensors)
+    lines = [types if bits is None else f"{bits:.2f} bits per weight: {types}"]
+    claim = find_false_claim(contents, path.name)
+    if claim is not None:
+        lines.append(f"warning: {claim}. {claim.reason}")
+    return lines
 
 
 def connect(url: str, api_key: str = "", model: str = "") -> tuple[ChatServer, str]:
@@ -161,12 +191,23 @@ def measure(
             for index, question in enumerate(plan.questions):
                 first = index % len(ways)
                 for way in (*ways[first:], *ways[:first]):
-                    if question.right or way.may_decline:
-                        answer = askers[way](question.messages, question.tools)
-                        yield judge(way, question, answer)
+                    judgement = _ask(way, askers[way], question)
+                    if judgement is not None:
+                        yield judgement
                 if progress is not None:
                     done = number * len(plan.questions) + index + 1
                     progress(done, len(subjects) * len(plan.questions))
+
+
+def _ask(way: AskedWay, ask: Asker, question: Question | Episode) -> Judgement | None:
+    """Returns what comes of a question or a task; None: it is not asked in this way."""
+    match question:
+        case Episode():
+            return judge_episode(way, question, run_episode(question, ask))
+        case Question(messages=messages, tools=tools, right=right):
+            if not right and not way.may_decline:
+                return None
+            return judge(way, question, ask(messages, tools))
 
 
 def _list_subjects(
