@@ -163,6 +163,10 @@ def _show() -> "Iterator[Callable[[float, float], None]]":
 
 
 def _print(evaluation: "Evaluation", options: argparse.Namespace) -> None:
+    if options.picture:
+        from constrained.inspect.evaluation.picture import draw_picture
+
+        _write(options.picture, draw_picture(evaluation))
     if options.json == "-":
         print_json(evaluation.to_json())
         return

@@ -84,16 +84,16 @@ class SyntaxOrWits:
 
     def __str__(self) -> str:
         wits = sum(self.faults.values())
-        faults = ", ".join(f"{count} {fault}" for fault, count in self.faults.items())
         text = (
-            f"syntax: breaks in {self.broken} of {self.due} calls that are due; the reader alone "
-            f"mends {self.read}, the mask {self.mended}. Wits: {wits} of {self.rows} are wrong "
-            "either way"
+            f"the syntax breaks in {self.broken} of {self.due} calls that are due: the reader "
+            f"alone mends {self.read}, the mask {self.mended}. Of {self.wrong} answers that are "
+            f"not right as written, the reader makes {self.read_right} right, the mask "
+            f"{self.mask_right}; {wits} of {self.rows} are wrong either way, by the wits"
         )
-        if faults:
+        if faults := ", ".join(f"{count} {fault}" for fault, count in self.faults.items()):
             text += f" ({faults})"
         if self.lost:
-            text += f". The mask makes {self.lost} wrong that were right"
+            text += f". {self.lost} are right as written, and wrong with the mask"
         return text
 
 
@@ -116,12 +116,9 @@ class PairedDifference:
 
     def __str__(self) -> str:
         found = self.interval
-        text = (
-            f"{self.way.subject} against {self.base.subject}, {_name_way(self.way)}, "
-            f"{_name(self.measure)}: {100 * found.mean:+.1f} points "
-            f"({100 * found.low:+.1f} to {100 * found.high:+.1f}, {self.rows} rows)"
-        )
-        return text if found.has_difference else f"{text}: no difference seen"
+        numbers = f"{100 * found.mean:+.1f} ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
+        text = f"{self.measure.replace('_', ' ')} {numbers}"
+        return text if found.has_difference else f"{text}, no difference seen"
 
 
 @dataclass(frozen=True)
@@ -239,18 +236,23 @@ class Evaluation:
             yield ""
             about = self.about.get(subject, ())
             yield from about
-            if about:
-                yield ""
-            yield from show_table([row for row in rows if row.way.subject == subject])
-            yield ""
             for found in self.weigh():
                 if found.subject == subject:
-                    yield f"{subject}, {found.choice}: {found}."
+                    yield f"With {found.choice}, {found}."
+            yield ""
+            yield from show_table([row for row in rows if row.way.subject == subject])
+            yield ""
             for way, calibration in self.calibrate().items():
                 if way.subject == subject:
-                    yield f"{subject}, {way.choice}: {_describe_calibration(calibration)}"
+                    yield f"{name_way(way)}: {_describe_calibration(calibration)}"
             yield ""
-        yield from map(str, self.compare())
+        by_way: dict[tuple[AskedWay, AskedWay], list[PairedDifference]] = {}
+        for found in self.compare():
+            by_way.setdefault((found.way, found.base), []).append(found)
+        for (way, base), differences in by_way.items():
+            shown = "; ".join(map(str, differences))
+            pair = f"{way.subject} against {base.subject}, {name_way(way)}"
+            yield f"{pair}, in points (95 %): {shown}."
 
 
 def summarise(way: AskedWay, kind: QuestionKind | None, judgements: Sequence[Judgement]) -> Figures:
@@ -322,7 +324,7 @@ def show_table(rows: Sequence[Figures]) -> list[str]:
     """Returns the lines of a table in Markdown, without columns that have no figures."""
     columns: dict[str, list[str]] = {
         "questions": [f"{row.rows} {row.kind or 'all'}" for row in rows],
-        "way": [_name_way(row.way) for row in rows],
+        "way": [name_way(row.way) for row in rows],
         "called": [_percent(row.called) for row in rows],
         "valid": [_percent(row.valid) for row in rows],
         "right tool": [_percent(row.right_tool) for row in rows],
@@ -348,12 +350,9 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-def _name_way(way: AskedWay) -> str:
+def name_way(way: AskedWay) -> str:
+    """Returns what the table calls a way of asking."""
     return f"{way.name}, {way.choice}" if way.choice else str(way.name)
-
-
-def _name(measure: str) -> str:
-    return measure.replace("_", " ")
 
 
 def _describe_calibration(found: Calibration) -> str:

@@ -80,8 +80,8 @@ class Questions:
 def read_questions(paths: Iterable[str | os.PathLike[str]] = (SAMPLE,)) -> Questions:
     """Reads the rows of JSON Lines files.
 
-    Rows without `gold` are left out, and those whose right call does not fit the schema of its
-    tool, as some 3 % of BFCL.
+    Rows without `gold` or tools are left out, and those whose right call does not fit the schema
+    of its tool, as some 3 % of BFCL.
 
     Raises:
         RequestError: a file cannot be read, or a row is wrong; names file, line and JSON pointer.
@@ -96,7 +96,7 @@ def read_questions(paths: Iterable[str | os.PathLike[str]] = (SAMPLE,)) -> Quest
             name = f"{Path(path).name}:{number}"
             try:
                 row = _read_row(line)
-                if "gold" not in row:
+                if "gold" not in row or not row.get("tools"):
                     unknown.append(row.get("id", name))
                     continue
                 question = _read_question(row, name)
@@ -109,7 +109,7 @@ def read_questions(paths: Iterable[str | os.PathLike[str]] = (SAMPLE,)) -> Quest
                 unfit.append(question.id)
     notes: list[str] = []
     if unknown:
-        notes.append(f"left out, since they have no `gold`: {_list_some(unknown)}")
+        notes.append(f"left out, since they have no `gold` or no tools: {_list_some(unknown)}")
     if unfit:
         notes.append(f"left out, since their right call does not fit its tool: {_list_some(unfit)}")
     return Questions(tuple(questions), tuple(notes))
