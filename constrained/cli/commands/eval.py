@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declares the options of the command."""
     parser.set_defaults(run=_run)
     help = "GGUF files, demo or smollm2, or hf:USER/REPO[:QUANT]; the first is compared with all"
-    parser.add_argument("models", metavar="MODEL", nargs="*", help=help)
+    parser.add_argument("models", metavar="MODEL", nargs="*", default=[], help=help)
     add = parser.add_argument
     help = "also ask this server with Chat Completions, of any make (repeatable)"
     add("--against", metavar="URL", action="append", default=[], help=help)
@@ -86,6 +86,7 @@ def _run(options: argparse.Namespace) -> int:
         with KeptAnswers(options.answers, plan.describe_options()) as kept, _show() as progress:
             for judgement in measure(plan, kept, progress):
                 judgements.append(judgement)
+        print_notes(kept.notes)
     finally:  # what there is, also after Ctrl-C, or if a server is lost
         if judgements:
             about = plan.describe_files()

@@ -30,13 +30,17 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
         options: all that changes answers, beside the key and the request. They are the first line
             of the file.
 
+    Attributes:
+        notes: what is known about models whose answers are kept.
+
     Raises:
         RequestError: the file cannot be used, or was made with other options.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, options: Mapping[str, Any]):
+        self.notes: list[str] = []
         self._answers: dict[str, ModelAnswer] = {}
-        self._others: dict[str, set[str]] = {}
+        self._digests: dict[str, set[str]] = {}
         self._file: BinaryIO | None = None
         if path is None:
             return
@@ -63,7 +67,8 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
                     _compare(path, row["options"], options)
                 else:
                     self._answers[row["key"]] = _read_answer(row["answer"])
-                    self._note(row["model"])
+                    model = row["model"]
+                    self._digests.setdefault(model["name"], set()).add(model.get("sha256", ""))
             except (ValueError, LookupError, TypeError, AttributeError) as e:
                 if isinstance(e, RequestError):
                     raise
@@ -86,12 +91,11 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
             model: names it, with what tells it from others of the same name.
             way: how it is asked.
         """
+        name, digest = model["name"], model.get("sha256", "")
+        note = f"{name} is not the file of this name whose answers are kept: it is asked anew"
+        if digest not in self._digests.get(name, {digest}) and note not in self.notes:
+            self.notes.append(note)
         return partial(self._ask, ask, model, way)
-
-    def list_others(self, model: Mapping[str, str]) -> list[str]:
-        """Lists models of the same name whose answers are in the file, but that are not this
-        one."""
-        return sorted(self._others.get(model["name"], set()) - {_pack(model)})
 
     def _ask(
         self, ask: Asker, model: Mapping[str, str], way: str, messages: Messages, tools: Tools
@@ -105,9 +109,6 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
             self._answers[key] = answer
             self._write({"model": model, "way": way, "key": key, "answer": asdict(answer)})
         return answer
-
-    def _note(self, model: Mapping[str, str]) -> None:
-        self._others.setdefault(model["name"], set()).add(_pack(model))
 
     def _write(self, row: Mapping[str, Any]) -> None:
         if self._file:

@@ -86,7 +86,7 @@ def read_questions(paths: Iterable[str | os.PathLike[str]] = (SAMPLE,)) -> Quest
     Raises:
         RequestError: a file cannot be read, or a row is wrong; names file, line and JSON pointer.
     """
-    questions: list[Question] = []
+    questions: dict[str, Question] = {}
     unknown: list[str] = []
     unfit: list[str] = []
     for path in paths:
@@ -100,11 +100,14 @@ def read_questions(paths: Iterable[str | os.PathLike[str]] = (SAMPLE,)) -> Quest
                     unknown.append(row.get("id", name))
                     continue
                 question = _read_question(row, name)
+                if question.id in questions:
+                    message = f"there is another row with the id {question.id!r}"
+                    raise RequestError(message, where="/id")
             except Error as e:
                 message = f"{path}, line {number}: {e.message}"
                 raise RequestError(message, where=e.where, hint=e.hint) from e
             if _has_fitting_calls(row, question):
-                questions.append(question)
+                questions[question.id] = question
             else:
                 unfit.append(question.id)
     notes: list[str] = []
@@ -112,7 +115,7 @@ def read_questions(paths: Iterable[str | os.PathLike[str]] = (SAMPLE,)) -> Quest
         notes.append(f"left out, since they have no `gold` or no tools: {_list_some(unknown)}")
     if unfit:
         notes.append(f"left out, since their right call does not fit its tool: {_list_some(unfit)}")
-    return Questions(tuple(questions), tuple(notes))
+    return Questions(tuple(questions.values()), tuple(notes))
 
 
 def choose(

@@ -12,7 +12,7 @@ from typing import Any
 
 from constrained.agent.model import Model
 from constrained.engine.gguf.contents import list_parts
-from constrained.engine.options import CacheType, LoadOptions
+from constrained.engine.options import CacheType, LoadOptions, read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import DeadlineError, ModelError
 from constrained.inspect.chat_server import ChatServer, WrongReply
@@ -130,7 +130,10 @@ class _LocalModel:
         if answer.error:
             return answer
         turn = self._compile(messages, tools)
-        read = parse(answer.text, turn.format, turn.tools, turn.state, recover=recover)
+        try:
+            read = parse(answer.text, turn.format, turn.tools, turn.state, recover=recover)
+        except Error:  # it is read no further
+            return answer
         written = tuple(WrittenCall(call.name, call.arguments) for call in read.calls)
         return replace(answer, calls=written, text=read.content if written else answer.text)
 
@@ -191,25 +194,42 @@ def open_file(
     """
     if cache_type is not None:
         load_options = {**load_options, "cache_type_k": cache_type, "cache_type_v": cache_type}
-    name = {**identify(path), "cache": f"{cache_type}"}
+    engine = read_options(load_options)
+    name = {**identify(path), "cache": f"{engine.cache_type_k}, {engine.cache_type_v}"}
     with load(path, **load_further, **load_options) as model:
-        local = _LocalModel(model, options)
-        write = kept.keep(local.write, name, WayName.FREE)
-        askers: dict[AskedWay, Asker] = {}
-        if WayName.FREE in options.ways:
-            for way in (WayName.FREE, WayName.READ):
-                ask = partial(local.ask_freely, write, recover=way is WayName.READ)
-                askers[AskedWay(subject, way, "")] = ask
-        if WayName.MASKED in options.ways:
-            for choice in options.choices:
-                way = AskedWay(subject, WayName.MASKED, choice)
-                ask = partial(local.ask_masked, choice)
-                askers[way] = kept.keep(ask, name, f"{way.name}, {choice}")
-        yield askers
+        yield make_model_askers(model, name, kept, options, subject=subject)
+
+
+def make_model_askers(
+    model: Model,
+    name: Mapping[str, str],
+    kept: KeptAnswers,
+    options: AskOptions,
+    *,
+    subject: str,
+) -> Askers:
+    """Returns who asks a model of this process in which way.
+
+    Args:
+        name: tells it from other models in the kept answers.
+    """
+    local = _LocalModel(model, options)
+    write = kept.keep(local.write, name, WayName.FREE)
+    askers: dict[AskedWay, Asker] = {}
+    if WayName.FREE in options.ways:
+        for way in (WayName.FREE, WayName.READ):
+            ask = partial(local.ask_freely, write, recover=way is WayName.READ)
+            askers[AskedWay(subject, way, "")] = ask
+    if WayName.MASKED in options.ways:
+        for choice in options.choices:
+            way = AskedWay(subject, WayName.MASKED, choice)
+            ask = partial(local.ask_masked, choice)
+            askers[way] = kept.keep(ask, name, f"{way.name}, {choice}")
+    return askers
 
 
 def identify(path: Path) -> dict[str, str]:
-    """Returns what tells a model file from others of the same name: the digest of its contents."""
+    """Returns the name of a model file, and a digest that tells it from others of this name."""
     digest = hashlib.sha256()
     for part in list_parts(path):
         with part.open("rb") as file:
