@@ -96,7 +96,7 @@ def evaluate(
     *,
     against: Sequence[str] = (),
     rows: Sequence[str | PathLike[str]] = (SAMPLE,),
-    kinds: Sequence[QuestionKind] = KINDS,
+    kinds: Sequence[str] = KINDS,
     count: int = COUNT,
     cache_types: Sequence[CacheType | None] = (None,),
     ask: AskOptions | None = None,
@@ -127,7 +127,7 @@ def evaluate(
         files=[find_source(model, token=None, offline=False, progress=None) for model in models],
         cache_types=cache_types,
         servers=[connect(url) for url in against],
-        questions=draw(read_questions(rows).all, kinds, count, ask.seed),
+        questions=draw(read_questions(rows).all, map(QuestionKind, kinds), count, ask.seed),
         ask=ask,
         load_options=load_options,
     )
@@ -137,12 +137,13 @@ def evaluate(
 
 
 def draw(
-    questions: Iterable[Question], kinds: Sequence[QuestionKind], count: int, seed: int
+    questions: Iterable[Question], kinds: Iterable[QuestionKind], count: int, seed: int
 ) -> list[Question | Episode]:
     """Draws so many questions of each kind, and so many agent tasks, always the same ones for a
     seed."""
-    tasks = draw_episodes(count, seed) if QuestionKind.AGENT in kinds else []
-    return [*choose(questions, kinds, count, seed), *tasks]
+    drawn = list(kinds)
+    tasks = draw_episodes(count, seed) if QuestionKind.AGENT in drawn else []
+    return [*choose(questions, drawn, count, seed), *tasks]
 
 
 def describe_file(path: Path) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from constrained.agent.model import Model
 from constrained.engine.gguf.contents import list_parts
-from constrained.engine.options import CacheType, LoadOptions, read_options
+from constrained.engine.options import CacheType, LoadOptions
 from constrained.engine.sampling import Sampling
 from constrained.errors import DeadlineError, ModelError
 from constrained.inspect.chat_server import ChatServer, WrongReply
@@ -194,8 +194,8 @@ def open_file(
     """
     if cache_type is not None:
         load_options = {**load_options, "cache_type_k": cache_type, "cache_type_v": cache_type}
-    engine = read_options(load_options)
-    name = {**identify(path), "cache": f"{engine.cache_type_k}, {engine.cache_type_v}"}
+    keys, values = load_options.get("cache_type_k"), load_options.get("cache_type_v")
+    name = {**identify(path), "cache": f"{keys}" if keys == values else f"{keys}, {values}"}
     with load(path, **load_further, **load_options) as model:
         yield make_model_askers(model, name, kept, options, subject=subject)
 
