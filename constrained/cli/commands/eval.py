@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 from constrained.cli import options as shared
 from constrained.cli.declared import complete
 from constrained.cli.terminal.exit_codes import ExitCode
-from constrained.cli.terminal.output import print_json, print_notes, print_text, show_progress
+from constrained.cli.terminal.output import print_json, print_text, show_progress
 from constrained.engine.options import CacheType, read_options
 from constrained.errors import RequestError
 
@@ -78,19 +78,17 @@ def _run(options: argparse.Namespace) -> int:
     read_options(shared.read_engine_options(options))
     plan = _make_plan(options)
     from constrained.inspect.evaluation.kept_answers import KeptAnswers
-    from constrained.inspect.evaluation.report import Evaluation
     from constrained.inspect.evaluation.run import measure
 
     judgements: list[Judgement] = []
-    try:
-        with KeptAnswers(options.answers, plan.describe_options()) as kept, _show() as progress:
-            for judgement in measure(plan, kept, progress):
-                judgements.append(judgement)
-        print_notes(kept.notes)
-    finally:  # what there is, also after Ctrl-C, or if a server is lost
-        if judgements:
-            about = plan.describe_files()
-            _print(Evaluation(tuple(judgements), about, options.seed), options)
+    with KeptAnswers(options.answers, plan.describe_options()) as kept:
+        try:
+            with _show() as progress:
+                for judgement in measure(plan, kept, progress):
+                    judgements.append(judgement)
+        finally:  # what there is, also after Ctrl-C, or if a server is lost
+            if judgements:
+                _print(plan.report(judgements, kept), options)
     return ExitCode.DONE
 
 
@@ -111,8 +109,6 @@ def _make_plan(options: argparse.Namespace) -> "EvaluationPlan":
     from constrained.inspect.evaluation.ways import AskOptions
 
     found = read_questions(options.rows or [SAMPLE])
-    if options.rows:
-        print_notes(found.notes)
     kinds = [QuestionKind(kind) for kind in options.kinds]
     questions = draw(found.all, kinds, options.count, options.seed)
     key = options.server_key
@@ -127,6 +123,7 @@ def _make_plan(options: argparse.Namespace) -> "EvaluationPlan":
         cache_types=options.cache_types,
         servers=[connect(url, key, options.served_model) for url in options.against],
         questions=questions,
+        notes=found.notes if options.rows else (),
         ask=AskOptions(
             max_tokens=options.max_tokens,
             temperature=options.temperature,

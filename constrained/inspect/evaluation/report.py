@@ -128,11 +128,13 @@ class Evaluation:
     Attributes:
         judgements: of all answers.
         about: what is known of each model beforehand, such as its bits per weight.
+        notes: on rows that are left out, and kept answers that do not count.
         seed: of the samples of intervals.
     """
 
     judgements: tuple[Judgement, ...]
     about: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    notes: Sequence[str] = ()
     seed: int = 0
 
     @property
@@ -218,6 +220,7 @@ class Evaluation:
             answers.append(row)
         calibration = [{**asdict(way), **asdict(found)} for way, found in self.calibrate().items()]
         return {
+            "notes": list(self.notes),
             "models": [{"name": name, "about": self.about.get(name, ())} for name in self.subjects],
             "figures": [asdict(row) for row in self.summarise()],
             "syntax_or_wits": [asdict(found) for found in self.weigh()],
@@ -231,15 +234,17 @@ class Evaluation:
 
     def _describe(self) -> Iterator[str]:
         rows = self.summarise()
+        for note in self.notes:
+            yield f"note: {note}"
         for subject in self.subjects:
             yield f"## {subject}"
             yield ""
-            about = self.about.get(subject, ())
-            yield from about
+            heads = list(self.about.get(subject, ()))
             for found in self.weigh():
                 if found.subject == subject:
-                    yield f"With {found.choice}, {found}."
-            yield ""
+                    heads.append(f"With {found.choice}, {found}.")
+            if heads:
+                yield "\n".join([*heads, ""])
             yield from show_table([row for row in rows if row.way.subject == subject])
             yield ""
             for way, calibration in self.calibrate().items():

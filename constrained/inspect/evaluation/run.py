@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
-from constrained.engine.gguf.contents import join_parts, list_parts, read_contents
+from constrained.engine.gguf.contents import read_all_parts
 from constrained.engine.gguf.weights import (
     count_weights,
     describe_types,
@@ -53,6 +53,7 @@ class EvaluationPlan:
         cache_types: of the KV cache; None: as `load_options` say.
         servers: with Chat Completions, each with the name of its model.
         questions: in order.
+        notes: on rows that are left out.
         ask: what holds for every answer.
         load_options: of the files.
         load_further: further arguments of `load`.
@@ -62,6 +63,7 @@ class EvaluationPlan:
     cache_types: Sequence[CacheType | None]
     servers: Sequence[tuple[ChatServer, str]]
     questions: Sequence[Question | Episode]
+    notes: Sequence[str]
     ask: AskOptions
     load_options: LoadOptions = field(default_factory=LoadOptions)
     load_further: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -74,9 +76,11 @@ class EvaluationPlan:
             for cache_type in self.cache_types:
                 yield path, cache_type, name if cache_type is None else f"{name} {cache_type}"
 
-    def describe_files(self) -> dict[str, list[str]]:
-        """Says what is known of each file beforehand, by what the table calls it."""
-        return {name: describe_file(path) for path, _, name in self.list_files()}
+    def report(self, judgements: Sequence[Judgement], kept: KeptAnswers) -> Evaluation:
+        """Returns what came of it, also if not all are asked yet."""
+        about = {name: describe_file(path) for path, _, name in self.list_files()}
+        notes = (*self.notes, *kept.notes)
+        return Evaluation(tuple(judgements), about, notes, self.ask.seed)
 
     def describe_options(self) -> dict[str, Any]:
         """Returns what changes answers beside model and question."""
@@ -84,7 +88,7 @@ class EvaluationPlan:
         return {
             "max_tokens": ask.max_tokens,
             "temperature": ask.temperature,
-            "seed": ask.seed,
+            "seed": ask.seed if ask.temperature else 0,
             "think": ask.think,
             "template_kwargs": dict(ask.template_kwargs),
             **{name: str(given) for name, given in self.load_further.items() if given is not None},
@@ -101,6 +105,7 @@ def evaluate(
     cache_types: Sequence[CacheType | None] = (None,),
     ask: AskOptions | None = None,
     answers: str | PathLike[str] | None = None,
+    api_key: str = "",
     **load_options: Unpack[LoadOptions],
 ) -> Evaluation:
     """Asks models the same questions, without and with the mask, and judges what they answer.
@@ -116,6 +121,7 @@ def evaluate(
             `load_options` say.
         ask: in which ways, and what holds for every answer.
         answers: a file that keeps the answers. What it has is not asked again.
+        api_key: of the servers.
         load_options: the fields of `EngineOptions`.
 
     Raises:
@@ -123,17 +129,19 @@ def evaluate(
             are of a run with other options.
     """
     ask = ask or AskOptions()
+    found = read_questions(rows)
     plan = EvaluationPlan(
         files=[find_source(model, token=None, offline=False, progress=None) for model in models],
         cache_types=cache_types,
-        servers=[connect(url) for url in against],
-        questions=draw(read_questions(rows).all, map(QuestionKind, kinds), count, ask.seed),
+        servers=[connect(url, api_key) for url in against],
+        questions=draw(found.all, map(QuestionKind, kinds), count, ask.seed),
+        notes=found.notes,
         ask=ask,
         load_options=load_options,
     )
     with KeptAnswers(answers, plan.describe_options()) as kept:
-        judgements = tuple(measure(plan, kept))
-    return Evaluation(judgements, plan.describe_files(), ask.seed)
+        judgements = list(measure(plan, kept))
+    return plan.report(judgements, kept)
 
 
 def draw(
@@ -149,7 +157,7 @@ def draw(
 def describe_file(path: Path) -> list[str]:
     """Says how many bits a weight of a model file has, of which types, and what is false about its
     name."""
-    contents = join_parts([read_contents(part) for part in list_parts(path)])
+    contents = read_all_parts(path)
     types = describe_types(count_weights(contents.tensors))
     bits = measure_bits(contents.tensors)
     lines = [types if bits is None else f"{bits:.2f} bits per weight: {types}"]

@@ -33,7 +33,9 @@ def make_row(user: str, *gold: Any, tools: Any = (WEATHER, TIMER)) -> dict[str, 
     return {"tools": list(tools), "user": user, "gold": calls}
 
 
+UNJUDGED = {"tools": [TIMER], "user": "Set a timer.", "id": "no gold"}
 ROWS = [
+    UNJUDGED,
     make_row("How is the weather in Oslo?", ("get_weather", {"city": "Oslo"}), tools=[WEATHER]),
     make_row("Set a timer for 5 minutes.", ("set_timer", {"minutes": 5})),
     make_row("Hello!", tools=[TIMER]),
@@ -57,11 +59,12 @@ def test_a_table_json_and_a_picture(run: Run, rows: str, tmp_path: Path) -> None
     assert re.findall("^## (.*)", out, re.MULTILINE) == [
         *("demo-Q8_0.gguf f16", "demo-Q8_0.gguf q8_0")
     ]
+    assert "note: left out, since they have no `gold` or no tools: no gold" in out
     assert "bits per weight: 100 % Q8_0" in out
     assert "With auto, the syntax breaks in " in out
     assert "q8_0 against demo-Q8_0.gguf f16, masked, auto, in points (95 %): " in out
     found = json.loads(report.read_text(encoding="utf-8"))
-    rightly = [row for row in found["answers"] if row["id"] == "rows.jsonl:1"]
+    rightly = [row for row in found["answers"] if row["id"] == "rows.jsonl:2"]
     assert len(rightly) == 8
     assert all(row["exact"] for row in rightly)
     kinds = {row["kind"] for row in found["answers"]}

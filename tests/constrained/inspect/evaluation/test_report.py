@@ -148,7 +148,8 @@ def test_confidence_is_held_against_exact_calls() -> None:
 def test_the_report_as_json() -> None:
     found = json.loads(json.dumps(evaluate().to_json()))
     assert [*found] == [
-        *("models", "figures", "syntax_or_wits", "differences", "calibration", "answers")
+        *("notes", "models", "figures", "syntax_or_wits", "differences", "calibration"),
+        "answers",
     ]
     assert len(found["figures"]) == 9
     assert found["figures"][0]["way"] == {"subject": "a", "name": "free", "choice": ""}
