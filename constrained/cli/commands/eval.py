@@ -60,6 +60,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add("--temperature", "--temp", type=float, default=0.0, metavar="N", help="default: 0")
     help = f"maximum tokens of an answer; default: {_MAX_TOKENS}"
     add("-n", "--max-tokens", type=int, default=_MAX_TOKENS, metavar="N", help=help)
+    add("--no-parallel", action="store_true", help="allow at most one call in an answer")
     help = "chat template to use instead of the one in the file"
     add("--chat-template-file", metavar="FILE", help=help)
     help = "variables for the chat template"
@@ -130,6 +131,7 @@ def _make_plan(options: argparse.Namespace) -> "EvaluationPlan":
             seed=options.seed,
             think=shared.THINKING[options.reasoning],
             template_kwargs=shared.read_kwargs(options),
+            parallel=not options.no_parallel,
             choices=options.choices,
             ways=options.ways,
         ),

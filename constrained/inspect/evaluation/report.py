@@ -63,9 +63,9 @@ class SyntaxOrWits:
         read_right, mask_right: of the wrong ones, those that are right with the reader alone, with
             the mask.
         mask_valid: of the wrong ones, those whose calls fit with the mask, but are not right.
-        faults: what is wrong, with the mask, with the wrong ones that neither makes right: the
-            wits.
-        lost: rows that are right without the mask, and wrong with it.
+        faults: what is wrong, with the mask, with rows that are right neither way: the wits. A
+            strict parser may not see a call that is wrong.
+        lost: rows that are right as the reader reads them, and wrong with the mask.
     """
 
     subject: str
@@ -93,7 +93,7 @@ class SyntaxOrWits:
         if faults := ", ".join(f"{count} {fault}" for fault, count in self.faults.items()):
             text += f" ({faults})"
         if self.lost:
-            text += f". {self.lost} are right as written, and wrong with the mask"
+            text += f". {self.lost} are right as the reader reads them, and wrong with the mask"
         return text
 
 
@@ -298,7 +298,7 @@ def weigh(way: AskedWay, triples: Sequence[tuple[Judgement, ...]]) -> SyntaxOrWi
     ]
     wrong = [(read, masked) for strict, read, masked in triples if not strict.is_right]
     faults = Counter(
-        masked.fault for read, masked in wrong if not read.is_right and not masked.is_right
+        masked.fault for _, read, masked in triples if not read.is_right and not masked.is_right
     )
     return SyntaxOrWits(
         subject=way.subject,
@@ -313,7 +313,7 @@ def weigh(way: AskedWay, triples: Sequence[tuple[Judgement, ...]]) -> SyntaxOrWi
         mask_right=sum(masked.is_right for _, masked in wrong),
         mask_valid=sum(bool(masked.valid) and not masked.is_right for _, masked in wrong),
         faults=dict(faults.most_common()),
-        lost=sum(strict.is_right and not masked.is_right for strict, _, masked in triples),
+        lost=sum(read.is_right and not masked.is_right for _, read, masked in triples),
     )
 
 

@@ -85,13 +85,14 @@ class EvaluationPlan:
     def describe_options(self) -> dict[str, Any]:
         """Returns what changes answers beside model and question."""
         ask = self.ask
+        given = {**self.load_further, "parallel": None if ask.parallel else False}
         return {
             "max_tokens": ask.max_tokens,
             "temperature": ask.temperature,
             "seed": ask.seed if ask.temperature else 0,
             "think": ask.think,
             "template_kwargs": dict(ask.template_kwargs),
-            **{name: str(given) for name, given in self.load_further.items() if given is not None},
+            **{name: str(value) for name, value in given.items() if value is not None},
         }
 
 

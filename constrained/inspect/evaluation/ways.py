@@ -48,6 +48,7 @@ class AskOptions:
         max_tokens: of an answer.
         seed: of the sampling.
         template_kwargs: variables for the chat template.
+        parallel: several calls are allowed in an answer, as clients do by default.
         choices: the values of `tool_choice`.
         ways: of asking a file; "free" is read in both ways.
     """
@@ -57,6 +58,7 @@ class AskOptions:
     seed: int = 0
     think: Think = Think.OPTIONAL
     template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    parallel: bool = True
     choices: Sequence[str] = CHOICES
     ways: Sequence[str] = WAYS
 
@@ -105,6 +107,7 @@ class _LocalModel:
             messages,
             tools,
             tool_choice=choice,
+            parallel=self.options.parallel,
             think=self.options.think if has_thoughts else Think.OPTIONAL,
             template_kwargs=self.options.template_kwargs,
         )
@@ -263,7 +266,7 @@ def _ask_server(
         "messages": [_write_arguments(message) for message in messages],
         "tools": list(tools),
         "tool_choice": _choose(choice, messages),
-        "parallel_tool_calls": True,
+        "parallel_tool_calls": options.parallel,
         "max_tokens": options.max_tokens,
         "temperature": options.temperature,
         "seed": options.seed,

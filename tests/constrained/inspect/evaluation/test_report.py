@@ -1,6 +1,8 @@
 """The table, syntax against wits, differences, the picture."""
 
 import json
+import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -57,6 +59,7 @@ ASKED = {
     "wrong tool": ("wrong tool", "wrong tool", "wrong tool"),
     "rightly silent": ("silent", "silent", "silent"),
     "wrongly calls": ("calls", "calls", "calls"),
+    "wrongly calls, unseen": ("silent", "calls", "calls"),
 }
 """Questions: what came of them free, free and read, masked."""
 
@@ -73,23 +76,24 @@ def evaluate(name: str = "a") -> Evaluation:
 
 def test_syntax_against_wits() -> None:
     [found] = evaluate().weigh()
-    assert (found.subject, found.choice, found.rows, found.due) == ("a", "auto", 9, 7)
+    assert (found.subject, found.choice, found.rows, found.due) == ("a", "auto", 10, 7)
     assert (found.broken, found.read, found.mended) == (3, 1, 3)
     assert (found.wrong, found.read_right, found.mask_right, found.mask_valid) == (6, 1, 2, 2)
     assert found.faults == {
         "wrong arguments": 1,
         "no call": 1,
         "wrong tool": 1,
-        "a call where none is due": 1,
+        "a call where none is due": 2,
     }
     assert found.lost == 1
-    assert found.wrong == found.mask_right + sum(found.faults.values())
+    right = sum(judgement.is_right for judgement in evaluate().judgements[2::3])
+    assert found.rows == right + sum(found.faults.values()) + found.lost
     assert str(found).startswith(
         "the syntax breaks in 3 of 7 calls that are due: the reader alone mends 1, the mask 3. "
         "Of 6 answers that are not right as written, the reader makes 1 right, the mask 2; "
-        "4 of 9 are wrong either way, by the wits (1 "
+        "5 of 10 are wrong either way, by the wits (2 a call where none is due, 1 "
     )
-    assert str(found).endswith("1 are right as written, and wrong with the mask")
+    assert str(found).endswith("1 are right as the reader reads them, and wrong with the mask")
 
 
 def test_the_table() -> None:
@@ -104,8 +108,17 @@ def test_the_table() -> None:
     table = {(row[0], row[1]): row[2:] for row in cells[2:11]}
     shares = ["71%", "43%", "57%", "29%", "", "29%", "1.0", "10"]
     assert table["7 simple", "free"] == shares
-    assert table["2 irrelevance", "masked, auto"] == ["50%", "", "", "", "50%", "0%", "1.0", "10"]
-    assert table["9 all", "masked, auto"][3] == "43%"
+    assert table["3 irrelevance", "masked, auto"] == ["67%", "", "", "", "33%", "0%", "1.0", "10"]
+    assert table["10 all", "masked, auto"][3] == "43%"
+
+
+def test_the_page_shows_a_table_as_it_is_printed() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "eval.md").read_text(encoding="utf-8")
+    [shown] = re.findall(r"^```\n(\| questions .*?)```", page, re.MULTILINE | re.DOTALL)
+    printed = next(line for line in str(evaluate()).splitlines() if line.startswith("| questions"))
+    assert shown.splitlines()[0].split() == printed.split()
+    assert "> With auto, the syntax breaks in " in page
+    assert "that are due: the reader alone mends " in page
 
 
 def test_the_median_of_seconds_and_errors() -> None:
@@ -141,8 +154,8 @@ def test_confidence_is_held_against_exact_calls() -> None:
     calibrations = evaluate().calibrate()
     assert [*calibrations] == [MASKED]
     [bucket] = calibrations[MASKED].buckets
-    assert (bucket.count, bucket.exact) == (8, 3 / 8)
-    assert calibrations[MASKED].error == pytest.approx(0.9 - 3 / 8)
+    assert (bucket.count, bucket.exact) == (9, 3 / 9)
+    assert calibrations[MASKED].error == pytest.approx(0.9 - 3 / 9)
 
 
 def test_the_report_as_json() -> None:
@@ -155,7 +168,7 @@ def test_the_report_as_json() -> None:
     assert found["figures"][0]["way"] == {"subject": "a", "name": "free", "choice": ""}
     assert len(found["answers"]) == 3 * len(ASKED)
     last = found["answers"][-1]
-    assert (last["id"], last["fault"]) == ("wrongly calls", "a call where none is due")
+    assert (last["id"], last["fault"]) == ("wrongly calls, unseen", "a call where none is due")
     assert (last["subject"], last["name"], last["seconds"]) == ("a", "masked", 1.0)
 
 

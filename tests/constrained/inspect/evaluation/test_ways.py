@@ -104,6 +104,14 @@ def test_answers_that_are_cut() -> None:
     assert [answer.tokens for answer in answers] == [5] * 3
 
 
+def test_at_most_one_call_if_several_are_not_allowed() -> None:
+    with scripted(f"{NATIVE}\n{NATIVE.replace('Paris', 'Rome')}") as model:
+        both = make_askers(model)["masked", "auto"](ASK, WEATHER)
+        one = make_askers(model, parallel=False)["masked", "auto"](ASK, WEATHER)
+    assert [call.arguments["city"] for call in both.calls] == ["Paris", "Rome"]
+    assert one.calls == (PARIS,)
+
+
 def test_after_a_result_a_model_that_must_call_may_answer() -> None:
     with scripted(NATIVE, "It is sunny.") as model:
         ask = make_askers(model)["masked", "required"]
