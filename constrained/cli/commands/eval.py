@@ -147,15 +147,15 @@ def _show() -> "Iterator[Callable[[float, float], None]]":
         if bar is not None:
             yield bar
             return
-        began = told = time.monotonic()
+        told, known = time.monotonic(), 0.0
 
         def tell(done: float, whole: float) -> None:
-            nonlocal told
+            nonlocal told, known
             now = time.monotonic()
             if now - told < _PAUSE:
                 return
-            told = now
-            left = (now - began) / done * (whole - done) / 60
+            left = (now - told) / (done - known) * (whole - done) / 60
+            told, known = now, done
             text = f"{done:.0f} of {whole:.0f} questions, {left:.0f} min left"
             print(f"constrained: {text}", file=sys.stderr, flush=True)
 
@@ -163,16 +163,16 @@ def _show() -> "Iterator[Callable[[float, float], None]]":
 
 
 def _print(evaluation: "Evaluation", options: argparse.Namespace) -> None:
+    if options.json == "-":
+        print_json(evaluation.to_json())
+    else:
+        print_text(str(evaluation))
+        if options.json:
+            _write(options.json, json.dumps(evaluation.to_json(), ensure_ascii=False, indent=1))
     if options.picture:
         from constrained.inspect.evaluation.picture import draw_picture
 
         _write(options.picture, draw_picture(evaluation))
-    if options.json == "-":
-        print_json(evaluation.to_json())
-        return
-    print_text(str(evaluation))
-    if options.json:
-        _write(options.json, json.dumps(evaluation.to_json(), ensure_ascii=False, indent=1))
 
 
 def _write(path: str, text: str) -> None:

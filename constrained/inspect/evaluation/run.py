@@ -70,10 +70,11 @@ class EvaluationPlan:
 
     def list_files(self) -> Iterator[tuple[Path, CacheType | None, str]]:
         """Yields each file with each type of KV cache, and what the table calls the two."""
-        names = [path.name for path in self.files]
-        for path in self.files:
+        files = list(dict.fromkeys(self.files))
+        names = [path.name for path in files]
+        for path in files:
             name = path.name if names.count(path.name) == 1 else str(path)
-            for cache_type in self.cache_types:
+            for cache_type in dict.fromkeys(self.cache_types):
                 yield path, cache_type, name if cache_type is None else f"{name} {cache_type}"
 
     def report(self, judgements: Sequence[Judgement], kept: KeptAnswers) -> Evaluation:

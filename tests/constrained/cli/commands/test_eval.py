@@ -54,7 +54,7 @@ def test_a_table_json_and_a_picture(run: Run, rows: str, tmp_path: Path) -> None
     report, picture = tmp_path / "report.json", tmp_path / "picture.svg"
     written = ["--json", str(report), "--picture", str(picture)]
     options = ["--rows", rows, "--count", "1", *SMALL, *written]
-    code, out, err = run("eval", "demo", *options, "--cache-types", "f16", "q8_0")
+    code, out, err = run("eval", "demo", "demo", *options, "--cache-types", "f16", "q8_0")
     assert (code, err) == (ExitCode.DONE, "")
     assert re.findall("^## (.*)", out, re.MULTILINE) == [
         *("demo-Q8_0.gguf f16", "demo-Q8_0.gguf q8_0")
@@ -132,6 +132,24 @@ def test_a_run_that_is_killed_goes_on_and_one_that_is_stopped_prints_what_it_has
     assert answers.read_bytes().startswith(whole_lines)
     keys = [json.loads(line)["key"] for line in answers.read_bytes().splitlines()[1:]]
     assert len(keys) == len(set(keys))
+
+
+def test_json_alone(run: Run, rows: str) -> None:
+    options = ["--rows", rows, "--kinds", "irrelevance", "--ways", "masked", *SMALL]
+    code, out, err = run("eval", "demo", *options, "--json", "-")
+    assert (code, err) == (ExitCode.DONE, "")
+    found = json.loads(out)
+    [answer] = found["answers"]
+    assert (answer["kind"], answer["name"], answer["choice"]) == ("irrelevance", "masked", "auto")
+    assert found["syntax_or_wits"] == []
+    assert found["notes"] == ["left out, since they have no `gold` or no tools: no gold"]
+
+
+def test_a_server_that_cannot_be_reached(run: Run, rows: str) -> None:
+    address = "http://127.0.0.1:9"
+    code, out, err = run("eval", "--against", address, "--model", "a", "--rows", rows)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert f"{address}/v1/chat/completions cannot be reached" in err
 
 
 @pytest.mark.parametrize(
