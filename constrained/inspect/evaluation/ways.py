@@ -12,7 +12,7 @@ from typing import Any
 
 from constrained.agent.model import Model
 from constrained.engine.gguf.contents import list_parts
-from constrained.engine.options import CacheType, LoadOptions
+from constrained.engine.options import CacheType, LoadOptions, read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import DeadlineError, ModelError
 from constrained.inspect.chat_server import ChatServer, WrongReply
@@ -197,9 +197,8 @@ def open_file(
     """
     if cache_type is not None:
         load_options = {**load_options, "cache_type_k": cache_type, "cache_type_v": cache_type}
-    keys, values = load_options.get("cache_type_k"), load_options.get("cache_type_v")
-    name = {**identify(path), "cache": f"{keys}" if keys == values else f"{keys}, {values}"}
     with load(path, **load_further, **load_options) as model:
+        name = _name_loaded(path, load_options)
         yield make_model_askers(model, name, kept, options, subject=subject)
 
 
@@ -229,6 +228,15 @@ def make_model_askers(
             ask = partial(local.ask_masked, choice)
             askers[way] = kept.keep(ask, name, f"{way.name}, {choice}")
     return askers
+
+
+def _name_loaded(path: Path, options: LoadOptions) -> dict[str, str]:
+    """Returns what tells the answers of a loaded file from others: also KV cache and adapters."""
+    keys, values = options.get("cache_type_k"), options.get("cache_type_v")
+    name = {**identify(path), "cache": f"{keys}" if keys == values else f"{keys}, {values}"}
+    for number, adapter in enumerate(read_options(options).adapters):
+        name[f"adapter {number}"] = f"{identify(adapter.path)['sha256']} {adapter.scale}"
+    return name
 
 
 def identify(path: Path) -> dict[str, str]:

@@ -14,9 +14,11 @@ from xml.etree import ElementTree
 import pytest
 
 from constrained.cli.terminal.exit_codes import ExitCode
+from constrained.engine.model_files.embedded import PATH
 from constrained.inspect.evaluation import evaluate
 from constrained.inspect.evaluation.rows import QuestionKind
 from tests.command_line import Run
+from tests.lora_file import write_adapter
 
 
 def make_tool(name: str, description: str, key: str, kind: str) -> dict[str, Any]:
@@ -90,6 +92,17 @@ def test_in_python(rows: str, tmp_path: Path) -> None:
         assert {judgement.way.subject for judgement in found.judgements} == {"demo-Q8_0.gguf"}
         assert len(found.judgements) == 7
     assert answers.read_bytes() == began != b""
+
+
+def test_an_adapter_has_its_own_answers(rows: str, tmp_path: Path) -> None:
+    answers = tmp_path / "answers.jsonl"
+    adapter = write_adapter(tmp_path / "adapter.gguf", PATH)
+    for lora in ([], [(adapter, 0.5)], [(adapter, 0.25)]):
+        options = {"threads": 1, "context_length": 2048, "lora": lora}
+        evaluate(["demo"], rows=[rows], kinds=["irrelevance"], answers=answers, **options)
+    models = [json.loads(line)["model"] for line in answers.read_bytes().splitlines()[1:]]
+    adapters = [model.get("adapter 0", "none").rpartition(" ")[2] for model in models]
+    assert adapters == ["none"] * 2 + ["0.5"] * 2 + ["0.25"] * 2
 
 
 def start(rows: str, answers: Path) -> "subprocess.Popen[str]":
