@@ -30,8 +30,8 @@ _PAUSE = 60  # seconds between two lines of progress where there is no terminal
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declares the options of the command."""
-    parser.set_defaults(run=_run)
-    help = "GGUF files, demo or smollm2, or hf:USER/REPO[:QUANT]; the first is compared with all"
+    parser.set_defaults(run=_run, hf_token=None, offline=False)
+    help = "models as -m of other commands takes them; the others are compared with the first"
     parser.add_argument("models", metavar="MODEL", nargs="*", default=[], help=help)
     add = parser.add_argument
     help = "also ask this server with Chat Completions, of any make (repeatable)"
@@ -104,7 +104,6 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _make_plan(options: argparse.Namespace) -> "EvaluationPlan":
-    from constrained.engine.model_files.sources import find_source
     from constrained.inspect.evaluation.rows import SAMPLE, QuestionKind, read_questions
     from constrained.inspect.evaluation.run import EvaluationPlan, connect, draw
     from constrained.inspect.evaluation.ways import AskOptions
@@ -115,12 +114,9 @@ def _make_plan(options: argparse.Namespace) -> "EvaluationPlan":
     key = options.server_key
     if key is None:
         key = os.environ.get("LLAMA_API_KEY", "").partition(",")[0]
-    files: list[Path] = []
-    for model in options.models:
-        files.append(find_source(model, token=None, offline=False, progress=None))
     template = shared.read_template(options)
     return EvaluationPlan(
-        files=files,
+        files=[shared.find_file(model, options) for model in options.models],
         cache_types=options.cache_types,
         servers=[connect(url, key, options.served_model) for url in options.against],
         questions=questions,
