@@ -256,6 +256,7 @@ def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> No
     ):
         name.symlink_to(demo)
     tools, row = [one.code for page, one in blocks if (page, one.language) == ("cli", "json")]
+    [rows] = [one.code for page, one in blocks if (page, one.language) == ("eval", "json")]
     [models_ini] = [one.code for page, one in blocks if (page, one.language) == ("server", "ini")]
     template = (ROOT / "examples/templates/hermes.jinja").read_text("utf-8")
     request = {
@@ -267,6 +268,7 @@ def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> No
     files = {
         "tools.json": tools,
         "turns.jsonl": row,
+        "rows.jsonl": rows,
         "my_parser.py": (ROOT / PIPED_PARSER).read_text("utf-8"),
         "known.txt": "",  # findings that are accepted: none
         "models.ini": models_ini.replace("/models/", f"{models}/"),
@@ -302,6 +304,8 @@ def make_runnable(line: str) -> str:
     if command.startswith("constrained call "):
         # By another name, the demo model draws at random: it may not end before the tokens do.
         command += " --temp 0"
+    if command.startswith("constrained eval "):
+        command += " --count 1"
     if found := re.search(r"trace (\S+) --request (\S+)", command):
         # The documented request is somebody else's: the first one of the file is asked for.
         id = f"$(grep --only-matching 'req_[0-9a-f]*' {found[1]} | head -1)"

@@ -5,7 +5,7 @@ file says what it measures and prints; `python -m benchmarks.NAME` runs it. The 
 - whether turns are valid, whatever the model wants: adversary, endings, totality;
 - chat templates and formats: templates, arrival, faithful, replay;
 - schemas: schemas, exact, patterns;
-- real weights: real, side_by_side;
+- real weights: side_by_side;
 - time and memory: compiling;
 - the server under attack: siege, fuzz;
 - the size of the code and the docs: shape.

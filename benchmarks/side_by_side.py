@@ -28,11 +28,12 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
-from benchmarks.bfcl.rows import fits, read_calls
 from benchmarks.processes.llama_server import prepare, start_llama_server
 from benchmarks.processes.served import serve
-from benchmarks.real import find_model
 from constrained.engine.host import physical_cores
+from constrained.engine.model_files.packaged import find_packaged
+from constrained.inspect.evaluation.rows import fits
+from constrained.inspect.evaluation.ways import read_calls
 
 TEMPLATE = Path(__file__).parent.parent / "examples" / "templates" / "hermes.jinja"
 CHAT = "/v1/chat/completions"
@@ -194,7 +195,7 @@ def start_both(options: argparse.Namespace, sequences: int) -> Iterator[dict[str
     Yields:
         Their URLs, by name.
     """
-    path, threads = str(options.model or find_model()), str(options.threads)
+    path, threads = str(options.model or find_packaged("smollm2")), str(options.threads)
     python = prepare(options.peers)
     context = str(CONTEXT * sequences)
     ours = ["-m", path, "-t", threads, "-c", str(CONTEXT), "-np", str(sequences)]

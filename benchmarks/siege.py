@@ -39,9 +39,10 @@ from benchmarks.attacks.grammars import GRAMMARS
 from benchmarks.attacks.lengths import LENGTHS
 from benchmarks.attacks.schemas import ATTACKS
 from benchmarks.attacks.ways import WAYS
-from benchmarks.bfcl.rows import fits, read_calls
 from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from benchmarks.processes.served import Served, serve
+from constrained.inspect.evaluation.rows import fits
+from constrained.inspect.evaluation.ways import read_calls
 
 SECONDS = 120.0  # a request that takes longer is lost
 HOSTILE, LEAVING = 0.05, 0.05
@@ -174,7 +175,7 @@ def find_fault(reply: dict[str, Any], tools: list[Any]) -> str:
     """Returns what is wrong with the calls of a reply; "" if nothing is."""
     said = reply["choices"][0]["message"].get("tool_calls", ())
     calls = read_calls(said)
-    return "" if calls is not None and all(fits(call, tools) for call in calls) else f"{said}"
+    return "" if all(fits(call, tools) for call in calls) else f"{said}"
 
 
 def add_figures(served: Served, pattern: str) -> float:

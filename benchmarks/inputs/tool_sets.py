@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from constrained.inspect.evaluation.rows import SAMPLE as BFCL
 from constrained.prompt.format_selection.selection import SelectedFormat
 from constrained.prompt.tools.shapes import as_openai, read_tools
 from grammars.errors import Error
 from grammars.turn_grammar.turn import build_grammar
 
 SAMPLE = Path(__file__).parents[2] / "tests" / "data"
-"""The tool sets that come with the repository."""
+"""The data of the tests."""
 
 
 def read_rows(paths: Iterable[str | Path]) -> Iterator[dict[str, Any]]:
@@ -25,7 +26,7 @@ def read_rows(paths: Iterable[str | Path]) -> Iterator[dict[str, Any]]:
 
 def sample_paths() -> list[Path]:
     """Returns the tool-set files of the sample."""
-    return sorted(SAMPLE.glob("tools_*.jsonl"))
+    return [BFCL, *sorted(SAMPLE.glob("tools_*.jsonl"))]
 
 
 _ASKS = [{"role": "user", "content": "What is there to do?"}]

@@ -216,11 +216,3 @@ def describe_unused(options: EngineOptions) -> Iterator[str]:
         names = ", ".join(f"{name} ({NEED_GPU[name]})" for name in asked)
         build = "this build of llama-cpp-python has no GPU support, or there is no GPU"
         yield f"{build}; without effect: {names}"
-
-
-def name_file_type(number: int) -> str:
-    """Returns llama.cpp's name for the quantisation of a file, such as `Q4_K_M`; "": unknown."""
-    for name, value in vars(llama_cpp).items():
-        if name.startswith("LLAMA_FTYPE_") and value == number:
-            return name.removeprefix("LLAMA_FTYPE_").removeprefix("MOSTLY_").removeprefix("ALL_")
-    return ""

@@ -2,18 +2,10 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 
-from constrained.engine.gguf.contents import (
-    TYPES,
-    GgufContents,
-    join_parts,
-    list_parts,
-    read_sound_contents,
-)
-from constrained.engine.gguf.reader import Value
-from constrained.errors import ModelError
+from constrained.engine.gguf.contents import GgufContents, read_all_parts
+from constrained.engine.gguf.weights import FILE_TYPE, FILE_TYPES, count_weights
 
 
 @dataclass(frozen=True)
@@ -51,15 +43,12 @@ def read_facts(path: Path) -> ModelFacts:
     Raises:
         ModelError: it cannot be read.
     """
-    files = list_parts(path)
-    if not files:
-        raise ModelError(f"{path} cannot be read: no such file")
-    found = join_parts([read_sound_contents(file) for file in files])
-    weights = _count_weights(found)
+    found = read_all_parts(path)
+    weights = count_weights(found.tensors)
     return ModelFacts(
         name=found.text("general.name"),
         architecture=found.architecture,
-        quantisation=_name_quantisation(found.metadata.get("general.file_type"), weights),
+        quantisation=_name_quantisation(found, weights),
         parameters=weights.total(),
         context_length=found.own("context_length") or 0,
         embedding_length=found.own("embedding_length") or 0,
@@ -67,21 +56,11 @@ def read_facts(path: Path) -> ModelFacts:
     )
 
 
-def _count_weights(found: GgufContents) -> Counter[int]:
-    """Returns the number of weights by their type."""
-    weights = Counter[int]()
-    for tensor in found.tensors:
-        weights[tensor.kind] += prod(tensor.shape)
-    return weights
-
-
-def _name_quantisation(file_type: Value, weights: Counter[int]) -> str:
+def _name_quantisation(found: GgufContents, weights: Counter[str]) -> str:
     """Returns the name of the quantisation; by default, of the type that most weights have."""
-    from constrained.engine.llama_params import name_file_type
-
-    if isinstance(file_type, int) and (name := name_file_type(file_type)):
+    number = found.number(FILE_TYPE)
+    if number is not None and number in FILE_TYPES:
+        return FILE_TYPES[number]
+    for name, _ in weights.most_common(1):
         return name
-    if not weights:
-        return ""
-    [(commonest, _)] = weights.most_common(1)
-    return TYPES[commonest][0] if commonest in TYPES else ""
+    return ""

@@ -217,7 +217,8 @@ def add_trace(reply: Reply, trace: TurnTrace) -> Reply:
     """Adds the trace to a reply, and how sure the model was of the reply and its calls."""
     measured = measure_confidence(trace.tokens, trace.places)
     calls: list[ToolCall] = []
-    for call, confidence in zip(reply.calls, measured, strict=False):
+    for index, call in enumerate(reply.calls):
+        confidence = measured[index] if index < len(measured) else None
         calls.append(replace(call, confidence=confidence))
     probability = measure_call_probability(trace.tokens, trace.places)
     return replace(reply, calls=tuple(calls), trace=trace, call_probability=probability)

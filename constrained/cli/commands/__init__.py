@@ -39,6 +39,7 @@ COMMANDS = (
     _command("schema", "report which schema keywords are enforced, and which instances pass"),
     _command("formats", "list the wire formats, or detect a template's"),
     _command("doctor", "find what is wrong with a model or a template"),
+    _command("eval", "find which model file calls tools: does the syntax break, or the wits?"),
     _command("models", "list, download and remove models"),
     _command("bench", "measure how fast a model is on this machine"),
     _command("runs", "list, resume, replay, approve and export recorded runs"),

@@ -7,6 +7,7 @@ from typing import Any
 from constrained.cli.terminal.output import (
     print_data,
     print_json,
+    print_notes,
     print_table,
     print_text,
     show_progress,
@@ -48,6 +49,7 @@ def _list(options: argparse.Namespace) -> int:
         row |= {"from": model["source"], "for": model["purpose"] or "unreadable"}
         rows.append({**row, "last read": _show_use(model["used"])})
     print_table(rows, right=("size",))
+    print_notes(["`constrained eval MODEL ...` finds which of them call tools"])
     return 0
 
 

@@ -47,6 +47,8 @@ TYPES: Mapping[int, tuple[str, int, int]] = {
     34: ("TQ1_0", 256, 54),
     35: ("TQ2_0", 256, 66),
     39: ("MXFP4", 32, 17),
+    40: ("NVFP4", 64, 36),
+    41: ("Q1_0", 128, 18),
 }
 """Types by number: name, numbers in a block, bytes of a block."""
 
@@ -221,3 +223,18 @@ def read_sound_contents(path: Path) -> GgufContents:
         hint = "The file is damaged: download it again"
         raise ModelError(f"{path} cannot be loaded: {contents.damage}", hint=hint)
     return contents
+
+
+def read_all_parts(path: Path) -> GgufContents:
+    """Reads a model whole, also a split one.
+
+    Args:
+        path: of its file; of a split one, the first part.
+
+    Raises:
+        ModelError: it cannot be read, or is damaged.
+    """
+    files = list_parts(path)
+    if not files:
+        raise ModelError(f"{path} cannot be read: no such file")
+    return join_parts([read_sound_contents(file) for file in files])

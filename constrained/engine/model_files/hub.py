@@ -19,6 +19,7 @@ from huggingface_hub.errors import HTTPError  # pyright: ignore[reportPrivateImp
 from huggingface_hub.file_download import repo_folder_name
 from huggingface_hub.utils import tqdm
 
+from constrained.engine.gguf.weights import QUANTISATION
 from constrained.errors import ModelError, RequestError
 
 PREFERRED = ("Q4_K_M", "Q4_0", "Q4_K_S", "IQ4_NL", "IQ4_XS", "MXFP4", "Q8_0")
@@ -28,10 +29,6 @@ name."""
 TIMEOUT = 10  # seconds, for the list of files; huggingface_hub has the same for other requests
 SPEC = re.compile(r"(?:hf:)?([\w.-]+/[\w.-]+)(?::(.+))?", re.ASCII)
 PART = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
-QUANT = re.compile(
-    r"(?<![A-Z0-9])((?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_\d|MXFP4(?:_\w+)?|BF16|FP?(?:16|32)))[.\-/]",
-    re.IGNORECASE,
-)
 # Projectors, importance matrices and draft models, which llama-server does not take either.
 NO_MODEL = re.compile(r".*(mmproj|imatrix)|(mtp|eagle3|dflash|dspark)-", re.IGNORECASE)
 
@@ -147,7 +144,7 @@ def _name_models(models: Iterable[str]) -> list[str]:
     name."""
     quants: set[str] = set()
     for path in models:
-        found = QUANT.findall(path)
+        found = QUANTISATION.findall(path)
         if not found:
             return sorted(models)
         quants.add(found[-1])
@@ -162,7 +159,7 @@ def name_models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
     models = _models(present)
     named: dict[str, tuple[str, ...]] = {}
     for path, parts in models.items():
-        quants = QUANT.findall(path)
+        quants = QUANTISATION.findall(path)
         name = quants[-1] if quants else path
         if choose(present, name, "") != parts:
             name = path

@@ -58,14 +58,18 @@ def decode_pieces(texts: Sequence[bytes]) -> list[str]:
     return [decoder.decode(data) for data in texts]
 
 
-def find_places(parser: Parser, pieces: Sequence[str], *, is_json: bool) -> list[TokenPlace]:
+def find_places(
+    parser: Parser, pieces: Sequence[str], *, calls: Sequence[str] = (), is_json: bool
+) -> list[TokenPlace]:
     """Finds the place of each token.
 
     Args:
         parser: the parser of the turn, which has read only the text before the tokens.
+        calls: the names of the calls of the turn: one of them, in another envelope than the turn's
+            own, was kept there.
         is_json: the content is a JSON value.
     """
-    finder = _PlaceFinder(parser, pieces, is_json=is_json)
+    finder = _PlaceFinder(parser, pieces, calls, is_json=is_json)
     for piece in pieces:
         finder.read(piece)
     return finder.places
@@ -75,10 +79,13 @@ class _PlaceFinder:
     """Finds places token by token. For some tokens, such as those of a name, the parser's event
     only comes after them: these silent tokens get their places then."""
 
-    def __init__(self, parser: Parser, pieces: Sequence[str], *, is_json: bool):
+    def __init__(
+        self, parser: Parser, pieces: Sequence[str], calls: Sequence[str], *, is_json: bool
+    ):
         self.places: list[TokenPlace] = []
         self._parser = parser
         self._pieces = pieces
+        self._calls = calls
         self._is_json = is_json
         self._path = JsonPath()
         self._call: int | None = None
@@ -86,7 +93,10 @@ class _PlaceFinder:
 
     def read(self, piece: str) -> None:
         """Reads the next token."""
-        events: Sequence[Event] = self._parser.feed(piece) if piece else ()
+        events: list[Event] = self._parser.feed(piece) if piece else []
+        while (found := self._parser.foreign_call) is not None:
+            is_kept = found.format is not None and found.tool in self._calls
+            events += self._parser.go_on(found) if is_kept else self._parser.decline()
         part = TracedPart.REASONING if self._parser.is_reasoning else TracedPart.STRUCTURE
         self.places.append(TokenPlace(part, self._call))
         self._silent += 1

@@ -49,7 +49,7 @@ class TurnTrace:
             parser.feed(self.turn.prefill.text)
         pieces = decode_pieces([token.text for token in find_live(self.tokens)])
         is_json = isinstance(self.turn.policy.answer, JsonAnswer)
-        found = iter(find_places(parser, pieces, is_json=is_json))
+        found = iter(find_places(parser, pieces, calls=self.calls, is_json=is_json))
         places: list[TokenPlace | None] = []
         for token in self.tokens:
             if token.is_discarded:

@@ -2,7 +2,6 @@
 
 import json
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from constrained.agent.model import Model
 from constrained.engine.sampling import Sampling
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import ReplyError
+from constrained.inspect.evaluation.rows import SAMPLE
 from constrained.mask.logprobs import TokenDrawn
 from constrained.model.reply import Reply
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, ContentDelta
@@ -100,6 +100,9 @@ def test_a_call_is_kept(name: str, before: str, vocabulary: Vocabulary) -> None:
     assert [(c.name, c.arguments) for c in reply.calls] == [("get_weather", {"city": "Paris"})]
     assert reply.content == before.strip()
     assert reply.envelopes == (kind,)
+    traced = model.call(ASK, [WEATHER], envelopes="kept", trace=True)
+    assert traced.calls == reply.calls
+    assert all(made.confidence is not None for made in traced.calls)
     if name in ONLY_LED_BACK:
         assert "<tool_call>" in reply.text
     else:
@@ -371,8 +374,7 @@ def test_an_envelope_that_a_prefill_begins_is_kept(prefill: str, envelopes: Any)
 
 
 def read_tool_sets() -> list[dict[str, Any]]:
-    path = Path(__file__).parents[2] / "data" / "tools_bfcl.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
     with_gold = [row for row in rows if len(row.get("gold", ())) == 1]
     names: dict[str, dict[str, Any]] = {}
     for row in with_gold:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from benchmarks.inputs.tool_sets import SAMPLE, read_rows
+from benchmarks.inputs.tool_sets import BFCL, read_rows
 from constrained.prompt.tools.shapes import read_tools
 from grammars.emit.emitter import emit
 from grammars.errors import CannotEmitError
@@ -66,5 +66,5 @@ class EmittedCase:
 @lru_cache
 def read_small_sets() -> list[list[Tool]]:
     """The sets of one or two tools in the sample of the Berkeley Function-Calling Leaderboard."""
-    rows = [row["tools"] for row in read_rows([SAMPLE / "tools_bfcl.jsonl"])]
+    rows = [row["tools"] for row in read_rows([BFCL])]
     return [read_tools(tools) for tools in rows if len(tools) <= 2]

@@ -5,13 +5,18 @@ second, divided by bytes of weights. The bandwidth is measured by copying, which
 """
 
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from constrained.engine.gguf.contents import TYPES, GgufContents, count_bytes
+from constrained.engine.gguf.contents import GgufContents, count_bytes
+from constrained.engine.gguf.weights import (
+    count_weights,
+    describe_types,
+    find_false_claim,
+    measure_bits,
+)
 from constrained.engine.host import available_memory
 from constrained.inspect.doctor.subject import Subject
 from constrained.inspect.doctor.verdicts import Level, Verdict
@@ -30,7 +35,7 @@ def check_machine(subject: Subject) -> Iterator[Verdict]:
     if contents is None or contents.damage or not contents.tensors:
         return
     yield from _judge_context(contents)
-    yield from _judge_quantisation(contents)
+    yield from _judge_quantisation(contents, subject.name)
     yield from _judge_memory(contents)
     yield _judge_speed(contents, subject.bandwidth)
 
@@ -51,22 +56,24 @@ def _judge_context(contents: GgufContents) -> Iterator[Verdict]:
     yield Verdict(level, text, remedy, {"context": length})
 
 
-def _judge_quantisation(contents: GgufContents) -> Iterator[Verdict]:
-    sizes: dict[str, int] = defaultdict(int)
-    numbers = 0
-    for tensor in contents.tensors:
-        if tensor.kind in TYPES:
-            sizes[TYPES[tensor.kind][0]] += count_bytes(tensor) or 0
-            numbers += int(np.prod(tensor.shape, dtype=np.float64))
-    if not numbers:
+def _judge_quantisation(contents: GgufContents, name: str) -> Iterator[Verdict]:
+    counts, bits = count_weights(contents.tensors), measure_bits(contents.tensors)
+    total = counts.total()
+    if not total:
         return
-    bits = 8 * sum(sizes.values()) / numbers
-    main = max(sizes, key=lambda name: sizes[name])
-    text = f"{numbers / 1e9:,.2f} billion weights of {bits:.1f} bits, most of them {main}"
+    text = f"{total / 1e9:,.2f} billion weights"
+    if bits is not None:
+        text += f" of {bits:.1f} bits"
     level, remedy = Level.OK, ""
-    if bits < _FEW_BITS:
+    if bits is not None and bits < _FEW_BITS:
         level, remedy = Level.NOTE, "The grammar keeps calls valid, but their values get worse"
-    yield Verdict(level, text, remedy, {"weights": numbers, "bits": round(bits, 2), "type": main})
+    facts = {"weights": total, "bits": bits and round(bits, 2), "types": dict(counts)}
+    yield Verdict(level, f"{text}: {describe_types(counts)}", remedy, facts)
+    claim = find_false_claim(contents, name)
+    if claim is not None:
+        remedy = f"{claim.reason}. Compare files by bits per weight, not by name"
+        facts = {"claim": claim.claim, "bits": claim.bits, "types": dict(claim.counts)}
+        yield Verdict(Level.WARNING, str(claim), remedy, facts)
 
 
 def measure_cell(contents: GgufContents) -> int | None:

@@ -20,6 +20,7 @@ from constrained.engine.gguf.contents import (
     read_contents,
 )
 from constrained.engine.model_files import embedded
+from constrained.inspect.doctor.checks.machine import check_machine
 from constrained.inspect.doctor.examine import examine
 from constrained.inspect.doctor.subject import read_subject
 from constrained.inspect.doctor.verdicts import Diagnosis, Level, Verdict
@@ -206,6 +207,21 @@ def test_a_whole_file_has_no_warning(tmp_path: Path):
     find(diagnosis, "all present")
     find(diagnosis, "one token each: <tool_call>, </tool_call>")
     find(diagnosis, "turns end with a token that ends generation: <|im_end|>")
+
+
+def test_a_file_that_is_named_after_another_quantisation(tmp_path: Path):
+    told: dict[str, list[Verdict]] = {}
+    for name in ("demo-Q8_0.gguf", "demo-Q4_K_M.gguf"):
+        path = tmp_path / name
+        path.symlink_to(embedded.PATH)
+        verdicts = [*check_machine(replace(read_subject(str(path)), bandwidth=1e10))]
+        assert "0.01 billion weights of 8.5 bits: 100 % Q8_0" in [one.text for one in verdicts]
+        told[name] = [one for one in verdicts if "its name says" in one.text]
+    assert told["demo-Q8_0.gguf"] == []
+    [warned] = told["demo-Q4_K_M.gguf"]
+    assert warned.level is Level.WARNING
+    assert warned.text.startswith("its name says Q4_K_M")
+    assert warned.text.endswith("100 % Q8_0: 8.5 bits each, not about 4.5")
 
 
 def split_model(folder: Path, count: int = 3) -> list[Path]:
