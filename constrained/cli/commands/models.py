@@ -12,8 +12,11 @@ from constrained.cli.terminal.output import (
     print_text,
     show_progress,
 )
-from constrained.engine.gguf.contents import ModelPurpose, read_purpose
+from constrained.engine.gguf.contents import GgufContents, ModelPurpose, read_all_parts
+from constrained.engine.gguf.weights import find_false_claim, measure_bits
 from constrained.engine.model_files.known_models import list_known
+from constrained.engine.model_files.local_models import LocalModel
+from constrained.errors import ModelError
 
 DAY = 24 * 60 * 60  # seconds
 
@@ -36,10 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _list(options: argparse.Namespace) -> int:
     models: list[dict[str, Any]] = []
     for model in list_known():
-        purpose = read_purpose(model.path)
-        described = {"name": model.source, "source": model.program, "purpose": purpose}
-        described["option"] = _choose_option(purpose, model.source)
-        models.append({**described, "bytes": model.bytes, "used": model.used})
+        models.append(_describe(model))
     if options.json:
         print_json(models)
         return 0
@@ -47,10 +47,38 @@ def _list(options: argparse.Namespace) -> int:
     for model in models:
         row = {"name for -m": model["name"], "size": _show_size(model["bytes"])}
         row |= {"from": model["source"], "for": model["purpose"] or "unreadable"}
+        row["bits per weight"] = _show_bits(model["bits"], model["claim"])
         rows.append({**row, "last read": _show_use(model["used"])})
     print_table(rows, right=("size",))
     print_notes(["`constrained eval MODEL ...` finds which of them call tools"])
     return 0
+
+
+def _describe(model: LocalModel) -> dict[str, Any]:
+    """Describes a model as JSON."""
+    contents = _read_headers(model)
+    purpose = bits = claim = None
+    if contents is not None:
+        purpose, bits = contents.purpose, measure_bits(contents.tensors)
+        claim = find_false_claim(contents, model.name)
+    return {
+        "name": model.source,
+        "source": model.program,
+        "purpose": purpose,
+        "option": _choose_option(purpose, model.source),
+        "bytes": model.bytes,
+        "bits": bits and round(bits, 2),
+        "claim": claim and claim.claim,  # a quantisation that the name states, and the file lacks
+        "used": model.used,
+    }
+
+
+def _read_headers(model: LocalModel) -> GgufContents | None:
+    """Returns what the files say of the model; None: one cannot be read, which loading explains."""
+    try:
+        return read_all_parts(model.path)
+    except ModelError:
+        return None
 
 
 def _choose_option(purpose: ModelPurpose | None, name: str) -> str | None:
@@ -66,6 +94,12 @@ def _choose_option(purpose: ModelPurpose | None, name: str) -> str | None:
 
 def _show_size(size: int) -> str:
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"
+
+
+def _show_bits(bits: float | None, claim: str | None) -> str | None:
+    if bits is None:
+        return None
+    return f"{bits:.1f}" if claim is None else f"{bits:.1f}, not {claim}"
 
 
 def _show_use(used: float | None) -> str | None:

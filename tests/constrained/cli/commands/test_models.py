@@ -1,4 +1,4 @@
-"""`constrained models`: what each model on this machine was made for."""
+"""`constrained models`: what each model on this machine was made for, and its bits per weight."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ import gguf
 import pytest
 
 from constrained.cli.parser import main
+from constrained.engine.model_files import embedded
 from tests.embedding_file import write_embedding_model
 
 
@@ -22,6 +23,7 @@ def test_models_for_embeddings_are_told_apart(
     for name, pooling in poolings.items():
         write_embedding_model(tmp_path / f"{name}.gguf", pooling)
     (tmp_path / "damaged.gguf").write_bytes(b"GGUF" * 3)
+    (tmp_path / "big-Q4_K_M.gguf").symlink_to(embedded.PATH)
     assert main(["models", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert (rows["demo"]["purpose"], rows["demo"]["option"]) == ("text", "-m demo")
@@ -30,8 +32,14 @@ def test_models_for_embeddings_are_told_apart(
         assert rows[f"llama.cpp:{name}"]["option"] == f"--embedding-model llama.cpp:{name}"
     ranks = rows["llama.cpp:ranks"]
     assert (ranks["purpose"], ranks["option"]) == ("ranking", None)
-    assert rows["llama.cpp:damaged"]["purpose"] is None
+    damaged = rows["llama.cpp:damaged"]
+    assert (damaged["purpose"], damaged["bits"], damaged["claim"]) == (None, None, None)
+    assert (rows["demo"]["bits"], rows["demo"]["claim"]) == (8.52, None)
+    renamed = rows["llama.cpp:big-Q4_K_M"]
+    assert (renamed["bits"], renamed["claim"]) == (8.52, "Q4_K_M")
     assert main(["models"]) == 0
     lines = capsys.readouterr().out.splitlines()
     (listed,) = [line for line in lines if line.startswith("llama.cpp:damaged")]
     assert " unreadable " in listed
+    (listed,) = [line for line in lines if line.startswith("llama.cpp:big-Q4_K_M")]
+    assert " 8.5, not Q4_K_M " in listed
