@@ -229,11 +229,13 @@ def _make_finding(
     request: Mapping[str, object] = write_text(failure.tools, failure.text)
     if failure.in_pieces:
         request = write_chunks(failure.tools, failure.pieces)
+    kinds = find_kinds(failure, subject.claims)
     return SuiteFinding(
-        failure.check,
+        [failure.check],
         about,
         failure.what,
-        kinds=find_kinds(failure, subject.claims),
+        kinds=kinds,
+        severity=kinds[0],
         request=request,
         expected=show(failure.wanted),
         got=show(failure.got),
