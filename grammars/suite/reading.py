@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
-from hypothesis.errors import HypothesisException
-
 from grammars.schema.json_values import Json
 from grammars.suite.parser_output import (
     BrokenParser,
@@ -100,11 +98,13 @@ class CheckedParser:
         factory: makes the parser.
         format: the wire format that it reads.
         claims: the abilities that it claims.
+        tools: the tools that turns call; (): the suite makes them up.
     """
 
     factory: Factory
     format: Format
     claims: Claims = ALL_CLAIMS
+    tools: tuple[Tool, ...] = ()
 
 
 class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no error of ours
@@ -150,6 +150,18 @@ class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no 
         return "".join(self.pieces)
 
 
+class StopSearch(BaseException):
+    """Ends a check: what was found is kept.
+
+    Args:
+        is_whole: no further check is made.
+    """
+
+    def __init__(self, *, is_whole: bool = False):
+        super().__init__()
+        self.is_whole = is_whole
+
+
 def listen(
     factory: Factory, tools: Sequence[Tool], pieces: Sequence[str], *, check: str
 ) -> tuple[Reading, list[Event]]:
@@ -189,8 +201,6 @@ def _failures(
 ) -> Generator[None]:
     try:
         yield
-    except HypothesisException:  # Hypothesis discards this example
-        raise
     except Exception as e:  # the parser is not ours: any exception is its failure
         message = f"raised {type(e).__name__}: {str(e)[:200]}"
         if isinstance(e, ParserRefusal | BrokenParser):
