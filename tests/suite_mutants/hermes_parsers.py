@@ -63,7 +63,7 @@ class HermesText:
             if found is None:
                 position = start + len(self.opener)
                 continue
-            content += self.trim_before(text[begin:start])
+            content += self.trim_before(text[begin:start], calls)
             calls += found[0]
             begin = position = found[1]
         return content + self.trim_after(text[begin:], calls), calls
@@ -72,7 +72,7 @@ class HermesText:
         """White space after the last call is not content."""
         return "" if calls and not text.strip() else text
 
-    def trim_before(self, text: str) -> str:
+    def trim_before(self, text: str, calls: list[Call]) -> str:
         """Removes what the format writes between content and a call."""
         return text.removesuffix("\n") if text.strip() else ""
 
@@ -191,13 +191,17 @@ class HermesStream:
         before it."""
         end = len(self.buffer)
         if not self.is_over:
-            end -= count_held(self.buffer, tag)
+            end -= self.count_held(tag)
             end -= self.buffer.endswith("\n", 0, end)
         if not end or (kind == "content" and self.is_space(end)):
             return None
         if kind == "content":
             self.is_blank = False
         return self.write(kind, self.take(end))
+
+    def count_held(self, tag: str) -> int:
+        """Returns how many characters may be the beginning of the tag."""
+        return count_held(self.buffer, tag)
 
     def is_space(self, end: int) -> bool:
         """True if this is white space next to a call, or perhaps before one."""

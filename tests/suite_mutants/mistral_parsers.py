@@ -21,7 +21,7 @@ class NemoText(HermesText):
         """The format has no thoughts."""
         return "", text
 
-    def trim_before(self, text: str) -> str:
+    def trim_before(self, text: str, calls: list[Call]) -> str:
         """The format writes nothing between content and a call."""
         return text if text.strip() else ""
 

@@ -6,12 +6,13 @@ import re
 
 import jsonschema_rs
 
-from tests.suite_mutants.hermes_parsers import CLOSER, Call, HermesText
+from tests.suite_mutants.hermes_parsers import Call, HermesText
 
-PARAMETER, END_PARAMETER = "<parameter=", "\n</parameter>\n"
-END_FUNCTION = "</function>"
+END_PARAMETER = "\n</parameter>\n"
 HEAD = re.compile(r"\s*<function=([^\n]*?)>\n")
 KEY = re.compile(r"<parameter=([^\n]*?)>\n")
+END = re.compile(r"\n</parameter>\n(?=<parameter=|</function>)")
+TAIL = re.compile(r"\s*</function>\s*</tool_call>")
 WORDS = {"True": True, "False": False, "None": None}
 
 
@@ -24,7 +25,7 @@ class QwenText(HermesText):
         if head is None:
             return None
         written, position = self.read_parameters(text, head.end())
-        end = re.compile(r"\s*</function>\s*</tool_call>").match(text, position)
+        end = TAIL.match(text, position)
         if end is None:
             return None
         return [(head[1], self.read_arguments(head[1], written))], end.end()
@@ -42,7 +43,7 @@ class QwenText(HermesText):
 
     def find_end(self, text: str, start: int) -> int:
         """Returns where the value ends: before a closer with a parameter or the end after it."""
-        end = re.compile(r"\n</parameter>\n(?=<parameter=|</function>)").search(text, start)
+        end = END.search(text, start)
         return -1 if end is None else end.start()
 
     def read_arguments(self, name: str, written: dict[str, str]) -> dict[str, object]:
