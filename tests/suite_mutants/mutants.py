@@ -31,8 +31,7 @@ FORMATS: dict[type[Parser], Format] = {
     NemoText: MISTRAL_NEMO,
     MistralStream: MISTRAL,
 }
-"""The correct parsers, and what they read. `MistralStream` cannot take back the arguments of a call
-that turns out to be cut off or damaged (no claim of `damage`)."""
+"""The correct parsers, and what they read."""
 
 TYPES = {
     "a": {"type": "string"},
@@ -87,6 +86,12 @@ class Mutant:
     def format(self) -> Format:
         """The format that both read."""
         return FORMATS[self.base]
+
+    @property
+    def reads_damage(self) -> bool:
+        """False if the parser emits arguments as they are written: it cannot take back those of a
+        call that turns out to be cut off or damaged."""
+        return self.base is not MistralStream
 
 
 def called(*arguments: str, content: str = "", reasoning: str = "", order: str = "") -> Summary:

@@ -185,8 +185,9 @@ class RoundsBigIntegers(ChangesValues):
     """Integers go through a float: those above 2**53 are rounded."""
 
     def change(self, value: object) -> object:
-        is_integer = isinstance(value, int) and not isinstance(value, bool)
-        return int(float(value)) if is_integer else value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return int(float(value))
+        return value
 
 
 class WritesNestedValuesAsText(HermesText):
@@ -310,8 +311,9 @@ class ReplacesSingleQuotes(NemoText):
 class StripsValues(QwenText):
     """White space at both ends of a value is stripped, as if all of it were the format's."""
 
-    def read_value(self, written: str) -> list[object]:
-        return super().read_value(written.strip())
+    def read_parameters(self, text: str, position: int) -> tuple[dict[str, str], int]:
+        written, end = super().read_parameters(text, position)
+        return {key: value.strip() for key, value in written.items()}, end
 
 
 class GuessesTypes(QwenText):
@@ -333,8 +335,9 @@ class LeavesNumbersText(QwenText):
 class UnescapesHtml(QwenText):
     """Values are unescaped as if they were HTML: &lt; becomes <."""
 
-    def read_value(self, written: str) -> list[object]:
-        return super().read_value(html.unescape(written))
+    def read_parameters(self, text: str, position: int) -> tuple[dict[str, str], int]:
+        written, end = super().read_parameters(text, position)
+        return {key: html.unescape(value) for key, value in written.items()}, end
 
 
 class TagEndsValue(QwenText):
