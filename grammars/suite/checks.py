@@ -4,6 +4,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeAlias
 
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis.strategies import SearchStrategy
 
 from grammars.errors import Error
 from grammars.parse.render import render
-from grammars.suite.corners import list_cuts, list_edits, list_truncations
+from grammars.suite.corners import list_cuts, list_edits, list_surrounded, list_truncations
 from grammars.suite.draws import Draws, find_tags
 from grammars.suite.parser_output import Reading, as_reading
 from grammars.suite.reading import (
@@ -272,6 +273,26 @@ def survives_the_end(subject: CheckedParser, example: Example) -> None:
         raise ParserFailure(check, message, [text], tools=written.tools, got=got)
 
 
+def _list_surrounded(draws: Draws) -> Iterator[Example]:
+    if draws.subject.claims.content:
+        turns = list_surrounded(draws.subject.format, draws.plain_corners)
+        yield from map(make_whole, islice(turns, MAX_EDITED))
+
+
+@check_of(_list_surrounded)
+def reads_text_around_calls(subject: CheckedParser, example: Example) -> None:
+    """Text behind a call and between calls is content, and does not change the calls."""
+    check, written = "reads_text_around_calls", example.written
+    got = read_whole(subject.factory, written.tools, written.text, check=check)
+    wanted = as_reading(written.turn, [])
+    # Parsers differ in the white space that they leave out between two texts.
+    loose = replace(got, content="".join(got.content.split()))
+    if is_same(loose, replace(wanted, content="".join(wanted.content.split())), subject.claims):
+        return
+    message = "the parser reads something else"
+    raise ParserFailure(check, message, [written.text], tools=written.tools, wanted=wanted, got=got)
+
+
 def _list_edited(draws: Draws) -> Iterator[Example]:
     format = draws.subject.format
     yield from draws.thin_out(list(list_edits(draws.plain_corners[:MAX_EDITED], format)))
@@ -339,6 +360,8 @@ def streams_append(subject: CheckedParser, example: Example) -> None:
     offered, pieces = example.written.tools, example.pieces
     got, events = listen(subject.factory, offered, pieces, check=check)
     fault = _find_fault(events, got) if events else None
+    if fault is None and _comes_late(example.written, events):
+        fault = "text that stands before a call comes after it"
     if fault:
         raise ParserFailure(
             check, fault, pieces, tools=offered, in_pieces=True, wanted=got, got=events
@@ -349,6 +372,7 @@ CHECKS: tuple[Check, ...] = (
     reads_back,
     reads_tags_in_values,
     invents_nothing,
+    reads_text_around_calls,
     same_in_every_cut,
     streams_the_same,
     streams_append,
@@ -410,6 +434,17 @@ def _find_fault(events: Sequence[Event], got: Reading) -> str | None:
         if index in arguments and not _spells(arguments[index], got.calls[index][1]):
             return "the arguments of a call add up to different arguments"
     return None
+
+
+def _comes_late(written: Written, events: Sequence[Event]) -> bool:
+    """Returns whether content comes after a call that stands behind it in the text."""
+    turn = written.turn
+    if not turn.content or not turn.calls:
+        return False
+    is_before = written.text.find(turn.content) < written.text.find(turn.calls[0].name)
+    opened = [i for i, event in enumerate(events) if isinstance(event, CallOpened)]
+    texts = [i for i, event in enumerate(events) if isinstance(event, ContentDelta)]
+    return is_before and bool(opened) and any(i > opened[0] for i in texts)
 
 
 def _spells(text: str, value: object) -> bool:

@@ -1,6 +1,7 @@
 """Turns and cuts that parsers are known to stumble over, each with one difficulty. They are read in
 each run, before those that are drawn at random."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -8,9 +9,11 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from grammars.errors import Error
+from grammars.parse.parser import parse
 from grammars.parse.render import render
 from grammars.schema.corner_values import list_corner_values
 from grammars.schema.subschemas import is_list, is_object
+from grammars.suite.changes import DAMAGED, IN_PIECES
 from grammars.suite.strategies import (
     HABITS,
     Example,
@@ -27,7 +30,7 @@ _TEXTS = (
     "5", "1.0", "007", "true", "null", "None", "[1]", '{"a": 1}', '"', 'zorn"kvelp', "'",
     "it's zorn", "\\", "zorn\\", "zorn\\nkvelp", "\\u00e9", "\\d+", "é", "日本", "🙂",
     "e\u0301 zorn", "<b>", "<b>zorn</b>", "zorn & kvelp", "&amp;&lt;", "</", "{", "}", "{}", "]",
-    "}}", "zorn, kvelp: [x]", "zorn=1", "```json\n{}\n```", "a\r\nb", "x" * 70,
+    "}}", "zorn\u2028kvelp", "zorn, kvelp: [x]", "zorn=1", "```json\n{}\n```", "a\r\nb", "x" * 70,
 )  # fmt: skip
 _VALUES: tuple[tuple[Any, Any], ...] = (
     ("integer", 0), ("integer", 5), ("integer", -7), ("integer", 10**15), ("integer", 2**53 + 1),
@@ -81,6 +84,8 @@ def list_turns(
         turns = _list_own(tuple(offered), texts)
     else:
         turns = _list_tagged(texts) if tags else _list_plain(format, mixed=mixed)
+    if reasoning and not tags:
+        yield from _list_thoughts(format)
     for turn, tools in islice(turns, None, None, step):
         if turn.reasoning and not (reasoning and format.reasoning):
             continue
@@ -92,6 +97,41 @@ def list_turns(
             yield Written(meant, render(meant, format, tools), tools)
         except Error:  # ambiguous in this format
             continue
+
+
+def _list_thoughts(format: Format) -> Iterator[Written]:
+    """Yields turns with a call in their reasoning, which is no call."""
+    for turn in (Turn("zorn", "kvelp"), Turn("", "kvelp", (_call(note="a"),))):
+        try:
+            called = render(Turn(calls=(_call(note="zorn"),)), format, (_F,))
+            written = render(turn, format, (_F,))
+        except Error:
+            continue
+        thought = f"kvelp {called} woxam"
+        text = written.replace("kvelp", thought, 1)
+        # What ends the reasoning in a format may stand in a call; our own parser knows.
+        if format.reasoning and parse(text, format, (_F,)).reasoning == thought:
+            yield Written(replace(turn, reasoning=thought), text, (_F,))
+
+
+def list_surrounded(format: Format, turns: Sequence[Written]) -> Iterator[Written]:
+    """Yields turns with text behind their calls, and between them, where the format allows it."""
+    for written in turns:
+        turn, text = written.turn, written.text
+        if not turn.calls or turn.content or turn.reasoning:
+            continue
+        one = [replace(written.turn, calls=(call,)) for call in turn.calls]
+        try:
+            parts = [render(part, format, written.tools) for part in one]
+        except Error:
+            continue
+        texts = [f"{text}\nwoxam", f"jinqa\n{text}\n\nwoxam jinqa"]
+        if len(parts) > 1:
+            texts.append("\nwoxam\n".join(parts))
+        for surrounded in texts:
+            read = parse(surrounded, format, written.tools, recover=True)
+            if [call.arguments for call in read.calls] == [c.arguments for c in turn.calls]:
+                yield Written(replace(turn, content=read.content), surrounded, written.tools)
 
 
 def _list_own(tools: tuple[Tool, ...], texts: Sequence[str]) -> Iterator[_Turn]:
@@ -114,6 +154,7 @@ def _make_id(format: Format, index: int) -> str | None:
 def _list_plain(format: Format, *, mixed: bool) -> Iterator[_Turn]:
     for turn in _list_basic():
         yield turn, _TOOLS
+    yield Turn(calls=(_call("ping", note="zorn"),)), _TOOLS
     for text in _TEXTS:
         yield Turn(calls=(_call(note=text),)), (_F,)
     for text in (" zorn ", "zorn\n", "5", ""):
@@ -131,13 +172,6 @@ def _list_plain(format: Format, *, mixed: bool) -> Iterator[_Turn]:
             yield Turn(text), ()
             yield Turn(text, calls=(_call(note="kvelp"),)), (_F,)
             yield Turn(text, "woxam"), ()
-    for call in (_call(note="zorn"), _call()):
-        try:
-            thought = f"kvelp {render(Turn(calls=(call,)), format, (_F,))} woxam"
-        except Error:
-            continue
-        yield Turn("zorn", thought), (_F,)
-        yield Turn("", thought, (_call(note="a"),)), (_F,)
 
 
 def _list_basic() -> Iterator[Turn]:
@@ -177,7 +211,7 @@ def _list_tagged(texts: Sequence[str]) -> Iterator[_Turn]:
 
 def list_tags(format: Format) -> list[str]:
     """Returns the texts of a format that no value contains by chance."""
-    tags = [tag.strip() for tag in format.texts]
+    tags = [tag.strip() for tag in (*format.texts, *format.ends)]
     found = [tag for tag in tags if len(tag) >= MIN_TAG_LENGTH and not tag.isalnum()]
     return list(dict.fromkeys(found))
 
@@ -190,7 +224,7 @@ def list_cuts(turns: Sequence[Written]) -> Iterator[Example]:
         yield Example(written, tuple(written.text))
     for written in sorted(turns, key=_count_parts, reverse=True)[:3]:
         for end in range(1, len(written.text)):
-            yield Example(written, (written.text[:end], written.text[end:]))
+            yield Example(written, (written.text[:end], "", written.text[end:]))
     for written in turns:
         for size in (3, 7):
             text = written.text
@@ -226,11 +260,10 @@ def list_edits(turns: Sequence[Written], format: Format) -> Iterator[Example]:
 def find_triggers(example: Example, format: Format) -> frozenset[str]:
     """Returns what is difficult in an example, in plain words."""
     written, found = example.written, set[str]()
-    if not written.text.startswith(example.text):
-        found.add("damaged")
-        return frozenset(found)
+    if len(example.pieces) > 1:
+        found.add(IN_PIECES)
     if example.text != written.text:
-        found.add("cut off")
+        return frozenset({DAMAGED, *found})
     turn = written.turn
     tags = list_tags(format)
     if turn.reasoning:
@@ -247,15 +280,24 @@ def find_triggers(example: Example, format: Format) -> frozenset[str]:
             found.add("equal calls")
         if not call.name.isidentifier():
             found.add("hyphen in a name")
+        if call.name not in {tool.name for tool in written.tools}:
+            found.add("a tool that is not offered")
         if not call.arguments:
             found.add("no arguments")
         if len(call.arguments) > 1:
             found.add("several arguments")
         for value in call.arguments.values():
             found |= _find_value(value, tags)
-    if len(example.pieces) > 1:
-        found.add("in pieces")
     return frozenset(found)
+
+
+def find_marks(example: Example) -> frozenset[str]:
+    """Returns the signs of syntax in the arguments of an example."""
+    if example.text != example.written.text:
+        return frozenset()
+    values = [list(call.arguments.values()) for call in example.written.turn.calls]
+    spelled = "".join(json.dumps(one, ensure_ascii=False)[1:-1] for one in values)
+    return frozenset(spelled) & set("{}[]<>()'`&=|")
 
 
 def _find_value(value: Any, tags: Sequence[str]) -> set[str]:

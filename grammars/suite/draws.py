@@ -68,6 +68,9 @@ class Draws:
     @cached_property
     def tagged(self) -> list[Written]:
         """Turns with a tag of the format in an argument."""
+        format = self.subject.format
+        if not set(list_tags(format)) & set(map(str.strip, format.texts)):
+            return []
         return self.draw(self.make_turns(tags=True).filter(self.has_tags))
 
     @cached_property

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
@@ -290,7 +290,8 @@ def find_lost(
     Args:
         text: what was read.
         reading: the result.
-        damaged: calls may have an argument twice, of which one is read; these are excused.
+        damaged: calls may have an argument twice, of which one is read, or further members; these
+            are excused.
         tags: the tags of the format; the text on both sides of a tag may become a word.
 
     Returns:
@@ -300,13 +301,27 @@ def find_lost(
     longest_first = sorted(tags, key=len, reverse=True)
     joined = _count_words([re.sub("|".join(map(re.escape, longest_first)), "", text)])
     is_repeated = damaged and _may_repeat(text, reading)
+    extra = _count_words(_find_extra(text) if damaged and reading.calls else ())
     for word in WORDS:
         times = f"written {before[word]} times, and read {after[word]} times"
         if after[word] > max(before[word], joined[word]) > 0:
             return f"{word!r} is read again: {times}"
-        if after[word] < before[word] and not is_repeated:
+        if after[word] < before[word] - extra[word] and not is_repeated:
             return f"{word!r} is lost: {times}"
     return None
+
+
+def _find_extra(text: str) -> Iterator[str]:
+    """Yields the texts of what a call in JSON has beside its name and its arguments: they need not
+    be read."""
+    decoder = json.JSONDecoder()
+    for match in re.finditer(r"\{", text):
+        try:
+            value = decoder.raw_decode(text, match.start())[0]
+        except (ValueError, RecursionError):
+            continue
+        for key in value.keys() - {"name", "arguments", "parameters"} if "name" in value else ():
+            yield f"{key}\n{json.dumps(value[key], ensure_ascii=False)}"
 
 
 def _may_repeat(text: str, reading: Reading) -> bool:

@@ -37,10 +37,8 @@ from grammars.suite.checks import (
     CHECKS,
     Check,
     make_whole,
-    reads_back,
-    reads_tags_in_values,
 )
-from grammars.suite.corners import find_triggers
+from grammars.suite.corners import find_marks, find_triggers
 from grammars.suite.draws import DEFAULT, Draws
 from grammars.suite.parser_output import ParserRefusal, Reading
 from grammars.suite.reading import (
@@ -51,7 +49,7 @@ from grammars.suite.reading import (
     ParserFailure,
     StopSearch,
 )
-from grammars.suite.shrinking import shrink
+from grammars.suite.shrinking import shrink, simplify
 from grammars.suite.strategies import Example
 from grammars.turn import Tool
 from grammars.wire.format import Format
@@ -70,7 +68,7 @@ __all__ = [
     "settings",
 ]
 
-WHOLE_CHECKS = (reads_tags_in_values, reads_back)
+WHOLE_CHECKS = ("reads_tags_in_values", "reads_back")
 """The checks of whole, undamaged texts. The other checks ask only for turns that pass them."""
 MAX_SHRUNK = 12
 """Failing examples of a check that are made smaller."""
@@ -251,24 +249,24 @@ class _Search:
         """Returns the failure in reading the whole turn of an example. It is the cause of what
         another check would say of its pieces, or of its damaged text."""
         written = example.written
-        if check in WHOLE_CHECKS or not written.text:
+        if check.name in WHOLE_CHECKS or not written.text:
             return None
         key = json.dumps([written.text, [tool.name for tool in written.tools]])
         if key not in self.misread:
-            whole = [one for one in WHOLE_CHECKS if one in self.checks]
+            whole = [one for one in self.checks if one.name in WHOLE_CHECKS]
             found = [self._find(one, make_whole(written)) for one in whole]
             self.misread[key] = next(filter(None, found), None)
         return self.misread[key]
 
     def _is_explained(self, found: Found) -> bool:
         """Returns whether a cause that is known explains a failure; if so, its check shows it."""
-        triggers = find_triggers(found.example, self.subject.format)
-        return self._show(Cause(found.change, triggers), found.check, alike=True)
+        cause = find_cause(found.change, found.example, self.subject.format)
+        return self._show(cause, found.check, alike=True)
 
     def _show(self, cause: Cause, check: Check, *, alike: bool) -> bool:
         for failure in self.found:
             root = failure.root
-            if root.explains(cause) and (root.change == cause.change or not alike):
+            if root.explains(cause) and (root.change.kind is cause.change.kind or not alike):
                 shown = self.shown[root]
                 if check.__name__ not in shown:
                     shown.append(check.__name__)
@@ -280,16 +278,14 @@ class _Search:
         check, smallest = found.check, found.example
 
         def fails(candidate: Example) -> bool:
-            nonlocal smallest
             again = self._find(check, candidate)
-            if again is None or again.change != found.change:
-                return False
-            smallest = candidate
-            return True
+            return again is not None and again.change == found.change
 
+        format, plainest = self.subject.format, smallest
         if check.can_shrink:
             with suppress(StopSearch):  # it stays as small as it is
-                shrink(found.example, self.subject.format, fails)
+                smallest = shrink(found.example, format, fails)
+                plainest = simplify(smallest, format, fails)
         try:
             failure = check.find_failure(self.subject, smallest)
         except StopSearch:
@@ -297,10 +293,13 @@ class _Search:
         if failure is None:
             failure = ParserFailure(check.__name__, "not the same each time", [])
         changes = find_changes(failure, self.subject.claims)
-        root = Cause(changes[0], find_triggers(smallest, self.subject.format))
+        root = find_cause(changes[0], plainest, format)
         if self._show(root, check, alike=False):
             return
-        self.shown[root] = [check.__name__]
+        self.shown[root] = [check.name]
+        for other in [one for one in self.found if root.explains(one.root)]:
+            self.found.remove(other)
+            self.shown[root] += [name for name in self.shown[other.root] if name != check.name]
         self.found.append(Failure((), check.about, smallest, failure, changes, root))
         self.tell(self.list_failures()[-1])
         if len(self.found) == self.max_found:
@@ -309,6 +308,11 @@ class _Search:
     def list_failures(self) -> list[Failure]:
         """Returns what was found, with all checks that show it."""
         return [replace(one, checks=tuple(self.shown[one.root])) for one in self.found]
+
+
+def find_cause(change: Change, example: Example, format: Format) -> Cause:
+    """Returns the cause of a failure, as far as its example shows it."""
+    return Cause(change, find_triggers(example, format), find_marks(example))
 
 
 def _measure(found: Found) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from grammars.errors import Error
 from grammars.parse.render import render
+from grammars.suite.corners import find_triggers
 from grammars.suite.strategies import WORDS, Example, Written, make_tool
 from grammars.turn import Tool, ToolCall, Turn
 from grammars.wire.format import Format
@@ -39,6 +40,52 @@ def shrink(example: Example, format: Format, fails: Callable[[Example], bool]) -
                 example, improved = candidate, True
                 break
     return example
+
+
+def simplify(example: Example, format: Format, fails: Callable[[Example], bool]) -> Example:
+    """Returns a failing example with as few triggers as possible; it may be longer.
+
+    Args:
+        example, format, fails: see `shrink`.
+    """
+    triggers = find_triggers(example, format)
+    for candidate in _list_plainer(example, format):
+        if find_triggers(candidate, format) < triggers and fails(candidate):
+            return simplify(candidate, format, fails)
+    return example
+
+
+def _list_plainer(example: Example, format: Format) -> Iterator[Example]:
+    """Yields the example with a plain text as a value, or with a tool of its own for a call."""
+    written, turn = example.written, example.written.turn
+    if example.text != written.text:
+        return
+    for i, call in enumerate(turn.calls):
+        changes = [replace(call, arguments={"a": "a"}), replace(call, name=f"h{i}")]
+        for key in call.arguments:
+            changes.append(replace(call, arguments={**call.arguments, key: "a"}))
+        for changed in changes:
+            calls = (*turn.calls[:i], changed, *turn.calls[i + 1 :])
+            plainer = replace(turn, calls=calls)
+            tools = _make_tools(calls)
+            try:
+                text = render(plainer, format, tools)
+            except Error:
+                continue
+            yield from _cut_alike(Example(Written(plainer, text, tools), (text,)), example)
+
+
+def _make_tools(calls: Sequence[ToolCall]) -> tuple[Tool, ...]:
+    """Returns tools for calls, whose arguments have the types of the values."""
+    properties: dict[str, dict[str, Any]] = {}
+    for call in calls:
+        for key, value in call.arguments.items():
+            properties.setdefault(call.name, {})[key] = {"type": _TYPES[type(value)]}
+    names = dict.fromkeys(call.name for call in calls)
+    return tuple(
+        make_tool(name, {"type": "object", "properties": properties.get(name, {})})
+        for name in names
+    )
 
 
 def measure(example: Example) -> tuple[int, int, str]:

@@ -233,8 +233,8 @@ class Example:
         return "".join(self.pieces)
 
     def with_pieces(self, pieces: Sequence[str]) -> "Example":
-        """Returns the example with other pieces; empty ones are left out."""
-        return replace(self, pieces=tuple(filter(None, pieces)))
+        """Returns the example with other pieces."""
+        return replace(self, pieces=tuple(pieces))
 
 
 @st.composite
@@ -324,7 +324,6 @@ HABITS = (
     (r"(?s)\A(.*)\Z", r"<think>\nkvelp \1\n</think>\njinqa"),
     (r"(?s)\A(.*)\Z", r"\1<|im_end|>"),
     (r"(?s).\Z", "\ufffd"),  # half a character at the end
-    (r"(?s).\Z", "\udce2"),
 )
 """What models without a mask make of a call: an expression, and what they write instead of it."""
 
