@@ -102,7 +102,6 @@ SPECIFIC = frozenset(
         Kinds.FORM,
         Kinds.UNSTABLE,
         Kinds.CUT_CALL,
-        Kinds.STREAM,
         Kinds.WORD_LOST,
         Kinds.WORD_REPEATED,
     }
@@ -362,7 +361,7 @@ class Cause:
             return self.triggers <= other.triggers or (bool(fewer) and fewer <= more)
         if self.change.is_specific and other.change.is_specific:
             return False
-        return bool(self.triggers - {IN_PIECES, DAMAGED}) and self.triggers <= other.triggers
+        return bool(self.triggers - {DAMAGED}) and self.triggers <= other.triggers
 
     def _is_alike(self, change: Change) -> bool:
         """Returns whether a change says the same: of an error or of a stream, the place, too."""

@@ -236,9 +236,11 @@ def _count_parts(written: Written) -> int:
     return 2 * bool(turn.reasoning) + bool(turn.content) + min(2, len(turn.calls))
 
 
-def list_truncations(turns: Sequence[Written]) -> Iterator[Example]:
+def list_truncations(turns: Sequence[Written], format: Format) -> Iterator[Example]:
     """Yields turns that are cut off at each place; the longest ones first."""
-    for written in sorted(turns, key=_count_parts, reverse=True)[:4]:
+    tags = list_tags(format)
+    plain = [one for one in turns if not any(tag in one.turn.reasoning for tag in tags)]
+    for written in sorted(plain, key=_count_parts, reverse=True)[:4]:
         for end in range(len(written.text)):
             yield Example(written, (written.text[:end],))
 
@@ -257,11 +259,14 @@ def list_edits(turns: Sequence[Written], format: Format) -> Iterator[Example]:
                 yield Example(written, (text,))
 
 
+BEHIND = "something behind a call"
+
+
 def find_triggers(example: Example, format: Format) -> frozenset[str]:
     """Returns what is difficult in an example, in plain words."""
     written, found = example.written, set[str]()
     if len(example.pieces) > 1:
-        found.add(IN_PIECES)
+        found |= {IN_PIECES, *_find_cut(example, format)}
     if example.text != written.text:
         return frozenset({DAMAGED, *found})
     turn = written.turn
@@ -270,13 +275,17 @@ def find_triggers(example: Example, format: Format) -> frozenset[str]:
         found.add("reasoning")
         found |= {f"{kind} in the reasoning" for kind in _find_text(turn.reasoning, tags)}
     if turn.content:
-        found |= {f"{kind} in the content" for kind in _find_text(turn.content, tags)}
-        if turn.calls:
-            found.add("content before a call")
+        is_before = not turn.calls or 0 <= written.text.find(turn.content) < _find_call(written)
+        if not is_before:
+            found |= {BEHIND, "text behind a call"}
+        else:
+            found |= {f"{kind} in the content" for kind in _find_text(turn.content, tags)}
+            if turn.calls:
+                found.add("content before a call")
     for i, call in enumerate(turn.calls):
         if i:
-            found.add("several calls")
-        if call in turn.calls[:i]:
+            found.add(BEHIND)
+        if (call.name, call.arguments) in [(c.name, c.arguments) for c in turn.calls[:i]]:
             found.add("equal calls")
         if not call.name.isidentifier():
             found.add("hyphen in a name")
@@ -289,6 +298,24 @@ def find_triggers(example: Example, format: Format) -> frozenset[str]:
         for value in call.arguments.values():
             found |= _find_value(value, tags)
     return frozenset(found)
+
+
+def _find_call(written: Written) -> int:
+    return written.text.find(written.turn.calls[0].name)
+
+
+def _find_cut(example: Example, format: Format) -> set[str]:
+    """Returns where an example is cut, if it is in one place."""
+    pieces, text = example.pieces, example.text
+    if "" in pieces:
+        return {"an empty piece"}
+    if len(pieces) > 2:
+        return set()
+    end = len(pieces[0])
+    tags = "|".join(map(re.escape, list_tags(format)))
+    if tags and any(tag.start() < end < tag.end() for tag in re.finditer(tags, text)):
+        return {"cut in a tag"}
+    return {"cut outside of tags"}
 
 
 def find_marks(example: Example) -> frozenset[str]:

@@ -3,8 +3,8 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -186,13 +186,24 @@ def read_whole(factory: Factory, tools: Sequence[Tool], text: str, *, check: str
     Raises:
         ParserFailure: the parser raised an exception.
     """
+    return read_whole_events(factory, tools, text, check=check)[0]
+
+
+def read_whole_events(
+    factory: Factory, tools: Sequence[Tool], text: str, *, check: str
+) -> tuple[Reading, list[Event]]:
+    """Returns what a parser reads from a whole text, and its events if it gets it as one piece.
+
+    Raises:
+        ParserFailure: the parser raised an exception.
+    """
     with _failures(check, tools, [text], in_pieces=False):
         parser = factory(tools)
         if isinstance(parser, WholeParser):
-            return read_result(parser.read(text))
+            return read_result(parser.read(text)), []
         if not isinstance(parser, PushParser):
-            return read_result(parser(text))
-    return listen(factory, tools, [text], check=check)[0]
+            return read_result(parser(text)), []
+    return listen(factory, tools, [text], check=check)
 
 
 @contextmanager
@@ -311,17 +322,24 @@ def find_lost(
     return None
 
 
-def _find_extra(text: str) -> Iterator[str]:
-    """Yields the texts of what a call in JSON has beside its name and its arguments: they need not
+def _find_extra(text: str) -> list[str]:
+    """Returns the texts of what calls in JSON have beside their names and arguments: they need not
     be read."""
-    decoder = json.JSONDecoder()
+    extra: list[str] = []
+
+    def note(pairs: list[tuple[str, Json]]) -> Json:
+        if any(key == "name" for key, _ in pairs):
+            others = [pair for pair in pairs if pair[0] not in ("name", "arguments", "parameters")]
+            extra.append(json.dumps(others, ensure_ascii=False))
+        return dict(pairs)
+
+    decoder = json.JSONDecoder(object_pairs_hook=note)
+    end = 0
     for match in re.finditer(r"\{", text):
-        try:
-            value = decoder.raw_decode(text, match.start())[0]
-        except (ValueError, RecursionError):
-            continue
-        for key in value.keys() - {"name", "arguments", "parameters"} if "name" in value else ():
-            yield f"{key}\n{json.dumps(value[key], ensure_ascii=False)}"
+        if match.start() >= end:
+            with suppress(ValueError, RecursionError):
+                end = decoder.raw_decode(text, match.start())[1]
+    return extra
 
 
 def _may_repeat(text: str, reading: Reading) -> bool:

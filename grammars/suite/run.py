@@ -68,7 +68,7 @@ __all__ = [
     "settings",
 ]
 
-WHOLE_CHECKS = ("reads_tags_in_values", "reads_back")
+WHOLE_CHECKS = ("reads_tags_in_values", "reads_back", "reads_text_around_calls")
 """The checks of whole, undamaged texts. The other checks ask only for turns that pass them."""
 MAX_SHRUNK = 12
 """Failing examples of a check that are made smaller."""

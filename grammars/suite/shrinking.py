@@ -62,6 +62,7 @@ def _list_plainer(example: Example, format: Format) -> Iterator[Example]:
         return
     for i, call in enumerate(turn.calls):
         changes = [replace(call, arguments={"a": "a"}), replace(call, name=f"h{i}")]
+        changes.append(replace(call, name=f"h{i}", arguments={"a": "a"}))
         for key in call.arguments:
             changes.append(replace(call, arguments={**call.arguments, key: "a"}))
         for changed in changes:
@@ -126,6 +127,10 @@ def _list_cuts(example: Example) -> Iterator[Example]:
     if len(pieces) < 2:
         return
     yield example.with_pieces([text])
+    if "" in pieces:
+        yield example.with_pieces([piece for piece in pieces if piece])
+        for end in range(1, len(text)) if len(pieces) > 3 else ():
+            yield example.with_pieces([text[:end], "", text[end:]])
     if len(pieces) > 2:
         for end in range(1, len(text)):
             yield example.with_pieces([text[:end], text[end:]])
