@@ -217,18 +217,22 @@ def list_tags(format: Format) -> list[str]:
 
 
 def list_cuts(turns: Sequence[Written]) -> Iterator[Example]:
-    """Yields turns in pieces: whole, in single characters, and the first ones in two pieces, cut at
-    each place."""
+    """Yields turns in pieces: whole, in single characters, and the longest ones in two pieces, cut
+    at each place, and in short pieces."""
     for written in turns:
         yield Example(written, (written.text,))
         yield Example(written, tuple(written.text))
-    for written in sorted(turns, key=_count_parts, reverse=True)[:3]:
-        for end in range(1, len(written.text)):
-            yield Example(written, (written.text[:end], "", written.text[end:]))
-    for written in turns:
+    longest = sorted(turns, key=_count_parts, reverse=True)
+    for written in longest[:3]:
+        text = written.text
+        for end in range(1, len(text)):
+            yield Example(written, (text[:end], text[end:]))
+            yield Example(written, (text[:end], "", text[end:]))
+    for written in longest[:20]:
         for size in (3, 7):
             text = written.text
-            yield Example(written, tuple(text[i : i + size] for i in range(0, len(text), size)))
+            pieces = [text[start : start + size] for start in range(0, len(text), size)]
+            yield Example(written, tuple(pieces))
 
 
 def _count_parts(written: Written) -> int:
@@ -309,9 +313,10 @@ def _find_cut(example: Example, format: Format) -> set[str]:
     pieces, text = example.pieces, example.text
     if "" in pieces:
         return {"an empty piece"}
-    if len(pieces) > 2:
+    first, *rest = pieces
+    if len(rest) > 1:
         return set()
-    end = len(pieces[0])
+    end = len(first)
     tags = "|".join(map(re.escape, list_tags(format)))
     if tags and any(tag.start() < end < tag.end() for tag in re.finditer(tags, text)):
         return {"cut in a tag"}

@@ -4,7 +4,7 @@
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from constrained.inspect.conformance.finding import SuiteFinding, write_pipe_line
@@ -206,11 +206,14 @@ def make_finding(failure: Failure, format: Format, command: str) -> SuiteFinding
     """Returns a failure as a finding about the parser that a command starts."""
     error, change, written = failure.cause, failure.changes[0], failure.example.written
     request: JsonObject = {**write_text(error.tools, error.text)}
-    row = {"id": failure.about, "format": format.name, **request}
-    if error.text == written.text:
-        row["expect"] = write_expected(vars(as_reading(written.turn, [])))
+    row = {"id": failure.about, "format": format.name, **request, "check": failure.check}
     if error.in_pieces:
         request = {**write_chunks(error.tools, error.pieces)}
+        row["chunkings"] = [list(error.pieces)]
+    if error.text == written.text:
+        row["expect"] = write_expected(vars(as_reading(written.turn, [])))
+    elif isinstance(error.wanted, list):  # the calls that were complete before the text was cut
+        row["expect"] = write_expected({"calls": error.wanted})
     is_described = error.got is None or change.kind is ChangeKind.STREAM
     return SuiteFinding(
         failure.checks,
@@ -239,10 +242,16 @@ def check_row(row: CorpusRow) -> Check:
         )
 
     def judge(subject: CheckedParser, example: Example) -> None:
+        for check in CHECKS if row.check else ():
+            if check.name == row.check:
+                cuts = row.chunkings or [[row.text]]
+                check.judge(subject, replace(example, pieces=tuple(cuts[0])))
+                return
         got = read_whole(subject.factory, row.tools, row.text, check=ROW)
         _compare(row, got, subject, [row.text], in_pieces=False)
-        if row.is_whole and is_push(subject.factory):
-            chunks = list(row.text)
+        if not is_push(subject.factory):
+            return
+        for chunks in row.chunkings or ([list(row.text)] if row.is_whole else []):
             got, _ = listen(subject.factory, row.tools, chunks, check=ROW)
             _compare(row, got, subject, chunks, in_pieces=True)
 
