@@ -25,8 +25,8 @@ class Severity(StrEnum):
 class ChangeKind(StrEnum):
     """What happened to a call, a value or a text."""
 
-    ERROR = "an error instead of a result"
-    REFUSAL = "a refusal instead of a result"
+    ERROR = "error"
+    REFUSAL = "refusal"
     NO_ANSWER = "no answer"
     CRASH = "crash"
     FORM = "form of the answer"
@@ -71,6 +71,7 @@ _CALLS = frozenset(list(Kinds)[: list(Kinds).index(Kinds.CALL_ORDER)]) | {
     Kinds.NO_OBJECT,
     Kinds.CUT_CALL,
 }
+_NO_RESULTS = frozenset(list(Kinds)[: list(Kinds).index(Kinds.CALL_LOST)])
 _LOSSES = frozenset(
     {
         Kinds.CALL_LOST,
@@ -239,7 +240,7 @@ def _compare_calls(wanted: Reading, got: Reading, claims: Claims) -> Iterator[Ch
 
 
 def _find_lost(call: Call, wanted: Reading, got: Reading) -> Change:
-    if _count(call, wanted.calls) > 1:
+    if _count(call, got.calls):
         return Change(Kinds.REPEAT_LOST)
     before = (wanted.content + wanted.reasoning).count(call[0])
     if (got.content + got.reasoning + got.unfinished).count(call[0]) > before:
@@ -351,7 +352,8 @@ class Cause:
             if is_text and kind in (_REPEATS if other_kind is Kinds.WORD_REPEATED else _LOSSES):
                 return True
             if IN_PIECES in self.triggers & other.triggers:
-                return self.change.severity is other.change.severity
+                is_alike = self.change.severity is other.change.severity
+                return is_alike or self.triggers <= other.triggers
         if self.change.is_specific and self._is_alike(other.change):
             return self.change.is_located or self._is_given_like(other)
         if not self._is_given_like(other):
@@ -361,7 +363,10 @@ class Cause:
             return self.triggers <= other.triggers or (bool(fewer) and fewer <= more)
         if self.change.is_specific and other.change.is_specific:
             return False
-        return bool(self.triggers - {DAMAGED}) and self.triggers <= other.triggers
+        is_alike = self.change.severity is other.change.severity
+        if not self.triggers and (not is_alike or {kind, other_kind} & _NO_RESULTS):
+            return False
+        return self.triggers != {DAMAGED} and self.triggers <= other.triggers
 
     def _is_alike(self, change: Change) -> bool:
         """Returns whether a change says the same: of an error or of a stream, the place, too."""

@@ -41,7 +41,7 @@ _VALUES: tuple[tuple[Any, Any], ...] = (
     (["integer", "string"], "5"), (["integer", "string"], 5),
 )  # fmt: skip
 _CONTENTS = (
-    "zorn", "zorn\n\nkvelp", "zorn < 5 & 6 > 3", "f", 'f(note="zorn")', '{"note": "zorn"}',
+    "zorn", "zorn\n\nkvelp", "zorn < 5 & 6 > 3", "f", '{"note": "zorn"}',
     "- zorn\n- é 🙂",
 )  # fmt: skip
 _Turn: TypeAlias = tuple[Turn, tuple[Tool, ...]]
@@ -110,8 +110,15 @@ def _list_thoughts(format: Format) -> Iterator[Written]:
         thought = f"kvelp {called} woxam"
         text = written.replace("kvelp", thought, 1)
         # What ends the reasoning in a format may stand in a call; our own parser knows.
-        if format.reasoning and parse(text, format, (_F,)).reasoning == thought:
+        read = _parse_twice(text, format, (_F,))
+        if format.reasoning and read is not None and read.reasoning == thought:
             yield Written(replace(turn, reasoning=thought), text, (_F,))
+
+
+def _parse_twice(text: str, format: Format, tools: Sequence[Tool]) -> Turn | None:
+    """Returns what our own parser reads; None: with recovery, it reads something else."""
+    strict, lenient = (parse(text, format, tools, recover=recover) for recover in (False, True))
+    return strict if strict == lenient else None
 
 
 def list_surrounded(format: Format, turns: Sequence[Written]) -> Iterator[Written]:
@@ -129,8 +136,10 @@ def list_surrounded(format: Format, turns: Sequence[Written]) -> Iterator[Writte
         if len(parts) > 1:
             texts.append("\nwoxam\n".join(parts))
         for surrounded in texts:
-            read = parse(surrounded, format, written.tools, recover=True)
-            if [call.arguments for call in read.calls] == [c.arguments for c in turn.calls]:
+            read = _parse_twice(surrounded, format, written.tools)
+            if read and [call.arguments for call in read.calls] == [
+                c.arguments for c in turn.calls
+            ]:
                 yield Written(replace(turn, content=read.content), surrounded, written.tools)
 
 
@@ -264,6 +273,8 @@ def list_edits(turns: Sequence[Written], format: Format) -> Iterator[Example]:
 
 
 BEHIND = "something behind a call"
+CUTS = frozenset({"cut in a tag", "cut outside of tags"})
+ANYWHERE = "cut anywhere"
 
 
 def find_triggers(example: Example, format: Format) -> frozenset[str]:

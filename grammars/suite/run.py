@@ -38,7 +38,7 @@ from grammars.suite.checks import (
     Check,
     make_whole,
 )
-from grammars.suite.corners import find_marks, find_triggers
+from grammars.suite.corners import ANYWHERE, CUTS, find_marks, find_triggers
 from grammars.suite.draws import DEFAULT, Draws
 from grammars.suite.parser_output import ParserRefusal, Reading
 from grammars.suite.reading import (
@@ -294,6 +294,8 @@ class _Search:
             failure = ParserFailure(check.__name__, "not the same each time", [])
         changes = find_changes(failure, self.subject.claims)
         root = find_cause(changes[0], plainest, format)
+        if len(plainest.pieces) == 2 and check.can_shrink and self._fails_anywhere(check, plainest):
+            root = replace(root, triggers=frozenset({*root.triggers, ANYWHERE} - CUTS))
         if self._show(root, check, alike=False):
             return
         self.shown[root] = [check.name]
@@ -304,6 +306,15 @@ class _Search:
         self.tell(self.list_failures()[-1])
         if len(self.found) == self.max_found:
             raise StopSearch(is_whole=True)
+
+    def _fails_anywhere(self, check: Check, example: Example) -> bool:
+        """Returns whether a check fails wherever the text of an example is cut."""
+        text = example.text
+        cuts = [example.with_pieces([text[:end], text[end:]]) for end in range(1, len(text))]
+        try:
+            return all(check.find_failure(self.subject, cut) for cut in cuts)
+        except StopSearch:
+            return False
 
     def list_failures(self) -> list[Failure]:
         """Returns what was found, with all checks that show it."""

@@ -52,9 +52,9 @@ class SuiteFinding:
     @property
     def id(self) -> str:
         """A hash of the format and the cause; for a server of check, kinds and request."""
-        request = {"cause": self.cause} if self.cause else self.request
-        name = "" if self.cause else self.check
-        return make_id(name or "cause", request, format=self.format, kinds=self.kinds)
+        if self.cause:
+            return make_id(self.kinds[0], {"cause": self.cause}, format=self.format)
+        return make_id(self.check, self.request, format=self.format, kinds=self.kinds)
 
     def to_json(self) -> JsonObject:
         """Returns the finding as a JSON object."""
