@@ -366,7 +366,7 @@ class Cause:
         is_alike = self.change.severity is other.change.severity
         if not self.triggers and (not is_alike or {kind, other_kind} & _NO_RESULTS):
             return False
-        return self.triggers != {DAMAGED} and self.triggers <= other.triggers
+        return self.triggers != frozenset({DAMAGED}) and self.triggers <= other.triggers
 
     def _is_alike(self, change: Change) -> bool:
         """Returns whether a change says the same: of an error or of a stream, the place, too."""

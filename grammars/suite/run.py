@@ -37,6 +37,7 @@ from grammars.suite.checks import (
     CHECKS,
     Check,
     make_whole,
+    reads,
 )
 from grammars.suite.corners import ANYWHERE, CUTS, find_marks, find_triggers
 from grammars.suite.draws import DEFAULT, Draws
@@ -218,7 +219,7 @@ class _Search:
     max_found: int | None
     shown: dict[Cause, list[str]] = field(default_factory=dict[Cause, list[str]])
     found: list[Failure] = field(default_factory=list[Failure])
-    misread: dict[str, Found | None] = field(default_factory=dict[str, Found | None])
+    misread: dict[str, bool] = field(default_factory=dict[str, bool])
 
     def make(self, check: Check, number: int) -> None:
         """Makes a check: reads all examples, then makes those smaller that fail."""
@@ -227,8 +228,8 @@ class _Search:
         try:
             for count, example in enumerate(check.examples(self.draws)):
                 self.report(Progress(check.__name__, number, count, len(self.found)))
-                if found := self._find_misread(check, example) or self._find(check, example):
-                    failing.append(found)
+                if check.name in WHOLE_CHECKS or not self._is_misread(example, failing):
+                    failing += filter(None, [self._find(check, example)])
         except StopSearch as e:
             stop = e
         tries = 0
@@ -245,17 +246,18 @@ class _Search:
             return None
         return Found(check, example, find_changes(failure, self.subject.claims)[0])
 
-    def _find_misread(self, check: Check, example: Example) -> Found | None:
-        """Returns the failure in reading the whole turn of an example. It is the cause of what
-        another check would say of its pieces, or of its damaged text."""
+    def _is_misread(self, example: Example, failing: list[Found]) -> bool:
+        """Returns whether the whole turn of an example is misread, which would be the cause of what
+        another check says of its pieces, or of its damaged text. Adds the failure to `failing`."""
         written = example.written
-        if check.name in WHOLE_CHECKS or not written.text:
-            return None
+        whole = [one for one in self.checks if one.name in WHOLE_CHECKS]
+        if not whole or not written.text:
+            return False
         key = json.dumps([written.text, [tool.name for tool in written.tools]])
         if key not in self.misread:
-            whole = [one for one in self.checks if one.name in WHOLE_CHECKS]
             found = [self._find(one, make_whole(written)) for one in whole]
-            self.misread[key] = next(filter(None, found), None)
+            failing += filter(None, found)
+            self.misread[key] = any(found) or not reads(self.subject, written)
         return self.misread[key]
 
     def _is_explained(self, found: Found) -> bool:
