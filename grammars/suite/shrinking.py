@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any, cast
 
 from grammars.errors import Error
@@ -26,6 +27,7 @@ def shrink(example: Example, format: Format, fails: Callable[[Example], bool]) -
         format: the format of its text.
         fails: whether an example fails in the same way.
     """
+    example = _join_pieces(example, fails)
     tries = 0
     improved = True
     while improved:
@@ -35,11 +37,11 @@ def shrink(example: Example, format: Format, fails: Callable[[Example], bool]) -
                 continue
             tries += 1
             if tries > MAX_TRIES:
-                return example
+                break
             if fails(candidate):
                 example, improved = candidate, True
                 break
-    return example
+    return _join_pieces(example, fails)
 
 
 def simplify(example: Example, format: Format, fails: Callable[[Example], bool]) -> Example:
@@ -97,7 +99,6 @@ def measure(example: Example) -> tuple[int, int, str]:
 
 
 def _list_candidates(example: Example, format: Format) -> Iterator[Example]:
-    yield from _list_cuts(example)
     written, text = example.written, example.text
     if not written.text.startswith(text):
         yield from _edit_text(example)
@@ -121,21 +122,31 @@ def _list_ends(text: str) -> Iterator[int]:
     yield len(text) - 1
 
 
-def _list_cuts(example: Example) -> Iterator[Example]:
-    """Yields the example with fewer cuts."""
-    pieces, text = example.pieces, example.text
-    if len(pieces) < 2:
-        return
-    yield example.with_pieces([text])
-    if "" in pieces:
-        yield example.with_pieces([piece for piece in pieces if piece])
-        for end in range(1, len(text)) if len(pieces) > 3 else ():
-            yield example.with_pieces([text[:end], "", text[end:]])
-    if len(pieces) > 2:
-        for end in range(1, len(text)):
-            yield example.with_pieces([text[:end], text[end:]])
-    for i in range(len(pieces) - 1):
-        yield example.with_pieces([*pieces[:i], pieces[i] + pieces[i + 1], *pieces[i + 2 :]])
+def _join_pieces(example: Example, fails: Callable[[Example], bool]) -> Example:
+    """Returns a failing example that is cut in as few places as possible."""
+    ends = _list_offsets(example)
+    size = len(ends)
+    while size:
+        for start in range(0, len(ends), size):
+            fewer = ends[:start] + ends[start + size :]
+            candidate = example.with_pieces(_cut(example.text, fewer))
+            if fails(candidate):
+                example, ends = candidate, fewer
+                break
+        else:
+            size //= 2
+        size = min(size, len(ends))
+    if len(ends) > 1:
+        for end in range(1, len(example.text)):
+            candidate = example.with_pieces(_cut(example.text, [end]))
+            if fails(candidate):
+                return candidate
+    return example
+
+
+def _list_offsets(example: Example) -> list[int]:
+    """Returns where an example is cut."""
+    return list(accumulate(len(piece) for piece in example.pieces[:-1]))
 
 
 def _cut_alike(example: Example, model: Example) -> Iterator[Example]:
@@ -147,11 +158,7 @@ def _cut_alike(example: Example, model: Example) -> Iterator[Example]:
     if len(model.pieces) >= len(model.text):
         yield example.with_pieces(list(example.text))
         return
-    text, offset = example.text, 0
-    ends: list[int] = []
-    for piece in model.pieces[:-1]:
-        offset += len(piece)
-        ends.append(offset)
+    text, ends = example.text, _list_offsets(model)
     shift = len(text) - len(model.text)
     yield example.with_pieces(_cut(text, ends))
     yield example.with_pieces(_cut(text, [max(0, end + shift) for end in ends]))
