@@ -179,8 +179,8 @@ def check_parser(
         parsers = PipedParsers(process, streams=abilities.streams, max_lost=max_lost, end=end)
 
         def follow(progress: Progress) -> None:
-            parsers.begin_example(progress.check)
             report(progress)
+            parsers.begin_example(progress.check)
 
         found = find_failures(
             parsers,

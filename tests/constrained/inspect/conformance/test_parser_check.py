@@ -20,6 +20,7 @@ from grammars.suite.changes import ChangeKind
 from grammars.suite.checks import invents_nothing, reads_back, streams_append
 from grammars.wire.formats import HERMES
 from tests.command_line import Run, write
+from tests.templates import HERMES as HERMES_TEMPLATE
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
@@ -156,6 +157,47 @@ def test_the_command_prints_findings_and_tells_by_its_code(run: Run, tmp_path: P
     code, out, _ = run("suite", *options, "--replay", rows, "--json")
     assert code == 1
     assert [json.loads(line)["about"] for line in out.splitlines()] == ["mine"]
+
+
+def test_what_is_found_is_kept_replayed_and_does_not_count_again(run: Run, tmp_path: Path) -> None:
+    rows, found, report = (tmp_path / name for name in ("rows.jsonl", "found.jsonl", "report.md"))
+    options = ["--cmd", faulty("says no"), "--format", "hermes", "--examples", "1"]
+    kept = ["--found", str(found), "--keep", str(rows), "--markdown", str(report)]
+    code, out, _ = run("suite", *options, *kept, "--json")
+    assert code == 1
+    findings = [json.loads(line) for line in out.splitlines()]
+    written = [json.loads(line) for line in found.read_text().splitlines()]
+    assert [one["id"] for one in written] == [one["id"] for one in findings]
+    assert all(f"id: {one['id']}" in report.read_text() for one in findings)
+    assert len(rows.read_text().splitlines()) == len(findings)
+    for replayed in (rows, found):
+        code, out, _ = run("suite", *options, "--replay", str(replayed))
+        assert code == 1
+        assert "0 checks" in out
+    code, out, _ = run("suite", *options, *kept)
+    assert (code, out.count("###")) == (0, 0)
+
+
+def test_the_time_is_limited_and_signs_of_life_are_given(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("constrained.cli.commands.suite._SIGN_OF_LIFE", 0)
+    options = ["--cmd", command("none"), "--format", "hermes", "--seconds", "0.2"]
+    code, out, err = run("suite", *options)
+    assert code == 0
+    assert "ended after 0.2 s" in out
+    assert "reads_back, 1 of" in err
+
+
+def test_a_template_names_the_format_and_tools_are_called(run: Run, tmp_path: Path) -> None:
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text(json.dumps({"chat_template": HERMES_TEMPLATE}))
+    schema = {"type": "object", "properties": {"q": {"type": "string", "minLength": 3}}}
+    tools = write(tmp_path / "tools.json", [{"name": "find", "parameters": schema}])
+    options = ["--cmd", faulty("none"), "--format", str(config), "--examples", "5"]
+    code, out, _ = run("suite", *options, "--tools", tools, "--json")
+    assert code == 1
+    assert any("<tool_call>" in json.loads(line)["row"]["text"] for line in out.splitlines())
 
 
 def test_the_command_says_what_it_needs(run: Run) -> None:
