@@ -38,7 +38,8 @@ def main() -> None:
     for failure in found:
         print(failure.report)
         print()
-    print(f"{len(found)} findings: {', '.join(str(failure.root) for failure in found)}")
+    checks = dict.fromkeys(failure.check for failure in found)
+    print(f"{len(found)} findings of {', '.join(checks)}")
 
 
 if __name__ == "__main__":

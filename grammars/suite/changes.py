@@ -329,7 +329,7 @@ IN_PIECES, DAMAGED = "in pieces", "damaged"
 
 
 @dataclass(frozen=True)
-class Cause:
+class FaultCause:
     """What two failures with one cause have in common.
 
     Args:
@@ -342,7 +342,7 @@ class Cause:
     triggers: frozenset[str]
     marks: frozenset[str] = frozenset()
 
-    def explains(self, other: "Cause") -> bool:
+    def explains(self, other: "FaultCause") -> bool:
         """Returns whether another failure has this cause, too: it differs in the same way, which
         says enough or has the same triggers; or its text has the triggers of this one."""
         kind, other_kind = self.change.kind, other.change.kind
@@ -374,7 +374,7 @@ class Cause:
         is_same = self.change.kind is change.kind
         return is_same and (self.change.kind not in named or self.change.place == change.place)
 
-    def _is_given_like(self, other: "Cause") -> bool:
+    def _is_given_like(self, other: "FaultCause") -> bool:
         return (IN_PIECES in self.triggers) == (IN_PIECES in other.triggers)
 
     def __str__(self) -> str:

@@ -68,7 +68,7 @@ MAX_EDITED = 12
 
 
 @dataclass(frozen=True)
-class Check:
+class SuiteCheck:
     """A property of parsers.
 
     Args:
@@ -102,9 +102,9 @@ Examples: TypeAlias = Callable[[Draws], Iterator[Example]]
 Judge: TypeAlias = Callable[[CheckedParser, Example], None]
 
 
-def check_of(examples: Examples) -> Callable[[Judge], Check]:
+def check_of(examples: Examples) -> Callable[[Judge], SuiteCheck]:
     """Makes a check of a function that judges examples."""
-    return lambda judge: Check(
+    return lambda judge: SuiteCheck(
         judge.__name__, inspect.cleandoc(judge.__doc__ or ""), judge, examples
     )
 
@@ -389,7 +389,7 @@ def streams_append(subject: CheckedParser, example: Example) -> None:
         )
 
 
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[SuiteCheck, ...] = (
     reads_back,
     reads_tags_in_values,
     invents_nothing,

@@ -32,10 +32,10 @@ except ImportError as e:
     message = f"grammars.suite needs Hypothesis: pip install '{PROJECT}[suite]'"
     raise ImportError(message) from e
 
-from grammars.suite.changes import Cause, Change, find_changes
+from grammars.suite.changes import Change, FaultCause, find_changes
 from grammars.suite.checks import (
     CHECKS,
-    Check,
+    SuiteCheck,
     make_whole,
     reads,
 )
@@ -93,7 +93,7 @@ class Failure:
     example: Example
     cause: ParserFailure
     changes: Sequence[Change]
-    root: Cause
+    root: FaultCause
 
     @property
     def check(self) -> str:
@@ -134,7 +134,7 @@ def assert_parser(
     *,
     claims: Claims = ALL_CLAIMS,
     settings: settings | None = None,
-    checks: Sequence[Check] = CHECKS,
+    checks: Sequence[SuiteCheck] = CHECKS,
 ) -> None:
     """Checks a parser of texts in this format.
 
@@ -166,7 +166,7 @@ def find_failures(
     claims: Claims = ALL_CLAIMS,
     settings: settings | None = None,
     seed: int | None = None,
-    checks: Sequence[Check] = CHECKS,
+    checks: Sequence[SuiteCheck] = CHECKS,
     tools: Sequence[Tool] = (),
     max_found: int | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
@@ -195,7 +195,7 @@ def find_failures(
 class Found:
     """An example that fails a check, and the most severe difference in it."""
 
-    check: Check
+    check: SuiteCheck
     example: Example
     change: Change
 
@@ -212,16 +212,16 @@ class _Search:
     """
 
     subject: CheckedParser
-    checks: Sequence[Check]
+    checks: Sequence[SuiteCheck]
     draws: Draws
     report: Callable[[Progress], None]
     tell: Callable[[Failure], None]
     max_found: int | None
-    shown: dict[Cause, list[str]] = field(default_factory=dict[Cause, list[str]])
+    shown: dict[FaultCause, list[str]] = field(default_factory=dict[FaultCause, list[str]])
     found: list[Failure] = field(default_factory=list[Failure])
     misread: dict[str, bool] = field(default_factory=dict[str, bool])
 
-    def make(self, check: Check, number: int) -> None:
+    def make(self, check: SuiteCheck, number: int) -> None:
         """Makes a check: reads all examples, then makes those smaller that fail."""
         failing: list[Found] = []
         stop: StopSearch | None = None
@@ -240,7 +240,7 @@ class _Search:
         if stop is not None and stop.is_whole:
             raise stop
 
-    def _find(self, check: Check, example: Example) -> Found | None:
+    def _find(self, check: SuiteCheck, example: Example) -> Found | None:
         failure = check.find_failure(self.subject, example)
         if failure is None:
             return None
@@ -265,7 +265,7 @@ class _Search:
         cause = find_cause(found.change, found.example, self.subject.format)
         return self._show(cause, found.check, alike=True)
 
-    def _show(self, cause: Cause, check: Check, *, alike: bool) -> bool:
+    def _show(self, cause: FaultCause, check: SuiteCheck, *, alike: bool) -> bool:
         for failure in self.found:
             root = failure.root
             if root.explains(cause) and (root.change.kind is cause.change.kind or not alike):
@@ -309,7 +309,7 @@ class _Search:
         if len(self.found) == self.max_found:
             raise StopSearch(is_whole=True)
 
-    def _fails_anywhere(self, check: Check, example: Example) -> bool:
+    def _fails_anywhere(self, check: SuiteCheck, example: Example) -> bool:
         """Returns whether a check fails wherever the text of an example is cut."""
         text = example.text
         cuts = [example.with_pieces([text[:end], text[end:]]) for end in range(1, len(text))]
@@ -323,9 +323,9 @@ class _Search:
         return [replace(one, checks=tuple(self.shown[one.root])) for one in self.found]
 
 
-def find_cause(change: Change, example: Example, format: Format) -> Cause:
+def find_cause(change: Change, example: Example, format: Format) -> FaultCause:
     """Returns the cause of a failure, as far as its example shows it."""
-    return Cause(change, find_triggers(example, format), find_marks(example))
+    return FaultCause(change, find_triggers(example, format), find_marks(example))
 
 
 def _measure(found: Found) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from grammars.suite.checks import CHECKS, Check
+from grammars.suite.checks import CHECKS, SuiteCheck
 from grammars.suite.draws import Draws
 from grammars.suite.reading import CheckedParser, Claims
 from grammars.suite.run import Failure, find_failures
@@ -34,17 +34,17 @@ def claim(base: type[Parser]) -> Claims:
 
 
 @cache
-def draw(base: type[Parser]) -> list[Check]:
+def draw(base: type[Parser]) -> list[SuiteCheck]:
     """The checks with examples that all mutants of a parser share, since drawing takes longer."""
     draws = Draws(CheckedParser(base, FORMATS[base], claim(base)), CHOSEN, seed=0)
-    kept: list[Check] = []
+    kept: list[SuiteCheck] = []
     for check in CHECKS:
         examples = list(check.examples(draws))
         kept.append(_keep(check, examples[:: 1 + len(examples) // FEW]))
     return kept
 
 
-def _keep(check: Check, examples: list[Example]) -> Check:
+def _keep(check: SuiteCheck, examples: list[Example]) -> SuiteCheck:
     def list_them(draws: Draws) -> Iterator[Example]:
         return iter(examples)
 

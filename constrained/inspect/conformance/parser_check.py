@@ -22,7 +22,7 @@ from constrained.inspect.conformance.parser_protocol import (
 from constrained.inspect.conformance.rows import CorpusRow, write_expected
 from grammars.schema.json_values import Json, JsonObject
 from grammars.suite.changes import ChangeKind
-from grammars.suite.checks import CHECKS, Check
+from grammars.suite.checks import CHECKS, SuiteCheck
 from grammars.suite.parser_output import BrokenParser, Reading, Streamed, as_reading
 from grammars.suite.reading import (
     CheckedParser,
@@ -142,7 +142,7 @@ def check_parser(
     format: Format,
     *,
     rows: Iterable[CorpusRow] = (),
-    checks: Sequence[Check] = CHECKS,
+    checks: Sequence[SuiteCheck] = CHECKS,
     tools: Sequence[Tool] = (),
     examples: int = 100,
     seed: int = 0,
@@ -231,7 +231,7 @@ def make_finding(failure: Failure, format: Format, command: str) -> SuiteFinding
     )
 
 
-def check_row(row: CorpusRow) -> Check:
+def check_row(row: CorpusRow) -> SuiteCheck:
     """Makes a check of a recorded turn: as a whole, then character by character."""
     written = Written(Turn(), "", row.tools)
     if row.is_whole and row.expected.keys() >= {"content", "calls"}:
@@ -256,7 +256,9 @@ def check_row(row: CorpusRow) -> Check:
             _compare(row, got, subject, chunks, in_pieces=True)
 
     example = Example(written, (row.text,))
-    return Check(ROW, row.name, judge, examples=lambda draws: iter([example]), can_shrink=False)
+    return SuiteCheck(
+        ROW, row.name, judge, examples=lambda draws: iter([example]), can_shrink=False
+    )
 
 
 def _compare(
