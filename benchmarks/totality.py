@@ -13,18 +13,19 @@ as content, to the character.
 
 import argparse
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from hypothesis import strategies as st
 
 from grammars.parse.parser import Parser, collect
-from grammars.suite.checks import CHECKS
+from grammars.suite.checks import CHECKS, check_of
+from grammars.suite.draws import Draws
 from grammars.suite.parser_output import as_reading
 from grammars.suite.reading import KEYS, WORDS, CheckedParser, ParserFailure, find_lost, listen
-from grammars.suite.run import DataObject, find_failures, settings
-from grammars.suite.strategies import chunkings, tools
+from grammars.suite.run import find_failures, settings
+from grammars.suite.strategies import Example, Written, chunkings, tools
 from grammars.turn import Tool, Turn
 from grammars.wire.format import Format, find_format
 from grammars.wire.formats import FORMATS
@@ -32,21 +33,29 @@ from grammars.wire.formats import FORMATS
 _SYNTAX = (*' \n"\\{}[]<>/=,:0aé🙂', '{"name": "', '", "arguments": {', "}}", "</", "<|", "```")
 
 
-def loses_nothing(subject: CheckedParser, data: DataObject) -> None:
+def draw_soup(draws: Draws) -> Iterator[Example]:
+    """Yields random bytes, and tags in any order."""
+    offered = (*_SYNTAX, *WORDS, *KEYS)
+    for tools_on_offer in draws.draw(tools()):
+        names = [tool.name for tool in tools_on_offer]
+        parts = st.sampled_from([*draws.subject.format.texts, *offered, *names])
+        soup = st.lists(parts, max_size=20).map("".join)
+        noise = st.binary(max_size=60).map(lambda raw: raw.decode("utf-8", "replace"))
+        few = replace(draws, chosen=settings(draws.chosen, max_examples=1))
+        for pieces in few.draw((soup | noise).flatmap(chunkings)):
+            text = "".join(pieces)
+            yield Example(Written(Turn(), "", tools_on_offer), tuple(pieces or [text]))
+
+
+@check_of(draw_soup)
+def loses_nothing(subject: CheckedParser, example: Example) -> None:
     """Random bytes and tags in any order are read, the same in every cut, and nothing is lost."""
-    format = subject.format
-    offered = data.draw(tools())
-    parts = [*format.texts, *_SYNTAX]
-    parts += [*WORDS, *KEYS]
-    parts += [tool.name for tool in offered]
-    soup = st.lists(st.sampled_from(parts), max_size=20).map("".join)
-    noise = st.binary(max_size=60).map(lambda raw: raw.decode("utf-8", "replace"))
-    text = data.draw(soup | noise)
+    offered, text = example.written.tools, example.text
     turn = read(subject, offered, [text])
-    if fault := find_fault(text, format, turn):
+    if fault := find_fault(text, subject.format, turn):
         raise ParserFailure("loses_nothing", fault, [text], tools=offered, got=turn)
-    pieces = data.draw(chunkings(text))
-    if repr(read(subject, offered, pieces)) != repr(turn):
+    if repr(read(subject, offered, example.pieces)) != repr(turn):
+        pieces = example.pieces
         raise ParserFailure("loses_nothing", "chunks matter", pieces, tools=offered, got=turn)
 
 

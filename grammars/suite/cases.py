@@ -1,21 +1,18 @@
 """Generated turns as data: texts, what they mean, and cuts into chunks, for test suites that do not
 run Python."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hypothesis.strategies import DataObject
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from grammars.parse.parser import Parser
-from grammars.suite.checks import (
-    Check,
-    compare_reading,
-    reads_back,
-    reads_tags_in_values,
-    written_turns,
-)
+from grammars.suite.checks import compare_reading, reads_back, reads_tags_in_values
+from grammars.suite.draws import Draws
 from grammars.suite.reading import CheckedParser, Claims
-from grammars.suite.run import find_failures, settings
 from grammars.suite.strategies import Written, chunkings
 from grammars.wire.format import Format
 
@@ -49,38 +46,19 @@ def draw_cases(format: Format, *, examples: int = 100, seed: int = 0) -> list[Pa
     Raises:
         ParserFailure: our own parser reads a turn as something else.
     """
-    plain = _draw(reads_back, format, tags=False, examples=examples, seed=seed)
-    tagged = _draw(reads_tags_in_values, format, tags=True, examples=examples, seed=seed)
-    known = {_find_key(case) for case in plain}
-    return plain + [case for case in tagged if _find_key(case) not in known]
+    # Raw text does not show whether 5 was meant as a number or as text.
+    subject = CheckedParser(lambda tools: Parser(format, tools), format, Claims(exact=False))
+    draws = Draws(subject, settings(max_examples=examples, database=None), seed)
+    cases: dict[str, ParserCase] = {}
+    for check, tags in ((reads_back, False), (reads_tags_in_values, True)):
+        for written, cuts in draws.draw(draws.make_turns(tags=tags).flatmap(_cut)):
+            compare_reading(subject, written, check=check.__name__)
+            tools = [(tool.name, tool.schema.source) for tool in written.tools]
+            case = ParserCase(check.__name__, written, cuts)
+            cases.setdefault(json.dumps([written.text, tools]), case)
+    return list(cases.values())
 
 
-def _draw(
-    check: Check, format: Format, *, tags: bool, examples: int, seed: int
-) -> list[ParserCase]:
-    drawn: dict[tuple[object, ...], ParserCase] = {}
-
-    def keep(subject: CheckedParser, data: DataObject) -> None:
-        written = data.draw(written_turns(subject, tags=tags))
-        compare_reading(subject, written, check=check.__name__)
-        cuts = [data.draw(chunkings(written.text)) for _ in range(CHUNKINGS)]
-        case = ParserCase(check.__name__, written, cuts)
-        drawn.setdefault(_find_key(case), case)
-
-    failures = find_failures(
-        lambda tools: Parser(format, tools),
-        format,
-        # Raw text does not show whether 5 was meant as a number or as text.
-        claims=Claims(exact=False),
-        settings=settings(max_examples=examples, database=None),
-        seed=seed,
-        checks=[keep],
-    )
-    for failure in failures:
-        raise failure.cause
-    return list(drawn.values())
-
-
-def _find_key(case: ParserCase) -> tuple[object, ...]:
-    tools = tuple((tool.name, repr(tool.schema.source)) for tool in case.written.tools)
-    return case.written.text, tools
+def _cut(written: Written) -> SearchStrategy[tuple[Written, list[list[str]]]]:
+    cut = chunkings(written.text)
+    return st.tuples(st.just(written), st.lists(cut, min_size=CHUNKINGS, max_size=CHUNKINGS))

@@ -1,13 +1,19 @@
 """The checks of the suite: properties of every parser of tool calls."""
 
+import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeAlias
 
-from hypothesis import assume
 from hypothesis import strategies as st
-from hypothesis.strategies import DataObject, SearchStrategy
+from hypothesis.strategies import SearchStrategy
 
+from grammars.errors import Error
+from grammars.parse.render import render
+from grammars.suite.corners import list_cuts, list_edits, list_surrounded, list_truncations
+from grammars.suite.draws import Draws, find_tags
 from grammars.suite.parser_output import Reading, as_reading
 from grammars.suite.reading import (
     CheckedParser,
@@ -19,16 +25,18 @@ from grammars.suite.reading import (
     is_same,
     listen,
     read_whole,
+    read_whole_events,
 )
 from grammars.suite.strategies import (
     TEXTS,
+    WORDS,
+    Example,
     Written,
     chunkings,
     habits,
+    make_tool,
     mutations,
-    tools,
     truncations,
-    wire_texts,
 )
 from grammars.turn import (
     ArgumentsDelta,
@@ -39,12 +47,12 @@ from grammars.turn import (
     Event,
     ReasoningDelta,
     Tool,
+    ToolCall,
+    Turn,
 )
-from grammars.wire.format import MIN_TAG_LENGTH, Format, TaggedArguments
+from grammars.wire.format import MIN_TAG_LENGTH, Format
 
-Check: TypeAlias = Callable[[CheckedParser, DataObject], None]
-
-_REMARKS = (
+REMARKS = (
     "Sure, I can do that.",
     "I would call get_weather with Paris.",
     'get_weather(city="zorn")',
@@ -55,15 +63,91 @@ _REMARKS = (
     "It's [woxam](jinqa), and 'write' too.",
 )
 
+MAX_EDITED = 12
+"""Turns to which each habit is applied in each run."""
 
-def reads_back(subject: CheckedParser, data: DataObject) -> None:
+
+@dataclass(frozen=True)
+class SuiteCheck:
+    """A property of parsers.
+
+    Args:
+        name: of the check.
+        about: what holds, in a sentence.
+        judge: raises a `ParserFailure` if a parser does not have the property in an example.
+        examples: yields examples.
+        can_shrink: other examples than these can be judged, too.
+    """
+
+    name: str
+    about: str
+    judge: Callable[[CheckedParser, Example], None]
+    examples: Callable[[Draws], Iterator[Example]]
+    can_shrink: bool = True
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def find_failure(self, subject: CheckedParser, example: Example) -> ParserFailure | None:
+        """Returns how a parser fails on an example; None: it passes, or this does not apply."""
+        try:
+            self.judge(subject, example)
+        except ParserFailure as e:
+            return e
+        return None
+
+
+Examples: TypeAlias = Callable[[Draws], Iterator[Example]]
+Judge: TypeAlias = Callable[[CheckedParser, Example], None]
+
+
+def check_of(examples: Examples) -> Callable[[Judge], SuiteCheck]:
+    """Makes a check of a function that judges examples."""
+    return lambda judge: SuiteCheck(
+        judge.__name__, inspect.cleandoc(judge.__doc__ or ""), judge, examples
+    )
+
+
+def make_whole(written: Written) -> Example:
+    """Returns the whole text of a turn as an example."""
+    return Example(written, (written.text,))
+
+
+def _list_plain(draws: Draws) -> Iterator[Example]:
+    yield from map(make_whole, draws.thin_out(draws.plain_corners))
+    yield from map(make_whole, draws.plain)
+
+
+def _list_tagged(draws: Draws) -> Iterator[Example]:
+    yield from map(make_whole, draws.thin_out(draws.tagged_corners))
+    yield from map(make_whole, draws.tagged)
+
+
+@check_of(_list_plain)
+def reads_back(subject: CheckedParser, example: Example) -> None:
     """A written turn is read back with the same meaning and with typed arguments."""
-    compare_reading(subject, data.draw(written_turns(subject, tags=False)), check="reads_back")
+    if not find_tags(example.written, subject.format):
+        compare_reading(subject, example.written, check="reads_back")
 
 
-def reads_tags_in_values(subject: CheckedParser, data: DataObject) -> None:
+@check_of(_list_tagged)
+def reads_tags_in_values(subject: CheckedParser, example: Example) -> None:
     """Arguments may contain the tags of the format, as text."""
-    compare_reading(subject, data.draw(written_turns(subject)), check="reads_tags_in_values")
+    tags = find_tags(example.written, subject.format)
+    plain = replace_in_values(example.written, dict.fromkeys(tags, WORDS[1]), subject.format)
+    # What is read wrongly without tags, too, is another fault.
+    if tags and plain is not None and reads(subject, plain):
+        compare_reading(subject, example.written, check="reads_tags_in_values")
+
+
+def reads(subject: CheckedParser, written: Written) -> bool:
+    """Returns whether a parser reads a turn as it was meant."""
+    try:
+        compare_reading(subject, written, check="reads_back")
+    except ParserFailure:
+        return False
+    return True
 
 
 def compare_reading(subject: CheckedParser, written: Written, *, check: str) -> None:
@@ -72,40 +156,86 @@ def compare_reading(subject: CheckedParser, written: Written, *, check: str) -> 
     Raises:
         ParserFailure: they differ.
     """
-    got = read_whole(subject.factory, written.tools, written.text, check=check)
+    offered, text = written.tools, written.text
+    got, events = read_whole_events(subject.factory, offered, text, check=check)
     wanted = as_reading(written.turn, [])
     if not is_same(got, wanted, subject.claims):
+        if events and (fault := _find_miscount(events)):
+            raise ParserFailure(check, fault, [text], tools=offered, wanted=wanted, got=events)
         message = "the parser reads something else"
         raise ParserFailure(
             check, message, [written.text], tools=written.tools, wanted=wanted, got=got
         )
 
 
-def streams_the_same(subject: CheckedParser, data: DataObject) -> None:
+def _list_cuts(draws: Draws) -> Iterator[Example]:
+    if is_push(draws.subject.factory):
+        yield from draws.thin_out(list(list_cuts(draws.plain_corners)))
+        yield from _draw(draws, draws.plain, lambda written: chunkings(written.text))
+
+
+def _draw(
+    draws: Draws, turns: Sequence[Written], cut: Callable[[Written], SearchStrategy[list[str]]]
+) -> list[Example]:
+    """Draws pieces of drawn turns."""
+    if not turns:
+        return []
+    strategy = st.sampled_from(turns).flatmap(
+        lambda written: cut(written).map(make_whole(written).with_pieces)
+    )
+    return draws.draw(strategy)
+
+
+def _list_turns(draws: Draws) -> list[Written]:
+    """Returns drawn turns to damage."""
+    return [*draws.plain, *draws.tagged] if draws.subject.claims.damage else draws.plain
+
+
+@check_of(_list_cuts)
+def streams_the_same(subject: CheckedParser, example: Example) -> None:
     """Reading a text in pieces gives the same as reading it whole, if the parser has both ways."""
+    check = "streams_the_same"
     if not isinstance(subject.factory(()), WholeParser):
         return
-    check = "streams_the_same"
-    written = data.draw(written_turns(subject, tags=False))
-    pieces = data.draw(chunkings(written.text))
-    wanted = read_whole(subject.factory, written.tools, written.text, check=check)
-    got, _ = listen(subject.factory, written.tools, pieces, check=check)
-    _compare_pieces(subject, check, written.tools, pieces, wanted=wanted, got=got)
+    offered, pieces = example.written.tools, example.pieces
+    wanted = read_whole(subject.factory, offered, example.text, check=check)
+    got, _ = listen(subject.factory, offered, pieces, check=check)
+    _compare_pieces(subject, check, offered, pieces, wanted=wanted, got=got)
 
 
-def same_in_every_cut(subject: CheckedParser, data: DataObject) -> None:
+def _list_any_cuts(draws: Draws) -> Iterator[Example]:
+    yield from _list_cuts(draws)
+    if draws.subject.claims.damage and is_push(draws.subject.factory):
+        texts = draws.subject.format.texts
+
+        def damage(written: Written) -> SearchStrategy[list[str]]:
+            text = written.text
+            damaged = st.just(text) | mutations(text, texts) | habits(text, texts)
+            return damaged.flatmap(chunkings)
+
+        yield from _draw(draws, _list_turns(draws), damage)
+
+
+@check_of(_list_any_cuts)
+def same_in_every_cut(subject: CheckedParser, example: Example) -> None:
     """The result does not depend on how a text is cut into chunks, whatever the text."""
+    check = "same_in_every_cut"
     if not is_push(subject.factory):
         return
-    check = "same_in_every_cut"
-    written = data.draw(written_turns(subject, tags=subject.claims.damage))
-    text, texts = written.text, subject.format.texts
-    if subject.claims.damage:
-        text = data.draw(st.just(text) | mutations(text, texts) | habits(text, texts))
-    pieces = data.draw(chunkings(text))
-    wanted, _ = listen(subject.factory, written.tools, [text], check=check)
-    got, _ = listen(subject.factory, written.tools, pieces, check=check)
-    _compare_pieces(subject, check, written.tools, pieces, wanted=wanted, got=got)
+    offered, pieces, text = example.written.tools, example.pieces, example.text
+    try:
+        wanted, _ = listen(subject.factory, offered, [text], check=check)
+    except ParserFailure:
+        if len(pieces) < 2:
+            raise
+        return  # it fails on the whole text, whatever the cut
+    if text == example.written.text:
+        meant = as_reading(example.written.turn, [])
+        if not is_same(wanted, meant, subject.claims):
+            pieces, wanted, got = [text], meant, wanted
+            _compare_pieces(subject, check, offered, pieces, wanted=wanted, got=got)
+    got, _ = listen(subject.factory, offered, pieces, check=check)
+    _compare_pieces(subject, check, offered, pieces, wanted=wanted, got=got)
 
 
 def _compare_pieces(
@@ -124,11 +254,20 @@ def _compare_pieces(
         )
 
 
-def survives_the_end(subject: CheckedParser, data: DataObject) -> None:
+def _list_truncated(draws: Draws) -> Iterator[Example]:
+    yield from draws.thin_out(list(list_truncations(draws.plain_corners, draws.subject.format)))
+    yield from _draw(draws, _list_turns(draws), lambda one: truncations(one.text).map(_as_list))
+
+
+def _as_list(text: str) -> list[str]:
+    return [text]
+
+
+@check_of(_list_truncated)
+def survives_the_end(subject: CheckedParser, example: Example) -> None:
     """A text that is cut short gives its complete calls, and nothing is lost."""
     check = "survives_the_end"
-    written = data.draw(written_turns(subject, tags=subject.claims.damage))
-    text = data.draw(truncations(written.text))
+    written, text = example.written, example.text
     got = _read_damaged(subject, written.tools, text, check=check)
     if got is None:
         return
@@ -144,17 +283,58 @@ def survives_the_end(subject: CheckedParser, data: DataObject) -> None:
         raise ParserFailure(check, message, [text], tools=written.tools, got=got)
 
 
-def survives_edits(subject: CheckedParser, data: DataObject) -> None:
+def _list_surrounded(draws: Draws) -> Iterator[Example]:
+    if draws.subject.claims.content:
+        turns = list_surrounded(draws.subject.format, draws.plain_corners)
+        yield from map(make_whole, islice(turns, MAX_EDITED))
+
+
+@check_of(_list_surrounded)
+def reads_text_around_calls(subject: CheckedParser, example: Example) -> None:
+    """Text behind a call and between calls is content, and does not change the calls."""
+    check, written = "reads_text_around_calls", example.written
+    turn, format = written.turn, subject.format
+    try:
+        alone = render(replace(turn, content=""), format, written.tools)
+        is_before = render(turn, format, written.tools) == written.text
+    except Error:  # the format cannot write it in this order
+        alone, is_before = written.text, False
+    plain = Written(replace(turn, content=""), alone, written.tools)
+    # What is read wrongly without that text, too, is another fault.
+    if is_before or not turn.content or not reads(subject, plain):
+        return
+    got = read_whole(subject.factory, written.tools, written.text, check=check)
+    wanted = as_reading(written.turn, [])
+    # Parsers differ in the white space that they leave out between two texts.
+    if got.content.split() == wanted.content.split():
+        got = replace(got, content=wanted.content)
+    if is_same(got, wanted, subject.claims):
+        return
+    message = "the parser reads something else"
+    raise ParserFailure(check, message, [written.text], tools=written.tools, wanted=wanted, got=got)
+
+
+def _list_edited(draws: Draws) -> Iterator[Example]:
+    format = draws.subject.format
+    yield from draws.thin_out(list(list_edits(draws.plain_corners[:MAX_EDITED], format)))
+
+    def edit(written: Written) -> SearchStrategy[list[str]]:
+        text, texts = written.text, format.texts
+        return (mutations(text, texts) | habits(text, texts)).map(_as_list)
+
+    yield from _draw(draws, _list_turns(draws), edit)
+
+
+@check_of(_list_edited)
+def survives_edits(subject: CheckedParser, example: Example) -> None:
     """A damaged text is read; nothing is lost, and nothing is reported twice."""
     check = "survives_edits"
-    written = data.draw(written_turns(subject, tags=subject.claims.damage))
-    texts = subject.format.texts
-    text = data.draw(mutations(written.text, texts) | habits(written.text, texts))
-    got = _read_damaged(subject, written.tools, text, check=check)
+    offered, text = example.written.tools, example.text
+    got = _read_damaged(subject, offered, text, check=check)
     if got is None or not subject.claims.damage:
         return
     if message := find_lost(text, got, damaged=True, tags=subject.format.structure):
-        raise ParserFailure(check, message, [text], tools=written.tools, got=got)
+        raise ParserFailure(check, message, [text], tools=offered, got=got)
 
 
 def _read_damaged(
@@ -170,61 +350,71 @@ def _read_damaged(
         raise
 
 
-def invents_nothing(subject: CheckedParser, data: DataObject) -> None:
+def _list_remarks(draws: Draws) -> Iterator[Example]:
+    offered = draws.subject.tools or (make_tool("get_weather", {"type": "object"}),)
+    parts = st.lists(st.sampled_from(REMARKS) | TEXTS, min_size=1, max_size=3)
+    drawn = draws.draw(parts.map(lambda remarks: " ".join(["Well:", *remarks]).strip()))
+    for remark in (*REMARKS, *drawn):
+        yield make_whole(Written(Turn(remark), remark, tuple(offered)))
+
+
+@check_of(_list_remarks)
+def invents_nothing(subject: CheckedParser, example: Example) -> None:
     """Text without tags of the format is content, all of it, and gives no call."""
-    check = "invents_nothing"
-    offered = data.draw(tools())
-    remarks = st.sampled_from(_REMARKS) | TEXTS
-    text = " ".join(["Well:", *data.draw(st.lists(remarks, min_size=1, max_size=3))]).strip()
-    assume(not any(tag in text for tag in _find_tags(subject.format)))
-    got = read_whole(subject.factory, offered, text, check=check)
+    text, offered = example.text, example.written.tools
+    if any(tag in text for tag in _find_tags(subject.format)):
+        return
+    got = read_whole(subject.factory, offered, text, check="invents_nothing")
     wanted = Reading(text)
     if not is_same(got, wanted, subject.claims):
         raise ParserFailure(
-            check, "it is plain text", [text], tools=offered, wanted=wanted, got=got
+            "invents_nothing", "it is plain text", [text], tools=offered, wanted=wanted, got=got
         )
 
 
-def streams_append(subject: CheckedParser, data: DataObject) -> None:
+@check_of(_list_cuts)
+def streams_append(subject: CheckedParser, example: Example) -> None:
     """The events of a stream add up to what is read; each call comes once, in order."""
+    check = "streams_append"
     if not is_push(subject.factory):
         return
-    check = "streams_append"
-    written = data.draw(written_turns(subject, tags=subject.claims.damage))
-    pieces = data.draw(chunkings(written.text))
-    got, events = listen(subject.factory, written.tools, pieces, check=check)
+    offered, pieces = example.written.tools, example.pieces
+    got, events = listen(subject.factory, offered, pieces, check=check)
     fault = _find_fault(events, got) if events else None
+    if fault is None and _comes_late(example.written, events):
+        fault = "text that stands before a call comes after it"
     if fault:
         raise ParserFailure(
-            check, fault, pieces, tools=written.tools, in_pieces=True, wanted=got, got=events
+            check, fault, pieces, tools=offered, in_pieces=True, wanted=got, got=events
         )
 
 
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[SuiteCheck, ...] = (
     reads_back,
     reads_tags_in_values,
-    streams_the_same,
+    invents_nothing,
+    reads_text_around_calls,
     same_in_every_cut,
+    streams_the_same,
+    streams_append,
     survives_the_end,
     survives_edits,
-    invents_nothing,
-    streams_append,
 )
 
 
-def written_turns(subject: CheckedParser, *, tags: bool = True) -> SearchStrategy[Written]:
-    """Draws turns with their texts, of the kind that this parser claims to read.
-
-    Args:
-        tags: values of arguments may contain the tags of the format.
-    """
-    is_raw = isinstance(subject.format.hole, TaggedArguments)
-    return wire_texts(
-        subject.format,
-        tags=tags,
-        reasoning=subject.claims.reasoning,
-        mixed=subject.claims.exact or not is_raw,
-    )
+def replace_in_values(written: Written, texts: Mapping[str, str], format: Format) -> Written | None:
+    """Returns a turn with other texts in its arguments; None: the format cannot write it."""
+    calls: list[ToolCall] = []
+    for call in written.turn.calls:
+        spelled = json.dumps(call.arguments)
+        for text, other in texts.items():
+            spelled = spelled.replace(json.dumps(text)[1:-1], other)
+        calls.append(replace(call, arguments=json.loads(spelled)))
+    turn = replace(written.turn, calls=tuple(calls))
+    try:
+        return Written(turn, render(turn, format, written.tools), written.tools)
+    except Error:
+        return None
 
 
 def _find_tags(format: Format) -> set[str]:
@@ -238,7 +428,6 @@ def _find_fault(events: Sequence[Event], got: Reading) -> str | None:
     """Describes an error in the events of a turn; None: they add up to what was read."""
     content = reasoning = ""
     opened: list[int] = []
-    read: list[int] = []
     arguments: dict[int, str] = {}
     for event in events:
         match event:
@@ -250,21 +439,38 @@ def _find_fault(events: Sequence[Event], got: Reading) -> str | None:
                 opened.append(index)
             case ArgumentsDelta(index, text):
                 arguments[index] = arguments.get(index, "") + text
-            case CallRead(index):
-                read.append(index)
-            case CallCut():
+            case CallRead() | CallCut():
                 pass
     if (content, reasoning) != (got.content, got.reasoning):
         return "the deltas do not add up to the text"
-    if opened != list(range(len(opened))) or read != list(range(len(read))):
-        return "the calls are not counted from 0"
+    if fault := _find_miscount(events):
+        return fault
     for index in arguments:
         if index not in opened:
-            return f"there are arguments of a call {index}, which has no name"
+            return "there are arguments of a call that has no name"
     for index in opened:
         if index in arguments and not _spells(arguments[index], got.calls[index][1]):
-            return f"the arguments of call {index} add up to different arguments"
+            return "the arguments of a call add up to different arguments"
     return None
+
+
+def _find_miscount(events: Sequence[Event]) -> str | None:
+    opened = [event.index for event in events if isinstance(event, CallOpened)]
+    read = [event.index for event in events if isinstance(event, CallRead)]
+    if opened != list(range(len(opened))) or read != list(range(len(read))):
+        return "the calls are not counted from 0"
+    return None
+
+
+def _comes_late(written: Written, events: Sequence[Event]) -> bool:
+    """Returns whether content comes after a call that stands behind it in the text."""
+    turn = written.turn
+    if not turn.content or not turn.calls:
+        return False
+    is_before = written.text.find(turn.content) < written.text.find(turn.calls[0].name)
+    opened = [i for i, event in enumerate(events) if isinstance(event, CallOpened)]
+    texts = [i for i, event in enumerate(events) if isinstance(event, ContentDelta)]
+    return is_before and bool(opened) and any(i > opened[0] for i in texts)
 
 
 def _spells(text: str, value: object) -> bool:

@@ -4,11 +4,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
-
-from hypothesis.errors import HypothesisException
 
 from grammars.schema.json_values import Json
 from grammars.suite.parser_output import (
@@ -100,11 +98,13 @@ class CheckedParser:
         factory: makes the parser.
         format: the wire format that it reads.
         claims: the abilities that it claims.
+        tools: the tools that turns call; (): the suite makes them up.
     """
 
     factory: Factory
     format: Format
     claims: Claims = ALL_CLAIMS
+    tools: tuple[Tool, ...] = ()
 
 
 class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no error of ours
@@ -150,6 +150,18 @@ class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no 
         return "".join(self.pieces)
 
 
+class StopSearch(BaseException):
+    """Ends a check: what was found is kept.
+
+    Args:
+        is_whole: no further check is made.
+    """
+
+    def __init__(self, *, is_whole: bool = False):
+        super().__init__()
+        self.is_whole = is_whole
+
+
 def listen(
     factory: Factory, tools: Sequence[Tool], pieces: Sequence[str], *, check: str
 ) -> tuple[Reading, list[Event]]:
@@ -174,13 +186,24 @@ def read_whole(factory: Factory, tools: Sequence[Tool], text: str, *, check: str
     Raises:
         ParserFailure: the parser raised an exception.
     """
+    return read_whole_events(factory, tools, text, check=check)[0]
+
+
+def read_whole_events(
+    factory: Factory, tools: Sequence[Tool], text: str, *, check: str
+) -> tuple[Reading, list[Event]]:
+    """Returns what a parser reads from a whole text, and its events if it gets it as one piece.
+
+    Raises:
+        ParserFailure: the parser raised an exception.
+    """
     with _failures(check, tools, [text], in_pieces=False):
         parser = factory(tools)
         if isinstance(parser, WholeParser):
-            return read_result(parser.read(text))
+            return read_result(parser.read(text)), []
         if not isinstance(parser, PushParser):
-            return read_result(parser(text))
-    return listen(factory, tools, [text], check=check)[0]
+            return read_result(parser(text)), []
+    return listen(factory, tools, [text], check=check)
 
 
 @contextmanager
@@ -189,8 +212,6 @@ def _failures(
 ) -> Generator[None]:
     try:
         yield
-    except HypothesisException:  # Hypothesis discards this example
-        raise
     except Exception as e:  # the parser is not ours: any exception is its failure
         message = f"raised {type(e).__name__}: {str(e)[:200]}"
         if isinstance(e, ParserRefusal | BrokenParser):
@@ -280,7 +301,8 @@ def find_lost(
     Args:
         text: what was read.
         reading: the result.
-        damaged: calls may have an argument twice, of which one is read; these are excused.
+        damaged: calls may have an argument twice, of which one is read, or further members; these
+            are excused.
         tags: the tags of the format; the text on both sides of a tag may become a word.
 
     Returns:
@@ -290,13 +312,34 @@ def find_lost(
     longest_first = sorted(tags, key=len, reverse=True)
     joined = _count_words([re.sub("|".join(map(re.escape, longest_first)), "", text)])
     is_repeated = damaged and _may_repeat(text, reading)
+    extra = _count_words(_find_extra(text) if damaged and reading.calls else ())
     for word in WORDS:
         times = f"written {before[word]} times, and read {after[word]} times"
         if after[word] > max(before[word], joined[word]) > 0:
             return f"{word!r} is read again: {times}"
-        if after[word] < before[word] and not is_repeated:
+        if after[word] < before[word] - extra[word] and not is_repeated:
             return f"{word!r} is lost: {times}"
     return None
+
+
+def _find_extra(text: str) -> list[str]:
+    """Returns the texts of what calls in JSON have beside their names and arguments: they need not
+    be read."""
+    extra: list[str] = []
+
+    def note(pairs: list[tuple[str, Json]]) -> Json:
+        if any(key == "name" for key, _ in pairs):
+            others = [pair for pair in pairs if pair[0] not in ("name", "arguments", "parameters")]
+            extra.append(json.dumps(others, ensure_ascii=False))
+        return dict(pairs)
+
+    decoder = json.JSONDecoder(object_pairs_hook=note)
+    end = 0
+    for match in re.finditer(r"\{", text):
+        if match.start() >= end:
+            with suppress(ValueError, RecursionError):
+                end = decoder.raw_decode(text, match.start())[1]
+    return extra
 
 
 def _may_repeat(text: str, reading: Reading) -> bool:

@@ -1,7 +1,8 @@
 """A test suite for any parser of tool calls.
 
-Hypothesis draws tools, calls and turns, writes the turns in a wire format as a model does, and cuts
-and damages the texts; `assert_parser` checks properties that every parser must have.
+It writes turns in a wire format as a model does, and cuts and damages the texts: first those that
+parsers are known to stumble over, then some that Hypothesis draws. `assert_parser` checks
+properties that every parser must have; `find_failures` returns one failure for each cause.
 
     from grammars.wire.formats import HERMES
     from grammars.suite import Reading, assert_parser
@@ -18,21 +19,28 @@ and damages the texts; `assert_parser` checks properties that every parser must 
 Needs Hypothesis: `pip install 'constrained-calls[suite]'`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from grammars import PROJECT
 
 try:
-    from hypothesis import HealthCheck, Phase, Verbosity, given, reject, seed, settings
-    from hypothesis import strategies as st
-    from hypothesis.errors import Flaky, Unsatisfiable
-    from hypothesis.strategies import DataObject
+    from hypothesis import settings
 except ImportError as e:
     message = f"grammars.suite needs Hypothesis: pip install '{PROJECT}[suite]'"
     raise ImportError(message) from e
 
-from grammars.suite.checks import CHECKS, Check
+from grammars.suite.changes import Change, FaultCause, find_changes
+from grammars.suite.checks import (
+    CHECKS,
+    SuiteCheck,
+    make_whole,
+    reads,
+)
+from grammars.suite.corners import ANYWHERE, CUTS, find_marks, find_triggers
+from grammars.suite.draws import DEFAULT, Draws
 from grammars.suite.parser_output import ParserRefusal, Reading
 from grammars.suite.reading import (
     ALL_CLAIMS,
@@ -40,43 +48,84 @@ from grammars.suite.reading import (
     Claims,
     Factory,
     ParserFailure,
+    StopSearch,
 )
+from grammars.suite.shrinking import shrink, simplify
+from grammars.suite.strategies import Example
+from grammars.turn import Tool
 from grammars.wire.format import Format
 
 __all__ = [
     "CHECKS",
     "Claims",
-    "DataObject",
+    "Failure",
     "ParserFailure",
     "ParserRefusal",
+    "Progress",
     "Reading",
+    "StopSearch",
     "assert_parser",
     "find_failures",
-    "reject",
     "settings",
 ]
 
-DEFAULT = settings(max_examples=100, database=None)
-_IGNORED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+WHOLE_CHECKS = ("reads_tags_in_values", "reads_back", "reads_text_around_calls")
+"""The checks of whole, undamaged texts. The other checks ask only for turns that pass them."""
+MAX_SHRUNK = 12
+"""Failing examples of a check that are made smaller."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed check.
+    """A cause for which checks fail.
 
     Args:
-        check: its name.
-        about: what it checks.
-        text: the smallest failing text.
-        report: a description of the failure.
+        checks: the names of the checks that show it; the first one has found it.
+        about: what this check checks.
+        example: the smallest failing example.
         cause: the failure as an exception.
+        changes: the differences, the most severe one first.
+        root: what it is told apart by.
+    """
+
+    checks: Sequence[str]
+    about: str
+    example: Example
+    cause: ParserFailure
+    changes: Sequence[Change]
+    root: FaultCause
+
+    @property
+    def check(self) -> str:
+        """The check that has found it."""
+        return self.checks[0]
+
+    @property
+    def text(self) -> str:
+        """The smallest failing text."""
+        return self.cause.text
+
+    @property
+    def report(self) -> str:
+        """A description of the failure."""
+        return f"{self.cause}\n  change  {self.root}\n  checks  {', '.join(self.checks)}"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the search is.
+
+    Args:
+        check: the name of the check that is made.
+        number: its number, from 0.
+        examples: how many examples it has read.
+        found: how many causes were found.
     """
 
     check: str
-    about: str
-    text: str
-    report: str
-    cause: ParserFailure
+    number: int
+    examples: int
+    found: int
 
 
 def assert_parser(
@@ -85,7 +134,7 @@ def assert_parser(
     *,
     claims: Claims = ALL_CLAIMS,
     settings: settings | None = None,
-    checks: Sequence[Check] = CHECKS,
+    checks: Sequence[SuiteCheck] = CHECKS,
 ) -> None:
     """Checks a parser of texts in this format.
 
@@ -103,9 +152,11 @@ def assert_parser(
     Raises:
         ParserFailure: the first check that fails, an AssertionError.
     """
-    subject = CheckedParser(factory, format, claims)
-    for check in checks:
-        _run(check, subject, chosen=settings or DEFAULT)
+    found = find_failures(
+        factory, format, claims=claims, settings=settings, checks=checks, max_found=1
+    )
+    for failure in found:
+        raise failure.cause
 
 
 def find_failures(
@@ -115,49 +166,167 @@ def find_failures(
     claims: Claims = ALL_CLAIMS,
     settings: settings | None = None,
     seed: int | None = None,
-    checks: Sequence[Check] = CHECKS,
+    checks: Sequence[SuiteCheck] = CHECKS,
+    tools: Sequence[Tool] = (),
+    max_found: int | None = None,
+    report: Callable[[Progress], None] = lambda progress: None,
+    tell: Callable[[Failure], None] = lambda failure: None,
 ) -> list[Failure]:
-    """Returns the failures of all checks; []: the parser passes. The arguments are those of
-    `assert_parser`; with a seed, Hypothesis draws the same examples again; `checks` selects
-    checks."""
-    subject = CheckedParser(factory, format, claims)
-    failures: list[Failure] = []
-    for check in checks:
+    """Returns a failure for each cause; []: the parser passes.
+
+    Args:
+        factory, format, claims, settings, checks: see `assert_parser`.
+        seed: with it, Hypothesis draws the same examples again.
+        tools: the tools that turns call; (): the suite makes them up.
+        max_found: the search ends when so many were found.
+        report: called before each example; it may raise `StopSearch`.
+        tell: called with each failure as soon as it is found.
+    """
+    subject = CheckedParser(factory, format, claims, tuple(tools))
+    draws = Draws(subject, settings or DEFAULT, seed)
+    search = _Search(subject, checks, draws, report=report, tell=tell, max_found=max_found)
+    with suppress(StopSearch):
+        for number, check in enumerate(checks):
+            search.make(check, number)
+    return search.list_failures()
+
+
+@dataclass(frozen=True)
+class Found:
+    """An example that fails a check, and the most severe difference in it."""
+
+    check: SuiteCheck
+    example: Example
+    change: Change
+
+
+@dataclass
+class _Search:
+    """The search for causes.
+
+    Args:
+        subject: the parser.
+        checks: all checks to make.
+        draws: what examples are made of.
+        report, tell, max_found: see `find_failures`.
+    """
+
+    subject: CheckedParser
+    checks: Sequence[SuiteCheck]
+    draws: Draws
+    report: Callable[[Progress], None]
+    tell: Callable[[Failure], None]
+    max_found: int | None
+    shown: dict[FaultCause, list[str]] = field(default_factory=dict[FaultCause, list[str]])
+    found: list[Failure] = field(default_factory=list[Failure])
+    misread: dict[str, bool] = field(default_factory=dict[str, bool])
+
+    def make(self, check: SuiteCheck, number: int) -> None:
+        """Makes a check: reads all examples, then makes those smaller that fail."""
+        failing: list[Found] = []
+        stop: StopSearch | None = None
         try:
-            _run(check, subject, chosen=settings or DEFAULT, number=seed)
-        except ParserFailure as e:
-            about = (check.__doc__ or "").partition("\n")[0]
-            failures.append(Failure(check.__name__, about, text=e.text, report=str(e), cause=e))
-    return failures
+            for count, example in enumerate(check.examples(self.draws)):
+                self.report(Progress(check.__name__, number, count, len(self.found)))
+                if check.name in WHOLE_CHECKS or not self._is_misread(example, failing):
+                    failing += filter(None, [self._find(check, example)])
+        except StopSearch as e:
+            stop = e
+        tries = 0
+        for found in sorted(failing, key=_measure):
+            if tries < MAX_SHRUNK and not self._is_explained(found):
+                tries += 1
+                self._add(found)
+        if stop is not None and stop.is_whole:
+            raise stop
+
+    def _find(self, check: SuiteCheck, example: Example) -> Found | None:
+        failure = check.find_failure(self.subject, example)
+        if failure is None:
+            return None
+        return Found(check, example, find_changes(failure, self.subject.claims)[0])
+
+    def _is_misread(self, example: Example, failing: list[Found]) -> bool:
+        """Returns whether the whole turn of an example is misread, which would be the cause of what
+        another check says of its pieces, or of its damaged text. Adds the failure to `failing`."""
+        written = example.written
+        whole = [one for one in self.checks if one.name in WHOLE_CHECKS]
+        if not whole or not written.text:
+            return False
+        key = json.dumps([written.text, [tool.name for tool in written.tools]])
+        if key not in self.misread:
+            found = [self._find(one, make_whole(written)) for one in whole]
+            failing += filter(None, found)
+            self.misread[key] = any(found) or not reads(self.subject, written)
+        return self.misread[key]
+
+    def _is_explained(self, found: Found) -> bool:
+        """Returns whether a cause that is known explains a failure; if so, its check shows it."""
+        cause = find_cause(found.change, found.example, self.subject.format)
+        return self._show(cause, found.check, alike=True)
+
+    def _show(self, cause: FaultCause, check: SuiteCheck, *, alike: bool) -> bool:
+        for failure in self.found:
+            root = failure.root
+            if root.explains(cause) and (root.change.kind is cause.change.kind or not alike):
+                shown = self.shown[root]
+                if check.__name__ not in shown:
+                    shown.append(check.__name__)
+                return True
+        return False
+
+    def _add(self, found: Found) -> None:
+        """Makes a failing example smaller, and adds its cause if it is a new one."""
+        check, smallest = found.check, found.example
+
+        def fails(candidate: Example) -> bool:
+            again = self._find(check, candidate)
+            return again is not None and again.change == found.change
+
+        format, plainest = self.subject.format, smallest
+        if check.can_shrink:
+            with suppress(StopSearch):  # it stays as small as it is
+                smallest = shrink(found.example, format, fails)
+                plainest = simplify(smallest, format, fails)
+        try:
+            failure = check.find_failure(self.subject, smallest)
+        except StopSearch:
+            return
+        if failure is None:
+            failure = ParserFailure(check.__name__, "not the same each time", [])
+        changes = find_changes(failure, self.subject.claims)
+        root = find_cause(changes[0], plainest, format)
+        if len(plainest.pieces) == 2 and check.can_shrink and self._fails_anywhere(check, plainest):
+            root = replace(root, triggers=frozenset({*root.triggers, ANYWHERE} - CUTS))
+        if self._show(root, check, alike=False):
+            return
+        self.shown[root] = [check.name]
+        for other in [one for one in self.found if root.explains(one.root)]:
+            self.found.remove(other)
+            self.shown[root] += [name for name in self.shown[other.root] if name != check.name]
+        self.found.append(Failure((), check.about, smallest, failure, changes, root))
+        self.tell(self.list_failures()[-1])
+        if len(self.found) == self.max_found:
+            raise StopSearch(is_whole=True)
+
+    def _fails_anywhere(self, check: SuiteCheck, example: Example) -> bool:
+        """Returns whether a check fails wherever the text of an example is cut."""
+        text = example.text
+        cuts = [example.with_pieces([text[:end], text[end:]]) for end in range(1, len(text))]
+        try:
+            return all(check.find_failure(self.subject, cut) for cut in cuts)
+        except StopSearch:
+            return False
+
+    def list_failures(self) -> list[Failure]:
+        """Returns what was found, with all checks that show it."""
+        return [replace(one, checks=tuple(self.shown[one.root])) for one in self.found]
 
 
-def _run(
-    check: Check, subject: CheckedParser, *, chosen: settings, number: int | None = None
-) -> None:
-    """Runs a check; its failure is about the smallest failing text."""
+def find_cause(change: Change, example: Example, format: Format) -> FaultCause:
+    """Returns the cause of a failure, as far as its example shows it."""
+    return FaultCause(change, find_triggers(example, format), find_marks(example))
 
-    @settings(
-        chosen,
-        deadline=None,
-        verbosity=Verbosity.quiet,
-        phases=[p for p in chosen.phases if p not in (Phase.explain, Phase.explicit)],
-        suppress_health_check=_IGNORED,
-        report_multiple_bugs=False,
-        print_blob=False,
-    )
-    @given(st.data())
-    def examples(data: DataObject) -> None:
-        check(subject, data)
 
-    if number is not None:
-        examples = seed(number)(examples)
-    try:
-        examples()
-    except ParserFailure as e:
-        # Hypothesis notes how the text was drawn, which does not help to find the error.
-        e.__notes__ = []
-        raise
-    except Unsatisfiable:  # the format writes nothing that this check applies to
-        pass
-    except Flaky as e:
-        raise ParserFailure(check.__name__, f"not the same each time: {e}", []) from e
+def _measure(found: Found) -> tuple[int, int]:
+    return len(found.example.written.turn.calls), len(found.example.text)

@@ -15,6 +15,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from grammars.errors import RenderError
 from grammars.parse.render import render
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower
 from grammars.suite.reading import KEYS, WORDS
 from grammars.turn import Tool, ToolCall, Turn
@@ -49,6 +50,11 @@ _PROPERTIES: tuple[dict[str, Any], ...] = (
 )
 
 
+def make_tool(name: str, schema: Json) -> Tool:
+    """Returns a tool with this JSON Schema."""
+    return _make_tool(name, json.dumps(schema))
+
+
 @lru_cache(maxsize=4096)
 def _make_tool(name: str, schema: str) -> Tool:
     return Tool(name, lower(json.loads(schema)))
@@ -71,7 +77,7 @@ def tools(draw: DrawFn, *, mixed: bool = True) -> tuple[Tool, ...]:
     """
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
     schemas = _tool_schemas(_PROPERTIES if mixed else _UNMIXED)
-    return tuple(_make_tool(name, json.dumps(draw(schemas))) for name in names)
+    return tuple(make_tool(name, draw(schemas)) for name in names)
 
 
 @st.composite
@@ -187,12 +193,17 @@ def turns(
 
 
 def _ids(format: Format) -> SearchStrategy[str | None]:
-    """Draws ids, if the model makes them up in this format; otherwise None."""
+    pattern = find_id_pattern(format)
+    return st.none() if pattern is None else st.from_regex(pattern, fullmatch=True)
+
+
+def find_id_pattern(format: Format) -> str | None:
+    """Returns the pattern of ids, if the model makes them up in this format; otherwise None."""
     for node in format.call:
         id = node.id if isinstance(node, JsonCall) else node
         if isinstance(id, CallId):
-            return st.from_regex(id.pattern, fullmatch=True)
-    return st.none()
+            return id.pattern
+    return None
 
 
 @dataclass(frozen=True)
@@ -202,6 +213,28 @@ class Written:
     turn: Turn
     text: str
     tools: tuple[Tool, ...]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text that a parser has to read.
+
+    Args:
+        written: the turn that it is made of.
+        pieces: the text, as it is given to the parser: that of the turn, cut short or damaged.
+    """
+
+    written: Written
+    pieces: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join(self.pieces)
+
+    def with_pieces(self, pieces: Sequence[str]) -> "Example":
+        """Returns the example with other pieces."""
+        return replace(self, pieces=tuple(pieces))
 
 
 @st.composite
@@ -264,7 +297,7 @@ def mutations(draw: DrawFn, text: str, pieces: Sequence[str] = ()) -> str:
     return text
 
 
-_HABITS = (
+HABITS = (
     (r"(?s)\A(.*)\Z", r"```json\n\1\n```"),  # a fence of Markdown around everything
     (r"(?s)(\{.*\})", r"```json\n\1\n```"),  # and around the JSON alone
     (r"(?s)(\{.*\})", r"[\1]"),
@@ -291,7 +324,6 @@ _HABITS = (
     (r"(?s)\A(.*)\Z", r"<think>\nkvelp \1\n</think>\njinqa"),
     (r"(?s)\A(.*)\Z", r"\1<|im_end|>"),
     (r"(?s).\Z", "\ufffd"),  # half a character at the end
-    (r"(?s).\Z", "\udce2"),
 )
 """What models without a mask make of a call: an expression, and what they write instead of it."""
 
@@ -305,7 +337,7 @@ def habits(draw: DrawFn, text: str, tags: Sequence[str] = ()) -> str:
         tags: the tags of the format.
     """
     for _ in range(draw(st.integers(1, 2))):
-        choices = [*_HABITS]
+        choices = [*HABITS]
         for tag in tags:
             choices += [(re.escape(tag), ""), (re.escape(tag), r"\g<0>\g<0>")]
         pattern, written = draw(st.sampled_from(choices))

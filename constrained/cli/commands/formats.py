@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from constrained.cli import options as shared
-from constrained.cli.terminal.input import read_text
+from constrained.cli.terminal.input import read_json, read_text
 from constrained.cli.terminal.output import print_json, print_text
 from constrained.engine.files.input_files import begins_with
 from constrained.engine.host import GGUF
+from constrained.errors import RequestError
 from grammars.turn import ToolCall, Turn
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _run_detect(options: argparse.Namespace) -> int:
     from constrained.prompt.format_selection.selection import select_format
     from grammars.wire.format_text import dump_format
 
-    template, special = _read_template(options.source, options.special_tokens)
+    template, special = read_template(options.source, options.special_tokens)
     found = select_format(template, special_tokens=special)
     forms = _find_message_forms(found.template)
     written = dump_format(found.format)
@@ -140,16 +141,18 @@ def _find_message_forms(template: "ChatTemplate") -> dict[str, list[str]]:
     return forms
 
 
-def _read_template(
+def read_template(
     path: str, special_tokens: Sequence[str] | None
 ) -> "tuple[ChatTemplate, frozenset[str] | None]":
-    """Reads a template, or that of a GGUF file; returns it with the texts of special tokens, if
-    they are known."""
+    """Reads a template, that of a GGUF file, or that in a `tokenizer_config.json`; returns it with
+    the texts of special tokens, if they are known."""
     from constrained.prompt.template.chat_template import ChatTemplate
 
     name = Path(path).name
     if not _is_gguf(path):
         source = read_text(path, "TEMPLATE_OR_GGUF")
+        if name.endswith(".json"):
+            source = _find_template(source, name)
         template = ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=name)
         return template, None if special_tokens is None else frozenset(special_tokens)
     from constrained.engine.header import choose_template
@@ -160,6 +163,20 @@ def _read_template(
     tokens = {"bos_token": header.bos_text, "eos_token": header.eos_text}
     special = frozenset((*header.vocabulary.named.values(), *(special_tokens or ())))
     return ChatTemplate(source, **tokens, name=name), special
+
+
+def _find_template(text: str, name: str) -> str:
+    """Returns the chat template in the text of a `tokenizer_config.json`; of several, the one for
+    tools."""
+    config = read_json(text, name)
+    template = config.get("chat_template") if isinstance(config, dict) else None
+    if isinstance(template, list):
+        named = {one.get("name"): one.get("template") for one in template}
+        template = named.get("tool_use") or named.get("default")
+    if not isinstance(template, str):
+        hint = "Give a tokenizer_config.json, a Jinja file, or a GGUF file"
+        raise RequestError(f"{name} has no chat_template", hint=hint)
+    return template
 
 
 def _is_gguf(path: str) -> bool:

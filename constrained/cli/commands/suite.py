@@ -1,21 +1,30 @@
 """`constrained suite`: checks any parser or server by properties that all of them must have."""
 
 import argparse
+import json
+import math
 import os
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from constrained.cli.terminal.exit_codes import ExitCode
-from constrained.cli.terminal.input import read_lines
+from constrained.cli.terminal.input import read_json, read_lines, read_text
 from constrained.cli.terminal.output import print_json, print_notes, print_text, show_progress
 from constrained.errors import RequestError
+from grammars.errors import Error
 
 if TYPE_CHECKING:
     from constrained.inspect.conformance.finding import SuiteFinding
     from constrained.inspect.conformance.rows import CorpusRow
+    from grammars.suite.run import Progress
+    from grammars.turn import Tool
+    from grammars.wire.format import Format
 
 _EXAMPLES = 100
 _TIMEOUT = 5
+_SIGN_OF_LIFE = 3  # seconds
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -31,11 +40,29 @@ def add(parser: argparse.ArgumentParser) -> None:
     help = "ids of known findings, one a line, which do not count (# begins a comment)"
     parser.add_argument("--known", metavar="FILE", help=help)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON Lines")
+    help = "write the findings to a file of Markdown, to paste into issues"
+    parser.add_argument("--markdown", metavar="FILE", help=help)
     add = parser.add_argument_group("parsers").add_argument
-    help = "the wire format that it reads: a known one, or a file from `formats detect --save`"
+    help = "the wire format that it reads: a known one, a file from `formats detect --save`, or a "
+    help += "chat template (Jinja, tokenizer_config.json, GGUF) that teaches it"
     add("--format", metavar="NAME|FILE", help=help)
+    help = "JSON list of the tools to call; default: tools that the suite makes up"
+    add("--tools", metavar="FILE", help=help)
     help = "recorded turns, as for `constrained check`, besides those of the package (repeatable)"
     add("--rows", metavar="FILE", action="append", default=[], help=help)
+    help = "read only the turns of a file: rows, or findings from --json or --found (repeatable)"
+    add("--replay", metavar="FILE", action="append", default=[], help=help)
+    help = "append the smallest failing turns to a file, as rows for --rows and --replay"
+    add("--keep", metavar="FILE", help=help)
+    help = "append findings to a file as soon as they are found; those in it do not count again"
+    add("--found", metavar="FILE", help=help)
+    add(
+        "--seconds",
+        type=float,
+        metavar="N",
+        default=math.inf,
+        help="end the search after N seconds",
+    )
     add("--seed", type=int, default=0, help="seed of the examples; default: 0")
     help = f"number of examples for each property; default: {_EXAMPLES}"
     add("--examples", type=int, metavar="N", default=_EXAMPLES, help=help)
@@ -55,8 +82,8 @@ def _run(options: argparse.Namespace) -> int:
         subject = "--export" if options.export else "--cmd"
         hint = "Known ones: constrained formats"
         raise RequestError(f"{subject} needs the --format that the parser reads", hint=hint)
-    if options.examples < 1 or options.timeout <= 0:
-        raise RequestError("--examples and --timeout must be more than 0")
+    if options.examples < 1 or options.timeout <= 0 or options.seconds <= 0:
+        raise RequestError("--examples, --timeout and --seconds must be more than 0")
     if options.export:
         return _export(options)
     return _check_parser(options)
@@ -69,9 +96,7 @@ def _export(options: argparse.Namespace) -> int:
         from constrained.inspect.conformance.case_export import export_cases
     except ImportError as e:  # the extra `suite` is not installed; the message says so
         raise RequestError(str(e)) from e
-    from constrained.prompt.format_selection.selection import read_tool_format
-
-    format = read_tool_format(options.format)
+    format = _read_format(options.format)
     rows = list(_read_rows(options.rows))
     for case in export_cases(format, rows=rows, examples=options.examples, seed=options.seed):
         print_json(case)
@@ -79,29 +104,92 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _check_parser(options: argparse.Namespace) -> int:
-    known = _read_known(options.known)
+    known = [*_read_known(options.known), *_read_found(options.found)]
     try:
-        from constrained.inspect.conformance.parser_check import check_parser
+        from constrained.inspect.conformance.parser_check import CHECKS, check_parser
     except ImportError as e:  # the extra `suite` is not installed; the message says so
         raise RequestError(str(e)) from e
-    from constrained.prompt.format_selection.selection import read_tool_format
+    format = _read_format(options.format)
+    rows = list(_read_rows(options.replay or options.rows, packaged=not options.replay))
+    checks = () if options.replay else CHECKS
 
-    format = read_tool_format(options.format)
-    with show_progress("checking", "checks") as progress:
-        report = check_parser(
-            options.cmd,
-            format,
-            rows=list(_read_rows(options.rows)),
-            known=known,
-            examples=options.examples,
-            seed=options.seed,
-            timeout=options.timeout,
-            report=progress or (lambda done, whole: None),
-        )
+    def keep(finding: "SuiteFinding") -> None:
+        if finding.id not in known:
+            print_notes([f"found: {finding.what}"])
+            _append(options.found, finding.to_json())
+            _append(options.keep, finding.row)
+
+    report = check_parser(
+        options.cmd,
+        format,
+        rows=rows,
+        checks=checks,
+        tools=_read_own_tools(options.tools),
+        examples=options.examples,
+        seed=options.seed,
+        seconds=options.seconds,
+        timeout=options.timeout,
+        report=_make_progress(len(checks)),
+        tell=keep,
+    )
     claims = ", ".join(report.abilities.names) or "nothing further"
     done = f"{len(report.checks)} checks, {report.rows} recorded turns"
+    if not report.is_whole:
+        done += f", ended after {options.seconds:g} s"
     summary = f"{options.cmd}: {format.name}, claims {claims}; {done}, seed {options.seed}"
-    return _print(report.findings, summary, known=known, as_json=options.json)
+    return _print(report.findings, summary, known=known, options=options)
+
+
+def _make_progress(checks: int) -> "Callable[[Progress], None]":
+    """Returns what says on stderr how far the search is, every few seconds."""
+    told = time.monotonic()
+
+    def tell(progress: "Progress") -> None:
+        nonlocal told
+        if time.monotonic() - told > _SIGN_OF_LIFE:
+            told = time.monotonic()
+            place = f"{progress.check}, {min(progress.number + 1, checks)} of {checks} checks"
+            print_notes([f"{place}: {progress.examples} examples, {progress.found} found"])
+
+    return tell
+
+
+def _append(path: str | None, value: Any) -> None:
+    """Appends a line of JSON to a file."""
+    if path is not None:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(value) + "\n")
+
+
+def _read_found(path: str | None) -> list[str]:
+    """Returns the ids of the findings in a file, which need not exist yet."""
+    if path is None or not os.path.exists(path):
+        return []
+    return [str(json.loads(line)["id"]) for line in read_lines(path, "--found")]
+
+
+def _read_own_tools(path: str | None) -> "tuple[Tool, ...]":
+    if path is None:
+        return ()
+    from constrained.prompt.tools.shapes import read_tools
+
+    return read_tools(read_json(read_text(path, "--tools"), path))
+
+
+def _read_format(given: str) -> "Format":
+    """Reads a format: a known one, a saved one, or the one that a chat template teaches."""
+    from constrained.cli.commands.formats import read_template
+    from constrained.prompt.format_selection.selection import read_tool_format, select_format
+
+    if os.path.isfile(given):
+        try:
+            return read_tool_format(given)
+        except Error as e:
+            if given.endswith(".json") and '"chat_template"' not in read_text(given, "--format"):
+                raise e
+        template, special = read_template(given, None)
+        return select_format(template, special_tokens=special).format
+    return read_tool_format(given)
 
 
 def _read_known(path: str | None) -> list[str]:
@@ -114,11 +202,12 @@ def _read_known(path: str | None) -> list[str]:
     return ids
 
 
-def _read_rows(paths: Sequence[str]) -> "Iterator[CorpusRow]":
+def _read_rows(paths: Sequence[str], *, packaged: bool = True) -> "Iterator[CorpusRow]":
     from constrained.inspect.conformance.rows import read_corpus, read_packaged_rows
     from constrained.inspect.replay.check import read_rows
 
-    yield from read_corpus(read_packaged_rows())
+    if packaged:
+        yield from read_corpus(read_packaged_rows())
     for path in paths:
         yield from read_corpus(read_rows(read_lines(path, "--rows")))
 
@@ -140,23 +229,31 @@ def _check_server(options: argparse.Namespace) -> int:
             report=progress or (lambda done, whole: None),
         )
     summary = f"{report.url}, {report.model}: {len(report.checks)} checks"
-    return _print(report.findings, summary, known=known, as_json=options.json)
+    return _print(report.findings, summary, known=known, options=options)
 
 
 def _print(
-    findings: "Sequence[SuiteFinding]", summary: str, *, known: Sequence[str], as_json: bool
+    findings: "Sequence[SuiteFinding]",
+    summary: str,
+    *,
+    known: Sequence[str],
+    options: argparse.Namespace,
 ) -> int:
     new = [finding for finding in findings if finding.id not in known]
-    for finding in new:
-        if as_json:
+    texts = ["\n".join([*finding.describe(), ""]) for finding in new]
+    for finding, text in zip(new, texts, strict=True):
+        if options.json:
             print_json(finding.to_json())
         else:
-            print_text("\n".join([*finding.describe(), ""]))
+            print_text(text)
     found = {finding.id for finding in findings}
     print_notes(f"known, but not found any more: {id}" for id in known if id not in found)
-    if not as_json:
-        counts = f"{len(new)} findings"
-        if known:
-            counts += f", {len(findings) - len(new)} known ones"
+    counts = f"{len(new)} findings"
+    if known:
+        counts += f", {len(findings) - len(new)} known ones"
+    if options.markdown is not None:
+        report = "\n".join([f"{summary}: {counts}", "", *texts])
+        Path(options.markdown).write_text(report, encoding="utf-8", errors="backslashreplace")
+    if not options.json:
         print_text(f"{summary}: {counts}")
     return ExitCode.NEGATIVE if new else ExitCode.DONE

@@ -1,5 +1,5 @@
-"""The kinds of faults that the suite tells apart: ids of findings depend on them, and not on the
-wording of a message."""
+"""The kinds of faults of servers: ids of findings depend on them, and not on the wording of a
+message."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,6 @@ class FaultKind(StrEnum):
 
     CONTENT = "other content"
     NO_CONTENT = "no content"
-    REASONING = "other reasoning"
-    NO_REASONING = "no reasoning"
     LOST_CALL = "lost call"
     EXTRA_CALL = "extra call"
     CALL_ORDER = "order of calls"
@@ -23,21 +21,13 @@ class FaultKind(StrEnum):
     CALL_ID = "id of a call"
     FINISH_REASON = "finish_reason"
     TAG = "tag in the content"
-    LOST_TEXT = "lost text"
-    REPEATED_TEXT = "repeated text"
-    STREAM = "events of the stream"
     FORM = "form of the answer"
-    REFUSAL = "refusal"
-    ERROR = "error"
     NO_ANSWER = "no answer"
-    CRASH = "crash"
-    UNSTABLE = "not the same each time"
     ACCEPTED = "accepted"
     NO_MESSAGE = "no error message"
     CLIENT_ERROR = "status 4xx"
     SERVER_ERROR = "status 5xx"
     STATUS = "other status"
-    OTHER = "other"
 
 
 def find_status_kind(status: int) -> FaultKind:

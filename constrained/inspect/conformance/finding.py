@@ -7,70 +7,84 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.inspect.conformance.fault_kind import FaultKind
 from grammars.schema.json_values import JsonObject
+
+_FENCE = "```"
 
 
 @dataclass(frozen=True)
 class SuiteFinding:
-    """Something that is wrong.
+    """Something that is wrong: one cause, whatever the number of checks that show it.
 
     Args:
-        check: the name of the check, or of the row.
+        checks: the names of the checks that show it, or of the recorded turns; the first one has
+            found it.
         about: what holds, in a sentence.
-        what: is wrong.
+        what: is wrong, in plain words.
         kinds: the kinds of faults in it.
-        request: that shows it.
+        request: the smallest one that shows it.
         expected, got: as JSON; None where there is nothing to compare.
-        reproduce: a line for a shell.
+        reproduce: a line for a shell; "" if the parser is called in this process.
+        severity: what it costs the user, such as "lost call".
+        cause: what its id depends on; "": its check, kinds and request.
         format: the name of the wire format; "" for servers.
+        row: the text as a row for `constrained check` and `--rows`; None for servers.
     """
 
-    check: str
+    checks: Sequence[str]
     about: str
     what: str
-    kinds: Sequence[FaultKind]
+    kinds: Sequence[str]
     request: JsonObject
     expected: Any
     got: Any
     reproduce: str
+    severity: str
+    cause: str = ""
     format: str = ""
+    row: JsonObject | None = None
+
+    @property
+    def check(self) -> str:
+        """The check that has found it."""
+        return self.checks[0]
 
     @property
     def id(self) -> str:
-        """A hash of the check, the format, the kinds of faults and the request."""
+        """A hash of the format and the cause; for a server of check, kinds and request."""
+        if self.cause:
+            return make_id(self.kinds[0], {"cause": self.cause}, format=self.format)
         return make_id(self.check, self.request, format=self.format, kinds=self.kinds)
 
     def to_json(self) -> JsonObject:
         """Returns the finding as a JSON object."""
-        return {"id": self.id, **vars(self)}
+        return {"id": self.id, "check": self.check, **vars(self)}
 
     def describe(self) -> Iterator[str]:
-        """Returns the finding as lines of Markdown."""
+        """Yields the finding as lines of Markdown, to paste into an issue."""
         yield f"### {self.check}: {self.what}"
         yield ""
         yield self.about
         yield ""
-        yield f"kind: {', '.join(self.kinds)}"
+        yield f"- severity: {self.severity}"
+        yield f"- kind: {', '.join(self.kinds)}"
+        yield f"- shown by: {', '.join(self.checks)}"
+        yield f"- id: {self.id}"
         yield ""
-        yield f"id: {self.id}"
-        yield ""
-        yield "```"
+        yield _FENCE
         for name, value in (*self.request.items(), ("expected", self.expected), ("got", self.got)):
             if value is not None:
                 yield f"{name:9} {json.dumps(value, ensure_ascii=False, default=repr)}"
-        yield "```"
-        yield ""
-        yield "Reproduce:"
-        yield ""
-        yield "```sh"
-        yield self.reproduce
-        yield "```"
+        yield _FENCE
+        if self.reproduce:
+            yield from ("", "Reproduce:", "", f"{_FENCE}sh", self.reproduce, _FENCE)
+        if self.row is not None:
+            yield from ("", "As a row for `constrained suite --rows`:", "", f"{_FENCE}json")
+            yield json.dumps(self.row, ensure_ascii=False)
+            yield _FENCE
 
 
-def make_id(
-    check: str, request: JsonObject, *, format: str, kinds: Sequence[FaultKind] = ()
-) -> str:
+def make_id(check: str, request: JsonObject, *, format: str, kinds: Sequence[str] = ()) -> str:
     """Returns an id: the name of the check and 12 hexadecimal digits of a hash.
 
     Args:

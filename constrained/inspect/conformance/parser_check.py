@@ -2,36 +2,40 @@
 `grammars.suite`, and recorded turns."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial, wraps
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 
-from constrained.inspect.conformance.fault_kind import FaultKind
 from constrained.inspect.conformance.finding import SuiteFinding, write_pipe_line
-from constrained.inspect.conformance.parser_fault import BrokenAnswer, find_kinds, show
 from constrained.inspect.conformance.parser_process import ParserProcess
 from constrained.inspect.conformance.parser_protocol import (
     ParserAbilities,
     read_abilities,
     read_reading,
     read_stream,
+    show,
     write_chunks,
     write_hello,
     write_text,
 )
-from constrained.inspect.conformance.rows import CorpusRow
-from grammars.schema.json_values import Json
-from grammars.suite.checks import CHECKS, Check
-from grammars.suite.parser_output import BrokenParser, Reading, Streamed
+from constrained.inspect.conformance.rows import CorpusRow, write_expected
+from grammars.schema.json_values import Json, JsonObject
+from grammars.suite.changes import ChangeKind
+from grammars.suite.checks import CHECKS, SuiteCheck
+from grammars.suite.parser_output import BrokenParser, Reading, Streamed, as_reading
 from grammars.suite.reading import (
     CheckedParser,
     ParserFailure,
+    StopSearch,
+    is_push,
     is_same,
     listen,
     read_whole,
 )
-from grammars.suite.run import DataObject, find_failures, reject, settings
-from grammars.turn import Tool
+from grammars.suite.run import Failure, Progress, find_failures, settings
+from grammars.suite.strategies import Example, Written
+from grammars.turn import Tool, ToolCall, Turn
 from grammars.wire.format import Format
 
 MAX_LOST = 30
@@ -48,13 +52,15 @@ class ParserReport:
         abilities: the abilities that it claims.
         checks: the names of the checks that were made.
         rows: how many recorded turns it has read.
-        findings: the errors that were found.
+        findings: what was found, one for each cause.
+        is_whole: all checks were made; False: the time was over.
     """
 
     abilities: ParserAbilities
     checks: Sequence[str]
     rows: int
     findings: Sequence[SuiteFinding]
+    is_whole: bool = True
 
 
 class PipedParser:
@@ -85,46 +91,50 @@ class PipedParsers:
         process: runs the parser.
         streams: whether it reads chunks.
         max_lost: the maximum seconds that a check may wait for missing answers.
+        end: the time at which the whole search ends, by `time.monotonic`.
     """
 
-    def __init__(self, process: ParserProcess, *, streams: bool, max_lost: float):
+    def __init__(self, process: ParserProcess, *, streams: bool, max_lost: float, end: float):
         self._process = process
         self._streams = streams
         self._max_lost = max_lost
+        self._end = end
         self._asked = 0
+        self._check = ""
         self._lost_before = 0.0
-        self._broken: dict[str, BrokenAnswer] = {}
+        self._broken: dict[str, BrokenParser] = {}
 
     def __call__(self, tools: Sequence[Tool]) -> "PipedParser | Callable[[str], object]":
         parser = PipedParser(tools, self._ask)
         return parser if self._streams else parser.read
 
-    def begin_check(self) -> None:
-        """Begins another check, for which `max_lost` counts again from 0."""
-        self._lost_before = self._process.lost
+    def begin_example(self, check: str) -> None:
+        """Begins an example; in another check, `max_lost` counts again from 0.
+
+        Raises:
+            StopSearch: the time is over.
+        """
+        if time.monotonic() > self._end:
+            raise StopSearch(is_whole=True)
+        if check != self._check:
+            self._check, self._lost_before = check, self._process.lost
 
     def _ask(self, request: Json) -> Json:
         known = json.dumps(request)
-        if known not in self._broken:
-            answer = self._try(known, request)
-            if answer is not None:
-                return answer
-        # Raised here alone: Hypothesis takes failures from different places for different ones.
-        broken = self._broken[known]
-        raise BrokenAnswer(str(broken), broken.kind)
-
-    def _try(self, known: str, request: Json) -> Json | None:
-        """Returns the answer to a request; None if there is none. Then it is not tried again, since
-        Hypothesis expects the same failure each time."""
+        if (
+            known in self._broken
+        ):  # it is not asked again: each time, it would have to be waited for
+            raise self._broken[known]
+        if time.monotonic() > self._end:
+            raise StopSearch(is_whole=True)
         if self._process.lost - self._lost_before > self._max_lost:
-            reject()
+            raise StopSearch
         self._asked += 1
         try:
             return self._process.ask({"id": self._asked, **request})
         except BrokenParser as e:
-            kind = e.kind if isinstance(e, BrokenAnswer) else FaultKind.FORM
-            self._broken[known] = BrokenAnswer(str(e), kind)
-            return None
+            self._broken[known] = e
+            raise
 
 
 def check_parser(
@@ -132,13 +142,15 @@ def check_parser(
     format: Format,
     *,
     rows: Iterable[CorpusRow] = (),
-    checks: Sequence[Check] = CHECKS,
-    known: Collection[str] = (),
+    checks: Sequence[SuiteCheck] = CHECKS,
+    tools: Sequence[Tool] = (),
     examples: int = 100,
     seed: int = 0,
+    seconds: float = inf,
     timeout: float = 5,
     max_lost: float = MAX_LOST,
-    report: Callable[[float, float], None] = lambda done, whole: None,
+    report: Callable[[Progress], None] = lambda progress: None,
+    tell: Callable[[SuiteFinding], None] = lambda finding: None,
 ) -> ParserReport:
     """Checks a parser that a command starts.
 
@@ -147,114 +159,106 @@ def check_parser(
         format: the wire format that the parser reads.
         rows: recorded turns; those of other formats are left out.
         checks: the checks to make.
-        known: ids of findings; where a check finds one of them, it looks for another kind.
-        examples: the number of examples of each property.
-        seed: of the random examples.
+        tools: the tools that turns call; (): the suite makes them up.
+        examples: the number of drawn examples of each property.
+        seed: of the drawn examples.
+        seconds: the maximum of the whole search; what was found until then is reported.
         timeout: the maximum seconds for each answer.
         max_lost: the maximum seconds that each check may wait for missing answers.
-        report: called with the number of finished checks and the number of all checks.
+        report: called before each example.
+        tell: called with each finding when it is found.
 
     Raises:
         RequestError: the process does not start, or does not list its abilities.
     """
+    end = time.monotonic() + seconds
     with ParserProcess(command, write_hello(format.name), timeout=timeout) as process:
         abilities = read_abilities(process.greeting)
-        parsers = PipedParsers(process, streams=abilities.streams, max_lost=max_lost)
-        subject = CheckedParser(parsers, format, abilities.claims)
-        chosen = settings(max_examples=examples, database=None)
-        findings: list[SuiteFinding] = []
-        for i, check in enumerate(checks):
-            report(i, len(checks) + 1)
-            parsers.begin_check()
-            find = partial(_find, subject=subject, command=command, chosen=chosen, seed=seed)
-            findings += _find_unknown(check, find, known)
-        report(len(checks), len(checks) + 1)
-        parsers.begin_check()
-        suited = [row for row in rows if row.format == format.name and row.suits(subject.claims)]
-        for row in suited:
-            findings += _check_row(row, subject, command=command, streams=abilities.streams)
-    names = [check.__name__ for check in checks]
-    return ParserReport(abilities, checks=names, rows=len(suited), findings=findings)
+        claims = abilities.claims
+        suited = [row for row in rows if row.format == format.name and row.suits(claims)]
+        parsers = PipedParsers(process, streams=abilities.streams, max_lost=max_lost, end=end)
 
+        def follow(progress: Progress) -> None:
+            report(progress)
+            parsers.begin_example(progress.check)
 
-def _find_unknown(
-    check: Check, find: Callable[[Check], Iterator[SuiteFinding]], known: Collection[str]
-) -> list[SuiteFinding]:
-    """Returns what a check finds. A known finding hides no other kind of fault: the check is made
-    again without its kinds."""
-    findings: list[SuiteFinding] = []
-    passed = check
-    while True:
-        found = list(find(passed))
-        seen = [finding.kinds for finding in findings]
-        new = [finding for finding in found if finding.kinds not in seen]
-        findings += new
-        if not new or not all(finding.id in known for finding in new):
-            return findings
-        passed = _leave_out(check, [finding.kinds for finding in findings])
-
-
-def _leave_out(check: Check, kinds: Sequence[Sequence[FaultKind]]) -> Check:
-    """Returns a check that passes where it fails in one of these ways."""
-
-    @wraps(check)
-    def check_others(subject: CheckedParser, data: DataObject) -> None:
-        try:
-            check(subject, data)
-        except ParserFailure as e:
-            if find_kinds(e, subject.claims) not in kinds:
-                raise
-
-    return check_others
-
-
-def _find(
-    check: Check, *, subject: CheckedParser, command: str, chosen: settings, seed: int
-) -> Iterator[SuiteFinding]:
-    found = find_failures(
-        subject.factory,
-        subject.format,
-        claims=subject.claims,
-        settings=chosen,
-        seed=seed,
-        checks=[check],
+        found = find_failures(
+            parsers,
+            format,
+            claims=claims,
+            settings=settings(max_examples=examples, database=None),
+            seed=seed,
+            checks=[*checks, *map(check_row, suited)],
+            tools=tools,
+            report=follow,
+            tell=lambda failure: tell(make_finding(failure, format, command)),
+        )
+    return ParserReport(
+        abilities,
+        checks=[check.__name__ for check in checks],
+        rows=len(suited),
+        findings=[make_finding(failure, format, command) for failure in found],
+        is_whole=time.monotonic() < end,
     )
-    for failure in found:
-        yield _make_finding(failure.cause, failure.about, subject, command=command)
 
 
-def _make_finding(
-    failure: ParserFailure, about: str, subject: CheckedParser, *, command: str
-) -> SuiteFinding:
-    request: Mapping[str, object] = write_text(failure.tools, failure.text)
-    if failure.in_pieces:
-        request = write_chunks(failure.tools, failure.pieces)
+def make_finding(failure: Failure, format: Format, command: str) -> SuiteFinding:
+    """Returns a failure as a finding about the parser that a command starts."""
+    error, change, written = failure.cause, failure.changes[0], failure.example.written
+    request: JsonObject = {**write_text(error.tools, error.text)}
+    row = {"id": failure.about, "format": format.name, **request, "check": failure.check}
+    if error.in_pieces:
+        request = {**write_chunks(error.tools, error.pieces)}
+        row["chunkings"] = [list(error.pieces)]
+    if error.text == written.text:
+        row["expect"] = write_expected(vars(as_reading(written.turn, [])))
+    elif isinstance(error.wanted, list):  # the calls that were complete before the text was cut
+        row["expect"] = write_expected({"calls": error.wanted})
+    is_described = error.got is None or change.kind is ChangeKind.STREAM
     return SuiteFinding(
-        failure.check,
-        about,
-        failure.what,
-        kinds=find_kinds(failure, subject.claims),
+        failure.checks,
+        failure.about,
+        error.what if is_described else str(change),
+        kinds=[one.kind.value for one in failure.changes],
         request=request,
-        expected=show(failure.wanted),
-        got=show(failure.got),
+        expected=show(error.wanted),
+        got=show(error.got),
         reproduce=write_pipe_line(command, request),
-        format=subject.format.name,
+        severity=change.severity.value,
+        cause=str(failure.root),
+        format=format.name,
+        row=row,
     )
 
 
-def _check_row(
-    row: CorpusRow, subject: CheckedParser, *, command: str, streams: bool
-) -> Iterator[SuiteFinding]:
-    """Yields the faults in reading a row: as a whole, then character by character."""
-    try:
+def check_row(row: CorpusRow) -> SuiteCheck:
+    """Makes a check of a recorded turn: as a whole, then character by character."""
+    written = Written(Turn(), "", row.tools)
+    if row.is_whole and row.expected.keys() >= {"content", "calls"}:
+        calls = [ToolCall(name, arguments) for name, arguments in row.expected["calls"]]
+        reasoning = row.expected.get("reasoning", "")
+        written = Written(
+            Turn(row.expected["content"], reasoning, tuple(calls)), row.text, row.tools
+        )
+
+    def judge(subject: CheckedParser, example: Example) -> None:
+        for check in CHECKS if row.check else ():
+            if check.name == row.check:
+                cuts = row.chunkings or [[row.text]]
+                check.judge(subject, replace(example, pieces=tuple(cuts[0])))
+                return
         got = read_whole(subject.factory, row.tools, row.text, check=ROW)
         _compare(row, got, subject, [row.text], in_pieces=False)
-        if streams and row.is_whole:
-            chunks = list(row.text)
+        if not is_push(subject.factory):
+            return
+        for chunks in row.chunkings or ([list(row.text)] if row.is_whole else []):
             got, _ = listen(subject.factory, row.tools, chunks, check=ROW)
             _compare(row, got, subject, chunks, in_pieces=True)
-    except ParserFailure as e:
-        yield _make_finding(e, row.name, subject, command=command)
+
+    example = Example(written, (row.text,))
+    return SuiteCheck(
+        ROW, row.name, judge, examples=lambda draws: iter([example]), can_shrink=False
+    )
 
 
 def _compare(

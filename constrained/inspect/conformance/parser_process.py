@@ -17,9 +17,8 @@ from contextlib import suppress
 from types import TracebackType
 
 from constrained.errors import RequestError
-from constrained.inspect.conformance.fault_kind import FaultKind
-from constrained.inspect.conformance.parser_fault import BrokenAnswer
 from grammars.schema.json_values import JsonObject
+from grammars.suite.changes import ChangeKind
 from grammars.suite.parser_output import BrokenParser
 
 START_TIMEOUT = 60
@@ -28,6 +27,7 @@ _MAX_BYTES = 16 * 2**20  # of a line
 _MAX_SHOWN = 200  # characters of a wrong answer that are shown
 _PATIENCE = 2  # seconds for a process to end after its pipe is closed
 _ERROR = re.compile(r"error|panic|exception", re.IGNORECASE)
+_ERROR_NAME = re.compile(r".*?(\w*(?:Error|Exception|panicked))\b.*", re.DOTALL)
 _CAN_GROUP = sys.platform != "win32"
 
 
@@ -142,13 +142,14 @@ class ParserProcess:
                 await process.stdin.drain()
                 answer = await process.stdout.readline()
         except TimeoutError as e:
-            raise BrokenAnswer(f"no answer within {timeout:g} s", FaultKind.NO_ANSWER) from e
+            raise BrokenParser(f"no answer within {timeout:g} s", ChangeKind.NO_ANSWER) from e
         except ValueError as e:
             raise BrokenParser(f"a line of the answer has more than {_MAX_BYTES} bytes") from e
         except (BrokenPipeError, ConnectionResetError):
             answer = b""
         if not answer.endswith(b"\n"):
-            raise BrokenAnswer(await self._describe_end(process), FaultKind.CRASH)
+            end = await self._describe_end(process)
+            raise BrokenParser(end, ChangeKind.CRASH, place=_ERROR_NAME.sub(r"\1", end))
         return answer
 
     async def _describe_end(self, process: asyncio.subprocess.Process) -> str:

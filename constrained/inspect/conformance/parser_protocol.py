@@ -7,7 +7,7 @@ from typing import Any
 
 from constrained.errors import RequestError
 from constrained.prompt.tools.shapes import as_openai
-from grammars.schema.json_values import JsonObject
+from grammars.schema.json_values import Json, JsonObject
 from grammars.suite.parser_output import (
     BrokenParser,
     ParserRefusal,
@@ -143,3 +143,27 @@ def _check_error(answer: JsonObject) -> None:
     error = answer.get("error")
     if error is not None:
         raise ParserRefusal(f"it answers with an error: {str(error)[:200]}")
+
+
+def show(value: object) -> Any:
+    """Returns a reading, calls or events as JSON."""
+    match value:
+        case Reading():
+            shown: dict[str, Any] = {"content": value.content}
+            if value.reasoning:
+                shown["reasoning"] = value.reasoning
+            return shown | {"calls": _show_calls(value.calls)}
+        case list():
+            return [_show_item(item) for item in value]
+        case _:
+            return value
+
+
+def _show_item(item: object) -> Any:
+    if isinstance(item, tuple):
+        return _show_calls([item])[0]
+    return {"event": type(item).__name__, **vars(item)}
+
+
+def _show_calls(calls: Sequence[tuple[str, Any]]) -> list[Json]:
+    return [{"name": name, "arguments": arguments} for name, arguments in calls]

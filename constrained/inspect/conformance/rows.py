@@ -5,7 +5,7 @@ our own parser reads, if the grammar of its format accepts the text. A text that
 but no model should write is marked as `damaged` in its row.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -32,6 +32,8 @@ class CorpusRow:
         text: what the model wrote.
         expected: the fields of `Reading` that are known.
         is_whole: the text is a turn as the format writes it, neither damaged nor cut short.
+        chunkings: ways to cut it; (): into single characters, if it is whole.
+        check: the name of a check of the suite that judges the text if nothing is expected.
     """
 
     name: str
@@ -40,6 +42,8 @@ class CorpusRow:
     text: str
     expected: Mapping[str, Any]
     is_whole: bool
+    chunkings: Sequence[Sequence[str]] = ()
+    check: str = ""
 
     def suits(self, claims: Claims) -> bool:
         """Returns whether a parser with these claims has to read this."""
@@ -68,7 +72,8 @@ def read_packaged_rows() -> Iterator[Mapping[str, Any] | Error]:
 
 def read_corpus(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[CorpusRow]:
     """Yields the rows that a parser can be checked with: they name a format, begin at the start of
-    a turn, and expect something of content, reasoning or calls.
+    a turn, and expect something of content, reasoning or calls, or name a check. A finding of
+    `constrained suite` stands for its row.
 
     Raises:
         Error: a row cannot be read.
@@ -76,6 +81,7 @@ def read_corpus(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[CorpusRow
     for number, row in enumerate(rows, 1):
         if isinstance(row, Error):
             raise row
+        row = row.get("row") or row
         if not isinstance(row.get("format"), str) or row.get("reasoning_format"):
             continue
         answer = next(check_rows([row]))
@@ -86,7 +92,8 @@ def read_corpus(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[CorpusRow
         if recorded is None and is_whole:
             recorded = answer
         expected = _read_expected(recorded) if isinstance(recorded, Mapping) else {}
-        if not expected:
+        check = "" if expected else str(row.get("check", ""))
+        if not expected and not check:
             continue
         name = str(row.get("id", f"row {number}"))
         if thread := row.get("thread"):
@@ -99,6 +106,8 @@ def read_corpus(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[CorpusRow
             text=row["text"],
             expected=expected,
             is_whole=is_whole,
+            chunkings=row.get("chunkings") or (),
+            check=check,
         )
 
 

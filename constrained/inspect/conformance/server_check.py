@@ -301,10 +301,11 @@ def _collect(check: Callable[[Asker], Iterator[ReplyFault]], asker: Asker) -> It
 
 def _make_finding(check: str, about: str, fault: ReplyFault, url: str) -> SuiteFinding:
     return SuiteFinding(
-        check,
+        [check],
         about,
         fault.what,
         kinds=fault.kinds,
+        severity=fault.kinds[0],
         request={"body": fault.body},
         expected=fault.expected,
         got=fault.got,

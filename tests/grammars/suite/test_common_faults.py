@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 from grammars.parse.parser import parse
-from grammars.suite.checks import Check, reads_back, reads_tags_in_values
+from grammars.suite.checks import SuiteCheck, reads_back, reads_tags_in_values
 from grammars.suite.parser_output import as_reading
 from grammars.suite.run import Reading, find_failures
 from grammars.turn import Tool
@@ -67,7 +67,9 @@ def take_all_as_text(text: str, tools: Sequence[Tool]) -> Reading:
         (take_all_as_text, reads_back, r": (-?\d|true|false|null|\[|\{)"),
     ],
 )
-def test_a_common_fault_is_found_and_made_small(fault: Parse, check: Check, culprit: str) -> None:
+def test_a_common_fault_is_found_and_made_small(
+    fault: Parse, check: SuiteCheck, culprit: str
+) -> None:
     (failure,) = find_failures(
         lambda tools: lambda text: fault(text, tools),
         HERMES,

@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from constrained.errors import RequestError
-from constrained.inspect.conformance.fault_kind import FaultKind
 from constrained.inspect.conformance.finding import SuiteFinding
 from constrained.inspect.conformance.parser_check import check_parser
 from constrained.inspect.conformance.parser_protocol import ABILITIES
 from constrained.inspect.conformance.rows import read_corpus, read_packaged_rows
+from grammars.suite.changes import ChangeKind
 from grammars.suite.checks import invents_nothing, reads_back, streams_append
 from grammars.wire.formats import HERMES
 from tests.command_line import Run, write
+from tests.templates import HERMES as HERMES_TEMPLATE
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
@@ -82,15 +83,11 @@ def test_the_line_of_a_finding_works_without_us() -> None:
     assert "no more of this" in result.stderr
 
 
-def test_a_known_finding_hides_no_fault_of_another_kind() -> None:
+def test_one_check_finds_faults_of_two_kinds() -> None:
     line, checks = faulty("dies or says no"), [invents_nothing]
-    (first,) = check_parser(line, HERMES, checks=checks, examples=20, timeout=60).findings
-    report = check_parser(
-        line, HERMES, checks=checks, known=[first.id], examples=20, timeout=60, max_lost=60
-    )
-    assert report.findings[0].id == first.id
-    kinds = {kind for finding in report.findings for kind in finding.kinds}
-    assert kinds == {FaultKind.CRASH, FaultKind.REFUSAL}
+    report = check_parser(line, HERMES, checks=checks, examples=20, timeout=60, max_lost=60)
+    kinds = [list(finding.kinds) for finding in report.findings]
+    assert sorted(kinds) == [["crash"], ["refusal"]]
 
 
 def test_damage_cannot_be_claimed_without_content() -> None:
@@ -102,7 +99,7 @@ def test_a_call_that_a_stream_tells_twice_is_found() -> None:
     line = command("tells twice", *ABILITIES)
     report = check_parser(line, HERMES, checks=[streams_append], examples=10)
     assert [finding.what for finding in report.findings] == ["the calls are not counted from 0"]
-    assert report.findings[0].kinds == [FaultKind.STREAM]
+    assert report.findings[0].kinds == [ChangeKind.STREAM]
 
 
 def test_what_is_not_claimed_is_not_asked_for() -> None:
@@ -156,10 +153,51 @@ def test_the_command_prints_findings_and_tells_by_its_code(run: Run, tmp_path: P
     options = ["--cmd", faulty("says no"), "--format", "hermes", "--examples", "1"]
     code, out, _ = run("suite", *options, "--rows", rows)
     assert code == 1
-    assert "### recorded turn: it answers with an error: not today" in out
-    code, out, _ = run("suite", *options, "--rows", rows, "--json")
+    assert ": it answers with an error: not today" in out
+    code, out, _ = run("suite", *options, "--replay", rows, "--json")
     assert code == 1
-    assert json.loads(out.splitlines()[-1])["about"] == "mine"
+    assert [json.loads(line)["about"] for line in out.splitlines()] == ["mine"]
+
+
+def test_what_is_found_is_kept_replayed_and_does_not_count_again(run: Run, tmp_path: Path) -> None:
+    rows, found, report = (tmp_path / name for name in ("rows.jsonl", "found.jsonl", "report.md"))
+    options = ["--cmd", faulty("says no"), "--format", "hermes", "--examples", "1"]
+    kept = ["--found", str(found), "--keep", str(rows), "--markdown", str(report)]
+    code, out, _ = run("suite", *options, *kept, "--json")
+    assert code == 1
+    findings = [json.loads(line) for line in out.splitlines()]
+    written = [json.loads(line) for line in found.read_text().splitlines()]
+    assert [one["id"] for one in written] == [one["id"] for one in findings]
+    assert all(f"id: {one['id']}" in report.read_text() for one in findings)
+    assert len(rows.read_text().splitlines()) == len(findings)
+    for replayed in (rows, found):
+        code, out, _ = run("suite", *options, "--replay", str(replayed))
+        assert code == 1
+        assert "0 checks" in out
+    code, out, _ = run("suite", *options, *kept)
+    assert (code, out.count("###")) == (0, 0)
+
+
+def test_the_time_is_limited_and_signs_of_life_are_given(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("constrained.cli.commands.suite._SIGN_OF_LIFE", 0)
+    options = ["--cmd", command("none"), "--format", "hermes", "--seconds", "0.2"]
+    code, out, err = run("suite", *options)
+    assert code == 0
+    assert "ended after 0.2 s" in out
+    assert "reads_back, 1 of" in err
+
+
+def test_a_template_names_the_format_and_tools_are_called(run: Run, tmp_path: Path) -> None:
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text(json.dumps({"chat_template": HERMES_TEMPLATE}))
+    schema = {"type": "object", "properties": {"q": {"type": "string", "minLength": 3}}}
+    tools = write(tmp_path / "tools.json", [{"name": "find", "parameters": schema}])
+    options = ["--cmd", faulty("none"), "--format", str(config), "--examples", "5"]
+    code, out, _ = run("suite", *options, "--tools", tools, "--json")
+    assert code == 1
+    assert any("<tool_call>" in json.loads(line)["row"]["text"] for line in out.splitlines())
 
 
 def test_the_command_says_what_it_needs(run: Run) -> None:

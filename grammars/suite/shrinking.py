@@ -1,0 +1,319 @@
+"""Makes a failing example smaller: fewer calls, tools and cuts, shorter names and values."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any, cast
+
+from grammars.errors import Error
+from grammars.parse.render import render
+from grammars.suite.corners import find_triggers
+from grammars.suite.strategies import WORDS, Example, Written, make_tool
+from grammars.turn import Tool, ToolCall, Turn
+from grammars.wire.format import Format
+
+MAX_TRIES = 600
+"""Candidates for each example; each is read by the parser."""
+_NAMES = "fgh"
+_KEYS = "abcdeijk"
+
+
+def shrink(example: Example, format: Format, fails: Callable[[Example], bool]) -> Example:
+    """Returns the smallest example that was found.
+
+    Args:
+        example: it fails.
+        format: the format of its text.
+        fails: whether an example fails in the same way.
+    """
+    example = _join_pieces(example, fails)
+    tries = 0
+    improved = True
+    while improved:
+        improved = False
+        for candidate in _list_candidates(example, format):
+            if measure(candidate) >= measure(example):
+                continue
+            tries += 1
+            if tries > MAX_TRIES:
+                break
+            if fails(candidate):
+                example, improved = candidate, True
+                break
+    return _join_pieces(example, fails)
+
+
+def simplify(example: Example, format: Format, fails: Callable[[Example], bool]) -> Example:
+    """Returns a failing example with as few triggers as possible; it may be longer.
+
+    Args:
+        example, format, fails: see `shrink`.
+    """
+    triggers = find_triggers(example, format)
+    for candidate in _list_plainer(example, format):
+        if find_triggers(candidate, format) < triggers and fails(candidate):
+            return simplify(candidate, format, fails)
+    return example
+
+
+def _list_plainer(example: Example, format: Format) -> Iterator[Example]:
+    """Yields the example with a plain text as a value, or with a tool of its own for a call."""
+    written, turn = example.written, example.written.turn
+    if example.text != written.text:
+        return
+    for i, call in enumerate(turn.calls):
+        changes = [replace(call, arguments={"a": "a"}), replace(call, name=f"h{i}")]
+        changes.append(replace(call, name=f"h{i}", arguments={"a": "a"}))
+        for key in call.arguments:
+            changes.append(replace(call, arguments={**call.arguments, key: "a"}))
+        for changed in changes:
+            calls = (*turn.calls[:i], changed, *turn.calls[i + 1 :])
+            plainer = replace(turn, calls=calls)
+            tools = _make_tools(calls)
+            try:
+                text = render(plainer, format, tools)
+            except Error:
+                continue
+            yield from _cut_alike(Example(Written(plainer, text, tools), (text,)), example)
+
+
+def _make_tools(calls: Sequence[ToolCall]) -> tuple[Tool, ...]:
+    """Returns tools for calls, whose arguments have the types of the values."""
+    properties: dict[str, dict[str, Any]] = {}
+    for call in calls:
+        for key, value in call.arguments.items():
+            properties.setdefault(call.name, {})[key] = {"type": _TYPES[type(value)]}
+    names = dict.fromkeys(call.name for call in calls)
+    return tuple(
+        make_tool(name, {"type": "object", "properties": properties.get(name, {})})
+        for name in names
+    )
+
+
+def measure(example: Example) -> tuple[int, int, str]:
+    """Returns what a smaller example has less of: text and tools, then cuts."""
+    written = example.written
+    tools = sum(len(tool.name) + len(json.dumps(tool.schema.source)) for tool in written.tools)
+    return len(example.text) + tools, len(example.pieces), "\0".join(example.pieces)
+
+
+def _list_candidates(example: Example, format: Format) -> Iterator[Example]:
+    written, text = example.written, example.text
+    if not written.text.startswith(text):
+        yield from _edit_text(example)
+        return
+    dropped = len(written.text) - len(text)
+    for turn, tools in _list_turns(written.turn, written.tools):
+        if turn.calls == () and not turn.content and not turn.reasoning:
+            continue
+        try:
+            smaller = Written(turn, render(turn, format, tools), tools)
+        except Error:  # the format cannot write it without ambiguity
+            continue
+        end = max(0, len(smaller.text) - dropped)
+        yield from _cut_alike(Example(smaller, (smaller.text[:end],)), example)
+    if dropped:
+        yield from (example.with_pieces([text[:end]]) for end in _list_ends(text))
+
+
+def _list_ends(text: str) -> Iterator[int]:
+    yield from (len(text) * part // 4 for part in range(4))
+    yield len(text) - 1
+
+
+def _join_pieces(example: Example, fails: Callable[[Example], bool]) -> Example:
+    """Returns a failing example that is cut in as few places as possible."""
+    ends = _list_offsets(example)
+    size = len(ends)
+    while size:
+        for start in range(0, len(ends), size):
+            fewer = ends[:start] + ends[start + size :]
+            candidate = example.with_pieces(_cut(example.text, fewer))
+            if fails(candidate):
+                example, ends = candidate, fewer
+                break
+        else:
+            size //= 2
+        size = min(size, len(ends))
+    if len(ends) > 1:
+        for end in range(1, len(example.text)):
+            candidate = example.with_pieces(_cut(example.text, [end]))
+            if fails(candidate):
+                return candidate
+    return example
+
+
+def _list_offsets(example: Example) -> list[int]:
+    """Returns where an example is cut."""
+    return list(accumulate(len(piece) for piece in example.pieces[:-1]))
+
+
+def _cut_alike(example: Example, model: Example) -> Iterator[Example]:
+    """Yields an example that is not cut with the cuts of another one: counted from its start, from
+    its end, and in single characters."""
+    if len(model.pieces) < 2:
+        yield example
+        return
+    if len(model.pieces) >= len(model.text):
+        yield example.with_pieces(list(example.text))
+        return
+    text, ends = example.text, _list_offsets(model)
+    shift = len(text) - len(model.text)
+    yield example.with_pieces(_cut(text, ends))
+    yield example.with_pieces(_cut(text, [max(0, end + shift) for end in ends]))
+
+
+def _cut(text: str, ends: Sequence[int]) -> list[str]:
+    starts = [0, *ends]
+    return [text[start:end] for start, end in zip(starts, [*ends, len(text)], strict=True)]
+
+
+def _edit_text(example: Example) -> Iterator[Example]:
+    """Yields a damaged example with less text."""
+    written = example.written
+    named = tuple(tool for tool in written.tools if tool.name in example.text)
+    if named != written.tools:
+        yield replace(example, written=replace(written, tools=named))
+    for text in _shorten(example.text):
+        yield from _cut_alike(replace(example, pieces=(text,)), example)
+
+
+def _shorten(text: str) -> Iterator[str]:
+    """Yields shorter texts, the shortest first."""
+    if not text:
+        return
+    yield ""
+    yield "a"
+    size = len(text) // 2
+    while size:
+        for start in range(0, len(text), size):
+            yield text[:start] + text[start + size :]
+        size //= 2
+    for word in WORDS:
+        yield text.replace(word, "a")
+
+
+def _list_turns(turn: Turn, tools: Sequence[Tool]) -> Iterator[tuple[Turn, tuple[Tool, ...]]]:
+    """Yields simpler turns with the tools that they call."""
+    for changed in _list_simpler(turn):
+        yield changed, _call_only(changed, tools)
+    yield turn, _call_only(turn, tools)
+    for tool in tools:
+        yield from _simplify_tool(turn, tools, tool)
+
+
+def _call_only(turn: Turn, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    called = {call.name for call in turn.calls}
+    return tuple(tool for tool in tools if tool.name in called)
+
+
+def _list_simpler(turn: Turn) -> Iterator[Turn]:
+    calls = turn.calls
+    for call in calls:
+        yield Turn(calls=(call,))
+    if turn.reasoning:
+        yield replace(turn, reasoning="")
+    if turn.content:
+        yield replace(turn, content="")
+    for i in range(len(calls)):
+        yield replace(turn, calls=(*calls[:i], *calls[i + 1 :]))
+    for text in _shorten(turn.reasoning):
+        yield replace(turn, reasoning=text)
+    for text in _shorten(turn.content):
+        yield replace(turn, content=text)
+    for i, call in enumerate(calls):
+        for arguments in _simplify(call.arguments):
+            smaller = replace(call, arguments=cast(dict[str, Any], arguments))
+            yield replace(turn, calls=(*calls[:i], smaller, *calls[i + 1 :]))
+            if calls.count(call) > 1:
+                same = tuple(smaller if one == call else one for one in calls)
+                yield replace(turn, calls=same)
+
+
+def _simplify(value: Any) -> Iterator[Any]:
+    """Yields simpler values, of the same type or of a plain one."""
+    match value:
+        case str():
+            yield from _shorten(value)
+        case dict():
+            members = cast(dict[str, Any], value)
+            for key in members:
+                yield {other: member for other, member in members.items() if other != key}
+            for key, member in members.items():
+                for simpler in _simplify(member):
+                    yield {**members, key: simpler}
+        case list():
+            items = cast(list[Any], value)
+            for i, item in enumerate(items):
+                yield items[:i] + items[i + 1 :]
+                for simpler in _simplify(item):
+                    yield [*items[:i], simpler, *items[i + 1 :]]
+        case bool() | None:
+            return
+        case int() | float():
+            yield 1
+            yield 1.5
+        case _:
+            return
+
+
+def _simplify_tool(
+    turn: Turn, tools: Sequence[Tool], tool: Tool
+) -> Iterator[tuple[Turn, tuple[Tool, ...]]]:
+    """Yields the turn with a shorter name or schema of a tool, or a shorter key."""
+    names = {one.name for one in tools}
+    calls = [call for call in turn.calls if call.name == tool.name]
+    others = [name for name in _NAMES if name not in names]
+    schema = cast(dict[str, Any], tool.schema.source)
+    if len(tool.name) > 1 and others:
+        renamed = _rename(turn, tool.name, lambda call: replace(call, name=others[0]))
+        yield renamed, _exchange(tools, tool, make_tool(others[0], schema))
+    properties: dict[str, Any] = schema.get("properties", {})
+    used = {key: one for key, one in properties.items() if any(key in c.arguments for c in calls)}
+    plain = {key: _narrow(one, [c.arguments.get(key) for c in calls]) for key, one in used.items()}
+    for kept in (plain, used):
+        smaller = {"type": "object", "properties": kept}
+        if len(json.dumps(smaller)) < len(json.dumps(schema)):
+            yield turn, _exchange(tools, tool, make_tool(tool.name, smaller))
+    free = [key for key in _KEYS if key not in properties]
+    for key in properties:
+        if len(key) > 1 and free:
+            new = {free[0] if one == key else one: value for one, value in properties.items()}
+
+            def rename(call: ToolCall, key: str = key) -> ToolCall:
+                members = call.arguments.items()
+                return replace(
+                    call, arguments={free[0] if one == key else one: v for one, v in members}
+                )
+
+            smaller = {"type": "object", "properties": new}
+            renamed = _rename(turn, tool.name, rename)
+            yield renamed, _exchange(tools, tool, make_tool(tool.name, smaller))
+
+
+def _rename(turn: Turn, name: str, change: Callable[[ToolCall], ToolCall]) -> Turn:
+    return replace(turn, calls=tuple(change(c) if c.name == name else c for c in turn.calls))
+
+
+def _exchange(tools: Sequence[Tool], old: Tool, new: Tool) -> tuple[Tool, ...]:
+    return tuple(new if tool is old else tool for tool in tools)
+
+
+def _narrow(schema: Any, values: Sequence[Any]) -> Any:
+    """Returns the type of the schema that these values have, without further keywords."""
+    types = {_TYPES[type(value)] for value in values}
+    if len(types) > 1 or not isinstance(schema, dict):
+        return schema
+    return {"type": types.pop()}
+
+
+_TYPES = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    dict: "object",
+    list: "array",
+    type(None): "null",
+}
