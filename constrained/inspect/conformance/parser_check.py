@@ -157,7 +157,7 @@ def check_parser(
     Raises:
         RequestError: the process does not start, or does not list its abilities.
     """
-    with ParserProcess(command, write_hello(format.name), timeout=timeout) as process:
+    with ParserProcess(command, write_hello(format), timeout=timeout) as process:
         abilities = read_abilities(process.greeting)
         parsers = PipedParsers(process, streams=abilities.streams, max_lost=max_lost)
         subject = CheckedParser(parsers, format, abilities.claims)

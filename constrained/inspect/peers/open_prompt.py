@@ -1,0 +1,42 @@
+"""Prompts that end with the opener of a reasoning block."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+PROBE = "zorn"
+"""A text without tags. A parser that takes it for reasoning expects that the prompt has opened a
+block."""
+
+
+@dataclass(frozen=True)
+class OpenPrompt:
+    """What the prompt ends with.
+
+    The opener is part of the prompt, so it is left out of each text. A text without one gets the
+    closer instead: the model has thought nothing.
+
+    Args:
+        opener, closer: the tags of a reasoning block; "": the prompt opens none.
+    """
+
+    opener: str = ""
+    closer: str = ""
+
+    def begin(self, text: str) -> str:
+        """Returns what the model writes after the prompt."""
+        start = text.lstrip()
+        if start.startswith(self.opener):
+            return start.removeprefix(self.opener) if self.opener else text
+        return self.closer + text
+
+    def fit(self, chunks: Sequence[str]) -> list[str]:
+        """Returns the chunks of what the model writes, cut in the same places."""
+        text = "".join(chunks)
+        written = self.begin(text)
+        left_out = len(text) - len(written)
+        cuts = [0]
+        end = 0
+        for chunk in chunks[:-1]:
+            end += len(chunk)
+            cuts.append(min(max(end - left_out, 0), len(written)))
+        return [written[a:b] for a, b in zip(cuts, [*cuts[1:], len(written)], strict=True)]
