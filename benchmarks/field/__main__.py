@@ -6,7 +6,7 @@
 Each folder in `packages` is a project with its version, from which its parsers are imported; the
 light packages that they need come from this environment. Results are appended to the file: a line
 for each parser, and one for each finding. Parsers that are in it are left out, so a run can be
-continued.
+continued; parts of it can run side by side. `benchmarks.field.table` prints the tables.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +27,8 @@ from grammars.wire.format import Format
 from grammars.wire.formats import FORMATS
 
 TIMEOUT = 20  # seconds for an answer; far more than any parser takes
+KEYS = ("project", "version", "parser", "format")
 _ALL: Mapping[str, Format] = {format.name: format for format in (*FORMATS, *MORE)}
-
-
-class Everything(Container[str]):
-    """All ids of findings are known: each check goes on with other kinds of faults."""
-
-    def __contains__(self, _: object) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 def find_packages(folder: Path) -> Iterator[tuple[str, str, Path]]:
@@ -52,22 +40,17 @@ def find_packages(folder: Path) -> Iterator[tuple[str, str, Path]]:
 
 
 def check(
-    subject: Subject, version: str, packages: Path, rows: Sequence[CorpusRow], examples: int
+    subject: Subject, version: str, packages: Path, *, rows: Sequence[CorpusRow], examples: int
 ) -> Iterator[dict[str, Any]]:
     """Yields the row of a parser, and a row for each finding."""
-    key = {"project": subject.project, "version": version, "parser": subject.parser}
-    key["format"] = subject.format
+    values = (subject.project, version, subject.parser, subject.format)
+    key = dict(zip(KEYS, values, strict=True))
     name = f"{subject.project}:{subject.parser}"
     pipe = [sys.executable, "-m", "constrained.inspect.peers.pipe", name, str(packages)]
     started = time.monotonic()
     try:
         report = check_parser(
-            shlex.join(pipe),
-            _ALL[subject.format],
-            rows=rows,
-            known=Everything(),
-            examples=examples,
-            timeout=TIMEOUT,
+            shlex.join(pipe), _ALL[subject.format], rows=rows, examples=examples, timeout=TIMEOUT
         )
     except RequestError as e:
         yield {**key, "error": str(e)}
@@ -76,9 +59,8 @@ def check(
     claims = report.abilities.names
     yield {**key, "claims": claims, "findings": len(report.findings), "seconds": seconds}
     for finding in report.findings:
-        found = {"check": finding.check, "what": finding.what, "kinds": finding.kinds}
-        request = {k: v for k, v in finding.request.items() if v is not None}
-        yield {**key, **found, **request, "expected": finding.expected, "got": finding.got}
+        found = finding.to_json()
+        yield {**key, **found.pop("request"), **found}
 
 
 def main() -> None:
@@ -88,27 +70,25 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", default="", help="PROJECT:PARSER, or the beginning of it")
     parser.add_argument("--part", default="1/1", help="2/3: the second of three parts")
-    parser.add_argument("--examples", type=int, default=60)
+    parser.add_argument("--examples", type=int, default=20)
     options = parser.parse_args()
     done: set[tuple[str, ...]] = set()
     if options.out.exists():
         for line in options.out.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            done.add(tuple(row[key] for key in ("project", "version", "parser", "format")))
+            done.add(tuple(row[key] for key in KEYS))
     rows = list(read_corpus(read_packaged_rows()))
     part, _, parts = options.part.partition("/")
-    for i, subject in enumerate(SUBJECTS):
-        if i % int(parts) != int(part) - 1:
-            continue
+    for subject in SUBJECTS[int(part) - 1 :: int(parts)]:
         for project, version, path in find_packages(options.packages):
             key = (subject.project, version, subject.parser, subject.format)
             name = f"{subject.project}:{subject.parser}"
             if project != subject.project or key in done or not name.startswith(options.only):
                 continue
-            found = list(check(subject, version, path, rows, options.examples))
+            found = list(check(subject, version, path, rows=rows, examples=options.examples))
             with options.out.open("a", encoding="utf-8") as file:
                 for row in found:
-                    print(json.dumps(row, ensure_ascii=True, default=repr), file=file)
+                    print(json.dumps(row, default=repr), file=file)
             print(name, version, found[0].get("error", f"{len(found) - 1} findings"), flush=True)
 
 

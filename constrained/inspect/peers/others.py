@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from constrained.inspect.peers.inert import skip_inits
-from constrained.inspect.peers.vocabulary import Vocabulary, find_special
+from constrained.inspect.peers.vocabulary import StubTokenizer, find_special
 from grammars.suite.answers import write_answer, write_deltas
 
 _WHOLE = ("content", "types")
@@ -22,11 +22,11 @@ class LmdeployParser:
         self._request = ChatCompletionRequest
         self._parser: Any = ResponseParserManager.get("default")
         self._parser.set_parsers(tool_parser_name=name)
-        self._vocabulary = Vocabulary([])
+        self._vocabulary = StubTokenizer([])
 
     def greet(self, markers: Sequence[str]) -> Sequence[str]:
         """Returns its abilities; `markers` become special tokens."""
-        self._vocabulary = Vocabulary(find_special(markers))
+        self._vocabulary = StubTokenizer(find_special(markers))
         return ("stream", *_WHOLE)
 
     def _make(self, tools: list[Any]) -> Any:

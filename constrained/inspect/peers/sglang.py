@@ -10,7 +10,7 @@ from typing import Any
 
 from constrained.inspect.peers.inert import replace_by_inert, skip_inits, supply_inert
 from constrained.inspect.peers.open_prompt import PROBE, OpenPrompt
-from constrained.inspect.peers.vocabulary import Vocabulary, find_special
+from constrained.inspect.peers.vocabulary import StubTokenizer, find_special
 from grammars.suite.answers import write_answer, write_deltas
 
 _HEAVY = ("IPython interegular orjson psutil pybase64 sgl_kernel torch triton xgrammar zmq").split()
@@ -36,12 +36,12 @@ class SglangParser:
 
         self._name, _, self._reasoning = name.partition("+")
         self._tool, self._calls, self._thoughts = Tool, FunctionCallParser, ReasoningParser
-        self._vocabulary = Vocabulary([])
+        self._vocabulary = StubTokenizer([])
         self._prompt = OpenPrompt()
 
     def greet(self, markers: Sequence[str]) -> Sequence[str]:
         """Returns its abilities; `markers` become special tokens."""
-        self._vocabulary = Vocabulary(find_special(markers))
+        self._vocabulary = StubTokenizer(find_special(markers))
         if not self._reasoning:
             return ("stream", "content", "types")
         thoughts = self._make_thoughts(stream=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 from constrained.inspect.peers.inert import replace_by_inert, skip_inits, supply_inert
 from constrained.inspect.peers.open_prompt import PROBE, OpenPrompt
-from constrained.inspect.peers.vocabulary import Vocabulary, find_special
+from constrained.inspect.peers.vocabulary import StubTokenizer, find_special
 from grammars.suite.answers import write_answer, write_deltas
 
 _HEAVY = (
@@ -53,18 +53,18 @@ class VllmParser:
             is_harmony=tools == "openai",
         )
         self._reasons = bool(reasoning)
-        self._vocabulary = Vocabulary([])
+        self._vocabulary = StubTokenizer([])
         self._prompt = OpenPrompt()
 
     def greet(self, markers: Sequence[str]) -> Sequence[str]:
         """Returns its abilities; `markers` become special tokens, and what the parser needs."""
-        self._vocabulary = Vocabulary(find_special(markers))
+        self._vocabulary = StubTokenizer(find_special(markers))
         for _ in range(_TRIES):
             try:
                 self._make([])
             except Exception:  # it looks for a token of its own models
                 known = [*self._vocabulary.tokens, *self._vocabulary.missing]
-                self._vocabulary = Vocabulary([*dict.fromkeys(known)])
+                self._vocabulary = StubTokenizer([*dict.fromkeys(known)])
         self._make([])
         if not self._reasons:
             return ("stream", "content", "types")

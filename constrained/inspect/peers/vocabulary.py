@@ -24,7 +24,7 @@ def find_special(texts: Iterable[str]) -> list[str]:
     return list(found)
 
 
-class VocabularyAsked(dict[str, int]):
+class AskedTokens(dict[str, int]):
     """A vocabulary that remembers what was looked for and is not there."""
 
     def __init__(self, ids: dict[str, int]):
@@ -48,7 +48,7 @@ class VocabularyAsked(dict[str, int]):
         raise KeyError(key)
 
 
-class Vocabulary:
+class StubTokenizer:
     """A tokenizer.
 
     Args:
@@ -58,7 +58,7 @@ class Vocabulary:
     def __init__(self, special: Sequence[str]):
         self._special = list(special)
         self._ids = {text: i for i, text in enumerate(self._special, 1)}
-        self._asked = VocabularyAsked(self._ids)
+        self._asked = AskedTokens(self._ids)
         longest_first = sorted(self._special, key=len, reverse=True)
         self._split = re.compile("|".join([*map(re.escape, longest_first), r"(?s:.)"]))
         # Tags are tokens of their own, but no "special" ones, which decoding may leave out.
