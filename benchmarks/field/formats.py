@@ -146,7 +146,7 @@ MORE = (
     Format(
         name="pythonic",
         opening=(Literal("["),),
-        call=(Name(), Literal("("), KeywordArguments(), Literal(")")),
+        call=(Name(), Literal("("), KeywordArguments(quote=""), Literal(")")),
         closing=(Literal("]"),),
         between=", ",
         ends=("<|eom_id|>",),
@@ -154,7 +154,7 @@ MORE = (
     Format(
         name="llama4_pythonic",
         opening=(Marker("<|python_start|>"), Literal("[")),
-        call=(Name(), Literal("("), KeywordArguments(), Literal(")")),
+        call=(Name(), Literal("("), KeywordArguments(quote=""), Literal(")")),
         closing=(Literal("]"), Marker("<|python_end|>")),
         between=", ",
         ends=("<|eom|>",),
@@ -162,7 +162,7 @@ MORE = (
     Format(
         name="olmo3",
         opening=(Marker("<function_calls>"),),
-        call=(Name(), Literal("("), KeywordArguments(), Literal(")")),
+        call=(Name(), Literal("("), KeywordArguments(quote=""), Literal(")")),
         closing=(Marker("</function_calls>"),),
         between="\n",
         ends=("<|im_end|>",),

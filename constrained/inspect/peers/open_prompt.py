@@ -1,11 +1,10 @@
 """Prompts that end with the opener of a reasoning block."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-PROBE = "zorn"
-"""A text without tags. A parser that takes it for reasoning expects that the prompt has opened a
-block."""
+_PROBE = "zorn"
 
 
 @dataclass(frozen=True)
@@ -40,3 +39,23 @@ class OpenPrompt:
             end += len(chunk)
             cuts.append(min(max(end - left_out, 0), len(written)))
         return [written[a:b] for a, b in zip(cuts, [*cuts[1:], len(written)], strict=True)]
+
+
+def find_open_prompt(
+    read: Callable[[str], str | None], opener: str, closer: str, *, markers: Sequence[str]
+) -> OpenPrompt:
+    """Returns whether a parser expects that the prompt has opened a block: it takes text without an
+    opener for reasoning.
+
+    Args:
+        read: returns the reasoning of a whole text.
+        opener, closer: the parser's tags.
+        markers: the tags of the format. An opener that is only the start of one (Gemma 4 has a word
+            after it) is not told from text before a closer.
+    """
+    is_part = any(text != opener and text.startswith(opener) for text in markers)
+    for text in (_PROBE,) if is_part else (_PROBE, _PROBE + closer):
+        with suppress(Exception):
+            if read(text) == _PROBE:
+                return OpenPrompt(opener, closer)
+    return OpenPrompt()

@@ -5,11 +5,10 @@ only the Python files of SGLang and the light packages that they import."""
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 from constrained.inspect.peers.inert import replace_by_inert, skip_inits, supply_inert
-from constrained.inspect.peers.open_prompt import PROBE, OpenPrompt
+from constrained.inspect.peers.open_prompt import OpenPrompt, find_open_prompt
 from constrained.inspect.peers.vocabulary import StubTokenizer, find_special
 from grammars.suite.answers import write_answer, write_deltas
 
@@ -44,11 +43,13 @@ class SglangParser:
         self._vocabulary = StubTokenizer(find_special(markers))
         if not self._reasoning:
             return ("stream", "content", "types")
-        thoughts = self._make_thoughts(stream=False)
-        with suppress(Exception):
-            if thoughts.parse_non_stream(PROBE)[0] == PROBE:
-                detector = self._make_thoughts(stream=False).detector
-                self._prompt = OpenPrompt(detector.think_start_token, detector.think_end_token)
+        detector = self._make_thoughts(stream=False).detector
+        self._prompt = find_open_prompt(
+            lambda text: self._make_thoughts(stream=False).parse_non_stream(text)[0],
+            detector.think_start_token,
+            detector.think_end_token,
+            markers=markers,
+        )
         return ("stream", "content", "reasoning", "types")
 
     def _make_thoughts(self, *, stream: bool) -> Any:

@@ -4,11 +4,10 @@ the Python files of vLLM and the light packages that they import: no PyTorch and
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 from constrained.inspect.peers.inert import replace_by_inert, skip_inits, supply_inert
-from constrained.inspect.peers.open_prompt import PROBE, OpenPrompt
+from constrained.inspect.peers.open_prompt import OpenPrompt, find_open_prompt
 from constrained.inspect.peers.vocabulary import StubTokenizer, find_special
 from grammars.suite.answers import write_answer, write_deltas
 
@@ -26,7 +25,7 @@ _ENGINE = (
 ).split()
 _USER = {"role": "user", "content": "Hi"}
 _TRIES = 8
-_THINKING = {"enable_thinking": True, "thinking": True}
+_THINKING = {"enable_thinking": True, "reasoning_effort": "high", "thinking": True}
 
 
 class VllmParser:
@@ -68,17 +67,23 @@ class VllmParser:
         self._make([])
         if not self._reasons:
             return ("stream", "content", "types")
-        self._find_prompt()
+        self._prompt = self._find_prompt(markers)
         return ("stream", "content", "reasoning", "types")
 
-    def _find_prompt(self) -> None:
-        parser, request = self._make([])
-        with suppress(Exception):
-            if parser.parse(PROBE, request)[0] == PROBE:
-                reader = parser._reasoning_parser
-                opener = reader.reasoning_start_str or reader.start_token
-                closer = reader.reasoning_end_str or reader.end_token
-                self._prompt = OpenPrompt(opener, closer)
+    def _find_prompt(self, markers: Sequence[str]) -> OpenPrompt:
+        reader = self._make([])[0]._reasoning_parser
+        opener, closer = reader.reasoning_start_str, reader.reasoning_end_str
+        if not opener or not closer:  # an older form of these parsers
+            opener = getattr(reader, "start_token", None)
+            closer = getattr(reader, "end_token", None)
+        if not opener or not closer:
+            return OpenPrompt()
+
+        def read(text: str) -> str | None:
+            parser, request = self._make([])
+            return parser.parse(text, request)[0]
+
+        return find_open_prompt(read, opener, closer, markers=markers)
 
     def _make(self, tools: list[Any]) -> tuple[Any, Any]:
         request = self._request(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from grammars.suite.answers import write_answer, write_deltas
+from grammars.suite.checks import CHECKS
 from grammars.suite.own_parser import OwnParser, as_factory
 from grammars.suite.pytest import parser_suite
 from grammars.suite.run import find_failures, settings
@@ -24,12 +25,13 @@ from tests.grammars.suite.own_parsers import (
 
 ROOT = Path(__file__).parents[3]
 PROJECT = """
+from grammars.suite.checks import CHECKS
 from grammars.suite.pytest import parser_suite
 from grammars.wire.formats import HERMES
 from tests.grammars.suite.own_parsers import parse_as_text
 
 test_parser = parser_suite(
-    parse_as_text, HERMES, known={"reads_back": "numbers are text"}, max_examples=20
+    parse_as_text, HERMES, known={"reads_back": "numbers are text"}, max_examples=5
 )
 """
 
@@ -52,13 +54,15 @@ def test_a_good_parser_passes_in_each_form(
 
 
 @pytest.mark.parametrize(
-    ("parser", "check"), [(parse_as_text, "reads_back"), (OneChunk, "streams_the_same")]
+    ("parser", "checks"),
+    [(parse_as_text, {"reads_back"}), (OneChunk, {"streams_the_same", "same_in_every_cut"})],
 )
-def test_a_fault_is_found(parser: Callable[..., Any], check: str) -> None:
+def test_a_fault_is_found(parser: Callable[..., Any], checks: set[str]) -> None:
     factory, claims = as_factory(parser)
-    few = settings(max_examples=30, database=None)
-    failures = find_failures(factory, HERMES, claims=claims, settings=few, seed=0)
-    assert check in [failure.check for failure in failures]
+    few = settings(max_examples=60, database=None)
+    made = [check for check in CHECKS if check.__name__ in checks]
+    found = find_failures(factory, HERMES, claims=claims, settings=few, seed=0, checks=made)
+    assert {failure.check for failure in found} & checks
 
 
 @pytest.mark.parametrize(
