@@ -96,13 +96,13 @@ def write_examples(rows: Sequence[Row]) -> Iterator[str]:
         for kind in row.get("kinds", ())[:1]:
             counts[kind].add((row["project"], row["parser"]))
     for kind, row in sorted(shortest.items(), key=lambda item: -len(counts[item[0]])):
-        shown = row.get("chunks") or row["text"]
+        shown = row.get("chunks") or row.get("text")
         yield f"{kind}: {len(counts[kind])} parsers; {row['project']} {row['parser']}"
         yield f"  {shown!r} -> {json.dumps(row['got'], ensure_ascii=False)}"
 
 
 def _join(row: Row) -> str:
-    return row.get("text") or "".join(row["chunks"])
+    return row.get("text") or "".join(row.get("chunks", ()))
 
 
 def _list(key: str, rows: Sequence[Row]) -> list[str]:
