@@ -3,6 +3,7 @@ does not use: PyTorch, CUDA, the engine itself."""
 
 import sys
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -68,6 +69,20 @@ class InertModule(ModuleType):
         return find_inert(name)
 
 
+class SkippedInit(ModuleType):
+    """A package without its `__init__`: it has its modules, and other names are inert."""
+
+    def __getattr__(self, name: str) -> Any:
+        inert = find_inert(name)
+        path = f"{self.__name__}.{name}"
+        try:
+            return import_module(path)
+        except ModuleNotFoundError as e:
+            if e.name != path:
+                raise
+            return inert
+
+
 class InertFinder(MetaPathFinder, Loader):
     """Finds modules of packages that are not installed.
 
@@ -121,7 +136,7 @@ def skip_inits(*names: str) -> None:
             if spec is None or spec.submodule_search_locations is None:
                 raise ModuleNotFoundError(f"No module named {name!r}", name=name)
             paths = list(spec.submodule_search_locations)
-        module = InertModule(name)
+        module = SkippedInit(name)
         module.__path__ = paths
         module.__spec__ = ModuleSpec(name, None, is_package=True)
         sys.modules[name] = module
