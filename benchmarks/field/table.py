@@ -44,14 +44,15 @@ def write_tables(rows: Sequence[Row]) -> Iterator[str]:
     for project in _list("project", rows):
         own = [row for row in rows if row["project"] == project]
         versions = _list("version", own)
-        yield f"| {project} {' / '.join(versions)} | {' | '.join(COLUMNS)} |"
+        # Without blanks: a row is one word.
+        yield f"|{project} {'/'.join(versions)}|{'|'.join(COLUMNS)}|"
         yield "|---" * (len(COLUMNS) + 1) + "|"
         clean: list[str] = []
         for parser, format in sorted({(row["parser"], row["format"]) for row in own}):
             of_parser = [row for row in own if (row["parser"], row["format"]) == (parser, format)]
             if any("severity" in row for row in of_parser):
                 cells = [_write_cell(of_parser, severity, versions) for severity in COLUMNS]
-                yield f"| {parser} | {' | '.join(cells)} |"
+                yield f"|{parser}|{'|'.join(cells)}|"
             elif any("findings" in row for row in of_parser):
                 clean.append(parser)
         yield ""
