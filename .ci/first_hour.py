@@ -49,8 +49,11 @@ NOT_HANDED_ON = re.compile(r"PYTHON|VIRTUAL_ENV|LLAMA_|CONSTRAINED_|HF_|XDG_|MAK
 OF_THE_HUB = re.compile(r"([\w.-]+/[\w.-]+):(Q\w+)")
 TYPED = "typed_program.py"
 PIPED_PARSER = "tests/constrained/inspect/conformance/piped_parser.py"
-ELSEWHERE = re.compile("(llama-server|vllm|sglang)://|constrained (cluster|mcp)|--mcp")
-"""What needs an engine, Ray and several machines, or MCP servers, which are not here."""
+OWN_PARSERS = "tests/grammars/suite/own_parsers.py"
+ELSEWHERE = re.compile(
+    "(llama-server|vllm|sglang)://|constrained (cluster|mcp)|--mcp|--peer|vllm=="
+)
+"""What needs an engine or its package, Ray and several machines, or MCP servers."""
 FURTHER = ("constrained --help", "python -m constrained --version", "python -m server --help")
 """Commands that no page tells to run."""
 
@@ -270,6 +273,7 @@ def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> No
         "turns.jsonl": row,
         "rows.jsonl": rows,
         "my_parser.py": (ROOT / PIPED_PARSER).read_text("utf-8"),
+        "my_parsers.py": (ROOT / OWN_PARSERS).read_text("utf-8"),
         "known.txt": "",  # findings that are accepted: none
         "models.ini": models_ini.replace("/models/", f"{models}/"),
         "requests.jsonl": json.dumps(request),

@@ -10,5 +10,6 @@ file says what it measures and prints; `python -m benchmarks.NAME` runs it. The 
 - the server under attack: siege, fuzz;
 - the size of the code and the docs: shape.
 
-What several of them need is in the folders.
+The parsers of other projects are checked by a folder, `python -m benchmarks.field`. What several of
+the others need is in the other folders.
 """

@@ -4,6 +4,8 @@ import argparse
 import json
 import math
 import os
+import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -33,6 +35,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     subject = parser.add_mutually_exclusive_group(required=True).add_argument
     help = "a parser, such as 'python my_parser.py': it reads and writes JSON Lines"
     subject("--cmd", metavar="COMMAND", help=help)
+    help = "a parser in Python: a function of a text, or a class with feed and finish"
+    subject("--parser", metavar="MODULE:NAME", help=help)
+    help = "a parser of another project: vllm:hermes, vllm:qwen3_coder+qwen3, sglang:qwen25, ..."
+    subject("--peer", metavar="PROJECT:PARSER", help=help)
     help = "a server with Chat Completions, such as http://127.0.0.1:8080/v1"
     subject("--url", metavar="URL", help=help)
     help = "print cases for parsers as JSON Lines: texts, tools and what a parser should read"
@@ -48,6 +54,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     add("--format", metavar="NAME|FILE", help=help)
     help = "JSON list of the tools to call; default: tools that the suite makes up"
     add("--tools", metavar="FILE", help=help)
+    help = "the folder that the project of --peer is imported from, such as an unpacked wheel"
+    add("--package", metavar="FOLDER", help=help)
     help = "recorded turns, as for `constrained check`, besides those of the package (repeatable)"
     add("--rows", metavar="FILE", action="append", default=[], help=help)
     help = "read only the turns of a file: rows, or findings from --json or --found (repeatable)"
@@ -79,9 +87,11 @@ def _run(options: argparse.Namespace) -> int:
     if options.url is not None:
         return _check_server(options)
     if options.format is None:
-        subject = "--export" if options.export else "--cmd"
+        given = [name for name in ("export", "cmd", "parser", "peer") if getattr(options, name)]
         hint = "Known ones: constrained formats"
-        raise RequestError(f"{subject} needs the --format that the parser reads", hint=hint)
+        raise RequestError(f"--{given[0]} needs the --format that the parser reads", hint=hint)
+    if options.package is not None and options.peer is None:
+        raise RequestError("--package is for the project of --peer")
     if options.examples < 1 or options.timeout <= 0 or options.seconds <= 0:
         raise RequestError("--examples, --timeout and --seconds must be more than 0")
     if options.export:
@@ -120,7 +130,7 @@ def _check_parser(options: argparse.Namespace) -> int:
             _append(options.keep, finding.row)
 
     report = check_parser(
-        options.cmd,
+        _write_command(options),
         format,
         rows=rows,
         checks=checks,
@@ -136,7 +146,8 @@ def _check_parser(options: argparse.Namespace) -> int:
     done = f"{len(report.checks)} checks, {report.rows} recorded turns"
     if not report.is_whole:
         done += f", ended after {options.seconds:g} s"
-    summary = f"{options.cmd}: {format.name}, claims {claims}; {done}, seed {options.seed}"
+    name = options.cmd or options.parser or options.peer
+    summary = f"{name}: {format.name}, claims {claims}; {done}, seed {options.seed}"
     return _print(report.findings, summary, known=known, options=options)
 
 
@@ -192,6 +203,17 @@ def _read_format(given: str) -> "Format":
     return read_tool_format(given)
 
 
+def _write_command(options: argparse.Namespace) -> str:
+    """Returns the command that starts the parser."""
+    if options.cmd is not None:
+        return options.cmd
+    pipe = [sys.executable, "-m", "constrained.inspect.peers.pipe"]
+    if options.parser is not None:
+        return shlex.join([*pipe, "own", options.parser])
+    package = [] if options.package is None else [options.package]
+    return shlex.join([*pipe, options.peer, *package])
+
+
 def _read_known(path: str | None) -> list[str]:
     """Returns the ids in a file, in order."""
     ids: list[str] = []
@@ -214,7 +236,7 @@ def _read_rows(paths: Sequence[str], *, packaged: bool = True) -> "Iterator[Corp
 
 def _check_server(options: argparse.Namespace) -> int:
     if options.format is not None or options.rows:
-        raise RequestError("--format and --rows are for parsers (--cmd)")
+        raise RequestError("--format and --rows are for parsers, and --url is a server")
     from constrained.inspect.conformance.server_check import check_server
 
     known = _read_known(options.known)

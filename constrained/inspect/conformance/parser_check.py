@@ -172,7 +172,7 @@ def check_parser(
         RequestError: the process does not start, or does not list its abilities.
     """
     end = time.monotonic() + seconds
-    with ParserProcess(command, write_hello(format.name), timeout=timeout) as process:
+    with ParserProcess(command, write_hello(format), timeout=timeout) as process:
         abilities = read_abilities(process.greeting)
         claims = abilities.claims
         suited = [row for row in rows if row.format == format.name and row.suits(claims)]

@@ -25,6 +25,7 @@ from grammars.turn import (
     Tool,
     decode_arguments,
 )
+from grammars.wire.format import Format
 
 VERSION = 1
 STREAM = "stream"
@@ -54,9 +55,11 @@ class ParserAbilities:
     names: tuple[str, ...]
 
 
-def write_hello(format: str) -> JsonObject:
+def write_hello(format: Format) -> JsonObject:
     """Returns the first line to a parser."""
-    return {"id": 0, "hello": {"version": VERSION, "format": format}}
+    # Models have special tokens for tags: where one is, no chunk ends within it.
+    markers = [*format.markers, *format.structure]
+    return {"id": 0, "hello": {"version": VERSION, "format": format.name, "markers": markers}}
 
 
 def read_abilities(greeting: JsonObject) -> ParserAbilities:
@@ -106,6 +109,8 @@ def read_reading(answer: JsonObject) -> Reading:
         BrokenParser: the answer is not valid.
     """
     _check_error(answer)
+    if "deltas" in answer:
+        return read_stream(answer).reading
     calls: list[tuple[str, Any]] = []
     for i, call in enumerate(read_list(answer, "calls", "")):
         where = f"/calls/{i}"

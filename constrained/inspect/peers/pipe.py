@@ -1,0 +1,96 @@
+"""Answers the requests of `constrained suite` for a parser in Python: one JSON object a line.
+
+python -m constrained.inspect.peers.pipe own MODULE:NAME
+python -m constrained.inspect.peers.pipe PROJECT:PARSER[+REASONING] [PATH_OF_PACKAGES]
+"""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+from grammars.suite.own_parser import OwnParser, find_parser
+
+OWN = "own"
+PROJECTS = {
+    "vllm": "constrained.inspect.peers.vllm:VllmParser",
+    "sglang": "constrained.inspect.peers.sglang:SglangParser",
+    "transformers": "constrained.inspect.peers.transformers:TransformersParser",
+    "lmdeploy": "constrained.inspect.peers.others:LmdeployParser",
+    "vllm-mlx": "constrained.inspect.peers.others:VllmMlxParser",
+    "xinference": "constrained.inspect.peers.others:XinferenceParser",
+    "qwen-agent": "constrained.inspect.peers.others:QwenAgentParser",
+}
+"""Projects, and the adapters of their parsers."""
+
+
+class PeerParser(Protocol):
+    """A parser in Python."""
+
+    def greet(self, markers: Sequence[str], /) -> Sequence[str]:
+        """Returns its abilities; `markers` are the tags of the format."""
+        ...
+
+    def read(self, tools: list[Any], text: str) -> dict[str, Any]:
+        """Returns the answer for a whole text."""
+        ...
+
+    def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
+        """Yields the deltas for chunks."""
+        ...
+
+
+def load_peer(name: str, packages: str | None = None) -> PeerParser:
+    """Returns the parser of another project.
+
+    Args:
+        name: the project and the name of its parser, such as `vllm:hermes`.
+        packages: the folder that the project is imported from; by default, where Python finds it.
+
+    Raises:
+        ImportError: the project is not there.
+        LookupError: it is none of `PROJECTS`, or it has no such parser.
+    """
+    project, _, parser = name.partition(":")
+    if project not in PROJECTS:
+        raise LookupError(f"unknown project {project!r}; known: {', '.join(PROJECTS)}")
+    if packages is not None:
+        sys.path.insert(0, packages)
+    module, _, adapter = PROJECTS[project].partition(":")
+    return getattr(import_module(module), adapter)(parser)
+
+
+def answer_request(parser: PeerParser, request: dict[str, Any]) -> dict[str, Any]:
+    """Returns the answer to a request, without its id."""
+    if "hello" in request:
+        return {"can": list(parser.greet(request["hello"].get("markers", [])))}
+    try:
+        if "text" in request:
+            return parser.read(request["tools"], request["text"])
+        return {"deltas": list(parser.stream(request["tools"], request["chunks"]))}
+    except Exception as e:  # what a server of that project would answer by an error
+        return {"error": f"{type(e).__name__}: {e}"}
+
+
+def main() -> None:
+    """Answers each line of stdin."""
+    # What packages print belongs on stderr: stdout is for answers.
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    name, *rest = sys.argv[1:]
+    if name == OWN:
+        parser: PeerParser = OwnParser(find_parser(rest[0]))
+    else:
+        logging.disable(logging.CRITICAL)
+        parser = load_peer(name, *rest)
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer = {"id": request["id"], **answer_request(parser, request)}
+        print(json.dumps(answer, default=repr), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""A tokenizer that has what parsers ask of one: a token for each special text of a format, and one
+for each other character."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+_FIRST = 1000
+"""The id of the first character that is no special token."""
+_SPECIAL = re.compile(
+    r"\]<\]minimax\[>\["  # in which there are brackets
+    r"|｜DSML｜"  # in tags that are no tokens themselves
+    r"|<\|\"\|>"
+    r"|</?[^<>\s\"=｜]+>|<｜[^<>\s｜]+｜>"
+    r"|\[/?[A-Z_]{3,}\]"
+)
+
+
+def find_special(texts: Iterable[str]) -> list[str]:
+    """Returns the special tokens in the tags of a format."""
+    found: dict[str, None] = {}
+    for text in texts:
+        found.update(dict.fromkeys(_SPECIAL.findall(text)))
+    return list(found)
+
+
+class AskedTokens(dict[str, int]):
+    """A vocabulary that remembers what was looked for and is not there."""
+
+    def __init__(self, ids: dict[str, int]):
+        super().__init__(ids)
+        self.missing: list[str] = []
+
+    def __contains__(self, key: object) -> bool:
+        found = super().__contains__(key)
+        if not found:
+            self.missing.append(str(key))
+        return found
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Returns the id of a token."""
+        if key in self:  # notes what is missing
+            return super().get(key)
+        return default
+
+    def __missing__(self, key: str) -> int:
+        self.missing.append(key)
+        raise KeyError(key)
+
+
+class StubTokenizer:
+    """A tokenizer.
+
+    Args:
+        special: its special tokens.
+    """
+
+    def __init__(self, special: Sequence[str]):
+        self._special = list(special)
+        self._ids = {text: i for i, text in enumerate(self._special, 1)}
+        self._asked = AskedTokens(self._ids)
+        longest_first = sorted(self._special, key=len, reverse=True)
+        self._split = re.compile("|".join([*map(re.escape, longest_first), r"(?s:.)"]))
+        # Tags are tokens of their own, but no "special" ones, which decoding may leave out.
+        self.all_special_tokens: list[str] = []
+        self.all_special_ids: list[int] = []
+        self.eos_token_id = 0
+        self.bos_token_id = 0
+        self.vocab_size = _FIRST + 0x110000
+
+    @property
+    def tokens(self) -> Sequence[str]:
+        """Its special tokens."""
+        return self._special
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """Tokens that a parser has looked for, and that are not there."""
+        return self._asked.missing
+
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    def get_vocab(self) -> dict[str, int]:
+        """Returns the ids of the special tokens."""
+        return self._asked
+
+    def encode(self, text: str, *_: Any, **__: Any) -> list[int]:
+        """Returns the ids of a text."""
+        return [self._find(token) for token in self._split.findall(text)]
+
+    def tokenize(self, text: str, **_: Any) -> list[str]:
+        """Returns the tokens of a text."""
+        return self._split.findall(text)
+
+    def decode(self, ids: Sequence[int] | int, *_: Any, **__: Any) -> str:
+        """Returns the text of ids."""
+        some = [ids] if isinstance(ids, int) else ids
+        return "".join(map(self._spell, some))
+
+    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
+        """Returns the id of a token, or those of several; None: there is no such token."""
+        if isinstance(tokens, str):
+            return self._find(tokens) if len(tokens) == 1 else self._ids.get(tokens)
+        return [self.convert_tokens_to_ids(token) for token in tokens]
+
+    def convert_ids_to_tokens(self, ids: Sequence[int], **_: Any) -> list[str]:
+        """Returns the texts of ids."""
+        return [self._spell(id) for id in ids]
+
+    def move_cuts(self, chunks: Sequence[str]) -> list[str]:
+        """Returns the chunks as whole tokens: none is empty, and none ends inside of a special
+        token."""
+        wanted: set[int] = set()
+        end = 0
+        for chunk in chunks:
+            end += len(chunk)
+            wanted.add(end)
+        moved: list[str] = []
+        held, end, due = "", 0, False
+        for token in self._split.findall("".join(chunks)):
+            due = due or any(end < cut <= end + len(token) for cut in wanted)
+            held, end = held + token, end + len(token)
+            if due:
+                moved.append(held)
+                held, due = "", False
+        return moved
+
+    def _find(self, token: str) -> int:
+        return self._ids.get(token, _FIRST + ord(token[0]))
+
+    def _spell(self, id: int) -> str:
+        return chr(id - _FIRST) if id >= _FIRST else self._special[id - 1]
