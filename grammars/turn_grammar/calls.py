@@ -99,7 +99,7 @@ class CallRules:
         """
         texts = self._turn.text_ends
         end = optional(choice(map(ir.Literal, texts))) if texts else EMPTY
-        if following == EMPTY:
+        if following == EMPTY and self._allows_several:
             # Models write a line break here. If it could only be the one in front of a further
             # call, the mask would make them write that call.
             following = self._texts.space_instead_of([*alternatives, self._format.tail])

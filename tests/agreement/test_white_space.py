@@ -82,11 +82,11 @@ def test_a_line_break_after_calls_is_not_the_beginning_of_another_one(
     format = by_name(name)
     get = Tool("get", lower({"type": "object", "properties": {"a": {"type": "integer"}}}))
     calls = tuple(ToolCall("get", {"a": number}) for number in (1, 2))
-    for policy in (Policy(), Policy(choice=Choice.REQUIRED), Policy(parallel=False)):
+    for policy in (Policy(), Policy(choice=Choice.REQUIRED)):
         grammar = Masked(format, [get], policy, State(), single)
-        for count in (1, 2) if policy.parallel and not format.single else (1,):
+        for count in (1,) if format.single else (1, 2):
             text = render(Turn(calls=calls[:count]), format, [get], State())
-            for end in ("", "\n"):
+            for end in ("",) if format.single else ("", "\n"):
                 assert grammar.accepts(text + end), grammar.prefix(text + end)
                 read = parse(text + end, format, [get])
                 assert [call.arguments for call in read.calls] == [{"a": 1}, {"a": 2}][:count]
@@ -173,7 +173,7 @@ def spellings(written: Written) -> list[str]:
         head, _, call = written.text.partition(opener.text)
         call = opener.text + call
     around = [space + head.rstrip() + space + call for space in SPACES if call or not space]
-    behind = [written.text + "\n"] if written.calls else []
+    behind = [written.text + "\n"] if written.calls and not written.format.single else []
     return [written.text, *around, *behind]
 
 

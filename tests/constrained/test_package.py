@@ -94,8 +94,12 @@ def test_help_leads_to_the_options() -> None:
         assert "Options`" in (inspect.getdoc(method) or "")
     text = inspect.getdoc(Options)
     assert text
-    for name in inspect.get_annotations(Options):
+    for name in inspect.get_annotations(Options).keys() - vars(constrained.Sampling()).keys():
         assert f"\n    {name}: " in text
+    fields = inspect.getdoc(constrained.Sampling)
+    assert fields
+    for name in vars(constrained.Sampling()):
+        assert f"\n    {name}: " in fields
 
 
 def find_public() -> Iterator[tuple[str, Any]]:

@@ -1,6 +1,7 @@
 """`constrained models`: lists the models on this machine, downloads and removes models."""
 
 import argparse
+import sys
 import time
 from typing import Any
 
@@ -50,7 +51,8 @@ def _list(options: argparse.Namespace) -> int:
         row["bits per weight"] = _show_bits(model["bits"], model["claim"])
         rows.append({**row, "last read": _show_use(model["used"])})
     print_table(rows, right=("size",))
-    print_notes(["`constrained eval MODEL ...` finds which of them call tools"])
+    if sys.stdout.isatty():
+        print_notes(["`constrained eval MODEL ...` finds which of them call tools"])
     return 0
 
 

@@ -159,12 +159,14 @@ def test_the_end_of_a_turn():
     assert answer_to("a</s>b", template=closing, eos_token="<eos>")["content"] == "a</s>b"
 
 
-def test_white_space_before_the_end_is_legal_where_the_template_writes_it():
+def test_white_space_before_the_end():
     spaced = HERMES.replace("{{- '<|im_end|>\\n' }}", "{{- '\\n<|im_end|>\\n' }}")
     text = CALL + "\n<|im_end|>"
     assert judged(answer_to(text, template=spaced)) == "acv"
     assert judged(answer_to(CALL + "<|im_end|>", template=spaced)) == "acv"
-    assert judged(answer_to(text)) == "a-v"  # another call could follow, not the end
+    assert judged(answer_to(text)) == "acv"
+    single = {"parallel_tool_calls": False}
+    assert judged(answer_to(text, **single)) == "--v"
 
 
 @KINDS
