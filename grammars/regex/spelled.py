@@ -198,8 +198,13 @@ def is_fully_spelled(pattern: str) -> bool:
 
 
 def _is_small(expression: Expression) -> bool:
+    return count_ranges(expression) <= _MAX_RANGES
+
+
+def count_ranges(expression: Expression) -> int:
+    """Returns of how many ranges all of its sets of characters are."""
     ones = [part for part in list_parts(expression) if isinstance(part, CharacterClass)]
-    return sum(len(one.characters.ranges) for one in ones) <= _MAX_RANGES
+    return sum(len(one.characters.ranges) for one in ones)
 
 
 def spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:

@@ -2,26 +2,31 @@
 JSON's. Grammar and completion share these expressions."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from grammars.limits.byte_cache import MIB, keep_results
-from grammars.regex.characters import EVERY, Characters
+from grammars.regex.characters import EVERY, Characters, find_category
 from grammars.regex.expressions import Expression
 from grammars.regex.reader import read
-from grammars.regex.spelled import is_simple, spell_expression, write_numbers, write_spellings
-from grammars.regex.texts import ANY, FREE, Texts, match_words
+from grammars.regex.spelled import (
+    count_ranges,
+    spell_expression,
+    spell_numbers,
+    write_numbers,
+    write_spellings,
+)
+from grammars.regex.texts import ANY, FREE, Texts
 from grammars.regex.writing import count_times, escape_regex
 from grammars.schema.nodes import String
 from grammars.wire.format import JsonStyle
 
 _LETTERS = {"\\": "\\", "'": "'", '"': '"', "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _CONTROLS = Characters(((0, 0x1F),))
-_UNPRINTED = Characters.collect([(0, 0x1F), (0x7F, 0x10FFFF)])
-"""Characters that `repr` may write as numbers; it writes printable characters beyond ASCII
-directly."""
-_NONE = Characters(())
-_MAX_RANGES = 16
-_PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_NUMBERED = Characters.collect([(0, 0x1F), (0x7F, 0x10FFFF)])
+"""Characters that may be written as numbers. Nobody writes printable ASCII so."""
+_MAX_RANGES = 200
+"""The maximum number of ranges that are written as numbers: a third of those of all letters, since
+each is written three times, in each kind of quote."""
 _BARE = (
     r"[^\x00-\x20\x7f-\xa0\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}"
     r':,{}\[\]"<>]+'
@@ -34,9 +39,7 @@ def find_strings(node: String, style: JsonStyle) -> Texts:
     times = count_times(node.min_length, node.max_length)
     parts = ["|".join(f"{q}{_spell_set(EVERY, q, EVERY)}{times}{q}" for q in style.quotes)]
     if node.pattern is not None:
-        body = read(node.pattern)
-        numbered = _UNPRINTED if is_simple(body) else _NONE
-        parts.append("|".join(f"{q}({_spell(body, q, numbered)}){q}" for q in style.quotes))
+        parts += _spell_texts(Texts((node.pattern,)), style).parts
     return Texts(tuple(parts))
 
 
@@ -49,66 +52,73 @@ def find_raw(node: String, style: JsonStyle) -> Texts:
 
 
 def find_extra_keys(declared: Sequence[str], style: JsonStyle, keys: Texts = FREE) -> Texts:
-    """Returns all of these keys except the declared ones. If a declared key has characters other
-    than plain ASCII, or if only some keys are allowed, no key is written with numeric escapes: one
-    of them could spell an excluded key."""
+    """Returns all of these keys except the declared ones."""
     if style.bare_keys:
         return Texts((_BARE,), _one_of(list(map(escape_regex, declared)))).intersect(keys)
-    if not keys.is_free:
-        return _spell_texts(keys.intersect(Texts((), match_words(declared))), style)
-    numbers = all(" " <= c < "\x7f" for key in declared for c in key)
-    unprinted = _UNPRINTED if numbers else _NONE
-    spelled = "|".join(f"{q}{_spell_set(EVERY, q, unprinted)}*{q}" for q in style.quotes)
-    names = ["".join(map(_spell_plainly, key)) for key in declared]
-    return Texts((spelled,), _one_of([f"{q}{name}{q}" for q in style.quotes for name in names]))
+    spelled = _spell_texts(Texts((ANY, *keys.parts), keys.without), style)
+    words: list[str] = []
+    for quote in style.quotes:
+        words += [f"{quote}{_spell_word(key, quote)}{quote}" for key in declared]
+    return spelled.intersect(Texts((), _one_of(words)))
 
 
 def _spell_texts(texts: Texts, style: JsonStyle) -> Texts:
-    """Returns the texts between quotes, in all spellings without numeric escapes."""
+    """Returns the texts between quotes, in all spellings. If they have large sets of characters,
+    only those that `repr` writes as numbers may be written so."""
+    parts, without = list(map(read, texts.parts)), list(map(read, texts.without))
+    is_small = sum(map(count_ranges, parts + without)) <= _MAX_RANGES
+    numbered = _NUMBERED if is_small else _find_unprinted()
 
-    def spell(regex: str) -> str:
-        return "|".join(f"{q}({_spell(read(regex), q, _NONE)}){q}" for q in style.quotes)
+    def spell(expression: Expression) -> str:
+        options: list[str] = []
+        for quote in style.quotes:
+            spell_one = partial(_spell_set, quote=quote, numbered=numbered)
+            options.append(f"{quote}({spell_expression(expression, spell_one)}){quote}")
+        return "|".join(options)
 
-    return Texts((*map(spell, (ANY, *texts.parts)),), (*map(spell, texts.without),))
+    return Texts(tuple(map(spell, parts)), tuple(map(spell, without)))
 
 
 def _one_of(options: list[str]) -> tuple[str, ...]:
     return ("|".join(options),) if options else ()
 
 
-def _spell_plainly(character: str) -> str:
-    """Returns a character of a key, in any spelling without numeric escapes."""
-    if character in "'\"":
-        return rf"\\?{escape_regex(character)}"
-    if character in _LETTERS:
-        return r"\\" + escape_regex(_LETTERS[character])
-    return escape_regex(character)
+def _spell_word(text: str, quote: str) -> str:
+    """Writes one text in all its spellings, without the quotes."""
+    parts: list[str] = []
+    for character in text:
+        if " " <= character < "\x7f" and character not in _LETTERS:
+            parts.append(escape_regex(character))
+        else:
+            parts.append(_spell_set(Characters.of(character), quote, _NUMBERED))
+    return "".join(parts)
 
 
-def _spell(expression: Expression, quote: str, numbered: Characters) -> str:
-    """Converts an expression over characters to one over their spellings in a Python string."""
-    return spell_expression(expression, partial(_spell_set, quote=quote, numbered=numbered))
+@lru_cache(maxsize=1)
+def _find_unprinted() -> Characters:
+    """Returns the characters that `repr` writes as numbers, without the unassigned ones, which are
+    in 700 ranges."""
+    found = [find_category(name) for name in ("Cc", "Cf", "Co", "Z")]
+    ranges = [pair for characters in found if characters for pair in characters.ranges]
+    return Characters.collect(ranges).intersect(Characters.of(" ").complement())
 
 
+@keep_results("regexes", 4 * MIB)
 def _spell_set(characters: Characters, quote: str, numbered: Characters) -> str:
-    """Returns one character of a set, directly or escaped."""
+    """Returns one character of a set, directly or escaped. Those of `numbered` may be written as
+    numbers."""
     escaped = Characters.of("\\" + quote).ranges
     raw = characters.intersect(Characters.collect([*_CONTROLS.ranges, *escaped]).complement())
     letters = [escape_regex(_LETTERS[c]) for c in _LETTERS if c in characters]
     escapes = [f"({'|'.join(letters)})"] if letters else []
-    unprinted = characters.intersect(numbered)
-    if len(unprinted.ranges) <= _MAX_RANGES:
-        escapes += _spell_numbers(unprinted)
-    return write_spellings(raw, escapes)
+    return write_spellings(raw, escapes + _spell_numbers(characters.intersect(numbered)))
 
 
 def _spell_numbers(characters: Characters) -> list[str]:
     """Returns the numeric escapes for the characters of a set, without the backslash."""
-    options: list[str] = []
-    for letter, width in (("x", 2), ("u", 4), ("U", 8)):
+    options = list(spell_numbers(characters))
+    for letter, width in (("x", 2), ("U", 8)):
         numbers = write_numbers(characters.ranges, width)
         if numbers:
             options.append(letter + numbers)
-    if any(first <= 0x10000 and last == 0x10FFFF for first, last in characters.ranges):
-        options.append(_PAIR)
     return options

@@ -1,5 +1,6 @@
 """Calls whose values are written in another style than JSON: rendered, held, parsed, completed."""
 
+import functools
 import json
 
 import pytest
@@ -9,10 +10,13 @@ from hypothesis import strategies as st
 from grammars.errors import RenderError, SchemaError
 from grammars.parse.parser import Parser, parse
 from grammars.parse.render import render
+from grammars.schema.json_values import Json
+from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import are_same
-from grammars.turn import ArgumentsDelta, ToolCall, Turn
+from grammars.turn import ArgumentsDelta, Policy, State, Tool, ToolCall, Turn
 from grammars.turn_grammar.arguments.json_object import RawToJson
 from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, TaggedArguments
+from grammars.wire.formats import FORMATS as REGISTERED
 from tests.agreement.matching import Masked
 from tests.grammars.spelling.json_styles import GEMMA, PRETTY, PYTHON, is_writable
 from tests.turn_completer import turn_completer
@@ -113,3 +117,39 @@ def test_a_string_that_contains_its_quote_is_not_rendered() -> None:
         with pytest.raises(RenderError) as error:
             render(Turn(calls=(ToolCall("f", arguments),)), FORMATS["gemma"])
         assert error.value.where == "/calls/0/arguments"
+
+
+@functools.cache
+def hold_strings(name: str, schema: str) -> tuple[Masked, list[Tool]]:
+    """A tool with two such strings, an argument and a member of one, and its mask."""
+    text = {"type": "string", **json.loads(schema)}
+    inner = {"type": "object", "properties": {"s": text}, "required": ["s"]}
+    whole = {"type": "object", "properties": {"s": text, "o": inner}, "required": ["o"]}
+    tools = [Tool("f", lower(whole))]
+    format = next(f for f in REGISTERED if f.name == name)
+    return Masked(format, tools, Policy(), State()), tools
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": "^(?!a$).*$"},
+        {"pattern": "^[^\\n'a-z]*$"},
+        {"not": {"enum": ["a", "\x01", "é", "😀'"]}, "minLength": 1},
+    ],
+    ids=json.dumps,
+)
+@pytest.mark.parametrize("name", ["seed_oss", "minicpm5", "lfm2"])
+@FEW
+@given(text=st.text("\0\x01\x1f\x7f\x85\xadé\u2028\ue000😀'\"\\\n aZ", max_size=4))
+def test_what_is_rendered_fits_as_its_strings_do(
+    name: str, schema: dict[str, Json], text: str
+) -> None:
+    held, tools = hold_strings(name, json.dumps(schema))
+    for arguments in ({"o": {"s": text}}, {"s": text, "o": {"s": text}}):
+        written = render(Turn(calls=(ToolCall("f", arguments),)), held.format, tools)
+        (call,) = parse(written, held.format, tools).calls
+        assert call.arguments == arguments
+        fits = tools[0].schema.admits(arguments)
+        assert call.valid == fits
+        assert held.accepts(written) == fits, (written, held.grammar)

@@ -1,5 +1,6 @@
 """Values in every style: spelled, enforced by the mask, read back, completed from any cut."""
 
+import functools
 import json
 import math
 import random
@@ -41,6 +42,9 @@ STYLES = {
 EACH = pytest.mark.parametrize("name", STYLES)
 FEW = settings(suppress_health_check=list(HealthCheck), max_examples=20)
 SHAPES = leaves([]) | objects(shapes(), KEYS) | shapes() | parameters()
+ESCAPED = TEXTS | st.text(
+    "\0\x01\x07\x1f\x7f\x85\xa0\xadéÿĀ\u2028\ue000\ufeff😀\U0010ffff'\"\\\n aZ", max_size=4
+)
 SIGNS = frozenset(b"\\\"'{}[]:,<|>xuUd8eE0")
 
 
@@ -196,6 +200,92 @@ def test_json_is_python_too(value: Any, ascii: bool) -> None:
     assert are_same(read_value(text, PYTHON), value)
     held, _ = mask("python", {})
     assert held.takes(text)
+
+
+@functools.cache
+def cached_mask(schema: str) -> tuple[Mask, Schema]:
+    return mask("python", json.loads(schema))
+
+
+def number(text: str, letter: str, width: int) -> str:
+    """The text in Python's spelling, with numeric escapes of this width where they fit."""
+    parts: list[str] = []
+    for character in text:
+        if character in "\\'":
+            parts.append("\\" + character)
+        elif (character.isascii() and character.isprintable()) or ord(character) >= 16**width:
+            parts.append(character)
+        else:
+            parts.append(f"\\{letter}{ord(character):0{width}X}")
+    return f"'{''.join(parts)}'"
+
+
+def spellings(text: str) -> list[str]:
+    """What writers of Python and of JSON make of it."""
+    as_json = [json.dumps(text), json.dumps(text, ensure_ascii=False)]
+    numbers = [number(text, letter, width) for letter, width in (("u", 4), ("U", 8))]
+    return [spell(text, PYTHON), ascii(text), *as_json, *numbers]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"not": {"enum": ["a", "no", 'a"', "\x01", "é", "😀", "\ue000'"]}},
+        *(
+            {"pattern": pattern}
+            for pattern in (
+                "^(?!a$).*$",
+                "^(?!.*[\x07é😀])",
+                "(?<![\\\\\x7f])['\"]",
+                "^[^\\s'a-z]*$",
+                "^[\\x00-\\x1f😀]*$",
+                "^[^\\p{Greek}]*$",
+            )
+        ),
+        {"pattern": "^[^\\n]*$", "not": {"pattern": "[\x01\x85]|^.$"}, "maxLength": 3},
+    ],
+    ids=json.dumps,
+)
+@given(text=ESCAPED)
+def test_each_spelling_of_a_string_fits_as_the_string_does(schema: Any, text: str) -> None:
+    held, lowered = cached_mask(json.dumps({"type": "string", **schema}))
+    assert not lowered.report.checked
+    for spelled in spellings(text):
+        assert read_value(spelled, PYTHON) == text
+        assert held.takes(spelled) == lowered.admits(text), (spelled, held.grammar)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"é": {"type": "null"}, "\x01": {"type": "null"}, "😀'": {"type": "null"}}},
+        {"patternProperties": {"^[\x01é😀]": {"type": "null"}}},
+        {"propertyNames": {"pattern": "^(?!.*[\x01é😀])"}},
+    ],
+    ids=json.dumps,
+)
+@given(text=ESCAPED)
+def test_each_spelling_of_a_further_key_fits_as_the_key_does(schema: Any, text: str) -> None:
+    whole = {"type": "object", **schema, "additionalProperties": {"type": "integer"}}
+    held, lowered = cached_mask(json.dumps(whole))
+    assert not lowered.report.checked
+    for spelled in spellings(text):
+        member = f"{{{spelled}: 1}}"
+        assert held.takes(member) == lowered.admits({text: 1}), (member, held.grammar)
+
+
+def test_beside_a_large_set_python_still_writes_what_it_does_not_print() -> None:
+    held, lowered = cached_mask(json.dumps({"type": "string", "pattern": "^\\P{L}{4}"}))
+    for text in (
+        "\x01\n\x7f\x85",
+        "\xa0\xad\u200b\u3000",
+        "\ufeff\U000e0001\ue000\u2028",
+        "😀1'\"",
+    ):
+        assert lowered.admits(text)
+        assert held.takes(spell(text, PYTHON))
+    assert not held.takes(spell("\x01\n\x7fé", PYTHON))
+    assert not held.takes("'\\x01\\n\\x7f\\xe9'")
 
 
 # The part of a template that writes arguments.
