@@ -208,8 +208,8 @@ def test_what_cannot_be_generated_is_said(model: Model):
     with pytest.raises(ReplyError, match="will not do") as info:
         model.generate("?", schema=Picky, **options())
     assert info.value.where == "/x"
-    with pytest.raises(TypeError, match="unknown option 'temperature'"):
-        model.call("?", temperature=1)
+    with pytest.raises(TypeError, match="'temperatur', did you mean 'temperature'"):
+        model.call("?", temperatur=1)
     with pytest.raises(TypeError, match="'max_token', did you mean 'max_tokens'"):
         model.call("?", max_token=1)
     with pytest.raises(RequestError, match="Give a Sampling"):
