@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -45,7 +44,8 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
         if path is None:
             return
         try:
-            self._file = open(path, "r+b" if os.path.exists(path) else "w+b")  # noqa: SIM115
+            # Appending: two runs with the same file do not overwrite each other's answers.
+            self._file = open(path, "a+b")  # noqa: SIM115
         except OSError as e:
             raise RequestError(f"{path} cannot be opened: {e.strerror}", hint="Check it") from e
         try:
@@ -58,12 +58,15 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
         self, path: str | os.PathLike[str], file: BinaryIO, options: Mapping[str, Any]
     ) -> None:
         end = 0  # of the last whole line: a run that was killed may have left half of one
+        file.seek(0)
+        first = _pack({"options": options})
         for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
+            is_half = not line.endswith(b"\n")
+            if is_half and (number > 1 or first.startswith(line)):
                 break
             try:
                 row = json.loads(line)
-                if number == 1:
+                if number == 1 and not is_half:
                     _compare(path, row["options"], options)
                 else:
                     self._answers[row["key"]] = _read_answer(row["answer"])
@@ -75,10 +78,9 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
                 message = f"{path}, line {number} is no kept answer"
                 raise RequestError(message, hint="Name another file with --answers") from e
             end += len(line)
-        file.seek(end)
-        file.truncate()
+        file.truncate(end)
         if not end:
-            self._write({"options": options})
+            self._write(first)
 
     def __exit__(self, *exception: object) -> None:
         if self._file:
@@ -100,24 +102,26 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
     def _ask(
         self, ask: Asker, model: Mapping[str, str], way: str, messages: Messages, tools: Tools
     ) -> ModelAnswer:
-        key = hashlib.sha256(_pack([model, way, messages, tools]).encode()).hexdigest()
+        key = hashlib.sha256(_pack([model, way, messages, tools])).hexdigest()
         kept = self._answers.get(key)
         if kept is not None:
             return kept
         answer = ask(messages, tools)
         if not answer.error:
             self._answers[key] = answer
-            self._write({"model": model, "way": way, "key": key, "answer": asdict(answer)})
+            # Not by `asdict`, which cannot copy arguments that are nested deeply.
+            written = {**vars(answer), "calls": [vars(call) for call in answer.calls]}
+            self._write(_pack({"model": model, "way": way, "key": key, "answer": written}))
         return answer
 
-    def _write(self, row: Mapping[str, Any]) -> None:
+    def _write(self, line: bytes) -> None:
         if self._file:
-            self._file.write(_pack(row).encode() + b"\n")
+            self._file.write(line + b"\n")
             self._file.flush()
 
 
-def _pack(value: Any) -> str:
-    return json.dumps(value)
+def _pack(value: Any) -> bytes:
+    return json.dumps(value).encode()
 
 
 def _read_answer(row: Mapping[str, Any]) -> ModelAnswer:

@@ -99,7 +99,8 @@ def test_other_options_are_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_is_none_of_ours_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    for text in ("[]\n", '{"options": {"max_tokens": 9, "temperature": 0.0}}\n{"a": 1}\n', "hi\n"):
+    first = '{"options": {"max_tokens": 9, "temperature": 0.0}}\n'
+    for text in ("[]\n", first + '{"a": 1}\n', "hi\n", "hi", f" {first[:-1]}"):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(RequestError, match="is no kept answer"):
             KeptAnswers(path, OPTIONS)
@@ -126,3 +127,23 @@ def test_the_file_is_lines_of_json(tmp_path: Path) -> None:
     first, second = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     assert first == {"options": OPTIONS}
     assert (second["model"], second["way"], second["answer"]["text"]) == (MODEL, "free", "é")
+
+
+def test_two_runs_with_one_file_keep_the_answers_of_both(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    with KeptAnswers(path, OPTIONS) as one, KeptAnswers(path, OPTIONS) as other:
+        one.keep(Asked(), MODEL, "free")(ASK, [])
+        other.keep(Asked(), MODEL, "masked, auto")(ASK, [])
+        one.keep(Asked(), MODEL, "masked, required")(ASK, [])
+    for way in ("free", "masked, auto", "masked, required"):
+        asked = Asked()
+        assert ask(path, asked=asked, way=way) == ANSWER
+        assert asked.count == 0
+
+
+def test_arguments_that_are_nested_deeply_are_kept(tmp_path: Path) -> None:
+    arguments: Any = {}
+    for _ in range(600):
+        arguments = {"a": arguments}
+    answer = ModelAnswer((WrittenCall("ring", arguments),))
+    assert ask(tmp_path / "answers.jsonl", asked=Asked(answer)) is answer
