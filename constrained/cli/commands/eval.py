@@ -118,7 +118,7 @@ def _make_plan(options: argparse.Namespace) -> "EvaluationPlan":
     return EvaluationPlan(
         files=[shared.find_file(model, options) for model in options.models],
         cache_types=options.cache_types,
-        servers=[connect(url, key, options.served_model) for url in options.against],
+        servers=[connect(url, key, options.served_model) for url in dict.fromkeys(options.against)],
         questions=questions,
         notes=found.notes if options.rows else (),
         ask=AskOptions(

@@ -97,7 +97,7 @@ def read_questions(paths: Iterable[str | os.PathLike[str]] = (SAMPLE,)) -> Quest
             try:
                 row = _read_row(line)
                 if "gold" not in row or not row.get("tools"):
-                    unknown.append(row.get("id", name))
+                    unknown.append(str(row.get("id", name)))
                     continue
                 question = _read_question(row, name)
                 if question.id in questions:
@@ -179,6 +179,8 @@ def _read_question(row: dict[str, Any], name: str) -> Question:
             raise RequestError("it is no text, and there are no `messages`", where="/user")
         messages = [{"role": "user", "content": row["user"]}]
     _check_objects(messages, "/messages")
+    if not messages:
+        raise RequestError("it is empty", where="/messages")
     right = _read_right(row)
     if not right:
         kind = QuestionKind.IRRELEVANCE
@@ -247,6 +249,8 @@ def _write_alternatives(value: Any) -> Any:
     """Returns a value in the form of BFCL's alternatives: each member of an object is a list of
     them."""
     match value:
+        case "":  # would say that it may be left out; texts are compared without blanks
+            return " "
         case dict():
             return {key: [_write_alternatives(member)] for key, member in value.items()}
         case list():

@@ -135,7 +135,7 @@ def evaluate(
     plan = EvaluationPlan(
         files=[find_source(model, token=None, offline=False, progress=None) for model in models],
         cache_types=cache_types,
-        servers=[connect(url, api_key) for url in against],
+        servers=[connect(url, api_key) for url in dict.fromkeys(against)],
         questions=draw(found.all, map(QuestionKind, kinds), count, ask.seed),
         notes=found.notes,
         ask=ask,
@@ -150,10 +150,18 @@ def draw(
     questions: Iterable[Question], kinds: Iterable[QuestionKind], count: int, seed: int
 ) -> list[Question | Episode]:
     """Draws so many questions of each kind, and so many agent tasks, always the same ones for a
-    seed."""
-    drawn = list(kinds)
-    tasks = draw_episodes(count, seed) if QuestionKind.AGENT in drawn else []
-    return [*choose(questions, drawn, count, seed), *tasks]
+    seed.
+
+    Raises:
+        RequestError: there are none.
+    """
+    wanted = list(kinds)
+    tasks = draw_episodes(count, seed) if QuestionKind.AGENT in wanted else []
+    drawn = [*choose(questions, wanted, count, seed), *tasks]
+    if not drawn:
+        hint = "Rows need `gold` and tools; `agent` needs no rows"
+        raise RequestError(f"there are no questions of the kind {', '.join(wanted)}", hint=hint)
+    return drawn
 
 
 def describe_file(path: Path) -> list[str]:

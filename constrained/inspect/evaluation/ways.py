@@ -307,12 +307,12 @@ def _read_reply(reply: Mapping[str, Any], max_tokens: int) -> ModelAnswer:
 
 
 def read_calls(calls: Iterable[Mapping[str, Any]]) -> tuple[WrittenCall, ...]:
-    """Reads calls as OpenAI writes them. Arguments that are not JSON stay a text, which fits no
-    tool."""
+    """Reads calls as OpenAI writes them. Arguments that are not JSON, or too deep, stay a text,
+    which fits no tool."""
     read: list[WrittenCall] = []
     for call in calls:
         arguments = call["function"]["arguments"]
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             arguments = json.loads(arguments)
         read.append(WrittenCall(call["function"]["name"], arguments))
     return tuple(read)

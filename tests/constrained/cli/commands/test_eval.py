@@ -175,6 +175,10 @@ def test_a_server_that_cannot_be_reached(run: Run, rows: str) -> None:
         (["nowhere.gguf"], "nowhere.gguf cannot be read"),
         (["--against", "nowhere"], "is not an HTTP URL"),
         (["demo", "--rows", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
+        (
+            ["demo", "--rows", "/dev/null", "--kinds", "simple", "parallel"],
+            "the kind simple, parallel",
+        ),
     ],
 )
 def test_what_cannot_be_asked(run: Run, arguments: list[str], message: str) -> None:

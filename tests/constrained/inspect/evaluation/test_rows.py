@@ -78,16 +78,29 @@ def test_rows_of_ones_own_have_tools_of_any_shape_and_need_no_id(tmp_path: Path)
     assert [*found.all[1].messages] == messages
 
 
+def test_an_empty_text_that_is_right_may_not_be_left_out(tmp_path: Path) -> None:
+    call = {"name": "ring", "arguments": {"note": "", "more": [{"note": ""}]}}
+    path = write_rows(tmp_path / "rows.jsonl", {**ROW, "tools": [{"name": "ring"}], "gold": [call]})
+    [question] = read_questions([path]).all
+    assert is_exact([WrittenCall(**call)], question.right)
+    for arguments in (
+        {"more": [{"note": ""}]},
+        {"note": "", "more": [{}]},
+        {"note": "", "more": []},
+    ):
+        assert not is_exact([WrittenCall("ring", arguments)], question.right)
+
+
 def test_rows_that_cannot_be_judged_are_left_out_with_a_note(tmp_path: Path) -> None:
     unfit = {"name": "ring", "arguments": {"times": "twice"}}
-    unknown = {"tools": [RING], "user": "Ring", "id": "no gold"}
+    unknown = {"tools": [RING], "user": "Ring", "id": 7}
     path = write_rows(
         tmp_path / "rows.jsonl", unknown, {**ROW, "gold": [unfit], "id": "unfit"}, ROW
     )
     found = read_questions([path])
     assert [question.id for question in found.all] == ["rows.jsonl:3"]
     assert found.notes == (
-        "left out, since they have no `gold` or no tools: no gold",
+        "left out, since they have no `gold` or no tools: 7",
         "left out, since their right call does not fit its tool: unfit",
     )
 
@@ -100,6 +113,7 @@ def test_rows_that_cannot_be_judged_are_left_out_with_a_note(tmp_path: Path) -> 
         ({**ROW, "tools": [{"name": "ring", "parameters": {"type": "nonsense"}}]}, "/tools/0", ""),
         ({**ROW, "user": 3}, "/user", "no text"),
         ({**ROW, "messages": ["Ring"]}, "/messages/0", "not an object"),
+        ({**ROW, "messages": []}, "/messages", "empty"),
         ({**ROW, "gold": TWICE}, "/gold", "not a list"),
         ({**ROW, "gold": [TWICE, {"name": "ring"}]}, "/gold/1", "no call"),
         ({**ROW, "gold_alternatives": []}, "/gold_alternatives", "0 for 1"),

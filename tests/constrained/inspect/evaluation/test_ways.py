@@ -161,3 +161,6 @@ def test_calls_of_a_server_are_read() -> None:
     call = {"function": {"name": "get_weather", "arguments": json.dumps(PARIS.arguments)}}
     broken = {"function": {"name": "get_weather", "arguments": '{"city'}}
     assert read_calls([call, broken]) == (PARIS, WrittenCall("get_weather", '{"city'))
+    deep = {"function": {"name": "get_weather", "arguments": '{"city": ' + "[" * 100_000}}
+    [found] = read_calls([deep])
+    assert found.arguments == deep["function"]["arguments"]
