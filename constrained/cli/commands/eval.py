@@ -90,6 +90,9 @@ def _run(options: argparse.Namespace) -> int:
         finally:  # what there is, also after Ctrl-C, or if a server is lost
             if judgements:
                 _print(plan.report(judgements, kept), options)
+    if not judgements:
+        hint = "Add --choices auto, or --ways free"
+        raise RequestError("where no tool is of use, no call can be required", hint=hint)
     return ExitCode.DONE
 
 

@@ -158,6 +158,13 @@ def test_json_alone(run: Run, rows: str) -> None:
     assert found["notes"] == ["left out, since they have no `gold` or no tools: no gold"]
 
 
+def test_no_call_is_required_where_none_is_due(run: Run, rows: str) -> None:
+    options = ["--rows", rows, "--kinds", "irrelevance", "--ways", "masked", *SMALL]
+    code, out, err = run("eval", "demo", *options, "--choices", "required")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "no call can be required" in err
+
+
 def test_a_server_that_cannot_be_reached(run: Run, rows: str) -> None:
     address = "http://127.0.0.1:9"
     code, out, err = run("eval", "--against", address, "--model", "a", "--rows", rows)
