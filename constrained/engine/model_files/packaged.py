@@ -55,7 +55,7 @@ def find_packaged(
     Raises:
         ModelError: the package is not installed, or does not have the file.
     """
-    if not isinstance(source, str) or source not in models or Path(source).exists():
+    if not isinstance(source, str) or source not in models or Path(source).is_file():
         return None
     model = models[source]
     spec = find_spec(model.package)

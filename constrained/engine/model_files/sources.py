@@ -31,7 +31,7 @@ def find_source(
     Raises:
         ModelError: there is no such model, the name fits several, or the download failed.
     """
-    if not isinstance(source, str) or Path(source).exists():
+    if not isinstance(source, str) or Path(source).is_file():
         return _check_file(Path(source))
     if source.startswith(HUB):
         from constrained.engine.model_files.hub import fetch

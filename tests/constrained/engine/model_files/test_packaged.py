@@ -9,6 +9,7 @@ from constrained import Sampling, load
 from constrained.cli.terminal.exit_codes import ExitCode
 from constrained.engine.model_files import embedded
 from constrained.engine.model_files.packaged import MODELS, PackagedModel, find_packaged
+from constrained.engine.model_files.sources import find_source
 from constrained.errors import ModelError
 from tests.command_line import Run
 
@@ -44,7 +45,9 @@ def test_a_package_that_is_missing() -> None:
 
 def test_a_file_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert find_packaged("demo") == embedded.PATH
+    Path("demo").mkdir()
+    assert find_packaged("demo") == find_source("demo") == embedded.PATH
+    Path("demo").rmdir()
     Path("demo").touch()
     assert find_packaged("demo") is None
 
