@@ -34,7 +34,8 @@ def make_command(path: str) -> ServerCommand:
     if file.suffix != ".py" or not file.is_file():
         hint = "Name a Python file; requests have tools in JSON with them"
         raise RequestError(f"--tools: {path} is no Python file", where="/tools", hint=hint)
-    arguments = ("-m", __spec__.name, str(file))
+    # -P: what lies in the current folder, such as a file mcp.py, is not imported by its name.
+    arguments = ("-P", "-m", __spec__.name, str(file))
     return ServerCommand(sys.executable, arguments, env=dict(os.environ), name=make_word(file.stem))
 
 

@@ -183,3 +183,10 @@ def test_what_opens_a_server_is_not_taken_from_the_folder(
     assert "cannot be set by a file in the current folder" in err
     code, _, _ = run("serve", "--show-config", "--config", "constrained.toml")
     assert code == ExitCode.DONE
+
+
+def test_what_is_imported_is_not_taken_from_the_folder(run: Run, folder: Path) -> None:
+    write(folder / "constrained.toml", '[suite]\npackage = "packages"')
+    code, _, err = run("suite", "--peer", "vllm:hermes", "--show-config")
+    assert code == ExitCode.USAGE
+    assert "package cannot be set by a file in the current folder" in err

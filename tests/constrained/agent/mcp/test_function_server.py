@@ -54,6 +54,15 @@ def test_functions_are_the_same_tools_as_in_the_file(path: str) -> None:
         assert "ValueError" in failed.calls[0].content
 
 
+def test_files_of_the_current_folder_are_not_imported(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "mcp.py", "raise SystemExit('imported')")
+    with connect_mcp(make_command(path)) as servers:
+        assert [tool.name for tool in servers.tools()] == ["get_weather", "fail"]
+
+
 def read_servers(*files: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     add_options(parser, approve=False)
