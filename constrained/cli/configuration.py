@@ -29,7 +29,8 @@ SECRET = ("TOKEN", "KEY")
 MODEL = frozenset({"model", "hf_repo", "hf_file"})
 """Options that together name one model: if one source names it, others do not add to it."""
 RISKY = frozenset(
-    "host allowed_hosts cors_origin log_prompts share_cache trace mcp mcp_config package yes".split()
+    "host allowed_hosts cors_origin log_prompts share_cache trace mcp mcp_config yes "
+    "package".split()
 )
 """Options that open a server to others, that send or save conversations, or that run programs. A
 file in the current folder, which may come from someone else, cannot set them."""
@@ -202,6 +203,8 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
     options, unknown = parser.parse_known_args(words)
     command: ParsedCommand = options.command
     _refuse_unknown(unknown, command, options)
+    for group in command.parser._mutually_exclusive_groups:  # the command line has one of them
+        group.required = False
     given = vars(options).keys() & {action.dest for action in command.list_actions()}
     values: dict[str, FileValue] = {}
     config = find_config(getattr(options, "config", None))

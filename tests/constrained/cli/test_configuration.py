@@ -185,6 +185,12 @@ def test_what_opens_a_server_is_not_taken_from_the_folder(
     assert code == ExitCode.DONE
 
 
+def test_a_file_need_not_have_what_the_command_line_needs(run: Run, folder: Path) -> None:
+    write(folder / "constrained.toml", "seed = 7\n[suite]\nexamples = 5")
+    found = shown(run, "suite", "--export")
+    assert (found["examples"][0], found["seed"][0], found["export"][0]) == (5, 7, True)
+
+
 def test_what_is_imported_is_not_taken_from_the_folder(run: Run, folder: Path) -> None:
     write(folder / "constrained.toml", '[suite]\npackage = "packages"')
     code, _, err = run("suite", "--peer", "vllm:hermes", "--show-config")
