@@ -1,6 +1,8 @@
 """Options that several commands share, in llama-server's spelling where it has them."""
 
 import argparse
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -116,6 +118,25 @@ def add_answer_options(parser: argparse.ArgumentParser) -> None:
     add("--regex", help="text that this regular expression matches entirely")
     add("--choice", action="append", metavar="TEXT", help="one of these texts (repeatable)")
     add("--grammar", metavar="FILE", help="file with a grammar: Lark as in llguidance, or GBNF")
+
+
+def add_server_options(add: Callable[..., object]) -> None:
+    """Declares what a command that asks a server has to know of it.
+
+    Args:
+        add: `add_argument` of a parser or a group.
+    """
+    help = "the model to ask; default: the server's first model"
+    add("--model", dest="served_model", metavar="NAME", default="", help=help)
+    help = "the key of the server (LLAMA_API_KEY)"
+    add("--api-key", "--key", dest="server_key", metavar="KEY", help=help)
+
+
+def read_server_key(options: argparse.Namespace) -> str:
+    """Returns the key of the server; "": none."""
+    if options.server_key is not None:
+        return options.server_key
+    return os.environ.get("LLAMA_API_KEY", "").partition(",")[0]
 
 
 def add_reasoning_options(parser: argparse.ArgumentParser) -> None:

@@ -253,7 +253,8 @@ class _Search:
         whole = [one for one in self.checks if one.name in WHOLE_CHECKS]
         if not whole or not written.text:
             return False
-        key = json.dumps([written.text, [tool.name for tool in written.tools]])
+        # The types of the tools decide what a text means.
+        key = json.dumps([written.text, [(one.name, one.schema.source) for one in written.tools]])
         if key not in self.misread:
             found = [self._find(one, make_whole(written)) for one in whole]
             failing += filter(None, found)

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -36,10 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help = "also ask this server with Chat Completions, of any make (repeatable)"
     add("--against", metavar="URL", action="append", default=[], help=help)
-    help = "the model that it is asked for; default: its first model"
-    add("--model", dest="served_model", metavar="NAME", default="", help=help)
-    help = "its key (LLAMA_API_KEY)"
-    add("--api-key", "--key", dest="server_key", metavar="KEY", help=help)
+    shared.add_server_options(add)
     help = "questions as JSON Lines: tools, user or messages, gold (repeatable); default: of BFCL"
     add("--rows", metavar="FILE", action="append", default=[], help=help)
     add("--count", type=int, metavar="N", default=_COUNT, help=f"of each kind; default: {_COUNT}")
@@ -114,9 +110,7 @@ def _make_plan(options: argparse.Namespace) -> "EvaluationPlan":
     found = read_questions(options.rows or [SAMPLE])
     kinds = [QuestionKind(kind) for kind in options.kinds]
     questions = draw(found.all, kinds, options.count, options.seed)
-    key = options.server_key
-    if key is None:
-        key = os.environ.get("LLAMA_API_KEY", "").partition(",")[0]
+    key = shared.read_server_key(options)
     template = shared.read_template(options)
     return EvaluationPlan(
         files=[shared.find_file(model, options) for model in options.models],

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from constrained.cli.options import add_server_options, read_server_key
 from constrained.cli.terminal.exit_codes import ExitCode
 from constrained.cli.terminal.input import read_json, read_lines, read_text
 from constrained.cli.terminal.output import print_json, print_notes, print_text, show_progress
@@ -76,11 +77,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add("--examples", type=int, metavar="N", default=_EXAMPLES, help=help)
     help = f"seconds for each answer; default: {_TIMEOUT}"
     add("--timeout", type=float, metavar="SECONDS", default=_TIMEOUT, help=help)
-    add = parser.add_argument_group("servers").add_argument
-    help = "the model to ask; default: the server's first model"
-    add("--model", dest="served_model", metavar="NAME", default="", help=help)
-    help = "the key of the server (LLAMA_API_KEY)"
-    add("--api-key", "--key", dest="server_key", metavar="KEY", help=help)
+    add_server_options(parser.add_argument_group("servers").add_argument)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -174,9 +171,15 @@ def _append(path: str | None, value: Any) -> None:
 
 def _read_found(path: str | None) -> list[str]:
     """Returns the ids of the findings in a file, which need not exist yet."""
-    if path is None or not os.path.exists(path):
-        return []
-    return [str(json.loads(line)["id"]) for line in read_lines(path, "--found")]
+    from constrained.inspect.replay.check import read_rows
+
+    ids: list[str] = []
+    if path is not None and os.path.exists(path):
+        for row in read_rows(read_lines(path, "--found")):
+            if isinstance(row, Error):
+                raise RequestError(f"{path}: {row.message}", hint="Name another file with --found")
+            ids.append(str(row.get("id")))
+    return ids
 
 
 def _read_own_tools(path: str | None) -> "tuple[Tool, ...]":
@@ -240,13 +243,10 @@ def _check_server(options: argparse.Namespace) -> int:
     from constrained.inspect.conformance.server_check import check_server
 
     known = _read_known(options.known)
-    key = options.server_key
-    if key is None:
-        key = os.environ.get("LLAMA_API_KEY", "").partition(",")[0]
     with show_progress("checking", "checks") as progress:
         report = check_server(
             options.url,
-            api_key=key,
+            api_key=read_server_key(options),
             model=options.served_model,
             report=progress or (lambda done, whole: None),
         )

@@ -176,6 +176,10 @@ def test_what_is_found_is_kept_replayed_and_does_not_count_again(run: Run, tmp_p
         assert "0 checks" in out
     code, out, _ = run("suite", *options, *kept)
     assert (code, out.count("###")) == (0, 0)
+    found.write_text('{"id": "a"}\n\n{"id"')
+    code, _, err = run("suite", *options, "--found", str(found))
+    assert code == 2
+    assert f"{found}: line 3 is not JSON" in err
 
 
 def test_the_time_is_limited_and_signs_of_life_are_given(
