@@ -447,19 +447,15 @@ class EpisodeResult:
     Args:
         reached: the goal is reached.
         end: why the episode ended.
-        steps: turns of the model.
         calls: that were executed.
         valid: all of these calls fit the schema of a tool.
-        repeated: calls that were the same as an earlier one, and had the same result.
         answers: the turns. Since the world is scripted, they give the same result again.
     """
 
     reached: bool
     end: EpisodeEnd
-    steps: int
     calls: int
     valid: bool
-    repeated: int
     answers: Sequence[ModelAnswer]
 
 
@@ -516,8 +512,7 @@ class _Run:
         return EpisodeEnd.REPEATED if self._idle_turns == MAX_IDLE_TURNS else None
 
     def _execute(self, call: WrittenCall, written: str) -> str:
-        if find_problem(call.name, call.arguments):
-            self._valid = False
+        self._valid = self._valid and not find_problem(call.name, call.arguments)
         result = self._warehouse.execute(call.name, call.arguments)
         self._results.append((call.name, written, result))
         return result
@@ -529,10 +524,8 @@ class _Run:
         return EpisodeResult(
             reached=episode.goal.is_reached(episode.stock, self._warehouse.items, text),
             end=end,
-            steps=len(self.answers),
             calls=len(self._results),
             valid=self._valid,
-            repeated=len(self._results) - len(set(self._results)),
             answers=tuple(self.answers),
         )
 
