@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from constrained.cli import options as shared
-from constrained.cli.terminal.input import read_json, read_text
+from constrained.cli.terminal.input import read_text
 from constrained.cli.terminal.output import print_json, print_text
 from constrained.engine.files.input_files import begins_with
 from constrained.engine.host import GGUF
@@ -146,13 +146,18 @@ def read_template(
 ) -> "tuple[ChatTemplate, frozenset[str] | None]":
     """Reads a template, that of a GGUF file, or that in a `tokenizer_config.json`; returns it with
     the texts of special tokens, if they are known."""
+    from constrained.inspect.doctor.subject import read_subject
     from constrained.prompt.template.chat_template import ChatTemplate
 
     name = Path(path).name
     if not _is_gguf(path):
-        source = read_text(path, "TEMPLATE_OR_GGUF")
         if name.endswith(".json"):
-            source = _find_template(source, name)
+            source = read_subject(path).source
+        else:
+            source = read_text(path, "TEMPLATE_OR_GGUF")
+        if source is None:
+            hint = "Give a tokenizer_config.json, a Jinja file, or a GGUF file"
+            raise RequestError(f"{name} has no chat_template", hint=hint)
         template = ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=name)
         return template, None if special_tokens is None else frozenset(special_tokens)
     from constrained.engine.header import choose_template
@@ -163,20 +168,6 @@ def read_template(
     tokens = {"bos_token": header.bos_text, "eos_token": header.eos_text}
     special = frozenset((*header.vocabulary.named.values(), *(special_tokens or ())))
     return ChatTemplate(source, **tokens, name=name), special
-
-
-def _find_template(text: str, name: str) -> str:
-    """Returns the chat template in the text of a `tokenizer_config.json`; of several, the one for
-    tools."""
-    config = read_json(text, name)
-    template = config.get("chat_template") if isinstance(config, dict) else None
-    if isinstance(template, list):
-        named = {one.get("name"): one.get("template") for one in template}
-        template = named.get("tool_use") or named.get("default")
-    if not isinstance(template, str):
-        hint = "Give a tokenizer_config.json, a Jinja file, or a GGUF file"
-        raise RequestError(f"{name} has no chat_template", hint=hint)
-    return template
 
 
 def _is_gguf(path: str) -> bool:

@@ -202,6 +202,10 @@ def test_a_template_names_the_format_and_tools_are_called(run: Run, tmp_path: Pa
     code, out, _ = run("suite", *options, "--tools", tools, "--json")
     assert code == 1
     assert any("<tool_call>" in json.loads(line)["row"]["text"] for line in out.splitlines())
+    config.write_text(json.dumps({"chat_template": ["broken"]}))
+    code, _, err = run("suite", *options)
+    assert code == 2
+    assert "tokenizer_config.json has no chat_template" in err
 
 
 def test_the_command_says_what_it_needs(run: Run) -> None:
