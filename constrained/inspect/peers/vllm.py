@@ -61,6 +61,7 @@ class VllmParser:
         for _ in range(_TRIES):
             try:
                 self._make([])
+                break
             except Exception:  # it looks for a token of its own models
                 known = [*self._vocabulary.tokens, *self._vocabulary.missing]
                 self._vocabulary = StubTokenizer([*dict.fromkeys(known)])

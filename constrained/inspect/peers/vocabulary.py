@@ -56,30 +56,19 @@ class StubTokenizer:
     """
 
     def __init__(self, special: Sequence[str]):
-        self._special = list(special)
-        self._ids = {text: i for i, text in enumerate(self._special, 1)}
+        self.tokens = list(special)
+        self._ids = {text: i for i, text in enumerate(special, 1)}
         self._asked = AskedTokens(self._ids)
-        longest_first = sorted(self._special, key=len, reverse=True)
+        longest_first = sorted(special, key=len, reverse=True)
         self._split = re.compile("|".join([*map(re.escape, longest_first), r"(?s:.)"]))
         # Tags are tokens of their own, but no "special" ones, which decoding may leave out.
         self.all_special_tokens: list[str] = []
         self.all_special_ids: list[int] = []
-        self.eos_token_id = 0
-        self.bos_token_id = 0
-        self.vocab_size = _FIRST + 0x110000
-
-    @property
-    def tokens(self) -> Sequence[str]:
-        """Its special tokens."""
-        return self._special
 
     @property
     def missing(self) -> Sequence[str]:
         """Tokens that a parser has looked for, and that are not there."""
         return self._asked.missing
-
-    def __len__(self) -> int:
-        return self.vocab_size
 
     def get_vocab(self) -> dict[str, int]:
         """Returns the ids of the special tokens."""
@@ -88,10 +77,6 @@ class StubTokenizer:
     def encode(self, text: str, *_: Any, **__: Any) -> list[int]:
         """Returns the ids of a text."""
         return [self._find(token) for token in self._split.findall(text)]
-
-    def tokenize(self, text: str, **_: Any) -> list[str]:
-        """Returns the tokens of a text."""
-        return self._split.findall(text)
 
     def decode(self, ids: Sequence[int] | int, *_: Any, **__: Any) -> str:
         """Returns the text of ids."""
@@ -103,10 +88,6 @@ class StubTokenizer:
         if isinstance(tokens, str):
             return self._find(tokens) if len(tokens) == 1 else self._ids.get(tokens)
         return [self.convert_tokens_to_ids(token) for token in tokens]
-
-    def convert_ids_to_tokens(self, ids: Sequence[int], **_: Any) -> list[str]:
-        """Returns the texts of ids."""
-        return [self._spell(id) for id in ids]
 
     def move_cuts(self, chunks: Sequence[str]) -> list[str]:
         """Returns the chunks as whole tokens: none is empty, and none ends inside of a special
@@ -130,4 +111,4 @@ class StubTokenizer:
         return self._ids.get(token, _FIRST + ord(token[0]))
 
     def _spell(self, id: int) -> str:
-        return chr(id - _FIRST) if id >= _FIRST else self._special[id - 1]
+        return chr(id - _FIRST) if id >= _FIRST else self.tokens[id - 1]
