@@ -1,5 +1,6 @@
 """Runs an evaluation: asks each model, in each way, all questions that it may be asked."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from constrained.engine.gguf.weights import (
     find_false_claim,
     measure_bits,
 )
+from constrained.engine.model_files.local_models import name_file
 from constrained.engine.model_files.sources import find_source
 from constrained.engine.options import CacheType, LoadOptions
 from constrained.errors import RequestError
@@ -70,10 +72,10 @@ class EvaluationPlan:
 
     def list_files(self) -> Iterator[tuple[Path, CacheType | None, str]]:
         """Yields each file with each type of KV cache, and what the table calls the two."""
-        files = list(dict.fromkeys(self.files))
-        names = [path.name for path in files]
-        for path in files:
-            name = path.name if names.count(path.name) == 1 else str(path)
+        files = {path: name_file(path) for path in self.files}
+        counts = Counter(files.values())
+        for path, known in files.items():
+            name = known if counts[known] == 1 else str(path)
             for cache_type in dict.fromkeys(self.cache_types):
                 yield path, cache_type, name if cache_type is None else f"{name} {cache_type}"
 
@@ -171,7 +173,7 @@ def describe_file(path: Path) -> list[str]:
     types = describe_types(count_weights(contents.tensors))
     bits = measure_bits(contents.tensors)
     lines = [types if bits is None else f"{bits:.2f} bits per weight: {types}"]
-    claim = find_false_claim(contents, path.name)
+    claim = find_false_claim(contents, name_file(path))
     if claim is not None:
         lines.append(f"warning: {claim}. {claim.reason}")
     return lines

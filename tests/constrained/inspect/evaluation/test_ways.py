@@ -1,6 +1,7 @@
 """What is asked in which way: over the whole stack, with models that write what they are told."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from constrained.inspect.evaluation.asking import (
     WrittenCall,
 )
 from constrained.inspect.evaluation.kept_answers import KeptAnswers
+from constrained.inspect.evaluation.run import EvaluationPlan
 from constrained.inspect.evaluation.ways import (
     AskOptions,
     make_model_askers,
@@ -46,6 +48,21 @@ AGAIN: Messages = [
     },
     {"role": "tool", "tool_call_id": "call_0", "content": "sunny"},
 ]
+
+
+def test_models_are_called_by_their_files_and_those_of_ollama_as_there(tmp_path: Path) -> None:
+    layer = {"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:1"}
+    manifest = tmp_path / "manifests/registry.ollama.ai/library/tiny/1b"
+    blob = tmp_path / "blobs/sha256-1"
+    for path in (manifest, blob):
+        path.parent.mkdir(parents=True)
+    manifest.write_text(json.dumps({"layers": [layer]}))
+    blob.touch()
+    files = [blob, Path("a/m.gguf"), Path("b/m.gguf"), Path("n.gguf"), blob]
+    plan = EvaluationPlan(files, [None], [], [], [], AskOptions())
+    assert [name for *_, name in plan.list_files()] == [
+        *("tiny:1b", "a/m.gguf", "b/m.gguf", "n.gguf")
+    ]
 
 
 def make_askers(model: Any, **options: Any) -> dict[tuple[str, str], Asker]:
