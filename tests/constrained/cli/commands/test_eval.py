@@ -79,6 +79,7 @@ def test_a_table_json_and_a_picture(run: Run, rows: str, tmp_path: Path) -> None
 
 def test_in_python(rows: str, tmp_path: Path) -> None:
     answers = tmp_path / "answers.jsonl"
+    began = b""
     for _ in range(2):
         began = answers.read_bytes() if answers.exists() else b""
         found = evaluate(
