@@ -145,7 +145,7 @@ def name_file(path: Path) -> str:
 def _name_blob(path: Path) -> str | None:
     """Returns Ollama's name of a model that is one of its blobs."""
     if path.name.startswith(_BLOB):
-        for model in _list_ollama(path.absolute().parents[1]):
+        for model in _list_ollama(path.absolute().parent.parent):
             if model.path.name == path.name:
                 return model.name
     return None

@@ -207,3 +207,4 @@ def test_blobs_are_called_as_ollama_calls_them(machine: Machine) -> None:
     assert name_model(blob) == name_file(blob) == "qwen2.5:0.5b"
     file = Path("Model-Q8_0.gguf")
     assert (name_model(file), name_file(file)) == ("Model-Q8_0", "Model-Q8_0.gguf")
+    assert name_file(Path("/sha256-1")) == "sha256-1"
