@@ -102,11 +102,10 @@ def count_held(text: str, tag: str) -> int:
     return next(n for n in range(longest, -1, -1) if text.endswith(tag[:n]))
 
 
-class HermesStream:
-    """Reads a text in pieces. A call is emitted when it is complete."""
+class SteppedStream:
+    """Reads a text in pieces, step by step."""
 
-    def __init__(self, tools: Sequence[Tool]):
-        self.reader = HermesText(tools)
+    def __init__(self) -> None:
         self.buffer = ""
         self.step = self.read_start
         self.index = 0
@@ -134,6 +133,18 @@ class HermesStream:
         """Removes characters from the front of the buffer."""
         taken, self.buffer = self.buffer[:end], self.buffer[end:]
         return taken
+
+    def read_start(self) -> list[Delta] | None:
+        """Reads the beginning of a turn."""
+        raise NotImplementedError
+
+
+class HermesStream(SteppedStream):
+    """A call is emitted when it is complete."""
+
+    def __init__(self, tools: Sequence[Tool]):
+        super().__init__()
+        self.reader = HermesText(tools)
 
     def needs_more(self, text: str) -> bool:
         """True if the buffer may be the beginning of a longer text, or of this one."""

@@ -5,7 +5,14 @@ import re
 from collections.abc import Sequence
 
 from grammars.turn import Tool
-from tests.suite_mutants.hermes_parsers import Call, Delta, HermesText, count_held, decode
+from tests.suite_mutants.hermes_parsers import (
+    Call,
+    Delta,
+    HermesText,
+    SteppedStream,
+    count_held,
+    decode,
+)
 
 TOOL_CALLS, ARGS = "[TOOL_CALLS]", "[ARGS]"
 THINK, END_THINK = "[THINK]", "[/THINK]"
@@ -38,40 +45,14 @@ class NemoText(HermesText):
         return [call for call in calls if call is not None], end
 
 
-class MistralStream:
-    """Reads a text in pieces. Arguments are emitted as they are written."""
+class MistralStream(SteppedStream):
+    """Arguments are emitted as they are written."""
 
     def __init__(self, tools: Sequence[Tool]):
-        self.buffer = ""
-        self.step = self.read_start
-        self.index = 0
-        self.is_blank = True  # nothing but white space since the last call
-        self.is_over = False
+        super().__init__()
         self.depth = 0  # of the arguments: open braces and brackets
         self.in_string = False
         self.is_escaped = False  # a backslash was the last character of the string
-
-    def feed(self, text: str) -> list[Delta]:
-        """Reads the next piece."""
-        self.buffer += text
-        return self.drain()
-
-    def close(self) -> list[Delta]:
-        """Reads what is left at the end."""
-        self.is_over = True
-        return self.drain()
-
-    def drain(self) -> list[Delta]:
-        """Reads as far as the buffer allows. A step returns None where it needs more text."""
-        deltas: list[Delta] = []
-        while (found := self.step()) is not None:
-            deltas += found
-        return deltas
-
-    def take(self, end: int) -> str:
-        """Removes characters from the front of the buffer."""
-        taken, self.buffer = self.buffer[:end], self.buffer[end:]
-        return taken
 
     def read_start(self) -> list[Delta] | None:
         """Looks for a thought at the beginning."""
