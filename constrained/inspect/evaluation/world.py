@@ -207,14 +207,12 @@ class Episode:
     Args:
         shape: one of SHAPES.
         seed: the same shape and seed are the same episode.
-        calls: how many it takes, from 1 to 4.
         stock: at the beginning.
         goal: what is to be done.
     """
 
     shape: str
     seed: int
-    calls: int
     stock: Stock
     goal: Goal
 
@@ -373,32 +371,29 @@ def _find_dearest(drawn: _Drawn) -> Goal:
     return Goal(text, answer=max(item.price for item in items))
 
 
-@dataclass(frozen=True)
-class _Shape:
-    calls: int
-    draw: Callable[[_Drawn], Goal]
-
-
-_SHAPES: Mapping[str, _Shape] = {
-    "set a count": _Shape(1, _set_count),
-    "move": _Shape(1, _move),
-    "read a count": _Shape(1, _read_count),
-    "find an id": _Shape(1, _find_id),
-    "find and move": _Shape(2, _move_named),
-    "find and read": _Shape(2, _read_price),
-    "add to a count": _Shape(2, _add),
-    "add two counts": _Shape(2, _sum_counts),
-    "find and add": _Shape(3, _add_named),
-    "follow a reference": _Shape(3, _read_replacement),
-    "compare and set": _Shape(3, _refill),
-    "empty a shelf of two": _Shape(3, partial(_empty, count=2)),
-    "empty a shelf of three": _Shape(4, partial(_empty, count=3)),
-    "transfer": _Shape(4, _transfer),
-    "follow and add": _Shape(4, _add_to_replacement),
-    "read all of a shelf": _Shape(4, _find_dearest),
+SHAPES: Mapping[str, Callable[[_Drawn], Goal]] = {
+    # 1 call
+    "set a count": _set_count,
+    "move": _move,
+    "read a count": _read_count,
+    "find an id": _find_id,
+    # 2 calls
+    "find and move": _move_named,
+    "find and read": _read_price,
+    "add to a count": _add,
+    "add two counts": _sum_counts,
+    # 3 calls
+    "find and add": _add_named,
+    "follow a reference": _read_replacement,
+    "compare and set": _refill,
+    "empty a shelf of two": partial(_empty, count=2),
+    # 4 calls
+    "empty a shelf of three": partial(_empty, count=3),
+    "transfer": _transfer,
+    "follow and add": _add_to_replacement,
+    "read all of a shelf": _find_dearest,
 }
-SHAPES: Mapping[str, int] = {name: shape.calls for name, shape in _SHAPES.items()}
-"""The shapes of episodes, with the number of calls that each takes."""
+"""The shapes of episodes, by the number of calls that each takes."""
 
 
 def draw_episode(shape: str, seed: int) -> Episode:
@@ -409,8 +404,8 @@ def draw_episode(shape: str, seed: int) -> Episode:
         seed: the same shape and seed are the same episode.
     """
     drawn = _Drawn(random.Random(f"{shape} {seed}"))
-    goal = _SHAPES[shape].draw(drawn)
-    return Episode(shape, seed, SHAPES[shape], drawn.items, goal)
+    goal = SHAPES[shape](drawn)
+    return Episode(shape, seed, drawn.items, goal)
 
 
 def draw_episodes(count: int, seed: int = 0) -> list[Episode]:
