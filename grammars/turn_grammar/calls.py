@@ -90,7 +90,7 @@ class CallRules:
         texts += [end for end in self._format.inner_ends if end in self._builder.ids]
         return optional(choice(map(self._builder.fixed, texts))) if texts else EMPTY
 
-    def _end(self, following: Expression, *alternatives: str) -> Expression:
+    def _end(self, following: Expression, alternatives: Sequence[str]) -> Expression:
         """Returns what may stand at the end of a turn with calls.
 
         Args:
@@ -134,7 +134,7 @@ class CallRules:
             chained = self._rules.calls(first, spaced=spaced, lead=lead)
             if chained == NOTHING:
                 return NOTHING
-            written = sequence(chained, after, self._end(following))
+            written = sequence(chained, after, self._end(following, []))
             return self._builder.define(written, "calls")
         more = EMPTY
         alternatives: list[str] = []
@@ -154,7 +154,7 @@ class CallRules:
         call = self._any_tool(first, 0, spaced=spaced, lead=lead)
         if call == NOTHING:
             return NOTHING
-        written = sequence(call, rest, after, self._end(following, *alternatives))
+        written = sequence(call, rest, after, self._end(following, alternatives))
         return self._builder.define(written, "calls")
 
     def _opens_all(self, opener: str) -> bool:
