@@ -98,8 +98,10 @@ def _spell_word(text: str, quote: str) -> str:
 def _find_unprinted() -> Characters:
     """Returns the characters that `repr` writes as numbers, without the unassigned ones, which are
     in 700 ranges."""
-    found = [find_category(name) for name in ("Cc", "Cf", "Co", "Z")]
-    ranges = [pair for characters in found if characters for pair in characters.ranges]
+    ranges: list[tuple[int, int]] = []
+    for name in ("Cc", "Cf", "Co", "Z"):
+        if characters := find_category(name):
+            ranges += characters.ranges
     return Characters.collect(ranges).intersect(Characters.of(" ").complement())
 
 

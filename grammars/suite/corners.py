@@ -252,7 +252,10 @@ def _count_parts(written: Written) -> int:
 def list_truncations(turns: Sequence[Written], format: Format) -> Iterator[Example]:
     """Yields turns that are cut off at each place; the longest ones first."""
     tags = list_tags(format)
-    plain = [one for one in turns if not any(tag in one.turn.reasoning for tag in tags)]
+    plain: list[Written] = []
+    for one in turns:
+        if not any(tag in one.turn.reasoning for tag in tags):
+            plain.append(one)
     for written in sorted(plain, key=_count_parts, reverse=True)[:4]:
         for end in range(len(written.text)):
             yield Example(written, (written.text[:end],))

@@ -270,8 +270,12 @@ def _simplify_tool(
         renamed = _rename(turn, tool.name, lambda call: replace(call, name=others[0]))
         yield renamed, _exchange(tools, tool, make_tool(others[0], schema))
     properties: dict[str, Any] = schema.get("properties", {})
-    used = {key: one for key, one in properties.items() if any(key in c.arguments for c in calls)}
-    plain = {key: _narrow(one, [c.arguments.get(key) for c in calls]) for key, one in used.items()}
+    used: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
+    for key, one in properties.items():
+        if any(key in call.arguments for call in calls):
+            used[key] = one
+            plain[key] = _narrow(one, [call.arguments.get(key) for call in calls])
     for kept in (plain, used):
         smaller = {"type": "object", "properties": kept}
         if len(json.dumps(smaller)) < len(json.dumps(schema)):

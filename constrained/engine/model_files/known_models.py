@@ -44,7 +44,9 @@ def find_known(name: str) -> Path | None:
     if not found:
         found = [model for model in models if wanted in model.aliases]
     if not found:
-        found = [model for model in models if any(one.startswith(wanted) for one in model.aliases)]
+        for model in models:
+            if any(alias.startswith(wanted) for alias in model.aliases):
+                found.append(model)
     if not found:
         return None
     if len({model.path.resolve() for model in found}) > 1:
@@ -59,7 +61,9 @@ def find_known(name: str) -> Path | None:
 
 def suggest_source(source: str) -> str:
     """Suggests what to write in place of a name that no model has."""
-    names = {alias: model.source for model in list_known() for alias in model.aliases}
+    names: dict[str, str] = {}
+    for model in list_known():
+        names |= dict.fromkeys(model.aliases, model.source)
 
     def find_near(cutoff: float) -> list[str]:
         near = get_close_matches(source.lower(), names, n=3, cutoff=cutoff)

@@ -113,6 +113,9 @@ class QwenAgentParser(_Whole):
         """Returns the answer for a whole text."""
         message = self._message(role="assistant", content=[self._item(text=text)])
         found = self._parser.postprocess_fncall_messages([message])
-        content = "".join(item.text or "" for one in found for item in one.content or ())
+        content = ""
+        for one in found:
+            for item in one.content or ():
+                content += item.text or ""
         calls = [one.function_call for one in found if one.function_call]
         return write_answer({"content": content, "calls": calls})
