@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from grammars.suite.checks import CHECKS, SuiteCheck
 from grammars.suite.draws import Draws
@@ -35,12 +38,20 @@ def claim(base: type[Parser]) -> Claims:
 
 @cache
 def draw(base: type[Parser]) -> list[SuiteCheck]:
-    """The checks with examples that all mutants of a parser share, since drawing takes longer."""
+    """The checks with examples that all mutants of a parser share, since drawing takes longer.
+
+    Hypothesis also draws the constants of the modules that are loaded: without them, examples do
+    not depend on which tests ran before."""
     draws = Draws(CheckedParser(base, FORMATS[base], claim(base)), CHOSEN, seed=0)
     kept: list[SuiteCheck] = []
-    for check in CHECKS:
-        examples = list(check.examples(draws))
-        kept.append(_keep(check, examples[:: 1 + len(examples) // FEW]))
+    values = type(providers.CONSTANTS_CACHE)(1024)
+    with (
+        patch.object(providers, "_get_local_constants", Constants),
+        patch.object(providers, "CONSTANTS_CACHE", values),
+    ):
+        for check in CHECKS:
+            examples = list(check.examples(draws))
+            kept.append(_keep(check, examples[:: 1 + len(examples) // FEW]))
     return kept
 
 
