@@ -115,9 +115,9 @@ def describe_commands() -> str:
     """All commands, with the help that they print."""
     from constrained.cli.commands import COMMANDS
     from constrained.cli.parser import make_parser
-    from server.commands import BATCH, CLUSTER, SERVE
+    from server.commands import CLUSTER, SERVE
 
-    parser = make_parser([*COMMANDS, SERVE, CLUSTER, BATCH])
+    parser = make_parser([*COMMANDS, SERVE, CLUSTER])
     [subparsers] = (action for action in parser._actions if isinstance(action.choices, dict))
     assert isinstance(subparsers.choices, dict)
     lines = ["# Command line reference", "", "What `constrained COMMAND --help-all` prints.", ""]

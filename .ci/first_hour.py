@@ -262,12 +262,6 @@ def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> No
     [rows] = [one.code for page, one in blocks if (page, one.language) == ("eval", "json")]
     [models_ini] = [one.code for page, one in blocks if (page, one.language) == ("server", "ini")]
     template = (ROOT / "examples/templates/hermes.jinja").read_text("utf-8")
-    request = {
-        "custom_id": "1",
-        "method": "POST",
-        "url": "/v1/chat/completions",
-        "body": {"messages": [{"role": "user", "content": "Hello!"}]},
-    }
     files = {
         "tools.json": tools,
         "turns.jsonl": row,
@@ -276,7 +270,6 @@ def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> No
         "my_parsers.py": (ROOT / OWN_PARSERS).read_text("utf-8"),
         "known.txt": "",  # findings that are accepted: none
         "models.ini": models_ini.replace("/models/", f"{models}/"),
-        "requests.jsonl": json.dumps(request),
         "chat_template.jinja": template,
         "schemas.jsonl": read_head(ROOT / "tests/data/schemas.jsonl"),
         "tools.py": FUNCTIONS,

@@ -4,13 +4,12 @@ soon.
     python -m benchmarks.fuzz [TARGET ...] [--seconds 300] [--seed 0] [--limit 60]
 
 Targets: requests of all dialects, JSON Schemas, grammars (Lark, GBNF, expressions), chat templates
-and their formats, GGUF files, snapshot files, descriptions of formats, lines of
-batches. Hypothesis draws good inputs with a few changes; each round of a target runs in a process
-of its own with a seed of its own. A finding is an exception that is no `Error`, a status of 500 and
-above, the end of the process, or an input that takes longer than the limit. Each is printed with
-its seed and its input, which Hypothesis has made as small as it can; of an input that ends the
-process or takes too long, the input as it was, and where the process was is on stderr. The same
-again:
+and their formats, GGUF files, snapshot files, descriptions of formats. Hypothesis draws good inputs
+with a few changes; each round of a target runs in a process of its own with a seed of its own. A
+finding is an exception that is no `Error`, a status of 500 and above, the end of the process, or an
+input that takes longer than the limit. Each is printed with its seed and its input, which
+Hypothesis has made as small as it can; of an input that ends the process or takes too long, the
+input as it was, and where the process was is on stderr. The same again:
 
     python -m benchmarks.fuzz TARGET --seed SEED --rounds 1
 

@@ -33,8 +33,6 @@ from server.dialects.ollama.reply import encode_ollama_error
 from server.dialects.responses import routes as responses
 from server.dialects.responses.shared_responses import SharedResponses
 from server.errors import HttpError, as_http_error, log_error
-from server.hosting.batches import routes as batches
-from server.hosting.batches.batch_runner import BatchRunner
 from server.hosting.mcp.active_run import start_run
 from server.http.dialect import Dialect, find_dialect
 from server.http.disconnects import make_gone
@@ -75,15 +73,13 @@ DIALECTS = (
     Dialect(embeddings.router),
     Dialect(ollama.router, prefixes=["/api/"], encode_error=encode_ollama_error),
 )
-OWN_ROUTERS = (
-    batches.router,
+ALL_ROUTERS = (
+    *(dialect.router for dialect in DIALECTS),
     model_routes.router,
     status.router,
     metrics.router,
     playground.router,
 )
-"""The other routes, which lines of a batch cannot use."""
-ALL_ROUTERS = (*(dialect.router for dialect in DIALECTS), *OWN_ROUTERS)
 
 
 def make_app(
@@ -148,9 +144,7 @@ def make_app(
     app.state.stop = stop
     if store is not None:
         app.state.responses = SharedResponses(store, settings.max_stored_bytes)
-    app.state.batches = BatchRunner(make_routes(app.state), models, settings)
-    _add_dialects(app)
-    for router in OWN_ROUTERS:
+    for router in ALL_ROUTERS:
         app.include_router(router)
     _add_errors(app)
     complete_document(app, settings, OPEN)
@@ -211,8 +205,6 @@ async def _run(app: FastAPI) -> AsyncIterator[None]:
             await _connect(state)
             ending.push_async_callback(state.mcp.close)
         ending.push_async_callback(state.models.close)
-        await state.batches.resume()
-        ending.push_async_callback(state.batches.stop)
         yield
 
 
@@ -228,26 +220,6 @@ async def _connect(state: State) -> None:
         if state.stop is None:
             raise
         state.stop(error)
-
-
-def make_routes(state: State) -> FastAPI:
-    """Returns the routes of all dialects without the gate, for lines of a batch.
-
-    Args:
-        state: the state of the application, or one with `models`, `settings` and `embeddings`.
-    """
-    routes = FastAPI(openapi_url=None)
-    routes.state = state
-    _add_dialects(routes)
-    _add_errors(routes)
-    routes.add_middleware(Leases)
-    return routes
-
-
-def _add_dialects(app: FastAPI) -> None:
-    """Adds the routes of the APIs, the only ones that lines of a batch can use."""
-    for dialect in DIALECTS:
-        app.include_router(dialect.router)
 
 
 def _add_errors(app: FastAPI) -> None:

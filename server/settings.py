@@ -114,7 +114,6 @@ class Settings:
             KIB).
         max_echoed: maximum size of metadata, and of each field that is only returned, as JSON
             (--max-echoed KIB). OpenAI's metadata have 16 members of 64 and 512 characters.
-        max_line: maximum size of one line of a batch, as JSON (--max-line KIB).
         max_tool_steps: maximum number of turns in one reply (--tool-steps N; operate: calls that
             the server executes).
         max_tool_seconds: time after which the model has to answer (--tool-seconds SECONDS; operate:
@@ -124,14 +123,6 @@ class Settings:
         max_stored: responses that are kept for `previous_response_id`.
         max_stored_bytes: bytes of their JSON, with their conversations; a single larger response is
             not kept.
-        max_file: maximum size of an uploaded file (--max-file MIB; operate: files and stores).
-        max_files_bytes: maximum size of all files of one API key, in memory (--max-files MIB;
-            operate: files and stores).
-        max_files: files of one API key, including those that batches write.
-        max_batches: batches of one API key; if there are more, the oldest finished ones are
-            deleted.
-        batch_dir: folder for files and batches, which then survive a restart; default: only in
-            memory (--batch-dir FOLDER; operate: files and stores).
         show_grammar: put the grammar into replies (--show-grammar; look inside).
         log_prompts: write prompts and replies to the log (--log-prompts; look inside).
         trace: append a trace of each reply to FILE: what decided each token (constrained trace)
@@ -173,17 +164,11 @@ class Settings:
     max_schema: Count = MIB
     max_template_kwargs: Count = MIB // 4
     max_echoed: Count = MIB // 16
-    max_line: Count = 4 * MIB
     max_tool_steps: Count = 16
     max_tool_seconds: Seconds = 600.0
     max_tool_output: Count = 256 << 10
     max_stored: int = 1000
     max_stored_bytes: int = 256 * MIB
-    max_file: Count = 64 * MIB
-    max_files_bytes: Count = 256 * MIB
-    max_files: int = 1000
-    max_batches: int = 100
-    batch_dir: Path | None = None
     show_grammar: bool = False
     log_prompts: bool = False
     trace: Path | None = None

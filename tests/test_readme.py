@@ -16,7 +16,7 @@ from constrained import load
 from constrained.cli.commands import COMMANDS
 from constrained.cli.parser import make_parser
 from constrained.engine.model_files import embedded
-from server.commands import BATCH, CLUSTER, SERVE
+from server.commands import CLUSTER, SERVE
 from tests.server.running_server import running
 from tests.snippets import ROOT, RUN_EACH, read_commands, read_pages, read_snippets
 
@@ -94,7 +94,7 @@ def test_each_block_that_asks_a_server_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", WITH_COMMANDS)
 def test_commands_are_ones_that_the_command_line_takes(name: str) -> None:
-    parser = make_parser([*COMMANDS, SERVE, CLUSTER, BATCH])
+    parser = make_parser([*COMMANDS, SERVE, CLUSTER])
     for line in read_commands(read_snippets(PAGES[name])):
         words = shlex.split(line, comments=True)[1:]
         try:

@@ -128,8 +128,8 @@ def _list_protocols() -> Iterator[RawAttack]:
     for name, path, status in (
         ("a URL of another protocol", "ftp://localhost/health", 404),
         ("a path of two slashes", "//evil.example/health", 404),
-        ("a path of bytes that are no text", "/v1/files/%00%zz%ff", 404),
-        ("a limit of 5,000 digits", "/v1/files?limit=" + "9" * 5_000, 400),
+        ("a path of bytes that are no text", "/v1/responses/%00%zz%ff", 404),
+        ("a limit of 5,000 digits", "/v1/responses/x/input_items?limit=" + "9" * 5_000, 400),
     ):
         yield RawAttack(name, partial(get, _CLOSE, path=path), (status,))
     unknown = partial(write_request, _CLOSE, method="FROB", path="/health")

@@ -1,10 +1,10 @@
 """Who reads what strangers send. Each target takes an input, and ends in a value or in an `Error`;
 anything else is a finding."""
 
-import asyncio
 import hashlib
 import json
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from starlette.datastructures import State
+from starlette.testclient import TestClient
 
 from benchmarks.fuzzing import bases
 from benchmarks.fuzzing.inputs import damaged_bytes, damaged_json, damaged_text
@@ -31,14 +31,8 @@ from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.errors import Error
 from grammars.wire.format_text import dump_format, load_format
 from grammars.wire.formats import FORMATS
-from server.app import make_routes
-from server.hosting.batches.batch_input import BatchLine, read_lines
-from server.hosting.batches.line_runner import make_scope
-from server.models.served_models import ServedModels
-from server.observe.prefix_watch import PrefixWatch
+from server.app import make_app
 from server.settings import Settings
-from server.turns.observers import Observers
-from server.turns.service import Service
 
 CONTEXT = 3_000
 TURN_TOKENS = 64
@@ -85,38 +79,26 @@ def make_model() -> Model:
 
 
 @cache
-def _make_server() -> tuple[Any, asyncio.Runner]:
-    settings = Settings(timeout=60)
-    service = Service(make_model(), settings, observers=Observers(PrefixWatch()))
-    state = State({"models": ServedModels.of(service), "settings": settings})
-    return make_routes(state), asyncio.Runner()
+def _start_server() -> TestClient:
+    """Starts a server without a socket, which ends with the process."""
+    app = make_app(make_model, Settings(timeout=60))
+    client = TestClient(app)
+    client.__enter__()
+    while any(model.is_starting for model in app.state.models):
+        time.sleep(0.01)
+    return client
 
 
 def _ask(request: tuple[str, Any]) -> None:
-    """Sends a request to the routes."""
+    """Sends a request to the server."""
     path, body = request
-    routes, runner = _make_server()
-    data = json.dumps(body).encode()
-    answers: list[dict[str, Any]] = []
-    is_sent = False
-
-    async def receive() -> dict[str, Any]:
-        nonlocal is_sent
-        if is_sent:
-            await asyncio.Event().wait()
-        is_sent = True
-        return {"type": "http.request", "body": data, "more_body": False}
-
-    async def send(message: Any) -> None:
-        answers.append(message)
-
-    runner.run(routes(make_scope(BatchLine(1, "", path, data), b""), receive, send))
-    status = answers[0]["status"]
-    said = b"".join(answer.get("body", b"") for answer in answers[1:])
-    if status >= 500:
-        raise CrashError(f"status {status}: {said[:500]!r}")
-    if status >= 400:
-        raise Error(f"status {status}: {said[:500]!r}")
+    headers = {"Content-Type": "application/json"}
+    response = _start_server().post(path, content=json.dumps(body).encode(), headers=headers)
+    said = f"status {response.status_code}: {response.content[:500]!r}"
+    if response.status_code >= 500:
+        raise CrashError(said)
+    if response.status_code >= 400:
+        raise Error(said)
 
 
 def _read_gguf(data: bytes) -> None:
@@ -194,15 +176,6 @@ def _damage_requests() -> FuzzTarget:
     return FuzzTarget(st.one_of(ways), _ask, good)
 
 
-def _damage_batches() -> FuzzTarget:
-    lines: list[bytes] = []
-    for number, (path, bodies) in enumerate(bases.REQUESTS.items()):
-        line = {"custom_id": str(number), "method": "POST", "url": path, "body": bodies[0]}
-        lines.append(json.dumps(line).encode())
-    good = b"\n".join(lines)
-    return FuzzTarget(damaged_bytes([good]), lambda data: read_lines(data.split(b"\n")), [good])
-
-
 GGUF = bases.write_gguf()
 TEMPLATES = bases.read_templates()
 FORMAT_TEXTS = [json.loads(dump_format(format)) for format in FORMATS]
@@ -225,7 +198,6 @@ TARGETS = {
         damaged_bytes([SNAPSHOT]) | damaged_bytes([SNAPSHOT]).map(_seal), _read_snapshots
     ),
     "formats": _damage_values(FORMAT_TEXTS, lambda value: load_format(json.dumps(value))),
-    "batches": _damage_batches(),
 }
 """By their names."""
 

@@ -12,7 +12,6 @@ SERVE = Command(
     "start an HTTP server with the APIs of OpenAI, Anthropic and Ollama",
     f"{__name__}.serve",
 )
-BATCH = Command("batch", "execute the requests of a batch file", f"{__name__}.batch")
 CLUSTER = Command(
     "cluster", "start several engines behind one server, with Ray Serve", "server.cluster.command"
 )

@@ -91,7 +91,6 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     )
 
     def drain() -> None:
-        app.state.batches.drain()
         # There are no requests while the server starts.
         seconds = settings.drain_seconds if server.started else 0
         app.state.models.drain(seconds)

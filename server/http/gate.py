@@ -23,10 +23,6 @@ from server.settings import MIN_RATE, Settings
 
 OPEN = frozenset({"/health", "/v1/health", "/", "/playground", "/playground/trace"})
 """Paths that need no API key."""
-FILES = frozenset({"/v1/files", "/files"})
-"""Paths whose bodies are files, which have a higher limit."""
-FORM_BYTES = 64 << 10
-"""The maximum bytes of a form without its file."""
 GIVEN_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 """The form of an `X-Request-Id` that is accepted from a client."""
 PREFLIGHT = "access-control-request-method"
@@ -99,7 +95,6 @@ class Gate:
         self._note_request = note_request
         self._keys = [key.encode() for key in settings.api_keys]
         self._max_body = settings.max_body
-        self._max_file = settings.max_file
         self._body_seconds = settings.idle_seconds
         self._allowed_hosts = settings.allowed_hosts
         self._origins = settings.cors_origins
@@ -143,7 +138,7 @@ class Gate:
             await dialect.answer(fault)(scope, receive, reply)
             return
         set_caller(find_key(scope["headers"]) if self._keys else None, request_id=request_id)
-        body = _Limited(receive, self._find_max_body(scope["path"]), self._body_seconds)
+        body = _Limited(receive, self._max_body, self._body_seconds)
         try:
             await self._app(scope, body, reply)
         except Exception as error:  # the application answers errors of clients itself
@@ -192,14 +187,9 @@ class Gate:
             message = f"the body is encoded as {encoding[:100]!r}: send it without Content-Encoding"
             return HttpError(415, message, UNSUPPORTED_ENCODING)
         size = headers.get("content-length", "0")
-        max_bytes = self._find_max_body(path)
-        if size.isascii() and size.isdigit() and int(size) > max_bytes:
-            return make_too_large(max_bytes)
+        if size.isascii() and size.isdigit() and int(size) > self._max_body:
+            return _make_too_large(self._max_body)
         return None
-
-    def _find_max_body(self, path: str) -> int:
-        """Returns the limit for the body, in bytes."""
-        return self._max_file + FORM_BYTES if path in FILES else self._max_body
 
     def _is_valid_key(self, given: bytes) -> bool:
         """Returns whether the key is valid. Compares it with every key in constant time, so that
@@ -215,7 +205,7 @@ def _make_foreign(origin: str) -> HttpError:
     return HttpError(403, message, "unknown_origin")
 
 
-def make_too_large(max_bytes: int) -> HttpError:
+def _make_too_large(max_bytes: int) -> HttpError:
     """Returns the error for a body of more than `max_bytes` bytes."""
     message = f"the request is larger than {max_bytes:,} bytes: send less, or raise --max-body"
     return HttpError(413, message, "request_too_large", where="")
@@ -290,5 +280,5 @@ class _Limited:
             self._seconds = None  # the only further message is the disconnect, at any time
         self._size += len(message.get("body", b""))
         if self._size > self._max_bytes:
-            raise make_too_large(self._max_bytes)
+            raise _make_too_large(self._max_bytes)
         return message

@@ -48,7 +48,6 @@ _PARAMETERS = {
     "limit": "Maximum number",
     "order": "By the time of creation",
     "after": "Continue after this one",
-    "purpose": "Only those of this purpose",
     "stream": "Not supported: a response is streamed only while it is generated",
 }
 """Descriptions of path and query parameters, by name."""

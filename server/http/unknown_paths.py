@@ -15,6 +15,7 @@ NO_THREADS = (
     "by previous_response_id"
 )
 USE_COMPLETIONS = "llama-server's own completion is not served: use /v1/completions"
+NO_BATCHES = "Batches are not queued here: send each of their requests by itself"
 NO_INSERTION = "Text is not inserted between two others here: use /v1/completions"
 GEMINI = "Gemini's API is not served: use /v1/chat/completions"
 ABSENT_VERSIONS = {
@@ -44,7 +45,9 @@ ABSENT = {
     "/reranking": "This server does not rank documents",
     "/docs": "The paths of this server are in /openapi.json, for programs",
     "/fine_tuning": "This server trains no models",
-    "/messages/batches": "Use /v1/files and /v1/batches, whose lines may be of /v1/messages",
+    "/messages/batches": NO_BATCHES,
+    "/batches": NO_BATCHES,
+    "/files": "This server keeps no files: send what is in them with the request",
     "/complete": "Use /v1/messages, or /v1/completions for a plain prompt",
     "/models": GEMINI,
 }
@@ -84,23 +87,21 @@ def _find_advice(path: str, absent: Mapping[str, str]) -> str | None:
 
 def _find_known_end(path: str, method: str, routers: Sequence[APIRouter]) -> str | None:
     """Returns the longest ending of a path that is a path of the application: clients append paths
-    to a base URL, which may have one `/v1` too many. If the part before it is also a path of the
-    application, it is not a base URL: `/v1/messages/batches` is not `/batches`."""
+    to a base URL, which may have one `/v1` too many, or be a whole path."""
     _, *segments = path.rsplit("/", MAX_SEGMENTS)
     for number in range(len(segments)):
         end = "/" + "/".join(segments[number:])
-        is_known = end not in ("/", path) and _is_served(end, routers, method)
-        if is_known and not _is_served(path.removesuffix(end), routers):
+        if end not in ("/", path) and _is_served(end, routers, method):
             return end
     return None
 
 
-def _is_served(path: str, routers: Sequence[APIRouter], method: str | None = None) -> bool:
-    """Returns whether the application has the path, and accepts the method if one is given."""
+def _is_served(path: str, routers: Sequence[APIRouter], method: str) -> bool:
+    """Returns whether the application has the path, with this method."""
     for router in routers:
         for route in router.routes:
             if not isinstance(route, Route) or not route.path_regex.match(path):
                 continue
-            if method is None or method in (route.methods or ()):
+            if method in (route.methods or ()):
                 return True
     return False

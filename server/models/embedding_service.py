@@ -98,15 +98,6 @@ class EmbeddingService:
         self._loading = self._workers.submit(self._load_model, Order(is_bounded=False))
         self._loading.add_done_callback(report)
 
-    def wait(self) -> None:
-        """Waits until the model is loaded.
-
-        Raises:
-            Error: why it could not be loaded.
-        """
-        assert self._loading is not None
-        self._loading.result()
-
     def _load_model(self) -> EmbeddingModel:
         model = self._load()
         self.facts = read_facts(model.path)

@@ -235,11 +235,6 @@ class NamedModels:
         to any name."""
         return len(self._models) > 1
 
-    @property
-    def is_starting(self) -> bool:
-        """True while the server loads the models that it starts with. For any thread."""
-        return any(model.is_starting for model in self._models)
-
     def find(self, name: str | None) -> ServedModel:
         """Returns the model that a request names.
 
@@ -334,14 +329,6 @@ class ServedModels(NamedModels):
         self._room = asyncio.Lock()  # held while room is made for a model
         self._freed = asyncio.Event()  # set when a request has released a model
         self._tasks = set[asyncio.Task[None]]()
-
-    @classmethod
-    def of(cls, service: Service) -> "ServedModels":
-        """Returns the models of a server with one loaded model."""
-        models = cls([ModelSource(service.name, lambda: service.model)], service.settings)
-        models.end = service.end
-        models._models[0].service = service
-        return models
 
     def check_health(self) -> None:
         """Raises HttpError while the server starts, or if its first model cannot be loaded."""

@@ -78,7 +78,7 @@ def test_an_input_that_takes_too_long_ends_the_process(tmp_path: Path) -> None:
 
 
 def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["fuzz", "batches", "--rounds", "1", "--examples", "5"]
+    arguments = ["fuzz", "formats", "--rounds", "1", "--examples", "5"]
     monkeypatch.setattr(sys, "argv", arguments)
     monkeypatch.chdir(ROOT)
     assert fuzz.main() == 0

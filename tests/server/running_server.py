@@ -4,7 +4,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from constrained.agent.model import Model
 from server.app import make_app
 from server.dialects.common.hosted_tools import McpServerPool
 from server.models.embedding_service import EmbeddingService
-from server.models.served_models import ModelBounds
+from server.models.served_models import ModelBounds, ServedModel
 from server.models.source import ModelSource
 from server.settings import Settings
 from tests.remote_model import sampled_elsewhere
@@ -72,7 +72,14 @@ def _serve(app: FastAPI) -> Iterator[httpx.Client]:
 
 def _is_loading(app: FastAPI) -> bool:
     embeddings: EmbeddingService | None = app.state.embeddings
-    return app.state.models.is_starting or (embeddings is not None and embeddings.is_loading)
+    if embeddings is not None and embeddings.is_loading:
+        return True
+    return is_starting(app.state.models)
+
+
+def is_starting(models: Iterable[ServedModel]) -> bool:
+    """True while a server loads the models that it starts with."""
+    return any(model.is_starting for model in models)
 
 
 def wait_until(is_so: Callable[[], bool], thread: threading.Thread | None = None) -> None:

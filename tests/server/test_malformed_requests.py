@@ -117,7 +117,7 @@ def test_what_is_no_request_is_never_a_fault_of_the_server(client: httpx.Client)
     """Every path, whoever validates its body."""
     paths = client.get("/openapi.json").json()["paths"]
     posts = [path for path, methods in paths.items() if "post" in methods]
-    assert "/v1/batches" in posts
+    assert "/v1/messages" in posts
     for path in posts:
         for body in NO_REQUESTS:
             headers = {"Content-Type": "application/json"}
@@ -127,6 +127,6 @@ def test_what_is_no_request_is_never_a_fault_of_the_server(client: httpx.Client)
 
 
 def test_a_body_that_is_not_there_is_named(client: httpx.Client) -> None:
-    response = client.post("/v1/batches", headers={"Content-Type": "application/json"})
+    response = client.post("/models/load", headers={"Content-Type": "application/json"})
     assert response.status_code == 400
     assert response.json()["error"]["message"] == "the body is empty: send a JSON object"

@@ -11,13 +11,7 @@ import httpx
 from anthropic.types import Message, MessageTokensCount, RawMessageStreamEvent
 from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
 from fastapi import FastAPI
-from openai.types import (
-    Batch,
-    Completion,
-    FileDeleted,
-    FileObject,
-    Model,
-)
+from openai.types import Completion, Model
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import (
     InputTokenCountResponse,
@@ -30,7 +24,7 @@ from pydantic import TypeAdapter
 Json = dict[str, Any]
 OF_THE_GATE = (403, 408)
 """Statuses that any request may get, and that no path names."""
-NOT_JSON = ("text/plain", "text/html", "application/jsonl")
+NOT_JSON = ("text/plain", "text/html")
 STREAM = "text/event-stream"
 REPLIES: dict[str, Any] = {
     "POST /v1/chat/completions": ChatCompletion,
@@ -42,12 +36,6 @@ REPLIES: dict[str, Any] = {
     "POST /v1/messages": Message | BetaMessage,
     "POST /v1/messages/count_tokens": MessageTokensCount,
     "GET /v1/models/{id}": Model,
-    "POST /v1/files": FileObject,
-    "GET /v1/files/{id}": FileObject,
-    "DELETE /v1/files/{id}": FileDeleted,
-    "POST /v1/batches": Batch,
-    "GET /v1/batches/{id}": Batch,
-    "POST /v1/batches/{id}/cancel": Batch,
 }
 """The SDKs' types of whole replies, by method and path."""
 EVENTS: dict[str, Any] = {

@@ -1,8 +1,7 @@
 """What was stored earlier, and may have been damaged since or written by somebody else.
 
-One rule for batches, files, runs, traces, shared stores and snapshots: whatever is in a record,
-reading it raises only `DamagedError`, which names the record. Lists skip it, with a line in the
-log.
+One rule for runs, traces, shared stores and snapshots: whatever is in a record, reading it raises
+only `DamagedError`, which names the record. Lists skip it, with a line in the log.
 """
 
 import logging

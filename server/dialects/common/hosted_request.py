@@ -42,7 +42,7 @@ class _Wanted:
 
 def find_pool(request: Request) -> McpServerPool | None:
     """Returns the MCP servers that the operator has configured; None: none."""
-    return getattr(request.app.state, "mcp", None)
+    return request.app.state.mcp
 
 
 async def borrow_servers(request: Request, labels: Sequence[str]) -> dict[str, ListedServer]:

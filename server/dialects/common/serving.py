@@ -65,9 +65,4 @@ def find_key_owner(request: Request) -> str:
     if no key is needed."""
     if not request.app.state.settings.api_keys:
         return ""
-    return name_owner(find_key(request.scope["headers"]))
-
-
-def name_owner(key: bytes) -> str:
-    """Returns the owner for an API key."""
-    return hashlib.sha256(key).hexdigest()
+    return hashlib.sha256(find_key(request.scope["headers"])).hexdigest()

@@ -99,7 +99,12 @@ def test_options_and_unknown_paths() -> None:
         assert response.status_code == 404
         assert "/v1/nothing" in response.json()["error"]["message"]
         assert "base URL" not in response.json()["error"]["message"]
-        for base, path in (("/v1", "/v1/messages"), ("/openai/deployments/x", "/v1/completions")):
+        for base, path in (
+            ("/v1", "/v1/messages"),
+            ("/v1/messages", "/v1/messages"),
+            ("/v1/chat/completions", "/chat/completions"),
+            ("/openai/deployments/x", "/v1/completions"),
+        ):
             message = client.post(base + path).json()["error"]["message"]
             assert f"There is {path}: remove '{base}' from the base URL" in message
         for path in ("/v1/models", "/v1/models/demo", "/v1/responses/abc", "/v1/health"):
@@ -122,7 +127,11 @@ def test_options_and_unknown_paths() -> None:
         ("/threads/t/runs", "/v1/responses"),
         ("/v1/realtime/sessions", "as a stream"),
         ("/v1/audio/speech", "text models"),
-        ("/v1/messages/batches", "/v1/batches"),
+        ("/v1/messages/batches", "by itself"),
+        ("/v1/batches/batch_1/cancel", "by itself"),
+        ("/batches", "by itself"),
+        ("/v1/files", "keeps no files"),
+        ("/v1/files/file-1/content", "keeps no files"),
         ("/v1/complete", "/v1/messages"),
         ("/v1beta/models/demo:generateContent", "/v1/chat/completions"),
         ("/v1beta/models/gemini-2.5:countTokens", "/v1/chat/completions"),

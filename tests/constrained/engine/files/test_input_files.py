@@ -21,7 +21,6 @@ COMMANDS = {
     "doctor": ["doctor"],
     "trace": ["trace"],
     "runs": ["runs", "list"],
-    "batch": ["batch", "-o", "none.jsonl"],
     "--tools": ["grammar", "--format", "hermes", "--tools"],
     "--json-schema": ["call", "hi", "--json-schema"],
     "--chat-template-file": ["call", "hi", "--chat-template-file"],

@@ -2,9 +2,8 @@
 
 import asyncio
 import base64
-import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,33 +12,21 @@ import httpx
 import numpy as np
 import openai
 import pytest
-from starlette.datastructures import State
 
-from constrained.errors import ContextError, ModelError, RequestError
+from constrained.errors import ModelError, RequestError
 from constrained.model.embedding.embedding_model import (
-    MAX_BATCH_TEXTS,
     EmbeddingModel,
     load_embeddings,
 )
-from server.app import make_app, make_routes
+from server.app import make_app
 from server.commands.embedding_options import find_embedding_service
 from server.errors import HttpError
-from server.hosting.batches.batch_input import BatchLine, LineResult
-from server.hosting.batches.line_runner import run_line
 from server.models.embedding_service import EmbeddingInput, EmbeddingService
-from server.models.served_models import ServedModels
 from server.settings import Settings
 from tests.embedding_file import LENGTH, WIDTH, write_embedding_model
 from tests.scripted_model import OPENED, scripted
 from tests.server.commands.serve_arguments import read
-from tests.server.hosting.batches.batch_client import (
-    begin,
-    connect,
-    finish,
-    read_results,
-    write_lines,
-)
-from tests.server.running_server import Json, running, wait_until
+from tests.server.running_server import running, wait_until
 
 TEXTS = ["the cat sits", "the dog runs"]
 
@@ -194,64 +181,6 @@ def test_the_model_is_listed(client: httpx.Client) -> None:
     for query, named in (("", "demo"), ("?model=demo", "bert")):
         shown = client.post(f"/api/show{query}", json={"model": named}).json()
         assert "tools" in shown["capabilities"]
-
-
-def test_batches(client: httpx.Client, model: EmbeddingModel) -> None:
-    bodies: list[Json] = [{"input": TEXTS}, {"input": TEXTS[0], "dimensions": 0}]
-    lines = write_lines(*bodies, url="/v1/embeddings")
-    with connect(client) as api:
-        batch = finish(api, begin(api, lines, "/v1/embeddings"))
-        assert batch.request_counts is not None
-        assert (batch.request_counts.completed, batch.request_counts.failed) == (1, 1)
-        body = read_results(api, batch.output_file_id)["r0"]["response"]["body"]
-        assert np.allclose(body["data"][1]["embedding"], model.embed(TEXTS).vectors[1], atol=1e-6)
-        failed = read_results(api, batch.error_file_id)["r1"]["response"]
-    assert failed["status_code"] == 400
-    assert failed["body"]["error"]["param"] == "/dimensions"
-
-
-def test_batches_without_such_a_model() -> None:
-    with running(scripted("Hello", turn=OPENED)) as client, connect(client) as api:
-        lines = write_lines({"input": "a"}, url="/v1/embeddings")
-        with pytest.raises(openai.APIStatusError, match="--embedding-model FILE") as caught:
-            begin(api, lines, "/v1/embeddings")
-    assert caught.value.status_code == 501
-
-
-def test_a_line_of_a_batch_whose_reply_breaks_off(path: Path) -> None:
-    """Its head was sent already: it is a failure all the same, and no half reply."""
-
-    class Breaking(EmbeddingModel):
-        computed = 0
-
-        def compute(self, batch: Sequence[Sequence[int]]) -> np.ndarray:
-            self.computed += 1
-            if self.computed == 2:
-                raise ContextError("llama.cpp cannot read the texts")
-            return super().compute(batch)
-
-    def load() -> EmbeddingModel:
-        model = load_embeddings(path)
-        model.__class__ = Breaking
-        return model
-
-    async def run(service: EmbeddingService) -> LineResult:
-        models = ServedModels([])
-        routes = make_routes(
-            State({"models": models, "settings": Settings(), "embeddings": service})
-        )
-        body = json.dumps({"input": TEXTS * MAX_BATCH_TEXTS}).encode()
-        return await run_line(routes, BatchLine(1, "a", "/v1/embeddings", body))
-
-    service = EmbeddingService("bert", load, Settings())
-    service.start(None)
-    try:
-        service.wait()
-        result = asyncio.run(run(service))
-    finally:
-        service.close()
-    assert (result.status, result.is_complete) == (400, False)
-    assert "cannot read the texts" in result.body["error"]["message"]
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/embeddings", "/api/embed"])
