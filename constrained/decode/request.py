@@ -169,7 +169,6 @@ class Request:
         is_wanted: is called once a step; if it returns False, the turn ends.
         deadline: on the clock of the schedule; the request fails if it is not done by then.
         owner: whose request it is; owners are admitted in turn. None: an owner of its own.
-        background: the request is not urgent; all others are admitted first.
         note_failure: if the turn has a trace and fails, takes the trace before the caller gets the
             error.
     """
@@ -180,7 +179,6 @@ class Request:
     is_wanted: Callable[[], bool] = field(default=lambda: True)
     deadline: Deadline | None = None
     owner: Hashable | None = None
-    background: bool = False
     note_failure: Callable[[FailedTurn], None] = field(default=lambda failed: None)
 
 

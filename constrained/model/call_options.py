@@ -46,7 +46,6 @@ class TurnOptions(SamplingOptions, total=False):
     ignore_eos: bool
     trace: bool
     owner: Hashable | None
-    background: bool
 
 
 class CompiledTurnOptions(TurnOptions, total=False):
@@ -138,8 +137,6 @@ class Options(TurnOptions, total=False):
             that other clients cannot find out by timing what was asked. Default: None: share with
             all requests without a salt.
         cache_prompt: reuse the cached part of the prompt, and cache the prompt. Default: True.
-        background: low priority: other requests are admitted first, and while they run, this
-            prompt is processed in small pieces. It may wait forever. Default: False.
     """
 
     hidden_tools: Sequence[Any]
@@ -177,13 +174,12 @@ class GeneratedTextOptions(Options, total=False):
 
 @dataclass(frozen=True)
 class CallOptions:
-    """The options of a call: those of decoding, its timeout in seconds, the client, whether it is a
-    background request, and the options by which a turn is chosen (see `CompiledTurnOptions`)."""
+    """The options of a call: those of decoding, its timeout in seconds, the client, and the options
+    by which a turn is chosen (see `CompiledTurnOptions`)."""
 
     decode: DecodeOptions
     timeout: float | None = None
     owner: Hashable | None = None
-    background: bool = False
     min_confidence: float | None = None
     instead: CompiledTurn | None = None
     note_failed_trace: Callable[[TurnTrace], None] | None = None
@@ -226,7 +222,6 @@ def read_call_options(
         decode,
         timeout,
         owner=options.get("owner"),
-        background=options.get("background", False),
         min_confidence=check_confidence(options.get("min_confidence")),
         instead=options.get("instead"),
         note_failed_trace=options.get("note_failed_trace"),

@@ -259,7 +259,6 @@ class TurnModel(LoadedOnce):
             is_wanted=is_wanted,
             deadline=deadline,
             owner=options.owner,
-            background=options.background,
             note_failure=partial(_note_failed_turn, turn, options),
         )
         generation = self._runner.submit(request)

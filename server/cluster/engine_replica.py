@@ -73,9 +73,7 @@ class EngineReplica:
         return self.model.compiler.attach(plan, grammar)
 
     def _start(self, turn: CompiledTurn, order: TurnOrder) -> AsyncStream[Generation]:
-        options = CallOptions(
-            order.options, order.seconds, owner=order.owner, background=order.background
-        )
+        options = CallOptions(order.options, order.seconds, owner=order.owner)
         deadline = set_deadline(order.seconds, self.model.queue.clock)
         return AsyncStream(partial(self.model.decode, turn, options=options, deadline=deadline))
 

@@ -99,7 +99,6 @@ class FrontModel(LoadedModel):
             chain=chain_prefixes(turn.tokens, turn.plan.scope),
             seconds=seconds,
             owner=_name_owner(options.owner),
-            background=options.background,
         )
         following = FollowedTurn(
             order,

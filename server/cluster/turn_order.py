@@ -54,7 +54,6 @@ class TurnOrder:
         chain: the hash chain of its prompt.
         seconds: the time that it may take; None: no limit.
         owner: the client.
-        background: other turns have priority.
         avoid: the names of replicas that have been tried or are busy.
         ticket: connects the request with the router.
     """
@@ -64,7 +63,6 @@ class TurnOrder:
     chain: tuple[int, ...]
     seconds: float | None = None
     owner: str | PassingOwner | None = None
-    background: bool = False
     avoid: frozenset[str] = frozenset()
     ticket: RouteTicket = field(default_factory=RouteTicket, compare=False)
 

@@ -14,30 +14,20 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class _Caller:
     key: Hashable | None = None
-    owner: Hashable | None = None
-    background: bool = False
     request_id: str = ""
 
 
 _caller: ContextVar[_Caller] = ContextVar("caller", default=_Caller())  # noqa: B039  it is frozen
 
 
-def set_caller(
-    key: Hashable | None,
-    *,
-    owner: Hashable | None = None,
-    background: bool = False,
-    request_id: str = "",
-) -> None:
+def set_caller(key: Hashable | None, *, request_id: str = "") -> None:
     """Sets the client of the current request.
 
     Args:
         key: the API key; None: there are no keys.
-        owner: the client with which the machine is shared fairly; None: the holder of the key.
-        background: other requests have priority.
         request_id: names the request, to the client and in the log.
     """
-    _caller.set(_Caller(key, owner, background, request_id))
+    _caller.set(_Caller(key, request_id))
 
 
 def as_caller(work: Callable[[], T]) -> Callable[[], T]:
@@ -55,11 +45,6 @@ def as_caller(work: Callable[[], T]) -> Callable[[], T]:
     return run
 
 
-def is_background() -> bool:
-    """Returns whether other requests have priority over the current one."""
-    return _caller.get().background
-
-
 def find_request_id() -> str:
     """Returns the id of the current request; "" if it has none."""
     return _caller.get().request_id
@@ -73,11 +58,8 @@ def find_key() -> Hashable | None:
 def find_owner() -> Hashable:
     """Returns the client with which the machine is shared fairly: the holder of the key. Without
     keys, each request counts as a separate client."""
-    caller = _caller.get()
-    for owner in (caller.owner, caller.key):
-        if owner is not None:
-            return owner
-    return PassingOwner()
+    key = _caller.get().key
+    return PassingOwner() if key is None else key
 
 
 def find_salt(given: str | None, *, is_shared: bool) -> str | None:

@@ -19,7 +19,7 @@ from constrained.model.reply import Reply, Usage
 from constrained.model.trace.turn_trace import FAILED, TurnTrace
 from constrained.prompt.tools.call_result import CallResult
 from server.errors import as_http_error
-from server.http.caller import find_key, find_owner, find_request_id, is_background
+from server.http.caller import find_key, find_owner, find_request_id
 from server.http.time_left import find_time_left
 from server.turns.compiled_request import CompiledRequest, compile_instead, compile_request
 from server.turns.observers import TracedRequest, name_key
@@ -325,7 +325,6 @@ def launch(
                     note_failed_trace=failed_traces.append,
                     timeout=timeout,
                     owner=owner,
-                    background=is_background(),
                 )
                 launched.append(LaunchedTurn(stream, failed_traces))
     except BaseException:

@@ -23,20 +23,13 @@ class ActiveTurn:
         """True while its prompt is not decoded yet."""
         return self.decoder.input.is_reading
 
-    @property
-    def is_background(self) -> bool:
-        """True if its request is not urgent."""
-        return self.seat.request.background
-
 
 def count_being_read(request: Request, running: Iterable[ActiveTurn]) -> int:
-    """Returns how many tokens of its prompt other requests of the same scope are reading.
-    Background requests do not count: they are slow."""
+    """Returns how many tokens of its prompt other requests of the same scope are reading."""
     turn = request.turn
     shared = 0
     for active in running:
-        is_slow = active.is_background and not request.background
         is_same = turn.scope is not None and active.seat.request.turn.scope == turn.scope
-        if active.is_reading and is_same and not is_slow:
+        if active.is_reading and is_same:
             shared = max(shared, count_common(active.decoder.input.prompt, [*turn.prompt]))
     return shared

@@ -52,11 +52,11 @@ class AdmissionOrder:
     """The order in which waiting requests are admitted, fair between their owners.
 
     First come requests of the owner with the fewest running requests, then of the owner whose last
-    admission or arrival is the oldest; equal ones keep their order. Background requests come last.
+    admission or arrival is the oldest; equal ones keep their order.
 
     One owner cannot hold all sequences while others come and go: if an owner was seen within the
     last `AWAITED` seconds and has no running request, the last idle sequence is only for owners
-    without a running request, and not for the background. A single owner may use all sequences.
+    without a running request. A single owner may use all sequences.
 
     Args:
         sequences: how many requests can run at once.
@@ -96,20 +96,20 @@ class AdmissionOrder:
         """
         under_way = Counter(seat.owner for seat in running)
 
-        def rank(seat: Seat) -> tuple[bool, int, int]:
+        def rank(seat: Seat) -> tuple[int, int]:
             # A new owner comes after those who were admitted before it arrived and wait again.
             last = max(self._admitted.get(seat.owner, 0), seat.arrival)
-            return seat.request.background, under_way[seat.owner], last
+            return under_way[seat.owner], last
 
         is_last = 1 < self._sequences == under_way.total() + 1
         if is_last and self._awaits_other(under_way):
-            waiting = [seat for seat in waiting if _may_take_last(seat, under_way)]
+            waiting = [seat for seat in waiting if seat.owner not in under_way]
         return sorted(waiting, key=rank)  # the sort is stable
 
     def _note_owner(self, seat: Seat) -> None:
         owner = seat.request.owner
-        if seat.request.background or owner is None or isinstance(owner, PassingOwner):
-            return  # it does not come back, or it can wait
+        if owner is None or isinstance(owner, PassingOwner):
+            return  # it does not come back
         self._seen.pop(owner, None)
         self._seen[owner] = self._clock()
         # Fewer owners than there are sequences have a running request when the last sequence is
@@ -121,7 +121,3 @@ class AdmissionOrder:
         """True if an owner without a running request was seen not long ago."""
         start = self._clock() - AWAITED
         return any(seen > start and owner not in under_way for owner, seen in self._seen.items())
-
-
-def _may_take_last(seat: Seat, under_way: Container[Hashable]) -> bool:
-    return not seat.request.background and seat.owner not in under_way

@@ -14,7 +14,6 @@ STEP = 512  # maximum tokens of one decode; other turns wait as long as these ta
 PROMPT_STEP = 64
 """Maximum prompt tokens of one decode on the CPU while turns are being written. On 2 cores a decode
 of 512 takes 8 times as long and hardly less a token. A GPU needs large batches."""
-BACKGROUND_STEP = 16  # maximum prompt tokens of a background request while others are running
 
 
 class BatchPlan:
@@ -77,10 +76,7 @@ class BatchPlan:
         *,
         has_drafts: bool,
     ) -> list[Chunk]:
-        has_live = any(not active.is_background for active in running.values())
-        drafts: Mapping[int, Sequence[int]] = {}
-        if has_drafts:
-            drafts = self._draft(due, has_live=has_live)
+        drafts = self._draft(due) if has_drafts else {}
         room = prompts = self._step
         # A turn that pauses counts, too: a long decode would make its pause longer.
         if not self._sequences.engine.offloads and _has_writer(running):
@@ -94,8 +90,6 @@ class BatchPlan:
             # ends.
             share = max(1, available - (len(order) - done - 1))
             share = min(share, self._sequences.until_stop(number))
-            if has_live and active.is_background:
-                share = min(share, BACKGROUND_STEP)
             chunk = active.decoder.next_chunk(share, drafts.get(number, ()))
             room -= len(chunk.tokens)
             if active.is_reading:
@@ -116,7 +110,7 @@ class BatchPlan:
 
         return sorted(due, key=rank)
 
-    def _draft(self, due: Mapping[int, ActiveTurn], *, has_live: bool) -> dict[int, Sequence[int]]:
+    def _draft(self, due: Mapping[int, ActiveTurn]) -> dict[int, Sequence[int]]:
         """Returns a draft for each turn that gets one.
 
         A drafted token saves a turn a decode, but the more turns a decode has, the less it saves:
@@ -125,8 +119,7 @@ class BatchPlan:
         """
         drafting: dict[int, ActiveTurn] = {}
         for number, active in due.items():
-            is_slow = has_live and active.is_background
-            if active.decoder.drafts and not active.is_reading and not is_slow:
+            if active.decoder.drafts and not active.is_reading:
                 drafting[number] = active
         spare = self._sequences.engine.max_drafted
         if not drafting or spare < 1:
@@ -146,8 +139,8 @@ class BatchPlan:
 
 
 def _has_writer(running: Mapping[int, ActiveTurn]) -> bool:
-    """True if one of these turns is being written, and is not of the background."""
-    return any(not active.is_reading and not active.is_background for active in running.values())
+    """True if one of these turns is being written."""
+    return any(not active.is_reading for active in running.values())
 
 
 def level_off(chunks: Sequence[Chunk], reading: set[int]) -> list[Chunk]:

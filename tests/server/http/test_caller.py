@@ -1,7 +1,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
-from server.http.caller import as_caller, find_owner, find_salt, is_background, set_caller
+from server.http.caller import as_caller, find_owner, find_request_id, find_salt, set_caller
 
 
 def test_each_request_is_on_its_own_where_there_are_no_keys():
@@ -33,40 +33,17 @@ def test_salts_of_keys_and_of_clients_are_never_the_same():
     assert copy_context().run(salt, b"a", "team", True) == copy_context().run(salt, b"b", "team")
 
 
-def test_only_what_is_set_so_is_in_the_background():
-    def ask(background: bool) -> bool:
-        set_caller("a", background=background)
-        return is_background()
-
-    assert not is_background()
-    assert copy_context().run(ask, True)
-    assert not copy_context().run(ask, False)
-    assert not is_background()
-
-
 def test_another_thread_works_for_the_same_caller():
-    def look() -> tuple[object, str | None, bool]:
-        return find_owner(), find_salt(None, is_shared=False), is_background()
+    def look() -> tuple[object, str | None, str]:
+        return find_owner(), find_salt(None, is_shared=False), find_request_id()
 
-    def ask() -> tuple[object, str | None, bool]:
-        set_caller(b"a", owner="batches", background=True)
+    def ask() -> tuple[object, str | None, str]:
+        set_caller(b"a", request_id="req_1")
         with ThreadPoolExecutor(1) as threads:
             found = threads.submit(as_caller(look)).result()
             assert found == look()
-            assert not threads.submit(is_background).result()  # nothing is left there
+            assert threads.submit(find_request_id).result() == ""  # nothing is left there
         return found
 
-    assert copy_context().run(ask)[0] == "batches"
-
-
-def test_batches_take_turns_together_and_have_the_caches_of_their_keys():
-    def ask(key: bytes | None) -> tuple[object, str | None]:
-        set_caller(key, owner="batches", background=True)
-        return find_owner(), find_salt(None, is_shared=False)
-
-    def ask_live(key: bytes | None) -> str | None:
-        set_caller(key)
-        return find_salt(None, is_shared=False)
-
-    for key in (b"a", b"b", None):
-        assert copy_context().run(ask, key) == ("batches", copy_context().run(ask_live, key))
+    owner, _, request_id = copy_context().run(ask)
+    assert (owner, request_id) == (b"a", "req_1")

@@ -1,6 +1,5 @@
 """One owner cannot hold all sequences while others come and go; a single owner may."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,9 +21,8 @@ class Clock:
         return self.now
 
 
-def seat(owner: Any, *, background: bool = False) -> Seat:
-    asked = Request(DecodeInput((1,), lambda: Parser(HERMES, ())), owner=owner)
-    return Seat(replace(asked, background=background))
+def seat(owner: Any) -> Seat:
+    return Seat(Request(DecodeInput((1,), lambda: Parser(HERMES, ())), owner=owner))
 
 
 class Room:
@@ -37,9 +35,9 @@ class Room:
         self.waiting: list[Seat] = []
         self.running: list[Seat] = []
 
-    def ask(self, owner: Any, count: int = 1, *, background: bool = False) -> None:
+    def ask(self, owner: Any, count: int = 1) -> None:
         for _ in range(count):
-            self.waiting.append(seat(owner, background=background))
+            self.waiting.append(seat(owner))
             self.order.note_arrival(self.waiting[-1])
         self.admit()
 
@@ -66,7 +64,6 @@ class Room:
 def test_a_single_owner_may_use_all_sequences(sequences: int) -> None:
     room = Room(sequences)
     room.ask("one", 6)
-    room.ask("one", background=True)
     assert room.count("one") == sequences
 
 
@@ -112,24 +109,11 @@ def test_two_owners_cannot_shut_out_a_third() -> None:
     assert len(room.running) == 4
 
 
-def test_the_background_does_not_get_the_sequence() -> None:
-    room = Room(2)
-    room.ask("other")
-    room.end("other")
-    room.ask("many")
-    room.ask("batches", background=True)
-    assert room.count("batches") == 0
-    room.end("many")
-    assert room.count("batches") == 1
-
-
 @pytest.mark.parametrize("owner", [None, ANONYMOUS])
 def test_nothing_is_kept_for_those_that_do_not_come_back(owner: Any) -> None:
     room = Room(3)
     room.ask(owner)
     room.running.clear()
-    room.ask("batches", background=True)
-    room.end("batches")
     room.ask("many", 5)
     assert room.count("many") == 3
     room.running.clear()

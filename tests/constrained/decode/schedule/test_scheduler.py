@@ -24,7 +24,7 @@ from constrained.decode.request import (
     Generation,
     Request,
 )
-from constrained.decode.schedule.batch_plan import BACKGROUND_STEP, BLOCK, PROMPT_STEP
+from constrained.decode.schedule.batch_plan import BLOCK, PROMPT_STEP
 from constrained.decode.schedule.runner import Runner
 from constrained.decode.schedule.scheduler import Schedule, Seat
 from constrained.engine.protocol import Chunk, Sampling
@@ -70,14 +70,13 @@ def request(
     boundaries: tuple[int, ...] = (),
     owner: str | None = None,
     scope: CacheScope = COMMON,
-    background: bool = False,
 ) -> Request:
     breakpoints = CacheBreakpoints(places=boundaries)
     turn = DecodeInput(
         tuple(prompt), lambda: Parser(HERMES, ()), breakpoints=breakpoints, scope=scope
     )
     options = DecodeOptions(max_tokens=max_tokens, sampling=GREEDY)
-    return Request(turn, options, is_wanted=is_wanted, owner=owner, background=background)
+    return Request(turn, options, is_wanted=is_wanted, owner=owner)
 
 
 @cache
@@ -543,46 +542,6 @@ def test_long_replies_of_one_owner_do_not_delay_another() -> None:
         schedule.step()
     for n, seat in enumerate(many):
         assert seat.result.result().tokens == alone(letters("a", n + 3), 60)
-
-
-def test_the_background_is_admitted_behind_all_others() -> None:
-    requests = [request(letters("a", n + 3), 2, background=True) for n in range(3)]
-    requests += [request(letters("b", n + 3), 2, owner="live") for n in range(3)]
-    assert admitted(Schedule(Watched(max_sequences=1)), requests) == [3, 4, 5, 0, 1, 2]
-
-
-def test_the_background_reads_in_small_pieces_beside_others() -> None:
-    engine = Watched(max_sequences=2)
-    schedule = Schedule(engine, step=64)
-    prompt = letters("a", 300)
-    (slow,) = add(schedule, request(prompt, 4, background=True))
-    schedule.step()
-    (live,) = add(schedule, request(letters("b", 3), 6))
-    while not live.result.done():
-        schedule.step()
-    while not slow.result.done():
-        schedule.step()
-    pieces = [(len(step), len(chunk.tokens)) for step in engine.chunks for chunk in step]
-    assert max(size for _, size in pieces) == 64  # alone
-    beside = [max(len(chunk.tokens) for chunk in step) for step in engine.chunks if len(step) > 1]
-    assert 1 < max(beside) <= BACKGROUND_STEP
-    assert slow.result.result().tokens == alone(tuple(prompt), 4)
-
-
-def test_nobody_waits_to_copy_a_prompt_of_the_background() -> None:
-    engine = Watched(max_sequences=3)
-    schedule = Schedule(engine, step=64)
-    prompt = letters("a", 300)
-    (slow,) = add(schedule, request(prompt, 4, background=True))
-    add(schedule, request(letters("b", 3), 100))
-    schedule.step()
-    (live,) = add(schedule, request([*prompt[:280], *letters("c", 5)], 2))
-    steps = 0
-    while not live.result.done():
-        schedule.step()
-        steps += 1
-    assert steps < 200 // BACKGROUND_STEP  # those that the other prompt needs
-    assert not slow.result.done()
 
 
 def test_requests_of_nobody_are_admitted_in_their_order() -> None:
