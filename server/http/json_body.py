@@ -45,36 +45,35 @@ def _refuse_constant(name: str) -> Any:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def read_json(body: bytes, *, max_values: int, name: str = "the body") -> Any:
-    """Reads a JSON text.
+def read_json(body: bytes, *, max_values: int) -> Any:
+    """Reads the body of a request.
 
     Args:
         body: the text in UTF-8.
         max_values: the limit for values at all depths, and names of members.
-        name: names the text in messages.
 
     Raises:
         HttpError: it is not JSON, or has too many or too deeply nested values; says at which byte.
     """
     body = body.removeprefix(_BOM)
     if not body.strip():
-        raise refuse(f"{name} is empty: send a JSON object", code="invalid_json")
-    _check_shape(body, max_values, name)
+        raise refuse("the body is empty: send a JSON object", code="invalid_json")
+    _check_shape(body, max_values)
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
-        raise _refuse(name, "it is not UTF-8", error.start) from error
+        raise _refuse("it is not UTF-8", error.start) from error
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         reason = "it ends too early" if error.pos >= len(text.rstrip()) else error.msg
-        raise _refuse(name, reason, _count_bytes(text, error.pos)) from error
+        raise _refuse(reason, _count_bytes(text, error.pos)) from error
     except _NoNumberError as error:
         message = f"{error} is not a JSON number: write null or leave the field out"
-        raise _refuse(name, message, _find(_NO_NUMBER, text)) from error
+        raise _refuse(message, _find(_NO_NUMBER, text)) from error
     except ValueError as error:  # from Python's int
         message = f"an integer has more than {MAX_DIGITS:,} digits"
-        raise _refuse(name, message, _find(_LONG, text)) from error
+        raise _refuse(message, _find(_LONG, text)) from error
 
 
 def count_values(text: bytes) -> int:
@@ -94,7 +93,7 @@ def _find_marks(text: bytes) -> "tuple[np.ndarray, np.ndarray]":
     return offsets, codes[offsets]
 
 
-def _check_shape(body: bytes, max_values: int, name: str) -> None:
+def _check_shape(body: bytes, max_values: int) -> None:
     """Refuses too many or too deeply nested values. A text that is not JSON is measured like JSON,
     also after the mistake."""
     opened = body.count(b"[") + body.count(b"{")  # also counts those in strings
@@ -114,7 +113,7 @@ def _check_shape(body: bytes, max_values: int, name: str) -> None:
     ):
         if is_over.any():
             first = int(is_over.argmax())
-            message = f"{name} {message} (at byte {offsets[first]})"
+            message = f"the body {message} (at byte {offsets[first]})"
             colons = np.flatnonzero((codes == ord(":")) & (depths == 1))
             where = _find_member(body, offsets, colons[colons < first])
             raise refuse(message, where, "too_large")
@@ -138,8 +137,8 @@ def _find_member(body: bytes, offsets: "np.ndarray", colons: "np.ndarray") -> st
     return point_to([name])
 
 
-def _refuse(name: str, reason: str, offset: int) -> HttpError:
-    return refuse(f"{name} is not JSON: {reason}, at byte {offset}", code="invalid_json")
+def _refuse(reason: str, offset: int) -> HttpError:
+    return refuse(f"the body is not JSON: {reason}, at byte {offset}", code="invalid_json")
 
 
 def _count_bytes(text: str, characters: int) -> int:
