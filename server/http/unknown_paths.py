@@ -19,16 +19,17 @@ NO_BATCHES = "Batches are not queued here: send each of their requests by itself
 NO_INSERTION = "Text is not inserted between two others here: use /v1/completions"
 GEMINI = "Gemini's API is not served: use /v1/chat/completions"
 ABSENT_VERSIONS = {
+    "/v1/threads": NO_THREADS,
+    "/threads": NO_THREADS,
     "/v1beta/models": GEMINI,
     "/v1/fim": NO_INSERTION,
     "/fim": NO_INSERTION,
     "/api/embeddings": "Ollama's older path is not served: use /api/embed",
 }
 """As `ABSENT`, for paths whose ending may be a path of the application: `/models/NAME` has any
-name, and `/fim/completions` is not `/completions`."""
+name, `/threads/ID/messages` is not `/messages`, and `/fim/completions` is not `/completions`."""
 ABSENT = {
     "/assistants": NO_THREADS,
-    "/threads": NO_THREADS,
     "/conversations": NO_THREADS,
     "/realtime": f"{TEXT_ONLY}, over HTTP: use /v1/responses or /v1/chat/completions as a stream",
     "/audio": TEXT_ONLY,

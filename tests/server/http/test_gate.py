@@ -125,6 +125,7 @@ def test_options_and_unknown_paths() -> None:
     [
         ("/v1/assistants", "/v1/responses"),
         ("/threads/t/runs", "/v1/responses"),
+        ("/v1/threads/t/messages", "/v1/responses"),
         ("/v1/realtime/sessions", "as a stream"),
         ("/v1/audio/speech", "text models"),
         ("/v1/messages/batches", "by itself"),
