@@ -19,7 +19,6 @@ from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.errors.own_packages import install_command
 from constrained.limits.deadline import check_timeout
-from server.commands.embedding_options import add_embedding_options, find_embedding_service
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -50,7 +49,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     shared.add_tool_format(parser)
     shared.add_engine_options(parser, sequences=SEQUENCES)
     shared.add_sampling_options(parser)
-    add_embedding_options(parser)
     parser.set_defaults(unset={name: parser.get_default(name) for name in OF_A_LINE})
 
 
@@ -67,8 +65,6 @@ def _run(options: argparse.Namespace) -> int:
         for fault in read.faults:
             print_error(str(fault))
         return UNUSABLE
-    if options.embedding_model is None:
-        _refuse_embeddings(read.lines)
     with _open_output(options) as (file, done):
         waiting = [line for line in read.lines if line.custom_id not in done]
         results = _Results(file, total=len(read.lines), earlier=[*done.values()])
@@ -95,21 +91,6 @@ def _check(options: argparse.Namespace) -> None:
     complete(options)
     shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
-
-
-def _refuse_embeddings(lines: Sequence["BatchLine"]) -> None:
-    """Refuses lines that ask for embeddings.
-
-    Raises:
-        RequestError: there is one.
-    """
-    from server.hosting.batches.batch_input import EMBEDDINGS
-
-    for line in lines:
-        if line.url == EMBEDDINGS:
-            message = f"line {line.number}: there is no model for embeddings"
-            hint = "Name it: --embedding-model FILE"
-            raise RequestError(message, where="/embedding_model", hint=hint)
 
 
 @contextmanager
@@ -194,17 +175,16 @@ class _Results:
 def _carry_out(
     lines: Sequence["BatchLine"], options: argparse.Namespace, results: _Results
 ) -> None:
-    """Executes lines, with the models that they need.
+    """Executes lines.
 
     Raises:
-        Error: a model cannot be loaded.
+        Error: the model cannot be loaded.
     """
     import asyncio
 
     from starlette.datastructures import State
 
     from server.app import make_routes
-    from server.hosting.batches.batch_input import EMBEDDINGS
     from server.models.served_models import ServedModels
     from server.observe.prefix_watch import PrefixWatch
     from server.settings import Settings
@@ -213,23 +193,16 @@ def _carry_out(
 
     settings = Settings(timeout=options.timeout)
     with ExitStack() as stack:
-        embedding = find_embedding_service(options, settings)
-        if embedding is not None:
-            stack.callback(embedding.close)
-            embedding.start(None)
-            embedding.wait()
-        models, places = ServedModels([], settings), SEQUENCES
-        if any(line.url != EMBEDDINGS for line in lines):
-            model = stack.enter_context(request.load_model(options))
-            print_notes(model.notices)
-            model.sampling = shared.read_sampling(options, model.sampling)
-            path = shared.find_model(options)
-            name = name_model(Path(path)) if path else "demo"
-            service = Service(model, settings, observers=Observers(PrefixWatch()), name=name)
-            models, places = ServedModels.of(service), model.engine.max_sequences
+        model = stack.enter_context(request.load_model(options))
+        print_notes(model.notices)
+        model.sampling = shared.read_sampling(options, model.sampling)
+        path = shared.find_model(options)
+        name = name_model(Path(path)) if path else "demo"
+        service = Service(model, settings, observers=Observers(PrefixWatch()), name=name)
+        models = ServedModels.of(service)
         stack.callback(models.readers.close)
-        state = State({"models": models, "settings": settings, "embeddings": embedding})
-        asyncio.run(_run_lines(make_routes(state), lines, results, places=places))
+        routes = make_routes(State({"models": models, "settings": settings}))
+        asyncio.run(_run_lines(routes, lines, results, places=model.engine.max_sequences))
 
 
 async def _run_lines(

@@ -16,12 +16,12 @@ NO_THREADS = (
 )
 USE_COMPLETIONS = "llama-server's own completion is not served: use /v1/completions"
 NO_INSERTION = "Text is not inserted between two others here: use /v1/completions"
+NO_EMBEDDINGS = "This server makes no embeddings: run llama-server --embedding beside it"
 GEMINI = "Gemini's API is not served: use /v1/chat/completions"
 ABSENT_VERSIONS = {
     "/v1beta/models": GEMINI,
     "/v1/fim": NO_INSERTION,
     "/fim": NO_INSERTION,
-    "/api/embeddings": "Ollama's older path is not served: use /api/embed",
 }
 """As `ABSENT`, for paths whose ending may be a path of the application: `/models/NAME` has any
 name, and `/fim/completions` is not `/completions`."""
@@ -34,11 +34,13 @@ ABSENT = {
     "/images": TEXT_ONLY,
     "/videos": TEXT_ONLY,
     "/moderations": "This server judges no texts: ask a model, with a typed answer",
-    "/vector_stores": "This server stores no documents: keep the vectors of /v1/embeddings",
+    "/vector_stores": "This server stores no documents",
     "/containers": "This server runs no code: offer a tool that your program executes",
     "/skills": "This server runs no code: offer a tool that your program executes",
     "/completion": USE_COMPLETIONS,
-    "/embedding": "llama-server's own form is not served: use /v1/embeddings, with `input`",
+    "/embed": NO_EMBEDDINGS,
+    "/embedding": NO_EMBEDDINGS,
+    "/embeddings": NO_EMBEDDINGS,
     "/infill": NO_INSERTION,
     "/rerank": "This server does not rank documents",
     "/reranking": "This server does not rank documents",

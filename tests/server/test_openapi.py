@@ -4,7 +4,6 @@ the statuses and media types that it names, and the SDKs' types. The last is hel
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import jsonschema_rs
 import pytest
 from pydantic import ValidationError
 
-from constrained import load, load_embeddings
+from constrained import load
 from server.app import make_app
-from server.models.embedding_service import EmbeddingService
 from server.settings import ReasoningField, Settings
 from tests.scripted_model import OPENED, scripted
 from tests.server.running_server import running
@@ -28,9 +26,7 @@ KNOWN_BY_ID = "{id"
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[httpx.Client]:
-    embedder = partial(load_embeddings, "demo", pooling="mean", threads=1, context_length=64)
-    service = EmbeddingService("embedding", embedder, Settings())
-    with running(lambda: load(threads=1, sequences=2), embedding=service) as client:
+    with running(lambda: load(threads=1, sequences=2)) as client:
         yield client
 
 

@@ -14,12 +14,10 @@ from server.http.ids import make_id
 from server.http.json_body import read_json
 from server.settings import Settings
 
-EMBEDDINGS = "/v1/embeddings"
 ENDPOINTS = (
     "/v1/chat/completions",
     "/v1/responses",
     "/v1/completions",
-    EMBEDDINGS,
     "/v1/messages",
 )
 """The endpoints that a line may name; Anthropic's is an extension."""

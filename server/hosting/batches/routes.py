@@ -11,10 +11,9 @@ from starlette.datastructures import FormData, UploadFile
 
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.reading import read_fields
-from server.dialects.common.serving import find_key_owner, require_embeddings
+from server.dialects.common.serving import find_key_owner
 from server.errors import UNSUPPORTED_ENCODING, HttpError, refuse
 from server.hosting.batches.batch import YEAR, BatchRequest
-from server.hosting.batches.batch_input import EMBEDDINGS
 from server.hosting.batches.batch_runner import BatchRunner
 from server.hosting.batches.file_store import StoredFile
 from server.http.gate import find_key, make_too_large
@@ -175,8 +174,6 @@ async def delete_file(id: str, request: Request) -> JsonObject:
 async def create_batch(request: Request) -> JsonObject:
     """Begins to carry out the requests of a file."""
     body = await read_fields(request, BatchRequest)
-    if body.endpoint == EMBEDDINGS:
-        require_embeddings(request)
     key = find_key(request.scope["headers"])
     return find_batches(request).create(find_key_owner(request), key, body).describe()
 

@@ -9,14 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import gguf
 import pytest
 
 from constrained.cli.parser import main
-from constrained.engine.model_files import embedded
 from server.commands import BATCH
-from tests.embedding_file import write_embedding_model
-from tests.lora_file import write_adapter
 
 ROOT = Path(__file__).parents[3]
 CHAT = "/v1/chat/completions"
@@ -64,27 +60,6 @@ def test_lines_in_lines_out(batch: Batch, tmp_path: Path) -> None:
     assert results["a"]["response"]["body"]["object"] == "chat.completion"
     assert results["a"]["response"]["body"]["model"] == "demo"
     assert results["m"]["response"]["body"]["type"] == "message"
-
-
-def test_lines_for_a_model_of_embeddings(batch: Batch, tmp_path: Path) -> None:
-    given = tmp_path / "in.jsonl"
-    line: dict[str, Any] = {"custom_id": "e", "method": "POST", "url": "/v1/embeddings"}
-    line["body"] = {"input": ["the cat", "a dog"]}
-    given.write_text(json.dumps(line))
-    code, _, err = batch(str(given))
-    assert code == 2
-    assert "line 1: there is no model for embeddings" in err
-    path = write_embedding_model(tmp_path / "bert.gguf", gguf.PoolingType.MEAN)
-    lora = write_adapter(tmp_path / "lora.gguf", Path(embedded.PATH))
-    code, out, err = batch(str(given), "--embedding-model", str(path), "--lora", str(lora))
-    assert (code, err) == (0, "")  # no line needs a model that writes
-    assert len(read_results(out)["e"]["response"]["body"]["data"]) == 2
-    given.write_text(write_lines("a") + json.dumps(line))
-    code, out, _ = batch(str(given), "--embedding-model", str(path))
-    assert code == 0
-    results = read_results(out)
-    assert results["a"]["response"]["body"]["model"] == "demo"
-    assert results["e"]["response"]["body"]["model"] == "bert"
 
 
 def test_a_line_that_fails(batch: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
