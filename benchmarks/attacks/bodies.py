@@ -16,7 +16,6 @@ LISTS = {  # the fields of conversations and tools, by path
     "/v1/chat/completions": ("messages", "tools"),
     MESSAGES: ("messages", "tools"),
     RESPONSES: ("input", "tools"),
-    "/v1/completions": ("prompt",),
     "/detokenize": ("tokens",),
     "/apply-template": ("messages",),
 }
@@ -45,7 +44,7 @@ def repeat(item: Any, size: int) -> list[Any]:
 def _list_wrong_lists() -> Iterator[Attack]:
     for path, names in LISTS.items():
         # Where a list of numbers is right, texts among them are not.
-        item = "a" if names[0] in ("prompt", "tokens") else 1
+        item = "a" if names[0] == "tokens" else 1
         for name in names:
             body = {"max_tokens": 4, "messages": HELLO, name: repeat(item, 3 * MIB)}
             yield Attack(f"{path}: 3 MB of wrong {name}", partial(dict, body), path=path)

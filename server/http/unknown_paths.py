@@ -14,17 +14,14 @@ NO_THREADS = (
     "Conversations are not kept as objects here: use /v1/responses, which continues a conversation "
     "by previous_response_id"
 )
-USE_COMPLETIONS = "llama-server's own completion is not served: use /v1/completions"
-NO_INSERTION = "Text is not inserted between two others here: use /v1/completions"
+NO_RAW_PROMPTS = "Raw prompts are not continued here: send messages to /v1/chat/completions"
 NO_EMBEDDINGS = "This server makes no embeddings: run llama-server --embedding beside it"
 GEMINI = "Gemini's API is not served: use /v1/chat/completions"
 ABSENT_VERSIONS = {
     "/v1beta/models": GEMINI,
-    "/v1/fim": NO_INSERTION,
-    "/fim": NO_INSERTION,
 }
 """As `ABSENT`, for paths whose ending may be a path of the application: `/models/NAME` has any
-name, and `/fim/completions` is not `/completions`."""
+name."""
 ABSENT = {
     "/assistants": NO_THREADS,
     "/threads": NO_THREADS,
@@ -37,17 +34,19 @@ ABSENT = {
     "/vector_stores": "This server stores no documents",
     "/containers": "This server runs no code: offer a tool that your program executes",
     "/skills": "This server runs no code: offer a tool that your program executes",
-    "/completion": USE_COMPLETIONS,
+    "/completion": NO_RAW_PROMPTS,
+    "/completions": NO_RAW_PROMPTS,
     "/embed": NO_EMBEDDINGS,
     "/embedding": NO_EMBEDDINGS,
     "/embeddings": NO_EMBEDDINGS,
-    "/infill": NO_INSERTION,
+    "/fim": NO_RAW_PROMPTS,
+    "/infill": NO_RAW_PROMPTS,
     "/rerank": "This server does not rank documents",
     "/reranking": "This server does not rank documents",
     "/docs": "The paths of this server are in /openapi.json, for programs",
     "/fine_tuning": "This server trains no models",
     "/messages/batches": "Use /v1/files and /v1/batches, whose lines may be of /v1/messages",
-    "/complete": "Use /v1/messages, or /v1/completions for a plain prompt",
+    "/complete": "Use /v1/messages",
     "/models": GEMINI,
 }
 """APIs that clients know from other servers, by how their paths begin, and what to do instead."""

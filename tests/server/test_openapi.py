@@ -135,7 +135,6 @@ STREAMS: dict[str, Json] = {
         "logprobs": True,
         "top_logprobs": 2,
     },
-    "/v1/completions": {"logprobs": 2, "echo": False, "n": 2},
     "/v1/responses": {"include": ["message.output_text.logprobs"], "unknown": 1},
     "/v1/messages": {"stop_sequences": ["e"]},
     "/api/chat": {"logprobs": True, "top_logprobs": 2},

@@ -13,7 +13,6 @@ from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
 from fastapi import FastAPI
 from openai.types import (
     Batch,
-    Completion,
     FileDeleted,
     FileObject,
     Model,
@@ -34,7 +33,6 @@ NOT_JSON = ("text/plain", "text/html", "application/jsonl")
 STREAM = "text/event-stream"
 REPLIES: dict[str, Any] = {
     "POST /v1/chat/completions": ChatCompletion,
-    "POST /v1/completions": Completion,
     "POST /v1/responses": Response,
     "POST /v1/responses/input_tokens": InputTokenCountResponse,
     "GET /v1/responses/{id}": Response,
@@ -55,8 +53,7 @@ EVENTS: dict[str, Any] = {
     "POST /v1/responses": ResponseStreamEvent,
     "POST /v1/messages": RawMessageStreamEvent | BetaRawMessageStreamEvent,
 }
-"""The SDKs' types of the data of events, by method and path. There is none for the parts of a
-completion: `Completion` has no null as `finish_reason`, which OpenAI's own streams have."""
+"""The SDKs' types of the data of events, by method and path."""
 
 
 class TypedReplies:

@@ -15,8 +15,6 @@ from server.dialects.common.model_routes import (
 from server.dialects.common.reading import read_fields, read_request
 from server.dialects.common.replies import answer
 from server.dialects.common.serving import find_named_service
-from server.dialects.completions.request import TextRequest
-from server.dialects.completions.routes import start_text
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
 from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest, OllamaRequest
 from server.errors import HttpError
@@ -66,7 +64,7 @@ async def chat(request: Request) -> Response:
 
 @router.post_json("/generate", OllamaGenerateRequest, PROMPT, responses=STREAMED)
 async def generate(request: Request) -> Response:
-    """Answers a prompt, or continues a raw one."""
+    """Answers a prompt."""
     return await _answer(request, OllamaGenerateRequest, {"response": ""})
 
 
@@ -78,18 +76,12 @@ async def _answer(request: Request, kind: type[OllamaRequest], empty: JsonObject
             models: ServedModels = request.app.state.models
             models.unload_soon(service.name)
         return _confirm_loaded(service, body, empty)
-    if isinstance(read, TextRequest):
-        starting = start_text(service, read)
-    else:
-        starting = start_request(service, read)
-    active = await wait_for_client(request, starting)
+    active = await wait_for_client(request, start_request(service, read))
     writer = OllamaWriter(active.compiled, is_chat=isinstance(body, OllamaChatRequest))
     return await answer(request, active, writer, is_streamed=body.is_streamed)
 
 
-def _read_unless_it_loads(
-    body: OllamaRequest, service: Service
-) -> TurnRequest | TextRequest | None:
+def _read_unless_it_loads(body: OllamaRequest, service: Service) -> TurnRequest | None:
     return None if body.only_loads else body.read(service)
 
 

@@ -17,7 +17,6 @@ from server.settings import Settings
 ENDPOINTS = (
     "/v1/chat/completions",
     "/v1/responses",
-    "/v1/completions",
     "/v1/messages",
 )
 """The endpoints that a line may name; Anthropic's is an extension."""

@@ -31,7 +31,6 @@ MESSAGES: list[list[dict[str, Any]]] = [
         {"role": "assistant", "content": "It is"},
     ],
 ]
-PROMPTS: list[Any] = ["Hello", ["a", "b"], [1, 2, 3], [[1], [2]]]
 _numbers = itertools.count()
 
 
@@ -60,8 +59,6 @@ def _mend(path: str, body: dict[str, Any], number: int, *, is_short: bool) -> di
         needed["max_tokens"] = 30
     if path == "/v1/responses":
         needed["input"] = report.QUESTION
-    if path == "/v1/completions":
-        needed["prompt"] = PROMPTS[number % len(PROMPTS)]
     if path in ("/models/load", "/models/unload"):
         needed["model"] = "demo"
     if needed.keys() & {"messages", "input"} and number % 2:

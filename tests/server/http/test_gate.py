@@ -99,7 +99,7 @@ def test_options_and_unknown_paths() -> None:
         assert response.status_code == 404
         assert "/v1/nothing" in response.json()["error"]["message"]
         assert "base URL" not in response.json()["error"]["message"]
-        for base, path in (("/v1", "/v1/messages"), ("/openai/deployments/x", "/v1/completions")):
+        for base, path in (("/v1", "/v1/messages"), ("/openai/deployments/x", CHAT)):
             message = client.post(base + path).json()["error"]["message"]
             assert f"There is {path}: remove '{base}' from the base URL" in message
         for path in ("/v1/models", "/v1/models/demo", "/v1/responses/abc", "/v1/health"):
@@ -124,6 +124,11 @@ def test_options_and_unknown_paths() -> None:
         ("/v1/audio/speech", "text models"),
         ("/v1/messages/batches", "/v1/batches"),
         ("/v1/complete", "/v1/messages"),
+        ("/v1/completions", "/v1/chat/completions"),
+        ("/completion", "/v1/chat/completions"),
+        ("/v1/fim/completions", "/v1/chat/completions"),
+        ("/infill", "/v1/chat/completions"),
+        ("/v1/rerank", "not rank"),
         ("/v1/embeddings", "llama-server --embedding"),
         ("/api/embed", "llama-server --embedding"),
         ("/api/embeddings", "llama-server --embedding"),

@@ -31,7 +31,6 @@ PATHS: dict[str, Json] = {
     "/v1/messages": MESSAGES,
     "/v1/messages/count_tokens": MESSAGES,
     "/v1/responses": {"input": HELLO},
-    "/v1/completions": {"prompt": "<|im_start|>assistant\n", "max_tokens": 2},
     "/tokenize": {"content": "a"},
     "/detokenize": {"tokens": [97]},
 }
@@ -88,8 +87,6 @@ WRONG = [
     (CHAT, {"temperature": -1}, "/temperature"),
     (CHAT, {"stream_options": {"include_usage": "x"}}, "/stream_options/include_usage"),
     (CHAT, {"logit_bias": {"1": "x"}}, "/logit_bias/1"),
-    ("/v1/completions", {"prompt": [1, 2, "a"]}, "/prompt/2"),
-    ("/v1/completions", {"prompt": [[1], [2, "a"]]}, "/prompt/1/1"),
     ("/v1/responses", {"input": [{}, 1]}, "/input/1"),
     ("/v1/responses", {"metadata": {"a": 1}}, "/metadata/a"),
     ("/detokenize", {"tokens": [1, "a"]}, "/tokens/1"),

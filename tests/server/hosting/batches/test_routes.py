@@ -25,8 +25,6 @@ from tests.server.hosting.batches.batch_client import (
 from tests.server.running_server import Json, running, wait_until
 from tests.templates import PING, hermes_call
 
-TURN_OPENED = "<|im_start|>assistant\n"
-
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[httpx.Client]:
@@ -106,7 +104,6 @@ def test_a_batch(api: openai.OpenAI) -> None:
 
 
 ENDPOINTS = [
-    ("/v1/completions", {"prompt": TURN_OPENED, "echo": True, "max_tokens": 9}, "assistant"),
     ("/v1/responses", {"input": "Hello"}, "Hello there, friend."),
     ("/v1/messages", {"messages": HELLO, "max_tokens": 50}, "Hello there, friend."),
 ]
