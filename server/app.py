@@ -22,7 +22,6 @@ from server.dialects.chat import routes as chat
 from server.dialects.common import model_routes, status
 from server.dialects.common.body import describe_mistakes
 from server.dialects.common.hosted_tools import McpServerPool
-from server.dialects.llamacpp import routes as llamacpp
 from server.dialects.messages import routes as messages
 from server.dialects.messages.reply import encode_anthropic_error
 from server.dialects.ollama import routes as ollama
@@ -66,7 +65,6 @@ DIALECTS = (
         id_headers=[b"x-request-id", b"request-id"],  # the latter is what its SDKs show
     ),
     Dialect(responses.router),
-    Dialect(llamacpp.router),
     Dialect(ollama.router, prefixes=["/api/"], encode_error=encode_ollama_error),
 )
 OWN_ROUTERS = (

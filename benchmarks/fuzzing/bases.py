@@ -156,15 +156,11 @@ ANTHROPIC: tuple[JsonObject, ...] = (
         "metadata": {"user_id": "me"},
     },
 )
-TOKENS: tuple[JsonObject, ...] = ({"content": "Hello", "add_special": True, "with_pieces": True},)
 REQUESTS: dict[str, tuple[JsonObject, ...]] = {
     "/v1/chat/completions": CHAT,
     "/v1/responses": RESPONSES,
     "/v1/messages": ANTHROPIC,
     "/v1/messages/count_tokens": ANTHROPIC,
-    "/tokenize": TOKENS,
-    "/detokenize": ({"tokens": [72, 105]},),
-    "/apply-template": CHAT,
 }
 
 LARK = (

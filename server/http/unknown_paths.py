@@ -16,6 +16,10 @@ NO_THREADS = (
 )
 NO_RAW_PROMPTS = "Raw prompts are not continued here: send messages to /v1/chat/completions"
 NO_EMBEDDINGS = "This server makes no embeddings: run llama-server --embedding beside it"
+OF_THE_ENGINE = (
+    "llama-server's own paths are not served: /v1/models describes the models, /metrics counts "
+    "running turns, /v1/chat/completions/input_tokens the tokens of a conversation"
+)
 GEMINI = "Gemini's API is not served: use /v1/chat/completions"
 ABSENT_VERSIONS = {
     "/v1beta/models": GEMINI,
@@ -24,6 +28,11 @@ ABSENT_VERSIONS = {
 name."""
 ABSENT = {
     "/assistants": NO_THREADS,
+    "/apply-template": OF_THE_ENGINE,
+    "/tokenize": OF_THE_ENGINE,
+    "/detokenize": OF_THE_ENGINE,
+    "/props": OF_THE_ENGINE,
+    "/slots": OF_THE_ENGINE,
     "/threads": NO_THREADS,
     "/conversations": NO_THREADS,
     "/realtime": f"{TEXT_ONLY}, over HTTP: use /v1/responses or /v1/chat/completions as a stream",

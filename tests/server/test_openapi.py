@@ -74,7 +74,7 @@ def test_fields_of_requests_are_described(document: Json) -> None:
     waiting = list[str]()
     for _, _, operation in list_operations(document):
         waiting += list_references(operation.get("requestBody", {}))
-    assert len(waiting) > 15
+    assert len(waiting) > 8
     seen = set[str]()
     while waiting:
         name = waiting.pop().rpartition("/")[2]
@@ -116,7 +116,7 @@ def test_examples_are_answered(demo: httpx.Client, document: Json) -> None:
                 reply = demo.request(method, path, json=example["value"])
                 assert reply.status_code == 200, f"{path}: {reply.text}"
                 asked += 1
-    assert asked > 12
+    assert asked > 8
 
 
 def test_paths_without_a_body_answer_as_described(demo: httpx.Client, document: Json) -> None:

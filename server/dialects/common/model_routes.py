@@ -66,7 +66,7 @@ async def show_model(id: str, request: Request) -> JsonObject:
 
 def describe_model(served: ServedModel) -> JsonObject:
     """Describes a model for the clients of OpenAI, Anthropic and llama-server."""
-    meta: JsonObject = {"size": served.file_bytes, **describe_file(served.facts)}
+    meta: JsonObject = {"size": served.file_bytes, **_describe_file(served.facts)}
     if served.model is not None:
         meta["n_ctx"] = served.context_length  # of a request and its reply together
         meta["n_vocab"] = len(served.model.engine.vocabulary.tokens)
@@ -91,7 +91,7 @@ def describe_model(served: ServedModel) -> JsonObject:
     }
 
 
-def describe_file(facts: ModelFacts) -> JsonObject:
+def _describe_file(facts: ModelFacts) -> JsonObject:
     """Returns the facts in a model's file, under llama-server's names if it has them."""
     stated: JsonObject = {
         "general_name": facts.name,

@@ -13,12 +13,6 @@ from server.models.served_models import ServedModels
 from server.turns.service import Service
 
 
-async def find_service(request: Request) -> Service:
-    """Returns the model for a request without a body, as `find_named_service`; the query may name
-    it."""
-    return await find_named_service(request, request.query_params.get("model"))
-
-
 async def find_named_service(request: Request, name: str | None) -> Service:
     """Returns the model of this name. It stays loaded until the request has been answered.
 

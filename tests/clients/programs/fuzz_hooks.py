@@ -19,7 +19,6 @@ CHAT_TOOL: dict[str, Any] = {"type": "function", "function": report.WEATHER}
 TALKS = (
     "/v1/chat/completions",
     "/v1/chat/completions/input_tokens",
-    "/apply-template",
     "/v1/messages",
     "/v1/messages/count_tokens",
 )

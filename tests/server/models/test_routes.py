@@ -274,13 +274,6 @@ def test_ollama_lists_loads_and_unloads(client: httpx.Client) -> None:
     assert client.post("/api/show", json={"model": "x"}).json()["error"].startswith("there is no")
 
 
-def test_paths_without_a_body_take_the_name_from_the_query(client: httpx.Client) -> None:
-    for query, name in (("", "first"), ("?model=third", "third")):
-        assert client.get(f"/props{query}").json()["model_alias"] == name
-        assert client.get(f"/slots{query}").status_code == 200
-    assert client.get("/props?model=x").status_code == 404
-
-
 def test_metrics_are_those_of_all_models(client: httpx.Client) -> None:
     def count_sequences() -> float:
         lines = client.get("/metrics").text.splitlines()

@@ -62,8 +62,8 @@ def test_a_date_of_ones_choice() -> None:
     from datetime import datetime
 
     with running(scripted("Hi", source=DATED), Settings(date=datetime(2001, 2, 3))) as client:
-        prompt = client.post("/apply-template", json={"messages": HELLO}).json()["prompt"]
-    assert prompt.startswith("Today is 03 February 2001.")
+        reply = client.post(CHAT, json={"messages": HELLO, "trace": True}).json()
+    assert reply["trace"]["prompt"].startswith("Today is 03 February 2001.")
 
 
 FORCED: Json = {"messages": HELLO, "tools": [PING], "tool_choice": "required", "max_tokens": 1}
