@@ -48,11 +48,6 @@ if TYPE_CHECKING:
     from constrained.limits.isolated_call import Isolation
     from constrained.loading import from_llama, load
     from constrained.mask.logprobs import TokenDrawn
-    from constrained.model.embedding.embedding_model import (
-        EmbeddingModel,
-        Embeddings,
-        load_embeddings,
-    )
     from constrained.model.reply import Reply
     from constrained.prompt.tools.call_result import CallResult, Outcome
     from constrained.prompt.tools.functions import FunctionTool, tool
@@ -80,11 +75,6 @@ _NAMES = {
     "constrained.agent.finished_run": ("Reason", "Run"),
     "constrained.decode.filters.events": ("Exhausted", "ProgressMade", "StreamEvent"),
     "constrained.decode.request": ("Usage",),
-    "constrained.model.embedding.embedding_model": (
-        "EmbeddingModel",
-        "Embeddings",
-        "load_embeddings",
-    ),
     "constrained.engine.protocol": ("Sampling",),
     "constrained.errors": (
         "BusyError",
@@ -146,8 +136,6 @@ __all__ = [
     "ContextError",
     "DeadlineError",
     "Elicitation",
-    "EmbeddingModel",
-    "Embeddings",
     "Error",
     "Exhausted",
     "FunctionTool",
@@ -182,7 +170,6 @@ __all__ = [
     "connect_mcp",
     "from_llama",
     "load",
-    "load_embeddings",
     "report_tools",
     "tool",
 ]

@@ -16,16 +16,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 import constrained
-from constrained.errors import RequestError
 from constrained.model.loaded_model import LoadedModel
 from grammars.errors import Error
 from server.dialects.chat import routes as chat
 from server.dialects.common import model_routes, status
 from server.dialects.common.body import describe_mistakes
 from server.dialects.common.hosted_tools import McpServerPool
-from server.dialects.completions import routes as completions
-from server.dialects.embeddings import routes as embeddings
-from server.dialects.llamacpp import routes as llamacpp
 from server.dialects.messages import routes as messages
 from server.dialects.messages.reply import encode_anthropic_error
 from server.dialects.ollama import routes as ollama
@@ -40,7 +36,6 @@ from server.http.gate import OPEN, Cors, Gate, NoteRequest
 from server.http.leases import Leases
 from server.http.openapi import complete_document
 from server.http.unknown_paths import explain_unknown_path
-from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelBounds, ServedModels
 from server.models.shared_store import SharedStore
 from server.models.source import ModelSource
@@ -68,9 +63,6 @@ DIALECTS = (
         id_headers=[b"x-request-id", b"request-id"],  # the latter is what its SDKs show
     ),
     Dialect(responses.router),
-    Dialect(completions.router),
-    Dialect(llamacpp.router),
-    Dialect(embeddings.router),
     Dialect(ollama.router, prefixes=["/api/"], encode_error=encode_ollama_error),
 )
 ALL_ROUTERS = (
@@ -91,7 +83,6 @@ def make_app(
     stop: Callable[[Exception], None] | None = None,
     address: str = "",
     store: SharedStore | None = None,
-    embedding: EmbeddingService | None = None,
     mcp: McpServerPool | None = None,
 ) -> FastAPI:
     """Makes the application for one model or several.
@@ -106,17 +97,11 @@ def make_app(
         address: where the server listens, for the log.
         store: the store that this server shares with others, and that outlives it; None: there is
             none. The application closes it.
-        embedding: the model for embeddings; None: there is none.
         mcp: the MCP servers whose tools requests may use; None: there are none.
-
-    Raises:
-        RequestError: the embedding model has the name of another model.
     """
     settings = settings or Settings()
     counters = Counters()
     sources = _list_sources(load, name)
-    if embedding is not None:
-        _check_names(sources, embedding.name)
     telemetry = Telemetry(find_tracer()) if settings.otel else None
     trace = settings.trace
     traces = None if trace is None else TraceFile(trace, settings.max_trace_bytes)
@@ -136,7 +121,6 @@ def make_app(
     app.state.models = models
     app.state.settings = settings
     app.state.counters = counters
-    app.state.embeddings = embedding
     app.state.mcp = mcp
     app.state.start_run = start_run
     app.state.store = store
@@ -174,20 +158,6 @@ def _add_middleware(app: FastAPI, settings: Settings, note_request: NoteRequest)
         )
 
 
-def _check_names(sources: Sequence[ModelSource], embedding: str) -> None:
-    """Raises an error if a model has the name of the embedding model.
-
-    Raises:
-        RequestError: there is one.
-    """
-    for source in sources:
-        if source.answers_to(embedding):
-            message = (
-                f"{embedding} names two models: one that generates text, and the one for embeddings"
-            )
-            raise RequestError(message, hint="Give the first another name (--alias)")
-
-
 @asynccontextmanager
 async def _run(app: FastAPI) -> AsyncIterator[None]:
     """Starts everything that belongs to the application, and ends it in the opposite order."""
@@ -197,9 +167,6 @@ async def _run(app: FastAPI) -> AsyncIterator[None]:
             ending.callback(state.store.close)
         if state.traces is not None:
             ending.push_async_callback(asyncio.to_thread, state.traces.close)
-        if state.embeddings is not None:
-            state.embeddings.start(state.stop)
-            ending.push_async_callback(asyncio.to_thread, state.embeddings.close)
         state.models.start(state.stop)
         if state.mcp is not None:
             await _connect(state)

@@ -37,7 +37,7 @@ MAY_NOT_IMPORT = {
     "server": set[str](),
 }
 OURS_ELSEWHERE = {"tests", "examples", "benchmarks"}
-LLAMA_CPP = ("constrained.engine.llama", "constrained.model.embedding.llama")
+LLAMA_CPP = "constrained.engine.llama"
 ONLY_IN = {
     "fastapi": {module.name for module in MODULES if module.name.startswith("server.")},
     "llama_cpp": {m.name for m in MODULES if m.name.startswith(LLAMA_CPP)},

@@ -5,12 +5,11 @@ with the rest of the code, by mypy and pyright against the installed wheel, and 
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, assert_never, assert_type
 
-import numpy as np
 from pydantic import BaseModel, Field
 
 from constrained import (
@@ -26,8 +25,6 @@ from constrained import (
     ContentDelta,
     ContextError,
     DeadlineError,
-    EmbeddingModel,
-    Embeddings,
     Error,
     Exhausted,
     Isolation,
@@ -49,7 +46,6 @@ from constrained import (
     ToolSearch,
     Usage,
     load,
-    load_embeddings,
     report_tools,
     tool,
 )
@@ -215,19 +211,6 @@ def run_within_bounds(model: Model) -> None:
         assert_type(resumed, Run)
 
 
-def embed() -> None:
-    with load_embeddings("demo", pooling="mean") as embedder:
-        assert_type(embedder, EmbeddingModel)
-        made = embedder.embed(["It rains.", [1, 2, 3]], dimensions=8)
-        assert_type(made, Embeddings)
-        vectors: np.ndarray = made.vectors
-        assert vectors.shape == (2, 8)
-        assert_type(made.tokens, tuple[int, ...])
-        rank = embedder.order_by({"get_time": "the time in a city", "find_mail": "searches mail"})
-        assert_type(rank, Callable[[str], list[str]])
-        assert_type(ToolSearch([find_mail, get_time], rank=rank), ToolSearch)
-
-
 async def ask(model: Model, texts: Sequence[str]) -> list[str]:
     replies = await asyncio.gather(*[model.acall(text, max_tokens=40) for text in texts])
     assert_type(replies, list[Reply])
@@ -265,7 +248,6 @@ def main() -> None:
             use(model)
         print(asyncio.run(ask(model, ["Hello!", "Thank you!"])))
         print(fail(model))
-    embed()
 
 
 if __name__ == "__main__":

@@ -16,9 +16,6 @@ LISTS = {  # the fields of conversations and tools, by path
     "/v1/chat/completions": ("messages", "tools"),
     MESSAGES: ("messages", "tools"),
     RESPONSES: ("input", "tools"),
-    "/v1/completions": ("prompt",),
-    "/detokenize": ("tokens",),
-    "/apply-template": ("messages",),
 }
 
 
@@ -44,10 +41,8 @@ def repeat(item: Any, size: int) -> list[Any]:
 
 def _list_wrong_lists() -> Iterator[Attack]:
     for path, names in LISTS.items():
-        # Where a list of numbers is right, texts among them are not.
-        item = "a" if names[0] in ("prompt", "tokens") else 1
         for name in names:
-            body = {"max_tokens": 4, "messages": HELLO, name: repeat(item, 3 * MIB)}
+            body = {"max_tokens": 4, "messages": HELLO, name: repeat(1, 3 * MIB)}
             yield Attack(f"{path}: 3 MB of wrong {name}", partial(dict, body), path=path)
 
 
@@ -102,8 +97,6 @@ def _list_long_texts() -> Iterator[Attack]:
     metadata = {"a": write_long()}
     echoed = partial(respond, metadata=metadata, stream=True)
     yield Attack("metadata of 3 MB in a stream", echoed, path=RESPONSES)
-    tokenized = {"content": "a b " * 250_000, "with_pieces": True}
-    yield Attack("1,000,000 characters as tokens", lambda: tokenized, path="/tokenize")
     many = {"logprobs": True, "top_logprobs": 20, "max_tokens": 200, "ignore_eos": True}
     yield Attack("log probabilities of 16 replies", lambda: chat(n=16, **many))
 

@@ -156,21 +156,11 @@ ANTHROPIC: tuple[JsonObject, ...] = (
         "metadata": {"user_id": "me"},
     },
 )
-COMPLETIONS: tuple[JsonObject, ...] = (
-    {"prompt": "Once", "max_tokens": 5, "logprobs": 2, "n": 2},
-    {"prompt": [[65, 66], [67]], "max_tokens": 5, "stop": "x", "echo": True},
-    {"prompt": ["a", "b"], "max_tokens": 40, "json_schema": SCHEMA},
-)
-TOKENS: tuple[JsonObject, ...] = ({"content": "Hello", "add_special": True, "with_pieces": True},)
 REQUESTS: dict[str, tuple[JsonObject, ...]] = {
     "/v1/chat/completions": CHAT,
     "/v1/responses": RESPONSES,
     "/v1/messages": ANTHROPIC,
     "/v1/messages/count_tokens": ANTHROPIC,
-    "/v1/completions": COMPLETIONS,
-    "/tokenize": TOKENS,
-    "/detokenize": ({"tokens": [72, 105]},),
-    "/apply-template": CHAT,
 }
 
 LARK = (

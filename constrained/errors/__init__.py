@@ -86,7 +86,6 @@ class ContextError(Error):
         tokens: how many the prompt has, or prompt and shortest reply, at least; None if something
             else is too long.
         room: the length of the context, in tokens.
-        where: a JSON pointer to the part of the input that is too long, if any.
     """
 
     def __init__(
@@ -96,9 +95,8 @@ class ContextError(Error):
         hint: str | None = None,
         tokens: int | None = None,
         room: int | None = None,
-        where: str | None = None,
     ):
-        super().__init__(message, where=where, hint=hint)
+        super().__init__(message, hint=hint)
         self.tokens = tokens
         self.room = room
 
@@ -110,24 +108,17 @@ def check_count(count: int, context_length: int | None) -> None:
         raise make_overflow(context_length, f"your messages resulted in {count} tokens", count)
 
 
-def make_overflow(
-    context_length: int,
-    problem: str,
-    tokens: int | None = None,
-    *,
-    hint: str = SHORTEN,
-    where: str | None = None,
-) -> ContextError:
+def make_overflow(context_length: int, problem: str, tokens: int) -> ContextError:
     """Returns the error of a prompt that the context has no room for. It begins with the words of
     OpenAI and vLLM: by them, agents know that they have to shorten the conversation.
 
     Args:
         context_length: in tokens.
         problem: what is too long, and how long it is.
-        tokens, where: see `ContextError`.
+        tokens: see `ContextError`.
     """
     message = f"This model's maximum context length is {context_length} tokens. However, {problem}"
-    return ContextError(message, hint=hint, tokens=tokens, room=context_length, where=where)
+    return ContextError(message, hint=SHORTEN, tokens=tokens, room=context_length)
 
 
 class BusyError(Error):

@@ -6,13 +6,12 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Self, TypeVar, Unpack
+from typing import NoReturn, Self, TypeVar, Unpack
 
 from constrained.decode.kv.snapshots import NO_CACHE, Cache
 from constrained.decode.metrics import Metrics
 from constrained.decode.request import DecodeOptions, FailedTurn, Finish, Generation, Request
 from constrained.decode.schedule.batch_plan import STEP
-from constrained.decode.schedule.home_process import LoadedOnce
 from constrained.decode.schedule.runner import Runner, TurnEngine, TurnRunner
 from constrained.decode.schedule.scheduler import Schedule
 from constrained.decode.schedule.streams import (
@@ -50,7 +49,7 @@ from grammars.wire.format import Format
 T = TypeVar("T")
 
 
-class TurnModel(LoadedOnce):
+class TurnModel:
     """A model that takes a call in two steps: a request is compiled into a turn, and the turn is
     decoded. Servers and benchmarks use the steps; `LoadedModel` puts them together. All methods are
     safe to use from several threads.
@@ -96,6 +95,11 @@ class TurnModel(LoadedOnce):
             engine, step=step, deterministic=deterministic, clock=clock, cache=cache
         )
         self._runner = Runner(schedule, "decode", max_waiting=max_waiting)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuses `copy`, `deepcopy` and `pickle`: it has memory and threads of its own."""
+        hint = "Share the object itself between threads, and load the model in each process"
+        raise ModelError("a loaded model cannot be copied or pickled", hint=hint)
 
     def compile(
         self, job: Job, timeout: float | None = None, *, client: Hashable = None

@@ -73,7 +73,6 @@ class ComposedPrompt:
         key: the key of the conversation in the turn cache; b"" if the prompt is no conversation.
         reuse: the tokens that are reused from that cache.
         breakpoints: positions up to which other prompts are likely to share the tokens.
-        closed: the text without the generation prompt; None: the prompt has none.
         forms: in which messages are written, since the template loses or refuses them as they are.
     """
 
@@ -83,7 +82,6 @@ class ComposedPrompt:
     key: bytes = b""
     reuse: Reuse = field(default_factory=Reuse)
     breakpoints: CacheBreakpoints = NO_BREAKPOINTS
-    closed: str | None = None
     forms: tuple[ConversationForm, ...] = ()
 
     @property
@@ -221,7 +219,6 @@ class Prompts:
                 places=tuple(sorted(positions)),
                 closed=tokenized.count_closed(closed.text),
             ),
-            closed=closed.text,
             forms=tuple(sorted(forms)),
         )
 

@@ -39,7 +39,6 @@ from server.cluster.cluster_options import ClusterModel, ClusterOptions, read_wo
 from server.cluster.engine_replica import EngineReplica
 from server.cluster.front_model import FrontModel, ReplicaFacts, load_front
 from server.cluster.turn_order import Answer, Failed, ReplicaLostError, TurnOrder
-from server.commands.embedding_options import find_embedding_service
 from server.commands.model_files import load_model
 from server.commands.serve import start_log
 from server.commands.serve_options import read_settings
@@ -155,7 +154,6 @@ class FrontDeployment:
             settings,
             ModelBounds(count=len(sources)),
             store=find_store(options),
-            embedding=find_embedding_service(options, settings),
         )
 
     def __serve_build_asgi_app__(self) -> FastAPI:

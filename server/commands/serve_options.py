@@ -10,7 +10,6 @@ from constrained.cli.declared import add_fields, add_option, read_fields
 from constrained.cli.terminal.input import read_text
 from constrained.engine.options import SWITCH
 from constrained.errors import RequestError
-from server.commands.embedding_options import add_embedding_options
 from server.commands.logs import FORMATTERS
 from server.hosting.mcp.forced_approval import ForcedApproval
 from server.settings import ReasoningField, Settings
@@ -55,7 +54,6 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
     add_fields(parser, Settings, "operate: limits")
     _add_log(parser)
     _add_models(parser)
-    add_embedding_options(parser)
     _add_others(parser)
     _add_without_effect(parser)
 

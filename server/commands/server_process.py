@@ -26,7 +26,6 @@ from constrained.model.loaded_model import LoadedModel
 from constrained.remote.address import is_address
 from grammars.limits.byte_cache import MIB, bound_caches
 from server.app import make_app
-from server.commands.embedding_options import find_embedding_service
 from server.commands.model_files import find_offers, load_model, name_first
 from server.hosting.mcp.forced_approval import ForcedApproval
 from server.http.listening import (
@@ -73,7 +72,6 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
         server.should_exit = True
 
     sources = find_models(options)
-    embedding = find_embedding_service(options, settings)
     mcp = find_servers(options)
     listening = open_socket(options.host, options.port)
     address = f"http://{write_address(options.host, listening.getsockname()[1])}"
@@ -86,7 +84,6 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
         stop=stop,
         address=address,
         store=find_store(options),
-        embedding=embedding,
         mcp=mcp,
     )
 

@@ -14,34 +14,44 @@ NO_THREADS = (
     "Conversations are not kept as objects here: use /v1/responses, which continues a conversation "
     "by previous_response_id"
 )
-USE_COMPLETIONS = "llama-server's own completion is not served: use /v1/completions"
 NO_BATCHES = "Batches are not queued here: send each of their requests by itself"
-NO_INSERTION = "Text is not inserted between two others here: use /v1/completions"
+NO_RAW_PROMPTS = "Raw prompts are not continued here: send messages to /v1/chat/completions"
+NO_EMBEDDINGS = "This server makes no embeddings: run llama-server --embedding beside it"
+OF_THE_ENGINE = (
+    "llama-server's own paths are not served: /v1/models describes the models, /metrics counts "
+    "running turns, /v1/chat/completions/input_tokens the tokens of a conversation"
+)
 GEMINI = "Gemini's API is not served: use /v1/chat/completions"
 ABSENT_VERSIONS = {
     "/v1/threads": NO_THREADS,
     "/threads": NO_THREADS,
     "/v1beta/models": GEMINI,
-    "/v1/fim": NO_INSERTION,
-    "/fim": NO_INSERTION,
-    "/api/embeddings": "Ollama's older path is not served: use /api/embed",
 }
 """As `ABSENT`, for paths whose ending may be a path of the application: `/models/NAME` has any
-name, `/threads/ID/messages` is not `/messages`, and `/fim/completions` is not `/completions`."""
+name, and `/threads/ID/messages` is not `/messages`."""
 ABSENT = {
     "/assistants": NO_THREADS,
+    "/apply-template": OF_THE_ENGINE,
+    "/tokenize": OF_THE_ENGINE,
+    "/detokenize": OF_THE_ENGINE,
+    "/props": OF_THE_ENGINE,
+    "/slots": OF_THE_ENGINE,
     "/conversations": NO_THREADS,
     "/realtime": f"{TEXT_ONLY}, over HTTP: use /v1/responses or /v1/chat/completions as a stream",
     "/audio": TEXT_ONLY,
     "/images": TEXT_ONLY,
     "/videos": TEXT_ONLY,
     "/moderations": "This server judges no texts: ask a model, with a typed answer",
-    "/vector_stores": "This server stores no documents: keep the vectors of /v1/embeddings",
+    "/vector_stores": "This server stores no documents",
     "/containers": "This server runs no code: offer a tool that your program executes",
     "/skills": "This server runs no code: offer a tool that your program executes",
-    "/completion": USE_COMPLETIONS,
-    "/embedding": "llama-server's own form is not served: use /v1/embeddings, with `input`",
-    "/infill": NO_INSERTION,
+    "/completion": NO_RAW_PROMPTS,
+    "/completions": NO_RAW_PROMPTS,
+    "/embed": NO_EMBEDDINGS,
+    "/embedding": NO_EMBEDDINGS,
+    "/embeddings": NO_EMBEDDINGS,
+    "/fim": NO_RAW_PROMPTS,
+    "/infill": NO_RAW_PROMPTS,
     "/rerank": "This server does not rank documents",
     "/reranking": "This server does not rank documents",
     "/docs": "The paths of this server are in /openapi.json, for programs",
@@ -49,7 +59,7 @@ ABSENT = {
     "/messages/batches": NO_BATCHES,
     "/batches": NO_BATCHES,
     "/files": "This server keeps no files: send what is in them with the request",
-    "/complete": "Use /v1/messages, or /v1/completions for a plain prompt",
+    "/complete": "Use /v1/messages",
     "/models": GEMINI,
 }
 """APIs that clients know from other servers, by how their paths begin, and what to do instead."""

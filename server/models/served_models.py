@@ -133,6 +133,16 @@ class ServedModel:
         return self.source.name
 
     @property
+    def model(self) -> LoadedModel | None:
+        """The loaded model; None if it is not loaded."""
+        return None if self.service is None else self.service.model
+
+    @property
+    def context_length(self) -> int | None:
+        """In tokens, as it is loaded; None if it is not loaded."""
+        return None if self.model is None else self.model.engine.context_length
+
+    @property
     def state(self) -> ModelState:
         """Whether it is loaded, in llama-server's words."""
         if self.service is not None:

@@ -81,7 +81,7 @@ class ActiveRequest:
 
     Args:
         compiled: the request, with prompt and grammar.
-        turns: one for each choice; with several prompts, first those of the first prompt.
+        turns: one for each choice.
         compile_seconds: how long it took to compile the request.
     """
 
@@ -273,7 +273,7 @@ async def start_request(service: Service, request: TurnRequest) -> ActiveRequest
     launched = launch(
         service,
         request.generation,
-        [compiled.turn],
+        compiled.turn,
         instead=instead,
         timeout=time_left.measure(),
     )
@@ -284,17 +284,17 @@ async def start_request(service: Service, request: TurnRequest) -> ActiveRequest
 def launch(
     service: Service,
     options: GenerationOptions,
-    turns: Sequence[CompiledTurn],
+    turn: CompiledTurn,
     *,
     instead: CompiledTurn | None = None,
     timeout: float | None = None,
 ) -> list[LaunchedTurn]:
-    """Starts the turns of a request: for each compiled turn, one for each choice.
+    """Starts the turns of a request, one for each choice.
 
     Args:
         service: the model.
         options: of the request.
-        turns: the compiled turns.
+        turn: the compiled turn.
         instead: the turn that replaces one with a call that the model is unsure of.
         timeout: in seconds; None: no limit.
 
@@ -304,29 +304,28 @@ def launch(
     is_traced = options.trace or service.observers.traces is not None
     launched: list[LaunchedTurn] = []
     owner = find_owner()  # the same for all choices: they are one request
+    max_tokens = options.max_tokens
+    if max_tokens is None:
+        max_tokens = max(1, service.model.engine.context_length - len(turn.tokens))
     try:
-        for turn in turns:
-            max_tokens = options.max_tokens
-            if max_tokens is None:
-                max_tokens = max(1, service.model.engine.context_length - len(turn.tokens))
-            for number in range(options.choices):
-                failed_traces: list[TurnTrace] = []
-                stream = service.model.astream_turn(
-                    turn,
-                    max_tokens=max_tokens,
-                    sampling=_vary_seed(options.sampling, number),
-                    stop=options.stop,
-                    logprobs=options.logprobs,
-                    progress=options.reports_cached,
-                    ignore_eos=options.ignore_eos,
-                    trace=is_traced,
-                    min_confidence=options.confidence_policy.min_confidence,
-                    instead=instead,
-                    note_failed_trace=failed_traces.append,
-                    timeout=timeout,
-                    owner=owner,
-                )
-                launched.append(LaunchedTurn(stream, failed_traces))
+        for number in range(options.choices):
+            failed_traces: list[TurnTrace] = []
+            stream = service.model.astream_turn(
+                turn,
+                max_tokens=max_tokens,
+                sampling=_vary_seed(options.sampling, number),
+                stop=options.stop,
+                logprobs=options.logprobs,
+                progress=options.reports_cached,
+                ignore_eos=options.ignore_eos,
+                trace=is_traced,
+                min_confidence=options.confidence_policy.min_confidence,
+                instead=instead,
+                note_failed_trace=failed_traces.append,
+                timeout=timeout,
+                owner=owner,
+            )
+            launched.append(LaunchedTurn(stream, failed_traces))
     except BaseException:
         for one in launched:
             one.stream.cancel()

@@ -37,7 +37,7 @@ class CompiledRequest:
     Args:
         service: the model that the request is for.
         request: the request, as `complete_request` returns it.
-        turn: its prompt and grammar; if it has several prompts, those of the first.
+        turn: its prompt and grammar.
     """
 
     service: Service

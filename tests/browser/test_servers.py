@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from constrained import load, load_embeddings
-from server.models.embedding_service import EmbeddingService
+from constrained import load
 from server.models.source import ModelSource
 from server.settings import Settings
 from tests.browser.conftest import Watched, watch
@@ -93,15 +92,6 @@ def test_results_that_are_sent_without_asking(browser: Any):
         page.get_by_role("button", name="Send results").wait_for()
         assert 10 < page.locator(".call .result").count() < 40
         assert page.locator(".call").count() == page.locator(".call .result").count() + 1
-
-
-def test_a_model_for_embeddings_is_no_choice(browser: Any):
-    load_embedder = partial(load_embeddings, "demo", pooling="mean", context_length=64)
-    service = EmbeddingService("embedding", load_embedder, Settings())
-    with running(load, embedding=service) as client, watch(browser, str(client.base_url)) as seen:
-        page = open_chat(seen)
-        page.locator("#model-name", has_text="demo").wait_for()
-        assert not page.locator("#model").is_visible()
 
 
 def test_the_workbench_opens_with_an_example(watched: Watched):

@@ -4,7 +4,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -16,8 +16,7 @@ from fastapi import FastAPI
 from constrained.agent.model import Model
 from server.app import make_app
 from server.dialects.common.hosted_tools import McpServerPool
-from server.models.embedding_service import EmbeddingService
-from server.models.served_models import ModelBounds, ServedModel
+from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
 from server.settings import Settings
 from tests.remote_model import sampled_elsewhere
@@ -39,7 +38,6 @@ def running(
     bounds: ModelBounds | None = None,
     *,
     name: str = "demo",
-    embedding: EmbeddingService | None = None,
     mcp: McpServerPool | None = None,
 ) -> Iterator[httpx.Client]:
     """Serves a model, or several, which are closed in the end; gives a client of the server, which
@@ -48,7 +46,7 @@ def running(
     with ExitStack() as stack:
         if DRAWS_ELSEWHERE and not isinstance(load, Sequence):
             load = stack.enter_context(sampled_elsewhere(load))
-        app = make_app(load, settings, bounds, name=name, embedding=embedding, mcp=mcp)
+        app = make_app(load, settings, bounds, name=name, mcp=mcp)
         yield stack.enter_context(_serve(app))
 
 
@@ -59,7 +57,7 @@ def _serve(app: FastAPI) -> Iterator[httpx.Client]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        wait_until(lambda: server.started and not _is_loading(app), thread)
+        wait_until(lambda: server.started and not app.state.models.is_starting, thread)
         port = server.servers[0].sockets[0].getsockname()[1]
         url = f"http://127.0.0.1:{port}"
         hooks = {"response": [type_replies(app).check]}
@@ -68,18 +66,6 @@ def _serve(app: FastAPI) -> Iterator[httpx.Client]:
     finally:
         server.should_exit = True
         thread.join()
-
-
-def _is_loading(app: FastAPI) -> bool:
-    embeddings: EmbeddingService | None = app.state.embeddings
-    if embeddings is not None and embeddings.is_loading:
-        return True
-    return is_starting(app.state.models)
-
-
-def is_starting(models: Iterable[ServedModel]) -> bool:
-    """True while a server loads the models that it starts with."""
-    return any(model.is_starting for model in models)
 
 
 def wait_until(is_so: Callable[[], bool], thread: threading.Thread | None = None) -> None:

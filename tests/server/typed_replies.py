@@ -11,7 +11,7 @@ import httpx
 from anthropic.types import Message, MessageTokensCount, RawMessageStreamEvent
 from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
 from fastapi import FastAPI
-from openai.types import Completion, Model
+from openai.types import Model
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import (
     InputTokenCountResponse,
@@ -28,7 +28,6 @@ NOT_JSON = ("text/plain", "text/html")
 STREAM = "text/event-stream"
 REPLIES: dict[str, Any] = {
     "POST /v1/chat/completions": ChatCompletion,
-    "POST /v1/completions": Completion,
     "POST /v1/responses": Response,
     "POST /v1/responses/input_tokens": InputTokenCountResponse,
     "GET /v1/responses/{id}": Response,
@@ -43,8 +42,7 @@ EVENTS: dict[str, Any] = {
     "POST /v1/responses": ResponseStreamEvent,
     "POST /v1/messages": RawMessageStreamEvent | BetaRawMessageStreamEvent,
 }
-"""The SDKs' types of the data of events, by method and path. There is none for the parts of a
-completion: `Completion` has no null as `finish_reason`, which OpenAI's own streams have."""
+"""The SDKs' types of the data of events, by method and path."""
 
 
 class TypedReplies:

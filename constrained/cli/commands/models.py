@@ -85,13 +85,9 @@ def _read_headers(model: LocalModel) -> GgufContents | None:
 
 def _choose_option(purpose: ModelPurpose | None, name: str) -> str | None:
     """Returns the command-line option that loads a model of this purpose; None: there is none."""
-    match purpose:
-        case ModelPurpose.EMBEDDINGS:
-            return f"--embedding-model {name}"
-        case ModelPurpose.RANKING:
-            return None
-        case _:
-            return f"-m {name}"
+    if purpose in (ModelPurpose.EMBEDDINGS, ModelPurpose.RANKING):
+        return None
+    return f"-m {name}"
 
 
 def _show_size(size: int) -> str:

@@ -1,7 +1,6 @@
 """The process whose threads do the work of a model."""
 
 import os
-from typing import NoReturn
 
 from constrained.errors import ModelError
 
@@ -26,12 +25,3 @@ class HomeProcess:
         if os.getpid() != self._id:
             hint = "Load a model in each process, or start processes by multiprocessing's spawn"
             raise ModelError("the model was loaded before this process was forked", hint=hint)
-
-
-class LoadedOnce:
-    """What has memory and threads of its own, so that it has no copy."""
-
-    def __reduce__(self) -> NoReturn:
-        """Refuses `copy`, `deepcopy` and `pickle`."""
-        hint = "Share the object itself between threads, and load the model in each process"
-        raise ModelError("a loaded model cannot be copied or pickled", hint=hint)

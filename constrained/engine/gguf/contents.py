@@ -61,8 +61,8 @@ class ModelPurpose(StrEnum):
     RANKING = "ranking"
 
 
-POOLINGS: Mapping[str, int] = {"mean": 1, "cls": 2, "last": 3}
-NO_POOLING, RANK = 0, 4
+POOLED = (1, 2, 3)
+RANK = 4
 """How a model combines the vectors of tokens into one (llama.h: enum llama_pooling_type)."""
 
 
@@ -117,7 +117,7 @@ class GgufContents:
         pooling = self.own("pooling_type")
         if pooling == RANK:
             return ModelPurpose.RANKING
-        return ModelPurpose.EMBEDDINGS if pooling in POOLINGS.values() else ModelPurpose.TEXT
+        return ModelPurpose.EMBEDDINGS if pooling in POOLED else ModelPurpose.TEXT
 
     @cached_property
     def tokens(self) -> list[str]:

@@ -59,7 +59,7 @@ class TurnPacker:
 
     def detach(self, turn: CompiledTurn) -> DetachedTurn:
         """Returns the turn in a form that can be pickled."""
-        prompt = replace(turn.prompt, rendered=Prompt(()), reuse=Reuse(), closed=None)
+        prompt = replace(turn.prompt, rendered=Prompt(()), reuse=Reuse())
         source = replace(turn.plan.source, tools=())
         return DetachedTurn(replace(turn.plan, prompt=prompt, source=source), self._pack(turn))
 

@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.mask.logprobs import MIN_LOGPROB, TokenDrawn
@@ -25,83 +25,31 @@ from server.turns.compiled_request import CompiledRequest
 from server.turns.unshown_tokens import UnshownTokens
 
 
-class ChunkWriter(ReplyWriter):
-    """Writes one reply as chunks of OpenAI's form, each of them with a part of a choice; also for
-    Completions.
+class ChatWriter(ReplyWriter):
+    """Writes the chunks of one reply, each of them with a part of a choice.
 
     Args:
         compiled: the request that is answered.
-        prefix: of the id of the reply.
-        type: of the chunks.
-        count: the number of choices.
+        field: the place of the reasoning.
         shows_usage: the last chunk has the usage; a whole reply always has it.
     """
 
     end = DONE
 
     def __init__(
-        self, compiled: CompiledRequest, *, prefix: str, type: str, count: int, shows_usage: bool
+        self, compiled: CompiledRequest, field: ReasoningField, *, shows_usage: bool = True
     ):
         self._compiled = compiled
-        self._count = count
         self._shows_usage = shows_usage
         self._head: JsonObject = {
-            "id": make_id(prefix),
-            "object": type,
+            "id": make_id("chatcmpl-"),
+            "object": "chat.completion.chunk",
             "created": int(time.time()),
             "model": compiled.service.name,
             "system_fingerprint": f"constrained-{compiled.turn.format.name}",
         }
         self._replies: dict[int, Reply] = {}
-
-    def close(self) -> Iterator[JsonObject]:
-        """Writes the chunk with the usage, if the request asks for it: other clients do not expect
-        a chunk without a choice."""
-        if self._shows_usage:
-            yield {
-                **self._head,
-                "choices": [],
-                **self._compiled.annotate(self._replies),
-                "usage": self.count_tokens(),
-                "timings": show_timings(self._replies[0]),
-            }
-
-    def count_tokens(self) -> JsonObject:
-        """Adds up the tokens of all choices; their prompt counts once."""
-        return count_usage([reply.usage for reply in self._replies.values()])
-
-    def _make_chunk(self, choice: JsonObject) -> JsonObject:
-        return {**self._head, "choices": [choice]}
-
-    def _end_choice(self, number: int, reply: Reply, last: JsonObject) -> JsonObject:
-        """Returns the last chunk of a choice; the very last one has the notes on the reply, if no
-        chunk with the usage follows."""
-        self._replies[number] = reply
-        if len(self._replies) == self._count and not self._shows_usage:
-            return last | self._compiled.annotate(self._replies)
-        return last
-
-
-class ChatWriter(ChunkWriter):
-    """Writes the chunks of one reply.
-
-    Args:
-        compiled: the request that is answered.
-        field: the place of the reasoning.
-        shows_usage: see `ChunkWriter`.
-    """
-
-    def __init__(
-        self, compiled: CompiledRequest, field: ReasoningField, *, shows_usage: bool = True
-    ):
         count = compiled.request.generation.choices
-        super().__init__(
-            compiled,
-            prefix="chatcmpl-",
-            type="chat.completion.chunk",
-            count=count,
-            shows_usage=shows_usage,
-        )
         self._choices = [_ChoiceWriter(compiled, field, number) for number in range(count)]
 
     def open(self) -> Iterator[JsonObject]:
@@ -122,6 +70,18 @@ class ChatWriter(ChunkWriter):
             last["trace"] = event.trace.to_json()
         yield self._end_choice(number, event, last)
 
+    def close(self) -> Iterator[JsonObject]:
+        """Writes the chunk with the usage, if the request asks for it: other clients do not expect
+        a chunk without a choice."""
+        if self._shows_usage:
+            yield {
+                **self._head,
+                "choices": [],
+                **self._compiled.annotate(self._replies),
+                "usage": count_usage([reply.usage for reply in self._replies.values()]),
+                "timings": show_timings(self._replies[0]),
+            }
+
     def fold(self, chunks: Sequence[JsonObject]) -> JsonObject:
         return fold(chunks)
 
@@ -135,7 +95,15 @@ class ChatWriter(ChunkWriter):
         choice: JsonObject = {"index": number, "delta": delta, "finish_reason": finish or None}
         if logprobs:
             choice["logprobs"] = {"content": logprobs}
-        return self._make_chunk(choice)
+        return {**self._head, "choices": [choice]}
+
+    def _end_choice(self, number: int, reply: Reply, last: JsonObject) -> JsonObject:
+        """Returns the last chunk of a choice; the very last one has the notes on the reply, if no
+        chunk with the usage follows."""
+        self._replies[number] = reply
+        if len(self._replies) == len(self._choices) and not self._shows_usage:
+            return last | self._compiled.annotate(self._replies)
+        return last
 
 
 class _ChoiceWriter:
@@ -217,35 +185,6 @@ def _find_tags(compiled: CompiledRequest) -> tuple[str, str]:
 
 def fold(chunks: Sequence[JsonObject]) -> JsonObject:
     """Adds chunks up to the whole reply."""
-
-    def add(choice: JsonObject, part: JsonObject) -> None:
-        added = dict(part)
-        add_delta(choice["message"], added.pop("delta"))
-        add_delta(choice, added)
-
-    whole = fold_choices(
-        chunks, lambda: {"message": {}, "logprobs": None, "finish_reason": None}, add
-    )
-    for choice in whole["choices"]:
-        message = choice["message"]
-        if "tool_calls" in message and not message.get("content"):
-            message["content"] = None
-        for call in message.get("tool_calls", ()):
-            del call["index"]  # only streams have this field
-    return whole | {"object": "chat.completion"}
-
-
-def fold_choices(
-    chunks: Sequence[JsonObject],
-    make: Callable[[], JsonObject],
-    add: Callable[[JsonObject, JsonObject], None],
-) -> JsonObject:
-    """Adds chunks up to a reply with its whole choices.
-
-    Args:
-        make: makes an empty choice.
-        add: adds a part to a choice.
-    """
     body: JsonObject = {}
     choices: dict[int, JsonObject] = {}
     for chunk in chunks:
@@ -253,9 +192,19 @@ def fold_choices(
         for part in chunk["choices"]:
             number = part["index"]
             if number not in choices:
-                choices[number] = {"index": number, **make()}
-            add(choices[number], part)
-    return body | {"choices": [choices[number] for number in sorted(choices)]}
+                empty = {"message": {}, "logprobs": None, "finish_reason": None}
+                choices[number] = {"index": number, **empty}
+            added = dict(part)
+            add_delta(choices[number]["message"], added.pop("delta"))
+            add_delta(choices[number], added)
+    for choice in choices.values():
+        message = choice["message"]
+        if "tool_calls" in message and not message.get("content"):
+            message["content"] = None
+        for call in message.get("tool_calls", ()):
+            del call["index"]  # only streams have this field
+    ordered = [choices[number] for number in sorted(choices)]
+    return {**body, "choices": ordered, "object": "chat.completion"}
 
 
 def add_delta(whole: JsonObject, delta: JsonObject) -> None:

@@ -56,7 +56,7 @@ those of Kimi and Qwen."""
 
 
 class ChatRequest(GenerationFields, ConfidenceFields):
-    """A request to /v1/chat/completions, and to the paths that only render or count one."""
+    """A request to /v1/chat/completions, and to the path that only counts the tokens of one."""
 
     messages: Objects = Field(min_length=1)
     """The conversation, in order."""
@@ -103,7 +103,8 @@ class ChatRequest(GenerationFields, ConfidenceFields):
     continue_final_message: bool | None = None
     """The reply continues the last message, which must be one of the assistant."""
     add_generation_prompt: bool | None = None
-    """For /apply-template: false leaves out the beginning of the assistant's turn."""
+    """Has no effect: the prompt ends with the beginning of the assistant's turn, unless the reply
+    continues the last message."""
     modalities: Annotated[list[Literal["text"]], Field(fail_fast=True)] | None = None
     """The kinds of output: only text."""
     prompt_cache_options: PromptCacheOptions | None = None

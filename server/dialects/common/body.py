@@ -142,7 +142,7 @@ def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpEr
     places = [_find_place(detail, body) for detail in details]
     furthest = places[0]
     for place in places:
-        if place[:1] == furthest[:1] and _measure_reach(place) > _measure_reach(furthest):
+        if place[:1] == furthest[:1] and len(place) > len(furthest):
             furthest = place
     reasons: dict[str, None] = {}  # of all branches that got equally far
     for place, detail in zip(places, details, strict=True):
@@ -151,11 +151,6 @@ def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpEr
             reasons[reason] = None
     field = ".".join(map(str, furthest)) or "the body"
     return refuse(f"{field}: {', or: '.join(reasons)}", point_to(map(str, furthest)))
-
-
-def _measure_reach(place: Sequence[str | int]) -> tuple[int, list[int]]:
-    """Returns how far validation came: the depth, and the indexes in lists."""
-    return len(place), [step for step in place if isinstance(step, int)]
 
 
 def _find_place(detail: Mapping[str, Any], body: Any) -> tuple[str | int, ...]:

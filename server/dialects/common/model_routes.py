@@ -1,19 +1,14 @@
 """The paths for models: which there are, and llama-server's paths that load and unload them."""
 
 import time
-from dataclasses import dataclass
 
 from fastapi import Request
 
-from constrained.engine.gguf.contents import ModelPurpose
 from constrained.engine.model_facts import ModelFacts
-from constrained.model.loaded_model import LoadedModel
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.reading import read_fields
-from server.dialects.common.serving import find_embeddings
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ApiRouter, describe_errors
-from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelState, ServedModel, ServedModels
 from server.turns.fields.common_fields import Fields
 
@@ -32,85 +27,22 @@ class ModelRequest(Fields):
     """Its name, or one of its aliases."""
 
 
-@dataclass(frozen=True)
-class ModelEntry:
-    """A model as lists describe it, loaded or not.
-
-    Args:
-        name: its name for clients.
-        facts: what its file says.
-        size: bytes of its files; 0: not known before it is loaded.
-        memory: bytes that it takes.
-        state: whether it is loaded.
-        model: the loaded model, if it generates text.
-        context_length: in tokens, as it is loaded; None: it is not.
-        is_embedding: it makes vectors, not text.
-        aliases: further names.
-        failure: why it could not be loaded.
-    """
-
-    name: str
-    facts: ModelFacts
-    size: int
-    memory: int
-    state: ModelState
-    model: LoadedModel | None = None
-    context_length: int | None = None
-    is_embedding: bool = False
-    aliases: tuple[str, ...] = ()
-    failure: Exception | None = None
+async def list_all_models(request: Request) -> list[ServedModel]:
+    """Returns the models of the server, with the facts in their files."""
+    models: ServedModels = request.app.state.models
+    await models.read_facts()
+    return [*models]
 
 
-async def list_all_models(request: Request) -> list[ModelEntry]:
-    """Returns the models of the server, the one for embeddings last."""
-    await request.app.state.models.read_facts()
-    listed = [_list_served(model) for model in request.app.state.models]
-    embeddings = find_embeddings(request)
-    if embeddings is not None:
-        listed.append(_list_embedding(embeddings))
-    return listed
-
-
-async def find_listed_model(request: Request, name: str | None) -> ModelEntry:
-    """Returns the model of this name; None: the request names none.
+async def find_listed_model(request: Request, name: str) -> ServedModel:
+    """Returns the model of this name, with the facts in its file.
 
     Raises:
         HttpError: there is no such model.
     """
     models: ServedModels = request.app.state.models
     await models.read_facts()
-    embeddings = find_embeddings(request)
-    if embeddings is not None and embeddings.answers_to(name):
-        return _list_embedding(embeddings)
-    return _list_served(models.get(name) if name else models.find(name))
-
-
-def _list_served(served: ServedModel) -> ModelEntry:
-    model = None if served.service is None else served.service.model
-    return ModelEntry(
-        served.name,
-        served.facts,
-        size=served.file_bytes,
-        memory=served.memory_bytes,
-        state=served.state,
-        model=model,
-        context_length=None if model is None else model.engine.context_length,
-        aliases=served.source.aliases,
-        failure=served.failure,
-    )
-
-
-def _list_embedding(service: EmbeddingService) -> ModelEntry:
-    model, size = service.model, service.facts.bytes
-    return ModelEntry(
-        service.name,
-        service.facts,
-        size=size,
-        memory=size,
-        state=ModelState.LOADING if model is None else ModelState.LOADED,
-        context_length=None if model is None else model.context_length,
-        is_embedding=True,
-    )
+    return models.get(name)
 
 
 @router.get("/v1/models", responses=describe_errors(401))
@@ -132,37 +64,34 @@ async def show_model(id: str, request: Request) -> JsonObject:
     return describe_model(await find_listed_model(request, id))
 
 
-def describe_model(listed: ModelEntry) -> JsonObject:
+def describe_model(served: ServedModel) -> JsonObject:
     """Describes a model for the clients of OpenAI, Anthropic and llama-server."""
-    meta: JsonObject = {"size": listed.size, **describe_file(listed.facts)}
-    if listed.context_length is not None:
-        meta["n_ctx"] = listed.context_length  # of a request and its reply together
-    if listed.model is not None:
-        meta["n_vocab"] = len(listed.model.engine.vocabulary.tokens)
-        meta["memory"] = listed.memory
-        meta["tool_format"] = listed.model.compiler.format.name
-    if listed.is_embedding:
-        meta["purpose"] = ModelPurpose.EMBEDDINGS
-    status: JsonObject = {"value": listed.state}
-    if listed.state is ModelState.FAILED:
-        status |= {"failed": True, "message": str(listed.failure)}
+    meta: JsonObject = {"size": served.file_bytes, **_describe_file(served.facts)}
+    if served.model is not None:
+        meta["n_ctx"] = served.context_length  # of a request and its reply together
+        meta["n_vocab"] = len(served.model.engine.vocabulary.tokens)
+        meta["memory"] = served.memory_bytes
+        meta["tool_format"] = served.model.compiler.format.name
+    status: JsonObject = {"value": served.state}
+    if served.state is ModelState.FAILED:
+        status |= {"failed": True, "message": str(served.failure)}
     return {
-        "id": listed.name,
+        "id": served.name,
         "object": "model",
         "type": "model",
-        "display_name": listed.name,
+        "display_name": served.name,
         "created": STARTED,
         "created_at": STARTED_AT,
         "owned_by": "constrained",
         "lifecycle": "active",
-        "max_input_tokens": listed.context_length,
-        "aliases": [*listed.aliases],
+        "max_input_tokens": served.context_length,
+        "aliases": [*served.source.aliases],
         "status": status,
         "meta": meta,
     }
 
 
-def describe_file(facts: ModelFacts) -> JsonObject:
+def _describe_file(facts: ModelFacts) -> JsonObject:
     """Returns the facts in a model's file, under llama-server's names if it has them."""
     stated: JsonObject = {
         "general_name": facts.name,

@@ -6,24 +6,11 @@ from functools import partial
 
 from fastapi import Request
 
-from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.gate import find_key
 from server.http.leases import hold
-from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ServedModels
 from server.turns.service import Service
-
-NO_EMBEDDINGS = (
-    "there is no model for embeddings: name one with --embedding-model FILE, besides the one that "
-    "generates text"
-)
-
-
-async def find_service(request: Request) -> Service:
-    """Returns the model for a request without a body, as `find_named_service`; the query may name
-    it."""
-    return await find_named_service(request, request.query_params.get("model"))
 
 
 async def find_named_service(request: Request, name: str | None) -> Service:
@@ -41,23 +28,6 @@ async def find_named_service(request: Request, name: str | None) -> Service:
     hold(request.scope, partial(models.release, model))
     assert model.service is not None, "who has acquired it keeps it loaded"
     return model.service
-
-
-def find_embeddings(request: Request) -> EmbeddingService | None:
-    """Returns the embedding model; None if the server has none."""
-    return request.app.state.embeddings
-
-
-def require_embeddings(request: Request) -> EmbeddingService:
-    """Returns the embedding model.
-
-    Raises:
-        HttpError: the server has none.
-    """
-    service = find_embeddings(request)
-    if service is None:
-        raise HttpError(501, NO_EMBEDDINGS, "not_implemented")
-    return service
 
 
 def find_key_owner(request: Request) -> str:

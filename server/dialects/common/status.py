@@ -7,7 +7,6 @@ from fastapi.responses import JSONResponse
 
 from constrained.errors.own_packages import read_version
 from grammars.schema.json_values import JsonObject
-from server.dialects.common.serving import find_embeddings
 from server.http.openapi import describe_errors
 
 router = APIRouter()
@@ -36,7 +35,4 @@ async def show_openapi(request: Request) -> JSONResponse:
 async def show_health(request: Request) -> JsonObject:
     """Returns that the server can answer requests."""
     request.app.state.models.check_health()
-    embeddings = find_embeddings(request)
-    if embeddings is not None:
-        embeddings.find_model()
     return {"status": "ok"}

@@ -15,7 +15,6 @@ from constrained.prompt.messages import find_noted, write_note
 from constrained.prompt.tools.shapes import read_policy
 from grammars.schema.json_values import JsonObject
 from grammars.turn import Answer
-from server.dialects.completions.request import NO_INSERTION, TextRequest
 from server.errors import refuse
 from server.turns.fields.common_fields import (
     ConfidenceFields,
@@ -41,14 +40,13 @@ HARMLESS = frozenset(
 """Options without an effect here, which are not listed as ignored: options of loading the model,
 which were given at the start of the server."""
 REFUSED = {
-    "template": RefusedField(
-        "the template of the model is always used: leave it out, or send raw: true"
-    ),
+    "template": RefusedField("the template of the model is always used: leave it out"),
+    "raw": RefusedField("the template of the model is always used: send the prompt without it"),
     "context": RefusedField(
         "tokens of earlier replies are not accepted: send the messages to /api/chat"
     ),
     "images": RefusedField(f"an image {UNREADABLE}"),
-    "suffix": NO_INSERTION,
+    "suffix": RefusedField("text is not inserted between two others here: send the prompt alone"),
 }
 """Fields of /api/generate that would make the reply another one."""
 EFFORTS = {
@@ -150,7 +148,7 @@ class OllamaRequest(RequestFields):
         """True if the request is empty: Ollama then loads the model; here it is loaded already."""
 
     @abstractmethod
-    def read(self, service: Service) -> TurnRequest | TextRequest:
+    def read(self, service: Service) -> TurnRequest:
         """Reads the request.
 
         Raises:
@@ -255,8 +253,6 @@ class OllamaGenerateRequest(OllamaRequest):
     """The user's message; empty: the model is loaded."""
     system: str | None = None
     """The system message."""
-    raw: bool | None = None
-    """The model gets the prompt without a chat template."""
 
     refused = REFUSED
 
@@ -264,25 +260,7 @@ class OllamaGenerateRequest(OllamaRequest):
     def only_loads(self) -> bool:
         return not self.prompt
 
-    def read(self, service: Service) -> TurnRequest | TextRequest:
-        """Reads the request: the prompt is a user message, or text without a chat template if it is
-        raw.
-
-        Raises:
-            HttpError, Error: a field is invalid; says which.
-        """
-        if self.raw:
-            job = Job(
-                messages=(),
-                answer=self.read_answer(service),
-                max_repetition=self._options.read_max_repetition(service.settings, "/options"),
-            )
-            ignored = (*self.find_ignored(), *self._options.find_ignored_options(service))
-            generation = self.read_generation(service)
-            turn_request = TurnRequest(
-                self.set_cache_scope(job), generation, ignored_fields=ignored
-            )
-            return TextRequest(turn_request, [self.prompt or ""])
+    def read(self, service: Service) -> TurnRequest:
         messages = [{"role": "user", "content": self.prompt or ""}]
         if self.system:
             messages.insert(0, {"role": "system", "content": self.system})

@@ -1,37 +1,28 @@
 """Ollama's API: the paths."""
 
 import hashlib
-import json
-import time
 from collections.abc import AsyncIterator
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from pydantic import StrictInt
 
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.model_routes import (
     STARTED_AT,
-    ModelEntry,
     find_listed_model,
     list_all_models,
 )
 from server.dialects.common.reading import read_fields, read_request
 from server.dialects.common.replies import answer
-from server.dialects.common.serving import find_embeddings, find_named_service, require_embeddings
-from server.dialects.completions.request import TextRequest
-from server.dialects.completions.routes import start_text
-from server.dialects.embeddings.routes import EMBEDDED, send_rows, write_vector
+from server.dialects.common.serving import find_named_service
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
 from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest, OllamaRequest
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, ApiRouter, describe_errors, describe_stream
-from server.models.embedding_service import EmbeddingInput
-from server.models.served_models import ServedModels
+from server.models.served_models import ServedModel, ServedModels
 from server.turns.active_request import start_request
 from server.turns.fields.common_fields import Fields
-from server.turns.fields.request_lists import Texts
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
@@ -45,7 +36,6 @@ GREETING = {
     "options": OPTIONS,
     "stream": False,
 }
-EMBED_EXAMPLE = {"model": "embedding", "input": "Hello!"}
 PROMPT = {"model": "demo", "prompt": "Hello!", "options": OPTIONS, "stream": False}
 VERSION = "0.13.0"
 """The version of Ollama whose API this is, since clients require a minimum version."""
@@ -56,19 +46,6 @@ a distant date in this case."""
 UNKNOWN = "unknown"
 """The architecture of a model without a file. Clients look for the context length under its
 name."""
-
-
-class EmbedRequest(Fields):
-    """A request to /api/embed."""
-
-    model: str | None = None
-    """The name of the model; any name selects the one embedding model."""
-    input: str | Texts | None = None
-    """One or more texts."""
-    truncate: bool | None = None
-    """true, the default: texts that are too long are truncated; false: they are refused."""
-    dimensions: StrictInt | None = None
-    """Truncates the vectors to this number of values."""
 
 
 class ShowRequest(Fields):
@@ -87,7 +64,7 @@ async def chat(request: Request) -> Response:
 
 @router.post_json("/generate", OllamaGenerateRequest, PROMPT, responses=STREAMED)
 async def generate(request: Request) -> Response:
-    """Answers a prompt, or continues a raw one."""
+    """Answers a prompt."""
     return await _answer(request, OllamaGenerateRequest, {"response": ""})
 
 
@@ -99,18 +76,12 @@ async def _answer(request: Request, kind: type[OllamaRequest], empty: JsonObject
             models: ServedModels = request.app.state.models
             models.unload_soon(service.name)
         return _confirm_loaded(service, body, empty)
-    if isinstance(read, TextRequest):
-        starting = start_text(service, read)
-    else:
-        starting = start_request(service, read)
-    active = await wait_for_client(request, starting)
+    active = await wait_for_client(request, start_request(service, read))
     writer = OllamaWriter(active.compiled, is_chat=isinstance(body, OllamaChatRequest))
     return await answer(request, active, writer, is_streamed=body.is_streamed)
 
 
-def _read_unless_it_loads(
-    body: OllamaRequest, service: Service
-) -> TurnRequest | TextRequest | None:
+def _read_unless_it_loads(body: OllamaRequest, service: Service) -> TurnRequest | None:
     return None if body.only_loads else body.read(service)
 
 
@@ -136,17 +107,17 @@ async def show_version() -> JsonObject:
 @router.get("/tags", responses=NO_KEY)
 async def list_models(request: Request) -> JsonObject:
     """Lists the models, loaded or not."""
-    return {"models": [_make_tag(listed) for listed in await list_all_models(request)]}
+    return {"models": [_make_tag(served) for served in await list_all_models(request)]}
 
 
 @router.get("/ps", responses=NO_KEY)
 async def list_loaded(request: Request) -> JsonObject:
     """Lists the loaded models."""
     described: list[JsonObject] = []
-    for listed in await list_all_models(request):
-        if listed.context_length is not None:
-            loaded = {"context_length": listed.context_length, "size": listed.memory}
-            described.append({**_make_tag(listed), **loaded, "expires_at": FOREVER, "size_vram": 0})
+    for served in await list_all_models(request):
+        if served.context_length is not None:
+            loaded = {"context_length": served.context_length, "size": served.memory_bytes}
+            described.append({**_make_tag(served), **loaded, "expires_at": FOREVER, "size_vram": 0})
     return {"models": described}
 
 
@@ -155,76 +126,67 @@ async def show(request: Request) -> JsonObject:
     """Describes the model and its capabilities."""
     body = await read_fields(request, ShowRequest)
     name = request.query_params.get("model") or body.model
-    embeddings = find_embeddings(request)
-    if embeddings is None or not embeddings.answers_to(name):
-        name = (await find_named_service(request, name)).name  # loads it
-    listed = await find_listed_model(request, name)
-    shown = {
+    service = await find_named_service(request, name)  # loads it
+    served = await find_listed_model(request, service.name)
+    sampling = service.model.sampling
+    parameters = ("temperature", "top_k", "top_p", "min_p")
+    return {
         "modelfile": "",
-        "parameters": "",
-        "template": "",
-        "details": _describe_details(listed),
-        "model_info": _describe_file(listed),
-        "capabilities": _list_capabilities(listed),
+        "parameters": "\n".join(f"{key} {getattr(sampling, key):g}" for key in parameters),
+        "template": service.model.compiler.template.source,
+        "details": _describe_details(served),
+        "model_info": _describe_file(served),
+        "capabilities": _list_capabilities(served),
         "modified_at": STARTED_AT,
     }
-    if listed.model is not None:
-        sampling = listed.model.sampling
-        names = ("temperature", "top_k", "top_p", "min_p")
-        lines = [f"{name} {getattr(sampling, name):g}" for name in names]
-        shown["parameters"] = "\n".join(lines)
-        shown["template"] = listed.model.compiler.template.source
-    return shown
 
 
-def _list_capabilities(listed: ModelEntry) -> list[str]:
-    if listed.is_embedding:
-        return ["embedding"]
-    if listed.model is None or listed.model.compiler.format.reasoning is None:
+def _list_capabilities(served: ServedModel) -> list[str]:
+    if served.model is None or served.model.compiler.format.reasoning is None:
         return ["completion", "tools"]
     return ["completion", "tools", "thinking"]
 
 
-def _find_length(listed: ModelEntry) -> int:
-    """Returns the context length that is shown: of a loaded text model, the one that it is served
+def _find_length(served: ServedModel) -> int:
+    """Returns the context length that is shown: of a loaded model, the one that it is served
     with."""
-    if listed.model is None or listed.context_length is None:
-        return listed.facts.context_length
-    return listed.context_length
+    if served.context_length is None:
+        return served.facts.context_length
+    return served.context_length
 
 
-def _describe_file(listed: ModelEntry) -> JsonObject:
+def _describe_file(served: ServedModel) -> JsonObject:
     """Describes a model by the keys of GGUF."""
-    facts = listed.facts
+    facts = served.facts
     architecture = facts.architecture or UNKNOWN
-    title = facts.name or listed.name  # VS Code lists a model by its basename: there is always one
+    title = facts.name or served.name  # VS Code lists a model by its basename: there is always one
     described: JsonObject = {
         "general.architecture": architecture,
         "general.basename": title,
         "general.name": title,
         "general.parameter_count": facts.parameters,
-        f"{architecture}.context_length": _find_length(listed),
+        f"{architecture}.context_length": _find_length(served),
         f"{architecture}.embedding_length": facts.embedding_length,
     }
-    if listed.model is not None:
-        described[f"{architecture}.vocab_size"] = len(listed.model.engine.vocabulary.tokens)
+    if served.model is not None:
+        described[f"{architecture}.vocab_size"] = len(served.model.engine.vocabulary.tokens)
     return described
 
 
-def _make_tag(listed: ModelEntry) -> JsonObject:
+def _make_tag(served: ServedModel) -> JsonObject:
     return {
-        "name": listed.name,
-        "model": listed.name,
+        "name": served.name,
+        "model": served.name,
         "modified_at": STARTED_AT,
-        "size": listed.size,
-        "digest": hashlib.sha256(listed.name.encode()).hexdigest(),
-        "capabilities": _list_capabilities(listed),
-        "details": _describe_details(listed),
+        "size": served.file_bytes,
+        "digest": hashlib.sha256(served.name.encode()).hexdigest(),
+        "capabilities": _list_capabilities(served),
+        "details": _describe_details(served),
     }
 
 
-def _describe_details(listed: ModelEntry) -> JsonObject:
-    facts = listed.facts
+def _describe_details(served: ServedModel) -> JsonObject:
+    facts = served.facts
     details: JsonObject = {
         "format": "gguf",
         "family": facts.architecture,
@@ -233,34 +195,9 @@ def _describe_details(listed: ModelEntry) -> JsonObject:
         "parameter_size": write_count(facts.parameters) if facts.parameters else "",
         "quantization_level": facts.quantisation,
     }
-    if length := _find_length(listed):
+    if length := _find_length(served):
         details["context_length"] = length
     return details
-
-
-@router.post_json("/embed", EmbedRequest, EMBED_EXAMPLE, responses=EMBEDDED)
-async def embed(request: Request) -> Response:
-    """Converts texts to vectors."""
-    began = time.monotonic_ns()
-    service = require_embeddings(request)
-    body = await read_fields(request, EmbedRequest)
-    given = body.input or []  # an empty input only loads the model, which is loaded already
-    given = EmbeddingInput(
-        [given] if isinstance(given, str) else given,
-        "/input",
-        is_list=not isinstance(given, str),
-        dimensions=body.dimensions,
-        truncate=body.truncate is not False,
-    )
-    read = await wait_for_client(request, service.read(given))
-    rest = {
-        "model": service.name,
-        "total_duration": time.monotonic_ns() - began,
-        "load_duration": 0,
-        "prompt_eval_count": read.count,
-    }
-    begin = f'{{{json.dumps(rest)[1:-1]},"embeddings":['
-    return await send_rows(request, read.write(write_vector), begin, "]}")
 
 
 def write_count(count: int) -> str:

@@ -2,7 +2,7 @@
    wants one, which stays in this tab. */
 
 const KEY = "constrained.key";
-let models = []; // as /v1/models tells them; those that generate text
+let models = []; // as /v1/models tells them
 
 function chosenModel() {
   return byId("model").value;
@@ -21,7 +21,6 @@ async function listModels() {
     models = [];
     byId("server-fault").textContent = describeMissingModels(error);
   }
-  models = models.filter((model) => model.meta.purpose !== "embeddings");
   const names = models.map((model) => model.id);
   byId("model").replaceChildren(...names.map((name) => new Option(name, name)));
   const { model } = readStored(SETTINGS, {});

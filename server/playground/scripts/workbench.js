@@ -192,7 +192,7 @@ function fill(values) {
 }
 
 async function readOwnTemplate() {
-  return (await (await send(withModel("props"))).json()).chat_template;
+  return (await (await send("api/show", { model: chosenModel() })).json()).template;
 }
 
 /* A turn of the chat: its text stands in the trace, as the model wrote it. */

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.model.confidence_policy import ConfidencePolicy, Unsure
-from constrained.prompt.job import Job
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.request_completion import complete_request
@@ -81,10 +80,6 @@ class RequestFields(Fields):
     """false: the prompt is neither read from a cache (`cached_tokens` is 0) nor cached for later
     requests."""
 
-    def set_cache_scope(self, job: Job) -> Job:
-        """Returns the job with the scope of the caches."""
-        return replace(job, cache_salt=self.cache_salt, cache_prompt=self.cache_prompt is not False)
-
     def complete(self, service: Service, request: TurnRequest) -> TurnRequest:
         """Completes a request that a dialect has read: with the fields that all dialects share, and
         with what the server decides.
@@ -92,7 +87,8 @@ class RequestFields(Fields):
         Raises:
             HttpError: the variables of the chat template are too large.
         """
-        job = self.set_cache_scope(request.job)
+        cache_prompt = self.cache_prompt is not False
+        job = replace(request.job, cache_salt=self.cache_salt, cache_prompt=cache_prompt)
         ignored = (*self.find_ignored(), *request.ignored_fields)
         return complete_request(service, replace(request, job=job, ignored_fields=ignored))
 

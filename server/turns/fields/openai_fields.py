@@ -1,5 +1,5 @@
-"""Fields with the same meaning in OpenAI's Chat Completions, Completions and Responses. Those that
-OpenAI does not have come from llama-server, vLLM and OpenRouter."""
+"""Fields with the same meaning in OpenAI's Chat Completions and Responses. Those that OpenAI does
+not have come from llama-server, vLLM and OpenRouter."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

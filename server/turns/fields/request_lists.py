@@ -1,16 +1,14 @@
 """Lists and maps of requests whose validation stops at the first error. pydantic would describe
 each error of a list, with a thousand times the memory of its text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any, LiteralString, TypeAlias
 
-from pydantic import Field, StrictInt, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 Objects: TypeAlias = Annotated[list[dict[str, Any]], Field(fail_fast=True)]
 Texts: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
-Numbers: TypeAlias = Annotated[list[StrictInt], Field(fail_fast=True)]
-NumberLists: TypeAlias = Annotated[list[Numbers], Field(fail_fast=True)]
 
 
 WRONG_VALUE: LiteralString = "wrong_value"
@@ -39,14 +37,3 @@ def stop_at_first(kind: Any) -> Callable[[Any], Any]:
         return given
 
     return check
-
-
-def list_prompts(given: str | Numbers | Texts | NumberLists) -> Sequence[str | Sequence[int]]:
-    """Lists the prompts of a request, which may have a single one: each is a text or token ids."""
-    match given:
-        case str() as text:
-            return [text]
-        case [int(), *_] as tokens:
-            return [[token for token in tokens if isinstance(token, int)]]
-        case texts:  # texts, or lists of ids: pydantic refuses a mixture
-            return [text for text in texts if not isinstance(text, int)]

@@ -19,7 +19,6 @@ CHAT_TOOL: dict[str, Any] = {"type": "function", "function": report.WEATHER}
 TALKS = (
     "/v1/chat/completions",
     "/v1/chat/completions/input_tokens",
-    "/apply-template",
     "/v1/messages",
     "/v1/messages/count_tokens",
 )
@@ -31,7 +30,6 @@ MESSAGES: list[list[dict[str, Any]]] = [
         {"role": "assistant", "content": "It is"},
     ],
 ]
-PROMPTS: list[Any] = ["Hello", ["a", "b"], [1, 2, 3], [[1], [2]]]
 _numbers = itertools.count()
 
 
@@ -60,8 +58,6 @@ def _mend(path: str, body: dict[str, Any], number: int, *, is_short: bool) -> di
         needed["max_tokens"] = 30
     if path == "/v1/responses":
         needed["input"] = report.QUESTION
-    if path == "/v1/completions":
-        needed["prompt"] = PROMPTS[number % len(PROMPTS)]
     if path in ("/models/load", "/models/unload"):
         needed["model"] = "demo"
     if needed.keys() & {"messages", "input"} and number % 2:

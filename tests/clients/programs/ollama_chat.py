@@ -112,7 +112,6 @@ def plain__generate() -> Any:
     whole = CLIENT.generate("demo", report.GREETING, options=OPTIONS)
     parts = CLIENT.generate("demo", report.GREETING, options=OPTIONS, stream=True)
     assert "".join(part.response for part in parts) == whole.response
-    assert CLIENT.generate("demo", "Hello", raw=True, options=OPTIONS).response
     assert CLIENT.generate("demo", "").done_reason == "load"
     return whole.response
 

@@ -21,20 +21,18 @@ export const LONG_TEXT = {
 
 /** Runs what leaves a turn, and waits until the server has ended it. */
 export async function cancelling(leave) {
-  const before = await countUnfinished();
+  const before = await count("unfinished_total");
   await leave();
   for (let look = 0; look < PATIENCE * 20; look++) {
-    const slots = JSON.parse(await get("/slots"));
-    if ((await countUnfinished()) > before && slots.every((slot) => !slot.is_processing)) return;
+    if ((await count("unfinished_total")) > before && (await count("running")) === 0) return;
     await new Promise((done) => setTimeout(done, 50));
   }
   throw new Error("the server has not ended the turn");
 }
 
-const get = async (path) => (await fetch(URL_ + path)).text();
-
-async function countUnfinished() {
-  return Number((await get("/metrics")).match(/^constrained_unfinished_total (\d+)/m)[1]);
+async function count(name) {
+  const metrics = await (await fetch(`${URL_}/metrics`)).text();
+  return Number(metrics.match(new RegExp(`^constrained_${name} (\\d+)`, "m"))[1]);
 }
 
 /** Runs all scenarios; a line of JSON for each. */

@@ -80,28 +80,21 @@ def main() -> None:
 @contextmanager
 def cancelling(turns: int = 1) -> Iterator[None]:
     """Checks that the server ends a turn which the client leaves inside the block."""
-    before = _count_unfinished()
+    before = _count("unfinished_total")
     yield
     for _ in range(PATIENCE * 20):
-        if _count_unfinished() >= before + turns and not any(s["is_processing"] for s in _slots()):
+        if _count("unfinished_total") >= before + turns and not _count("running"):
             return
         time.sleep(0.05)
     raise AssertionError("the server has not ended the turn")
 
 
-def _count_unfinished() -> int:
-    found = re.search(r"^constrained_unfinished_total (\d+)", _get("/metrics"), re.MULTILINE)
-    assert found, "the server does not count unfinished turns"
+def _count(name: str) -> int:
+    with urllib.request.urlopen(f"{URL}/metrics", timeout=PATIENCE) as response:
+        metrics = response.read().decode()
+    found = re.search(rf"^constrained_{name} (\d+)", metrics, re.MULTILINE)
+    assert found, f"the server has no metric {name}"
     return int(found[1])
-
-
-def _slots() -> list[dict[str, Any]]:
-    return json.loads(_get("/slots"))
-
-
-def _get(path: str) -> str:
-    with urllib.request.urlopen(URL + path, timeout=PATIENCE) as response:
-        return response.read().decode()
 
 
 def check_weather(name: str, arguments: Any) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from constrained.engine.probe import NO_PROBE
 from constrained.engine.protocol import Chunk
 from constrained.errors import ModelError, RequestError
 from constrained.loading import load
-from constrained.model.embedding.embedding_model import load_embeddings
 from tests.command_line import Run
 from tests.lora_file import write_adapter
 from tests.templates import tool
@@ -164,8 +163,6 @@ def test_an_adapter_is_no_model(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(ModelError, match=r"is an adapter for a model, not a model.*--lora FILE"):
         load(adapter)
-    with pytest.raises(RequestError, match="embeddings takes no LoRA adapters"):
-        load_embeddings(DEMO, lora=[adapter])
 
 
 @given(scale=st.floats(-MAX_SCALE, MAX_SCALE))

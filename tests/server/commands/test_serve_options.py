@@ -67,7 +67,7 @@ SETTINGS = {
 OF_THE_PROCESS = frozenset(
     "declared run json host port log_level log_format verbose ignored api_key_file alias "
     "models_dir models_preset models_max models_memory sleep_idle_seconds cache_memory "
-    "store embedding_model embedding_context pooling mcp mcp_config mcp_timeout "
+    "store mcp mcp_config mcp_timeout "
     "mcp_approval tools".split()
 )
 LLAMA_SERVER_LINES = (

@@ -42,7 +42,6 @@ def make_bodies(text: str) -> list[tuple[str, Json]]:
     """The same text, as each dialect asks for an answer to it."""
     return [
         ("/v1/chat/completions", {"messages": says(text)}),
-        ("/v1/completions", {"prompt": text}),
         ("/v1/responses", {"input": text}),
         ("/v1/messages", {"messages": says(text), "max_tokens": 9}),
         ("/api/chat", {"model": "demo", "messages": says(text)}),

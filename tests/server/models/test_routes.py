@@ -15,7 +15,6 @@ from constrained.errors import ModelError
 from server.app import make_app
 from server.dialects.common import reading
 from server.dialects.common.body import read_object
-from server.dialects.completions import routes
 from server.http import time_left
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
@@ -148,10 +147,7 @@ def test_reading_takes_its_time_from_that_of_the_request(
     with running(sources, Settings(timeout=1_000)) as client:
         for name in ("first", "slow"):
             assert ask(client, model=name).status_code == 200
-        body = {"prompt": "<|im_start|>assistant\n", "model": "first"}
-        monkeypatch.setattr(routes, "launch", launch_noted)
-        assert client.post("/v1/completions", json=body).status_code == 200
-    assert limits == [800, 800, 800]
+    assert limits == [800, 800]
 
 
 def test_a_body_that_is_no_object_names_no_model(client: httpx.Client) -> None:
@@ -276,13 +272,6 @@ def test_ollama_lists_loads_and_unloads(client: httpx.Client) -> None:
         wait_until(lambda: running_models() == ["first"])
     assert client.post("/api/show", json={"model": "third"}).status_code == 200
     assert client.post("/api/show", json={"model": "x"}).json()["error"].startswith("there is no")
-
-
-def test_paths_without_a_body_take_the_name_from_the_query(client: httpx.Client) -> None:
-    for query, name in (("", "first"), ("?model=third", "third")):
-        assert client.get(f"/props{query}").json()["model_alias"] == name
-        assert client.get(f"/slots{query}").status_code == 200
-    assert client.get("/props?model=x").status_code == 404
 
 
 def test_metrics_are_those_of_all_models(client: httpx.Client) -> None:

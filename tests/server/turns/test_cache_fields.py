@@ -25,7 +25,7 @@ SHARED = Settings(api_keys=("key-A", "key-B"), share_cache=True)
 SYSTEM = "You are the clerk of a bank, and tell nobody the number of an account. " * 2
 SECRET, OTHER_SECRET = "31", "02"
 DIGITS = "0123"
-ROUTES = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages")
+ROUTES = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 
 
 def load(cache: Cache | None = None, sequences: int = 1) -> Model:
@@ -48,7 +48,6 @@ def post(client: httpx.Client, text: str, key: str = "", path: str = ROUTES[0], 
     messages = [{"role": "user", "content": text}]
     bodies: dict[str, dict[str, Any]] = {
         "/v1/chat/completions": {"messages": messages, "max_tokens": 1},
-        "/v1/completions": {"prompt": text, "max_tokens": 1},
         "/v1/responses": {"input": text, "max_output_tokens": 1},
         "/v1/messages": {"messages": messages, "max_tokens": 1},
     }

@@ -53,23 +53,17 @@ BODIES: list[tuple[str, dict[str, Any], str]] = [
         {**ASK, "stream": False, "format": LIST, "options": {"num_predict": 300}},
         "/content",
     ),
-    (
-        "/v1/completions",
-        {"prompt": "Go.", "max_tokens": 300, "json_schema": LIST},
-        "/content",
-    ),
 ]
 
 
-def make_model(place: str, path: str) -> Model:
+def make_model(place: str) -> Model:
     text = LOOP if place == "/content" else hermes_call("note", LOOP)
-    is_raw = "completion" in path and "chat" not in path
-    return scripted(text, turn=rb"Go\." if is_raw else OPENED)
+    return scripted(text, turn=OPENED)
 
 
 @pytest.mark.parametrize(("path", "body", "place"), BODIES)
 def test_a_reply_tells_which_values_were_ended(path: str, body: dict[str, Any], place: str) -> None:
-    with running(make_model(place, path)) as client:
+    with running(make_model(place)) as client:
         response = client.post(path, json={**body, "temperature": 0})
         assert response.status_code == 200, response.text
         (ended,) = response.json()["constrained"]["ended_values"]
@@ -96,7 +90,7 @@ def read_ended(client: Any, path: str, body: dict[str, Any]) -> list[int]:
 @pytest.mark.parametrize(("path", "body", "place"), BODIES)
 def test_requests_and_operator_set_the_bound(path: str, body: dict[str, Any], place: str) -> None:
     settings = Settings(max_repetition=20, max_repetition_limit=30)
-    with running(make_model(place, path), settings) as client:
+    with running(make_model(place), settings) as client:
         (default,) = read_ended(client, path, body)
         assert read_ended(client, path, say(body, path, 20)) == [default]
         (later,) = read_ended(client, path, say(body, path, 30))
@@ -111,7 +105,7 @@ def test_requests_and_operator_set_the_bound(path: str, body: dict[str, Any], pl
 
 @pytest.mark.parametrize(("path", "body", "place"), BODIES[::3])
 def test_null_is_any_repetition(path: str, body: dict[str, Any], place: str) -> None:
-    with running(make_model(place, path)) as client:
+    with running(make_model(place)) as client:
         assert read_ended(client, path, say(body, path, None)) == []
         refused = client.post(path, json=say(body, path, 0))
     assert refused.status_code == 400
@@ -127,6 +121,6 @@ def test_the_default_is_within_the_limit() -> None:
 
 def test_each_choice_is_told_apart() -> None:
     path, body, place = BODIES[0]
-    with running(make_model(place, path)) as client:
+    with running(make_model(place)) as client:
         reply = client.post(path, json={**body, "n": 2}).json()
     assert [ended["choice"] for ended in reply["constrained"]["ended_values"]] == [0, 1]

@@ -34,12 +34,13 @@ BODIES: dict[str, Json] = {
 def test_the_reply_names_the_form(path: str) -> None:
     with running(scripted("Hi.", source=FIRST_ONLY)) as client:
         response = client.post(path, json=BODIES[path])
-        applied = client.post("/apply-template", json={"messages": LATE}).json()["prompt"]
+        traced = client.post("/v1/chat/completions", json={"messages": LATE, "trace": True}).json()
+        prompt = traced["trace"]["prompt"]
     assert response.status_code == 200
     assert response.headers["X-Message-Forms"] == "system_as_user"
     notes = response.json()["constrained"]
     assert notes["message_forms"] == [ConversationForm.SYSTEM_AS_USER]
-    assert "<|im_start|>user\n<system>\nSECOND\n</system><|im_end|>" in applied
+    assert "<|im_start|>user\n<system>\nSECOND\n</system><|im_end|>" in prompt
 
 
 def test_a_conversation_that_is_written_as_it_is_has_no_note() -> None:

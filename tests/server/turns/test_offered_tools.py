@@ -97,8 +97,10 @@ def test_a_custom_tool_in_chat_completions() -> None:
             {"role": "assistant", "content": None, "tool_calls": [made]},
             {"role": "tool", "tool_call_id": made["id"], "content": "Edited."},
         ]
-        prompt = client.post("/apply-template", json={"messages": history, "tools": [tool]})
-        assert json.dumps(TEXT, ensure_ascii=False) in prompt.json()["prompt"]
+        fields = {"messages": history, "tools": [tool], "trace": True, "max_tokens": 100}
+        reply = client.post(path, json=fields).json()
+        prompt = reply["trace"]["prompt"]
+        assert json.dumps(TEXT, ensure_ascii=False) in prompt
 
 
 @pytest.mark.parametrize(

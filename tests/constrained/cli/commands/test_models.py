@@ -27,11 +27,9 @@ def test_models_for_embeddings_are_told_apart(
     assert main(["models", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert (rows["demo"]["purpose"], rows["demo"]["option"]) == ("text", "-m demo")
-    for name in ("first", "mean"):
-        assert rows[f"llama.cpp:{name}"]["purpose"] == "embeddings"
-        assert rows[f"llama.cpp:{name}"]["option"] == f"--embedding-model llama.cpp:{name}"
-    ranks = rows["llama.cpp:ranks"]
-    assert (ranks["purpose"], ranks["option"]) == ("ranking", None)
+    for name, purpose in {"first": "embeddings", "mean": "embeddings", "ranks": "ranking"}.items():
+        row = rows[f"llama.cpp:{name}"]
+        assert (row["purpose"], row["option"]) == (purpose, None)
     damaged = rows["llama.cpp:damaged"]
     assert (damaged["purpose"], damaged["bits"], damaged["claim"]) == (None, None, None)
     assert (rows["demo"]["bits"], rows["demo"]["claim"]) == (8.52, None)

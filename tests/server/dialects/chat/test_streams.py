@@ -62,15 +62,14 @@ def test_a_date_of_ones_choice() -> None:
     from datetime import datetime
 
     with running(scripted("Hi", source=DATED), Settings(date=datetime(2001, 2, 3))) as client:
-        prompt = client.post("/apply-template", json={"messages": HELLO}).json()["prompt"]
-    assert prompt.startswith("Today is 03 February 2001.")
+        reply = client.post(CHAT, json={"messages": HELLO, "trace": True}).json()
+    assert reply["trace"]["prompt"].startswith("Today is 03 February 2001.")
 
 
 FORCED: Json = {"messages": HELLO, "tools": [PING], "tool_choice": "required", "max_tokens": 1}
 REFUSED: list[tuple[str, Json, str]] = [
     ("/v1/chat/completions", {"messages": HELLO * 4000}, "context_length_exceeded"),
     ("/v1/chat/completions", FORCED, "invalid_value"),
-    ("/v1/completions", {"prompt": "Hello " * 4000}, "context_length_exceeded"),
     ("/v1/responses", {"input": "Hello " * 4000}, "context_length_exceeded"),
     ("/v1/messages", {"messages": HELLO * 4000, "max_tokens": 9}, "context_length_exceeded"),
 ]
@@ -109,20 +108,11 @@ def test_a_place_in_a_reply_is_no_place_in_the_request() -> None:
         assert response.json()["error"]["param"] == "/messages"
 
 
-@pytest.mark.parametrize(
-    ("path", "fields"),
-    [
-        ("/v1/chat/completions", {"messages": HELLO}),
-        ("/v1/completions", {"prompt": "<|im_start|>assistant\n"}),
-    ],
-)
 @pytest.mark.parametrize("wanted", [None, False, True])
-def test_only_streams_that_are_asked_have_usage(
-    plain: httpx.Client, path: str, fields: Json, wanted: bool | None
-) -> None:
-    body = {**fields, "max_tokens": 3}
+def test_only_streams_that_are_asked_have_usage(plain: httpx.Client, wanted: bool | None) -> None:
+    body: Json = {"messages": HELLO, "max_tokens": 3}
     if wanted is not None:
         body["stream_options"] = {"include_usage": wanted}
-    chunks = [data for _, data in stream(plain, path, body)]
+    chunks = [data for _, data in stream(plain, CHAT, body)]
     assert [bool(chunk.get("usage")) for chunk in chunks][:-1] == [False] * (len(chunks) - 1)
     assert bool(chunks[-1].get("usage")) is (wanted is True)

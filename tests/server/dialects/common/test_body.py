@@ -27,13 +27,9 @@ SMALL = Settings(
 MESSAGES: Json = {"messages": HELLO, "max_tokens": 4}
 PATHS: dict[str, Json] = {
     CHAT: MESSAGES,
-    "/apply-template": MESSAGES,
     "/v1/messages": MESSAGES,
     "/v1/messages/count_tokens": MESSAGES,
     "/v1/responses": {"input": HELLO},
-    "/v1/completions": {"prompt": "<|im_start|>assistant\n", "max_tokens": 2},
-    "/tokenize": {"content": "a"},
-    "/detokenize": {"tokens": [97]},
 }
 
 
@@ -88,11 +84,8 @@ WRONG = [
     (CHAT, {"temperature": -1}, "/temperature"),
     (CHAT, {"stream_options": {"include_usage": "x"}}, "/stream_options/include_usage"),
     (CHAT, {"logit_bias": {"1": "x"}}, "/logit_bias/1"),
-    ("/v1/completions", {"prompt": [1, 2, "a"]}, "/prompt/2"),
-    ("/v1/completions", {"prompt": [[1], [2, "a"]]}, "/prompt/1/1"),
     ("/v1/responses", {"input": [{}, 1]}, "/input/1"),
     ("/v1/responses", {"metadata": {"a": 1}}, "/metadata/a"),
-    ("/detokenize", {"tokens": [1, "a"]}, "/tokens/1"),
 ]
 
 
@@ -105,7 +98,6 @@ def test_the_first_mistake_has_its_place(
 
 def test_a_field_that_is_missing_is_named(small: httpx.Client) -> None:
     assert refuse(small, CHAT, {"max_tokens": 4}) == ("messages: Field required", "/messages")
-    assert refuse(small, "/tokenize", {})[1] == "/content"
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "json"])
@@ -119,9 +111,9 @@ def test_a_body_of_a_web_page_has_to_call_itself_json(
     assert "application/json" in response.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("path", [CHAT, "/api/chat", "/tokenize"])
+@pytest.mark.parametrize("path", [CHAT, "/api/chat"])
 def test_a_body_may_leave_out_that_it_is_json(small: httpx.Client, path: str) -> None:
-    """As in the examples of Ollama and llama-server, which are calls of curl without a header."""
+    """As in the examples of Ollama, which are calls of curl without a header."""
     body = {**PATHS.get(path, {"messages": MESSAGES["messages"]}), "stream": False}
     content = iter([json.dumps(body).encode()])  # httpx adds no header of its own
     response = small.post(path, content=content)

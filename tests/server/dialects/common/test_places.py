@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from server import app as app  # which knows all paths, and so their bodies
 from server.dialects.chat.request import ChatRequest
 from server.dialects.common.body import validate_fields
-from server.dialects.completions.request import CompletionRequest
 from server.dialects.messages.request import CountRequest, MessagesRequest
 from server.dialects.responses.request import ResponsesRequest
 from server.errors import HttpError
@@ -20,26 +19,18 @@ BRANCHES = ("str", "list[int]", "list[str]", "dict[str,any]", "dict[str,float]",
 """Names that pydantic has for branches of unions; as keys of a body they are names like others."""
 WHOLE: dict[type[BaseModel], dict[str, Any]] = {
     ChatRequest: {"messages": [{"role": "user", "content": "Hi"}]},
-    CompletionRequest: {"prompt": "Hi"},
     CountRequest: {"messages": [{"role": "user", "content": "Hi"}]},
     MessagesRequest: {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1},
     ResponsesRequest: {"input": "Hi"},
 }
 PLACES: list[tuple[type[BaseModel], dict[str, Any], str]] = [
-    (CompletionRequest, {"prompt": ["a", 3]}, "/prompt/1"),
-    (CompletionRequest, {"prompt": [1, "a"]}, "/prompt/1"),
-    (CompletionRequest, {"prompt": [1, 2, True]}, "/prompt/2"),
-    (CompletionRequest, {"prompt": [[1], "a"]}, "/prompt/1"),
-    (CompletionRequest, {"prompt": [[1], [2, "a"]]}, "/prompt/1/1"),
-    (CompletionRequest, {"prompt": {"str": 1}}, "/prompt"),
-    (CompletionRequest, {"prompt": {"list[int]": [1]}}, "/prompt"),
-    (CompletionRequest, {"prompt": None}, "/prompt"),
-    (CompletionRequest, {}, "/prompt"),
-    (CompletionRequest, {"prompt": "a", "stop": ["b", 1]}, "/stop/1"),
-    (CompletionRequest, {"prompt": "a", "stop": {"str": ["b"]}}, "/stop"),
+    (ChatRequest, {}, "/messages"),
+    (ChatRequest, {"messages": None}, "/messages"),
+    (ChatRequest, {"stop": ["b", 1]}, "/stop/1"),
+    (ChatRequest, {"stop": {"str": ["b"]}}, "/stop"),
     (
-        CompletionRequest,
-        {"prompt": "a", "structured_outputs": {"choice": ["b", 1]}},
+        ChatRequest,
+        {"structured_outputs": {"choice": ["b", 1]}},
         "/structured_outputs/choice/1",
     ),
     (ChatRequest, {"structured_outputs": {"json": "print('run')"}}, "/structured_outputs/json"),

@@ -97,14 +97,10 @@ def test_reasoning_is_thinking(thinker: httpx.Client) -> None:
     assert shown == "I wonder."
 
 
-def test_a_prompt_and_a_raw_one(plain: httpx.Client) -> None:
+def test_a_prompt_is_a_message(plain: httpx.Client) -> None:
     assert ask(plain, "/api/generate", prompt="Hello")["response"] == "Hello there, friend."
     parts = read_stream(plain, "/api/generate", prompt="Hello", system="Be kind.")
     assert "".join(part["response"] for part in parts) == "Hello there, friend."
-    prompt = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
-    raw = ask(plain, "/api/generate", prompt=prompt, raw=True, options={"num_predict": 5})
-    assert raw["response"] == "Hello"
-    assert raw["done_reason"] == "length"
 
 
 @pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
@@ -164,6 +160,7 @@ def test_what_is_not_followed_is_named(plain: httpx.Client) -> None:
         ),
         ("/api/generate", {"prompt": "a", "suffix": "b"}, "/suffix"),
         ("/api/generate", {"prompt": "a", "template": "b"}, "/template"),
+        ("/api/generate", {"prompt": "a", "raw": True}, "/raw"),
         ("/api/generate", {"prompt": "a", "context": [1]}, "/context"),
         ("/api/generate", {"prompt": "a", "images": ["aGk="]}, "/images"),
     ],

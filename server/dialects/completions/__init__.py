@@ -1,1 +1,0 @@
-"""OpenAI's legacy Completions: raw prompts, without a chat template."""

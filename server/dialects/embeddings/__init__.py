@@ -1,1 +1,0 @@
-"""OpenAI's embeddings; Ollama's are in its own package."""

@@ -1,1 +1,0 @@
-"""llama-server's own paths: tokens, chat template, properties and slots."""
