@@ -35,9 +35,7 @@ from server.app import make_routes
 from server.hosting.batches.batch_input import BatchLine, read_lines
 from server.hosting.batches.line_runner import make_scope
 from server.models.served_models import ServedModels
-from server.observe.prefix_watch import PrefixWatch
 from server.settings import Settings
-from server.turns.observers import Observers
 from server.turns.service import Service
 
 CONTEXT = 3_000
@@ -87,7 +85,7 @@ def make_model() -> Model:
 @cache
 def _make_server() -> tuple[Any, asyncio.Runner]:
     settings = Settings(timeout=60)
-    service = Service(make_model(), settings, observers=Observers(PrefixWatch()))
+    service = Service(make_model(), settings)
     state = State({"models": ServedModels.of(service), "settings": settings})
     return make_routes(state), asyncio.Runner()
 

@@ -206,9 +206,7 @@ def _carry_out(
     from server.app import make_routes
     from server.hosting.batches.batch_input import EMBEDDINGS
     from server.models.served_models import ServedModels
-    from server.observe.prefix_watch import PrefixWatch
     from server.settings import Settings
-    from server.turns.observers import Observers
     from server.turns.service import Service
 
     settings = Settings(timeout=options.timeout)
@@ -225,7 +223,7 @@ def _carry_out(
             model.sampling = shared.read_sampling(options, model.sampling)
             path = shared.find_model(options)
             name = name_model(Path(path)) if path else "demo"
-            service = Service(model, settings, observers=Observers(PrefixWatch()), name=name)
+            service = Service(model, settings, name=name)
             models, places = ServedModels.of(service), model.engine.max_sequences
         stack.callback(models.readers.close)
         state = State({"models": models, "settings": settings, "embeddings": embedding})
