@@ -5,7 +5,6 @@
 # `make test-vllm` lets a vLLM for CPUs draw them, in .venv-vllm: 3.5 GB, 5 to 8 minutes;
 # `make test-vllm-clients` does so for the clients of `make test-clients`.
 # `make test-browser` drives the pages of the server in Chromium, which has to be there.
-# `make test-xgrammar` holds structural tags against XGrammar, in .venv-xgrammar: it needs PyTorch.
 # `make test-cluster` kills replicas of a cluster on this machine (extra `ray`).
 # `make test-clients` drives the server with the packages that people use, each in .venv-clients.
 # `make lock` writes requirements.lock anew, and `make locked` installs exactly that into .venv.
@@ -21,7 +20,7 @@ BIN := $(VENV)/bin
 TOOLS := .venv-tools
 SECONDS ?= 300
 
-.PHONY: demo test test-real test-remote test-vllm test-browser test-cluster test-xgrammar test-clients test-remote-clients test-vllm-clients test-remote-dialects search lint lock locked sbom audit dist first-hour docs fuzz clean
+.PHONY: demo test test-real test-remote test-vllm test-browser test-cluster test-clients test-remote-clients test-vllm-clients test-remote-dialects search lint lock locked sbom audit dist first-hour docs fuzz clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
@@ -40,9 +39,6 @@ test-vllm: $(VENV)/.ready .venv-vllm/.ready
 
 test-browser: $(VENV)/.ready-browser
 	$(BIN)/python -m pytest -m browser tests/browser
-
-test-xgrammar: .venv-xgrammar/.ready
-	.venv-xgrammar/bin/python -m pytest -m xgrammar tests/grammars/emit
 
 test-cluster: $(VENV)/.ready-ray
 	$(BIN)/python -m pytest -m cluster tests/cluster
@@ -135,19 +131,10 @@ $(VENV)/.ready-browser: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -e '.[browser]'
 	@touch $@
 
-# Without its requirement of triton, which is for GPUs.
-.venv-xgrammar/.ready: pyproject.toml .ci/install_engine
-	$(PYTHON) -m venv .venv-xgrammar
-	@.ci/install_engine .venv-xgrammar/bin/python
-	.venv-xgrammar/bin/python -m pip install --quiet -e '.[dev]' torch 'transformers>=4.38' \
-	  'apache-tvm-ffi>=0.1.11'
-	.venv-xgrammar/bin/python -m pip install --quiet --no-deps 'xgrammar>=0.2.8,<0.3'
-	@touch $@
-
 .venv-vllm/.ready: .ci/install_vllm
 	$(PYTHON) -m venv .venv-vllm
 	@.ci/install_vllm .venv-vllm/bin/python
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(TOOLS) .venv-clients .venv-vllm .venv-xgrammar build dist *.egg-info
+	rm -rf $(VENV) $(TOOLS) .venv-clients .venv-vllm build dist *.egg-info

@@ -55,7 +55,3 @@ class DetectError(Error):
 
 class FormatError(Error):
     """The description of a wire format is not valid; `where` is a JSON pointer into it."""
-
-
-class CannotEmitError(Error):
-    """A grammar that cannot be written in another engine's language; `where` is the rule."""

@@ -41,7 +41,6 @@ from server.models.shared_store import SharedStore
 from server.models.source import ModelSource
 from server.observe import routes as metrics
 from server.observe.metrics import Counters
-from server.observe.prefix_watch import PrefixWatch
 from server.observe.telemetry import Telemetry, find_tracer
 from server.observe.trace_file import TraceFile
 from server.playground import routes as playground
@@ -105,11 +104,14 @@ def make_app(
     telemetry = Telemetry(find_tracer()) if settings.otel else None
     trace = settings.trace
     traces = None if trace is None else TraceFile(trace, settings.max_trace_bytes)
-
-    def observe() -> Observers:
-        return Observers(PrefixWatch(), counters, records=telemetry, traces=traces)
-
-    models = ServedModels(sources, settings, bounds, observe=observe, address=address, store=store)
+    models = ServedModels(
+        sources,
+        settings,
+        bounds,
+        observers=Observers(counters, telemetry, traces),
+        address=address,
+        store=store,
+    )
     app = FastAPI(
         title="constrained",
         version=constrained.__version__,

@@ -47,26 +47,16 @@ SWITCHED = LAST_QUERY.replace(
     "{%- if (keep_all or loop.index0 > ns.last_question) and message.reasoning_content %}",
 )
 """The same with a variable that keeps it."""
-STRIPPING_TAG = "{%- set content = message.content.split('</think>')[-1] %}"
-STRIPPED = _write(
-    "", STRIPPING_TAG + "{{- '<|im_start|>' + message.role + '\\n' + content }}"
-).replace(
-    "'<|im_start|>assistant\\n' }}{%- endif %}",
-    "'<|im_start|>assistant\\n<think>\\n' }}{%- endif %}",
-)
-"""Reasoning in the content is taken out."""
-DATE_TAG = "{%- set today = strftime_now('%d %B %Y') %}"
-DATED = DATE_TAG + "\n{{- 'Today is ' + today + '\\n' }}" + KEPT
+DATED = "{%- set today = strftime_now('%d %B %Y') %}\n{{- 'Today is ' + today + '\\n' }}" + KEPT
 """The date stands in front of all."""
 HARMLESS = KEPT.replace(
     "{{- '<|im_end|>\\n' }}",
     "{{- '<|im_end|>' }}{%- if loop.last %}{{- '\\n' }}{%- else %}{{- '\\n' }}{%- endif %}",
 )
 """Asks whether a message is the last one, and writes the same either way."""
-LAST_TAG = "{%- if loop.last %}"
 HARMFUL = KEPT.replace(
     "message.content + '<|im_end|>\\n' }}\n{%- endif %}",
-    "message.content }}" + LAST_TAG + "{{- '\\nAnswer in English.' }}{%- endif %}"
+    "message.content }}{%- if loop.last %}{{- '\\nAnswer in English.' }}{%- endif %}"
     "{{- '<|im_end|>\\n' }}\n{%- endif %}",
 )
 """The last message gets an instruction of its own."""

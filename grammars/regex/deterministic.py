@@ -1,8 +1,8 @@
-"""Complete deterministic automata, for writers that need every state."""
+"""Complete deterministic automata, for those that need every state."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from grammars.limits.steps import spend
@@ -92,24 +92,19 @@ def explore(
     return states, values
 
 
-def determinize(
-    expression: Expression, max_states: int, *, lazy: bool = False
-) -> list[DeterministicState]:
+def determinize(expression: Expression, max_states: int) -> list[DeterministicState]:
     """Builds the automaton of an expression. The first state is the start; each state can reach an
     accepting one. The result is empty if the expression matches nothing.
 
     Args:
         expression: the expression.
         max_states: the maximum number of states.
-        lazy: a text ends at the first match: no text continues after a complete one.
 
     Raises:
         TooManyStatesError: there would be more states.
     """
 
     def list_edges(state: Expression) -> Iterator[tuple[Characters, Expression]]:
-        if lazy and is_nullable(state):
-            return
         for cell in partition(find_firsts(state)):
             spend()
             after = derive(state, chr(cell.ranges[0][0]))
@@ -117,49 +112,6 @@ def determinize(
                 yield cell, after
 
     return minimize(explore(expression, list_edges, is_nullable, max_states)[0])
-
-
-def intersect_automata(
-    first: Sequence[DeterministicState], second: Sequence[DeterministicState], max_states: int
-) -> list[DeterministicState]:
-    """Builds an automaton for the intersection of two automata; see `determinize`. It is not
-    minimal.
-
-    Raises:
-        TooManyStatesError: there would be more states.
-    """
-    if not first or not second:
-        return []
-    shared: dict[tuple[Characters, Characters], Characters] = {}
-
-    def list_edges(pair: tuple[int, int]) -> Iterator[tuple[Characters, tuple[int, int]]]:
-        return _meet(first[pair[0]].edges, second[pair[1]].edges, shared)
-
-    def accepts(pair: tuple[int, int]) -> bool:
-        return first[pair[0]].accepts and second[pair[1]].accepts
-
-    return _drop_dead(explore((0, 0), list_edges, accepts, max_states)[0])
-
-
-def _meet(
-    edges: Sequence[Edge],
-    others: Sequence[Edge],
-    shared: dict[tuple[Characters, Characters], Characters],
-) -> Iterator[tuple[Characters, tuple[int, int]]]:
-    """Yields the common characters of each pair of edges that has any, with the two targets.
-
-    Args:
-        edges, others: the edges of two states.
-        shared: the common characters that are computed already.
-    """
-    for edge in edges:
-        for other in others:
-            spend()
-            pair = edge.characters, other.characters
-            if pair not in shared:
-                shared[pair] = edge.characters.intersect(other.characters)
-            if shared[pair].ranges:
-                yield shared[pair], (edge.target, other.target)
 
 
 @dataclass(frozen=True)
@@ -231,12 +183,6 @@ def _remove_state(paths: dict[tuple[int, int], _StatePath], state: int, max_size
                 raise TooManyStatesError(f"more than {max_size:,} sets of characters")
             through = concatenate(before.texts, repeat(loop.texts, 0, None), after.texts)
             paths[source, target] = _StatePath(alternate([other.texts, through]), size)
-
-
-def stop_at_first(states: Sequence[DeterministicState]) -> list[DeterministicState]:
-    """Keeps only the texts that have no other text of the automaton as a proper prefix."""
-    ended = [replace(state, edges=()) if state.accepts else state for state in states]
-    return _drop_dead(ended)
 
 
 def minimize(states: Sequence[DeterministicState]) -> list[DeterministicState]:

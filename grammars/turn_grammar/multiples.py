@@ -6,17 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
-from grammars.regex.characters import Characters
-from grammars.regex.deterministic import (
-    DeterministicState,
-    Edge,
-    TooManyStatesError,
-    determinize,
-    intersect_automata,
-    minimize,
-)
-from grammars.regex.ranges import express_range
-from grammars.regex.reader import read
 from grammars.schema.nodes import LARGEST_MULTIPLE, Number
 from grammars.schema.numbers import count_multiples
 from grammars.turn_grammar.ir.nodes import Language
@@ -24,8 +13,6 @@ from grammars.turn_grammar.ir.nodes import Language
 _MAX_MORE = 17  # digits after those that are written
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)?")
-_SIGN, _ZERO, _FIRST = 1, 2, 3
-"""The states after the start; those of the remainders come last."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +37,6 @@ class Multiples(Language):
         least = -limit if first == -inf else int(first)
         greatest = limit if last == inf else int(last)
         return cls(divisor, least * divisor, greatest * divisor)
-
-    def automaton(self, max_states: int) -> list[DeterministicState]:
-        within = express_range({"minimum": self.first, "maximum": self.last}, integer=True)
-        if within is None:
-            return []
-        numbers = determinize(read(within), max_states)
-        multiples = divide(self.divisor, max_states)
-        return minimize(intersect_automata(multiples, numbers, max_states))
 
     def begins(self, text: str) -> bool:
         return _INTEGER.fullmatch(text) is not None
@@ -88,31 +67,3 @@ class Multiples(Language):
             found = -(-max(low, least) // self.divisor) * self.divisor
             if found <= min(high, greatest) and (digits or more):
                 yield str(found)[len(digits) :]
-
-
-def divide(divisor: int, max_states: int) -> list[DeterministicState]:
-    """Builds an automaton for the multiples of an integer: any sign, no superfluous leading zero.
-    Its states are the remainders.
-
-    Raises:
-        TooManyStatesError: it would have more than `max_states` states.
-    """
-    if divisor > max_states:
-        raise TooManyStatesError(f"more than {max_states:,} states")
-
-    def write_digits(remainder: int, least: int = 0) -> list[Edge]:
-        edges: list[Edge] = []
-        for digit in range(least, 10):
-            after = (remainder * 10 + digit) % divisor
-            edges.append(Edge(Characters.of(str(digit)), _FIRST + after))
-        return edges
-
-    begin = [Edge(Characters.of("0"), _ZERO), *write_digits(0, least=1)]
-    states = [
-        DeterministicState(False, (Edge(Characters.of("-"), _SIGN), *begin)),
-        DeterministicState(False, tuple(begin)),
-        DeterministicState(True, ()),
-    ]
-    for remainder in range(divisor):
-        states.append(DeterministicState(remainder == 0, tuple(write_digits(remainder))))
-    return minimize(states)

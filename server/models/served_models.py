@@ -305,7 +305,7 @@ class ServedModels(NamedModels):
         sources: the models; the first of them that is preloaded answers requests that name none.
         settings: how the server behaves.
         bounds: limits of what is loaded at a time.
-        observe: makes those who watch the requests of a model; called once for each.
+        observers: who watches the requests of the models.
         address: where the server listens, for the log.
         store: what several servers share; None: nothing.
 
@@ -320,16 +320,17 @@ class ServedModels(NamedModels):
         settings: Settings | None = None,
         bounds: ModelBounds | None = None,
         *,
-        observe: Callable[[], Observers] = Observers,
+        observers: Observers | None = None,
         address: str = "",
         store: SharedStore | None = None,
     ):
         settings = settings or Settings()
+        observers = observers or Observers()
         self.end = ServerEnd()
         self._is_stopped = False  # because a model that it starts with cannot be loaded
         models: list[ServedModel] = []
         for source in sources:
-            model = ServedModel(source, settings, observers=observe(), store=store, end=self.end)
+            model = ServedModel(source, settings, observers=observers, store=store, end=self.end)
             models.append(model)
         super().__init__(models)
         self.readers = Workers("read", settings.max_waiting)

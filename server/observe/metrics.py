@@ -38,8 +38,6 @@ class Counters:
         self._unfinished = Counter("constrained_unfinished", text, registry=registry)
         text = "Turns by how they ended (stop, tool_calls, length, cancelled, error)"
         self._turns = Counter("constrained_turns", text, ["finish"], registry=registry)
-        text = "Prompts that were computed again because an earlier part had changed"
-        self._lost = Counter("constrained_prefix_lost", text, ["part"], registry=registry)
         text = "Requests whose conversation has the same call three times or more"
         self._repeated = Counter("constrained_repeated_calls", text, registry=registry)
         kinds = vars(Usage(0, 0, 0))
@@ -101,8 +99,6 @@ class Counters:
             self._calls.labels(self._name_tool(tool), outcome).inc()
         for kind in record.envelopes:
             self._envelopes.labels(kind).inc()
-        if record.lost_prefix:
-            self._lost.labels(record.lost_prefix).inc()
         if record.repeated_calls:
             self._repeated.inc()
 

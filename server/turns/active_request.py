@@ -23,7 +23,6 @@ from server.http.caller import find_key, find_owner, find_request_id
 from server.http.time_left import find_time_left
 from server.turns.compiled_request import CompiledRequest, compile_instead, compile_request
 from server.turns.observers import TracedRequest, name_key
-from server.turns.request_record import RequestRecord
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
@@ -219,8 +218,8 @@ class ActiveRequest:
             reply, compile_seconds=self._compile_seconds, elapsed_seconds=elapsed
         )
         record = replace(record, request_id=self._request_id)
-        if not is_first:  # these belong to the request, not to each choice
-            record = replace(record, lost_prefix="", repeated_calls=0)
+        if not is_first:  # they belong to the request, not to each choice
+            record = replace(record, repeated_calls=0)
         if error:
             record = replace(record, finish=FAILED, error=error)
         LOG.info("%s", record, extra={"fields": record.fields})
@@ -229,20 +228,8 @@ class ActiveRequest:
         if self._observers.records is not None:
             self._observers.records.note(record)
         if is_first:
-            self._warn(record)
-
-    def _warn(self, record: RequestRecord) -> None:
-        """Logs why the prompt was computed again, and which calls the conversation repeats."""
-        request = self.compiled.request
-        if request.lost_prefix is not None and record.lost_prefix:
-            counts = (
-                f"{record.usage.cached_tokens} of {record.usage.prompt_tokens} tokens were cached"
-            )
-            shows_text = self.compiled.service.settings.log_prompts
-            change = request.lost_prefix.describe(shows_text=shows_text)
-            LOG.warning("the prefix was lost (%s): %s", counts, change)
-        for name, count in request.repeated_calls:
-            LOG.warning("the conversation has the same call of %s %d times", name, count)
+            for name, count in self.compiled.request.repeated_calls:
+                LOG.warning("the conversation has the same call of %s %d times", name, count)
 
     def cancel(self) -> None:
         """Cancels the turns within one step; does nothing if they are over."""

@@ -24,7 +24,6 @@ from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
 LOG = logging.getLogger("constrained.server")
-MOSTLY = 0.9  # the cached part of a prompt from which on no warning is needed
 SHORT = 16  # characters of a hash
 MAX_HEADER = 500  # characters
 MAX_NAME_LENGTH = 1_000  # characters of a client's name for something, in notes and in the log
@@ -177,9 +176,6 @@ class CompiledRequest:
         """
         usage, timings = reply.usage, reply.timings
         decoding = timings.prompt_seconds + timings.generation_seconds
-        lost = self.request.lost_prefix
-        if usage.cached_tokens > MOSTLY * usage.prompt_tokens:
-            lost = None  # the change is not in the prompt, or only at its end
         return RequestRecord(
             model=self.service.name,
             format=self.turn.format.name,
@@ -196,7 +192,6 @@ class CompiledRequest:
             envelopes=tuple(kind.value for kind in reply.envelopes),
             prompt_hash=self.head_hash or "",
             grammar_hash=self.grammar_hash or "",
-            lost_prefix="" if lost is None else lost.part.value,
             repeated_calls=len(self.request.repeated_calls),
         )
 

@@ -51,7 +51,6 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         date=service.dates.find(messages, salt),
     )
     job.grammar_name  # noqa: B018  a hash of all tools: not on the event loop, and kept by the job
-    watch = service.observers.prompts
     given = request.generation
     generation = replace(
         given,
@@ -64,7 +63,6 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         generation=generation,
         normalised=normalised,
         plan=plan,
-        lost_prefix=None if watch is None else watch.note(job.messages, job.tools, salt),
         repeated_calls=tuple(find_repeated_calls(job.messages, REPEATED)),
     )
 

@@ -50,7 +50,6 @@ class RequestRecord:
         prompt_hash: identifies the beginning that all prompts with these tools and system messages
             share; "" if nothing is shared.
         grammar_hash: identifies the grammar; "" if there is none.
-        lost_prefix: the part near the beginning of the request that has changed; "": none.
         repeated_calls: how many calls the conversation repeats.
         request_id: the value of the header `x-request-id`.
         error: the code of the error; "" if there was none.
@@ -66,7 +65,6 @@ class RequestRecord:
     envelopes: tuple[str, ...] = ()
     prompt_hash: str = ""
     grammar_hash: str = ""
-    lost_prefix: str = ""
     repeated_calls: int = 0
     request_id: str = ""
     error: str = ""

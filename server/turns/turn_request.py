@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from constrained.engine.sampling import Sampling
 from constrained.model.confidence_policy import ConfidencePolicy
 from constrained.prompt.job import Job
-from server.turns.observers import LostPrefix
 from server.turns.offered_tools import OfferedTools
 from server.turns.reasoning import ReasoningPlan, ReasoningRequest
 
@@ -57,8 +56,6 @@ class TurnRequest:
         dropped: how many of the oldest messages the prompt lacks, since it would be too long.
         plan: the reasoning that the turn gets; filled in by `complete_request`.
         tools: how the client knows the tools of the job.
-        lost_prefix: the first part of the prompt that differs from the previous request of the
-            conversation, if little of the cache can be used for that reason; otherwise None.
         repeated_calls: calls that the conversation has three times or more: names and counts.
         max_calls: how many calls this server may execute; None: any number.
     """
@@ -71,6 +68,5 @@ class TurnRequest:
     dropped: int = 0
     plan: ReasoningPlan = field(default_factory=ReasoningPlan)
     tools: OfferedTools = field(default_factory=OfferedTools)
-    lost_prefix: LostPrefix | None = None
     repeated_calls: tuple[tuple[str, int], ...] = ()
     max_calls: int | None = None

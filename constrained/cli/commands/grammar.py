@@ -1,4 +1,4 @@
-"""`constrained grammar`: prints the grammar of a request."""
+"""`constrained grammar`: prints the grammar of a request, in Lark for llguidance."""
 
 import argparse
 from collections.abc import Mapping
@@ -17,21 +17,12 @@ if TYPE_CHECKING:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declares the options of the command."""
-    from grammars.emit.emitter import LANGUAGES
-
     parser.set_defaults(run=_run)
     parser.add_argument("--format", metavar="NAME", help="wire format to use without a model")
     parser.add_argument(
         "--markers",
         choices=("text", "token"),
         help="without a model: whether markers are text or special tokens; default: text",
-    )
-    parser.add_argument(
-        "--emit",
-        choices=LANGUAGES,
-        default="lark",
-        help="language of the output: llguidance's Lark, llama.cpp's GBNF, or a structural tag of "
-        "XGrammar; an error if the language cannot express it; default: lark",
     )
     parser.add_argument(
         "--json",
@@ -46,7 +37,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from constrained.prompt.tools.offer import read_offer
     from constrained.prompt.tools.shapes import read_choice, read_policy
-    from grammars.emit.emitter import emit
     from grammars.turn_grammar.turn import build_turn
 
     raw = shared.read_tool_file(options)
@@ -61,15 +51,13 @@ def _run(options: argparse.Namespace) -> int:
     policy = replace(policy, key_order=KeyOrder(options.key_order))
     state = context.find_state({"chat_template_kwargs": kwargs}, offer.shown)
     turn = build_turn(context.format, offer.tools, policy=policy, state=state, markers=context.ids)
-    grammar = emit(turn, options.emit)
     print_notes(map(str, offer.refused))
     print_notes(describe_checked(offer.tools))
     if options.json:
         known = {"format": context.format.name, "start_state": state.start.value}
-        known["language"] = options.emit
-        print_json({**known, "markers": context.ids, "grammar": grammar})
+        print_json({**known, "markers": context.ids, "grammar": turn.lark})
     else:
-        print_data(grammar.rstrip("\n"))
+        print_data(turn.lark.rstrip("\n"))
     return 0
 
 

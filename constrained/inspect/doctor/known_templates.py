@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from constrained.inspect.doctor.verdicts import Level, Verdict
-from constrained.inspect.template_trace.clauses import shorten
+from constrained.inspect.doctor.verdicts import Level, Verdict, shorten
 
 TABLE = Path(__file__).with_name("known_templates.json")
 _PART = re.compile(r"(\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\})", re.DOTALL)

@@ -10,7 +10,7 @@ from jinja2 import nodes
 
 from constrained.errors import TemplateError
 from constrained.inspect.doctor.conversations import SHAPES
-from constrained.inspect.template_trace.clauses import shorten
+from constrained.inspect.doctor.verdicts import shorten
 from constrained.prompt.template.chat_template import RESERVED, ChatTemplate
 from constrained.prompt.template.effort_words import GRADES
 from grammars.infer.reasoning import find_prompt, find_state

@@ -44,6 +44,14 @@ class Verdict:
     is_detail: bool = False
 
 
+def shorten(text: str, max_length: int) -> str:
+    """Puts a text on one line, and leaves out the middle of a long one."""
+    line = " ".join(text.split())
+    if len(line) <= max_length:
+        return line
+    return f"{line[: max_length // 2]} ... {line[-max_length // 3 :]}"
+
+
 @dataclass(frozen=True)
 class Check:
     """A question, and the function that answers it for a subject.

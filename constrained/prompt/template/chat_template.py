@@ -123,12 +123,6 @@ class ChatTemplate:
         other._finder = None
         return other
 
-    def rendered_by(self, renderer: Renderer) -> Self:
-        """Returns this template, rendered by another renderer of its source."""
-        other = copy(self)
-        other._renderer = renderer
-        return other
-
     def render(
         self,
         messages: Sequence[Mapping[str, Any]],

@@ -87,23 +87,17 @@ class Renderer:
 
     Args:
         source: the Jinja text.
-        processes: that render it.
-
-    Attributes:
-        record: what the process recorded of the last rendering; usually nothing.
 
     Raises:
         TemplateLimitError: it is too long.
     """
 
-    def __init__(self, source: str, processes: KeptProcesses = PROCESSES):
+    def __init__(self, source: str):
         if len(source) > MAX_SOURCE:
             message = f"the template has {len(source):,} characters, the limit is {MAX_SOURCE:,}"
             raise TemplateLimitError(message)
         self._source = source
         self._name = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-        self._processes = processes
-        self.record: Mapping[str, Any] = {}
 
     def find_variables(self) -> frozenset[str]:
         """Returns the names of the variables that the template reads.
@@ -122,9 +116,7 @@ class Renderer:
             TemplateLimitError: it takes more than is allowed.
             TypeError, ValueError: the variables are no JSON data.
         """
-        answer = self._ask(variables)
-        self.record = answer.get("record", {})
-        return answer["text"]
+        return self._ask(variables)["text"]
 
     def _ask(self, variables: Mapping[str, Any] | None) -> dict[str, Any]:
         now = read_frozen()
@@ -145,7 +137,7 @@ class Renderer:
             raise TemplateLimitError(allowance.failure.message)
         begun = time.monotonic()
         try:
-            return self._processes.ask_even_here(question, min(SECONDS, max(0.0, allowance.left)))
+            return PROCESSES.ask_even_here(question, min(SECONDS, max(0.0, allowance.left)))
         except ProcessLimitError as e:
             is_all = allowance.left < SECONDS
             reason = (

@@ -1,11 +1,11 @@
 """Renders chat templates; the main module of the process in which they run."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from jinja2 import meta
+from jinja2 import Template, meta
 
 from constrained.limits.answering import answer_questions
 from constrained.limits.process_limits import MIB
@@ -25,12 +25,12 @@ class CompiledTemplate(NamedTuple):
 
     Attributes:
         variables: the names that it reads.
-        render: returns the answer for these variables.
+        template: renders it.
         size: the characters of its source.
     """
 
     variables: list[str]
-    render: Callable[[Mapping[str, Any]], dict[str, Any]]
+    template: Template
     size: int
 
 
@@ -39,54 +39,47 @@ def compile_template(source: str) -> CompiledTemplate:
     environment = make_environment()
     template = environment.from_string(source)
     variables = sorted(meta.find_undeclared_variables(environment.parse(source)))
-
-    def render(variables: Mapping[str, Any]) -> dict[str, Any]:
-        return {"text": template.render(variables)}
-
-    return CompiledTemplate(variables, render, len(source))
+    return CompiledTemplate(variables, template, len(source))
 
 
-Compile: TypeAlias = Callable[[str], CompiledTemplate]
-_kept: OrderedDict[tuple[str, Compile], CompiledTemplate] = OrderedDict()
+_kept: OrderedDict[str, CompiledTemplate] = OrderedDict()
 
 
-def answer(question: Mapping[str, Any], compile: Compile = compile_template) -> dict[str, Any]:
+def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """Answers one question.
 
     Args:
         question: `{name, source, variables, now}`. `name` is that of a template; if
             `source` is null, it was sent before. Without `variables`, it is only compiled. `now`
             is what the template sees as the time.
-        compile: compiles the source of a template.
 
     Returns:
-        `{text}`, and what else `compile` lets a rendering answer; `{variables}` that the template
-        reads; `{failure}` as `TemplateFailure` has it; or `{}` if the source has to be sent again.
+        `{text}`; `{variables}` that the template reads; `{failure}` as `TemplateFailure` has it;
+        or `{}` if the source has to be sent again.
     """
     try:
-        compiled = _find(question["name"], question["source"], compile)
+        compiled = _find(question["name"], question["source"])
         if compiled is None:
             return {}
         if question["variables"] is None:
             return {"variables": compiled.variables}
         now = question["now"]
         with freeze(None if now is None else datetime.fromisoformat(now)):
-            return compiled.render(question["variables"])
+            return {"text": compiled.template.render(question["variables"])}
     except FAILURES as error:
         return {"failure": explain_failure(error)}
 
 
-def _find(name: str, source: str | None, compile: Compile) -> CompiledTemplate | None:
+def _find(name: str, source: str | None) -> CompiledTemplate | None:
     """Returns a compiled template; None: its source is needed."""
-    key = name, compile
-    compiled = _kept.get(key)
+    compiled = _kept.get(name)
     if compiled is None and source is not None:
-        compiled = compile(source)
-        _kept[key] = compiled
+        compiled = compile_template(source)
+        _kept[name] = compiled
         while len(_kept) > 1 and sum(kept.size for kept in _kept.values()) > MAX_KEPT:
             _kept.popitem(last=False)
     if compiled is not None:
-        _kept.move_to_end(key)
+        _kept.move_to_end(name)
     return compiled
 
 

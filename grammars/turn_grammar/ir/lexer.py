@@ -244,12 +244,12 @@ class Lexer:
 
     def _make_terminal(self, rule: Rule) -> Machine:
         try:
-            return RegexMachine(_compile(read_terminal(rule.body, self._rules)), rule.lazy)
+            return RegexMachine(_compile(_read_terminal(rule.body, self._rules)), rule.lazy)
         except (UnreadableError, RecursionError):
             return UnknownMachine()
 
 
-def read_terminal(body: Expression, rules: Mapping[str, Rule]) -> Regex:
+def _read_terminal(body: Expression, rules: Mapping[str, Rule]) -> Regex:
     """Converts the body of a terminal to a regular expression.
 
     Args:
@@ -261,7 +261,7 @@ def read_terminal(body: Expression, rules: Mapping[str, Rule]) -> Regex:
     """
 
     def read_all(parts: Iterable[Expression]) -> list[Regex]:
-        return [read_terminal(part, rules) for part in parts]
+        return [_read_terminal(part, rules) for part in parts]
 
     match body:
         case Literal(text):
@@ -275,11 +275,11 @@ def read_terminal(body: Expression, rules: Mapping[str, Rule]) -> Regex:
         case Intersection(parts):
             return intersect(read_all(parts))
         case Complement(of):
-            return complement(read_terminal(of, rules))
+            return complement(_read_terminal(of, rules))
         case Repeat(inner, fewest, most):
-            return repeat(read_terminal(inner, rules), fewest, most)
+            return repeat(_read_terminal(inner, rules), fewest, most)
         case RuleReference(name):
-            return read_terminal(rules[name].body, rules)
+            return _read_terminal(rules[name].body, rules)
         case _:
             raise UnreadableError(f"{body} in a terminal")
 

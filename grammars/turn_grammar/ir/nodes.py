@@ -7,11 +7,9 @@ lexeme each. The expression of a terminal is one regular expression; it may also
 """
 
 from collections.abc import Iterable
-from collections.abc import Sequence as Sequences
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from grammars.regex.deterministic import DeterministicState
 from grammars.schema.bits import ALWAYS, NEVER, Condition, Keep, SetBit
 
 
@@ -145,14 +143,6 @@ class EmbeddedLark:
 
 class Language:
     """A set of texts that can complete the beginnings of its texts."""
-
-    def automaton(self, max_states: int) -> Sequences[DeterministicState] | None:
-        """Returns an automaton for exactly these texts; None: not known.
-
-        Raises:
-            TooManyStatesError: it has more than `max_states` states.
-        """
-        return None
 
     def begins(self, text: str) -> bool:
         """Returns whether a text of the set may begin like this, or if it is not known."""

@@ -263,8 +263,8 @@ class _ServedActions(Concurrent):
         """Returns the request of a turn: messages and tools as the loop says, all else as in the
         client's request."""
         options, first = turn.options, self._request
-        if self.compiled is not None:  # properties of the request are counted with its first turn
-            first = replace(first, lost_prefix=None, repeated_calls=())
+        if self.compiled is not None:  # calls of the request are counted with its first turn
+            first = replace(first, repeated_calls=())
         job = replace(
             first.job,
             messages=turn.messages,

@@ -78,11 +78,10 @@ def test_a_line_of_json():
 def test_metrics():
     counters = Counters()
     counters.note_record(RECORD)
-    counters.note_record(replace(RECORD, lost_prefix="system", repeated_calls=2))
+    counters.note_record(replace(RECORD, repeated_calls=2))
     text = counters.write(NO_METRICS).decode()
     assert 'constrained_calls_total{outcome="unfit",tool="g"} 2.0' in text
     assert "constrained_queue_seconds_sum 0.4" in text
-    assert 'constrained_prefix_lost_total{part="system"} 1.0' in text
     assert "constrained_repeated_calls_total 1.0" in text
     assert "constrained_token_seconds_count 2.0" in text
 
@@ -111,7 +110,7 @@ def test_what_a_server_notes(caplog: pytest.LogCaptureFixture):
 def read_samples() -> dict[str, set[str]]:
     """The names of all samples that a server emits, with their labels."""
     counters = Counters()
-    counters.note_record(replace(RECORD, lost_prefix="system", repeated_calls=1))
+    counters.note_record(replace(RECORD, repeated_calls=1))
     counters.note_request("/", 200)
     metrics = replace(NO_METRICS, caches={"turns": CacheSize(1, 1)})
     samples: dict[str, set[str]] = {}

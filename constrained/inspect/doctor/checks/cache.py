@@ -13,8 +13,6 @@ from constrained.inspect.doctor.stability import Break, Contract, Walk, Walker
 from constrained.inspect.doctor.subject import Subject
 from constrained.inspect.doctor.switches import Switches
 from constrained.inspect.doctor.verdicts import Level, Verdict
-from constrained.inspect.template_trace.clauses import Clause, explain_difference
-from constrained.inspect.template_trace.tracing import TracedTemplate
 from constrained.prompt.job import Recall
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.environment import freeze
@@ -52,11 +50,6 @@ class Case:
     cures: dict[str, Any] | None = None
     keeps_by_recall: bool = False
 
-    @property
-    def is_harmless(self) -> bool:
-        """True if no prompt changes, except that of a conversation without generation prompt."""
-        return all(found.contract is Contract.HISTORY for found in self.walk.breaks)
-
 
 def check_cache(subject: Subject) -> Iterator[Verdict]:
     """Checks five shapes of conversations with reasoning on and off, then the date."""
@@ -84,7 +77,7 @@ def list_cases(subject: Subject) -> Iterator[Case]:
                 continue
             seen.add(walk.texts)
             case = Case(mode, walk)
-            if not case.is_harmless:
+            if walk.breaks:
                 case = _find_remedies(case, walker, switches)
             yield case
 
@@ -126,22 +119,17 @@ def judge_case(case: Case) -> Verdict:
         return Verdict(Level.NOTE, f"{name}: the template refuses it: {walk.refused}", facts=facts)
     if walk.is_stable:
         return Verdict(Level.OK, f"{name}: every prompt begins with what is cached", facts=facts)
-    if case.is_harmless:
-        text = f"{name}: every prompt begins with what is cached"
-        for found in walk.breaks:
-            if found.clause is not None:
-                text += f" (line {found.clause.line} changes what no request sends)"
-        return Verdict(Level.OK, text, facts=facts)
     facts |= {"kept": round(case.kept, 3)}
-    worst = max(
-        (found for found in walk.breaks if found.contract is not Contract.HISTORY),
-        key=lambda found: found.lost,
-    )
+    worst = max(walk.breaks, key=lambda found: found.lost)
     text = (
         f"{name}: at turn {worst.turn} {_CONTRACTS[worst.contract]} from byte {worst.offset:,} on: "
         f"{worst.earlier!r} becomes {worst.later!r}; about {worst.lost:,} tokens are computed "
-        f"again. {_describe_clause(worst)}"
+        f"again"
     )
+    if worst.drops_reasoning and walk.shape.returns_reasoning:
+        text += ". The template leaves out reasoning that the client sends back"
+    elif worst.drops_reasoning:
+        text += ". The client does not send reasoning back"
     level = Level.WARNING
     if case.kept >= _ALL:
         level = Level.NOTE
@@ -164,70 +152,43 @@ def _describe_remedy(case: Case) -> str:
     return ". ".join(sentences)
 
 
-def _describe_clause(found: Break) -> str:
-    if found.clause is None:
-        if found.drops_reasoning:
-            return "The reasoning is not sent back, or no clause writes it"
-        return "The clause was not found"
-    return f"Because of {found.clause.cause.value}: {found.clause.describe()}"
-
-
 def _show_break(found: Break) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    return {
         "contract": found.contract.value,
         "turn": found.turn,
         "offset": found.offset,
         "earlier": found.earlier,
         "later": found.later,
         "tokens_lost": found.lost,
+        "drops_reasoning": found.drops_reasoning,
     }
-    if found.clause is not None:
-        shown["clause"] = _show_clause(found.clause)
-    return shown
-
-
-def _show_clause(clause: Clause) -> dict[str, Any]:
-    changes = [change.describe() for change in clause.changes]
-    shown: dict[str, Any] = {"line": clause.line, "tag": clause.tag, "cause": clause.cause.name}
-    return {**shown, "changes": changes}
 
 
 def _check_date(template: ChatTemplate) -> Iterator[Verdict]:
     """Checks whether the prompt has the date or the time of day."""
     for unit, later in _LATER.items():
-        found = _compare_moments(template, SHAPES[1], later)
-        if found is None:
+        offset = _compare_moments(template, SHAPES[1], later)
+        if offset is None:
             continue
-        offset, clause = found
-        place = "" if clause is None else f" ({clause.describe()})"
         level = Level.NOTE if unit == "day" else Level.WARNING
         yield Verdict(
             level,
-            f"the prompt changes with each {unit}, from byte {offset:,} on{place}",
+            f"the prompt changes with each {unit}, from byte {offset:,} on",
             "The server of this project keeps the date of a conversation fixed; others do not",
-            facts={"unit": unit, "offset": offset, "clause": clause and _show_clause(clause)},
+            facts={"unit": unit, "offset": offset},
         )
         return
 
 
-def _compare_moments(
-    template: ChatTemplate, shape: Shape, later: datetime
-) -> tuple[int, Clause | None] | None:
-    """Returns the first byte that differs at another time, and its clause; None: nothing
-    differs."""
+def _compare_moments(template: ChatTemplate, shape: Shape, later: datetime) -> int | None:
+    """Returns the first byte that differs at another time; None: nothing differs."""
     with freeze(_MOMENT):
         before = _render(template, shape)
     with freeze(later):
         after = _render(template, shape)
     if before == after or before is None or after is None:
         return None
-    offset = len(before[: count_common(before, after)].encode())
-    traced = TracedTemplate(template)
-    with freeze(_MOMENT):
-        one = traced.try_trace(shape.sent[:2], shape.tools)
-    with freeze(later):
-        other = traced.try_trace(shape.sent[:2], shape.tools)
-    return offset, explain_difference(one, other)
+    return len(before[: count_common(before, after)].encode())
 
 
 def _render(template: ChatTemplate, shape: Shape) -> str | None:

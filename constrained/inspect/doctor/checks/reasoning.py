@@ -5,8 +5,7 @@ from typing import Any
 
 from constrained.inspect.doctor.subject import Subject
 from constrained.inspect.doctor.switches import EffortVariable, Setting
-from constrained.inspect.doctor.verdicts import Level, Verdict
-from constrained.inspect.template_trace.clauses import shorten
+from constrained.inspect.doctor.verdicts import Level, Verdict, shorten
 from grammars.turn import Start
 
 EFFORTS = "reasoning_effort"

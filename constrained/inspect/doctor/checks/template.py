@@ -11,8 +11,7 @@ from constrained.errors import TemplateError
 from constrained.inspect.doctor.known_templates import compare_known
 from constrained.inspect.doctor.subject import QUESTION, Subject
 from constrained.inspect.doctor.triggers import Trigger, find_triggers
-from constrained.inspect.doctor.verdicts import Level, Verdict
-from constrained.inspect.template_trace.clauses import shorten
+from constrained.inspect.doctor.verdicts import Level, Verdict, shorten
 from constrained.prompt.template.arrival_probes import (
     CALL,
     CONVERSATIONS,

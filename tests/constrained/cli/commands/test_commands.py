@@ -69,28 +69,6 @@ def test_a_grammar(run: Run, tools: str):
         assert not takes(grammar, text)
 
 
-def test_a_grammar_for_another_engine(run: Run, tools: str, tmp_path: Path):
-    words = ["grammar", "--tools", tools, "--format", "hermes", "--markers", "token"]
-    code, gbnf, err = run(*words, "--emit", "gbnf")
-    assert (code, err) == (0, "")
-    assert gbnf.startswith("root ::= ")
-    marker = json.loads(run(*words, "--json")[1])["markers"]["<tool_call>"]
-    assert f"<[{marker}]>" in gbnf
-    answer = json.loads(run(*words, "--emit", "structural-tag", "--json")[1])
-    assert answer["language"] == "structural-tag"
-    assert f"Token({marker})" in answer["grammar"]
-    many = tmp_path / "many.json"
-    properties = {f"key_{i}": {"type": "integer"} for i in range(20)}
-    schema = {"type": "object", "properties": properties}
-    many.write_text(json.dumps([{"name": "x", "parameters": schema}]), encoding="utf-8")
-    words = ["grammar", "--tools", str(many), "--format", "hermes", "--emit", "gbnf"]
-    code, out, err = run(*words)
-    assert (code, out) == (2, "")
-    assert "more than 50,000 productions" in err
-    assert "--key-order schema" in err
-    assert run(*words, "--key-order", "schema")[0] == 0
-
-
 def test_a_grammar_of_a_template(run: Run, tools: str, model: str, monkeypatch: pytest.MonkeyPatch):
     path = str(FOLDER / "hermes.jinja")
     words = ["grammar", "--tools", tools, "--json", "--reasoning", "off"]
