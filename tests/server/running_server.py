@@ -4,7 +4,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from constrained.agent.model import Model
 from server.app import make_app
 from server.dialects.common.hosted_tools import McpServerPool
-from server.models.served_models import ModelBounds
+from server.models.served_models import ModelBounds, ServedModel
 from server.models.source import ModelSource
 from server.settings import Settings
 from tests.remote_model import sampled_elsewhere
@@ -57,7 +57,7 @@ def _serve(app: FastAPI) -> Iterator[httpx.Client]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        wait_until(lambda: server.started and not app.state.models.is_starting, thread)
+        wait_until(lambda: server.started and not is_starting(app.state.models), thread)
         port = server.servers[0].sockets[0].getsockname()[1]
         url = f"http://127.0.0.1:{port}"
         hooks = {"response": [type_replies(app).check]}
@@ -66,6 +66,11 @@ def _serve(app: FastAPI) -> Iterator[httpx.Client]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+def is_starting(models: Iterable[ServedModel]) -> bool:
+    """True while a server loads the models that it starts with."""
+    return any(model.is_starting for model in models)
 
 
 def wait_until(is_so: Callable[[], bool], thread: threading.Thread | None = None) -> None:

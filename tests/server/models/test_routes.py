@@ -22,7 +22,7 @@ from server.settings import Settings
 from server.turns import active_request
 from server.turns.active_request import launch
 from tests.scripted_model import OPENED, scripted
-from tests.server.running_server import running, wait_until
+from tests.server.running_server import is_starting, running, wait_until
 
 Json = dict[str, Any]
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -178,7 +178,7 @@ def test_no_more_bodies_wait_than_the_server_takes() -> None:
             app.router.lifespan_context(app),
             httpx.AsyncClient(transport=transport, base_url="http://localhost") as asking,
         ):
-            while any(model.is_starting for model in app.state.models):
+            while is_starting(app.state.models):
                 await asyncio.sleep(0.01)
             try:
                 readers.submit(hold)

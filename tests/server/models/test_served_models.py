@@ -15,6 +15,7 @@ from server.models import served_models
 from server.models.served_models import ModelBounds, ModelState, ServedModels
 from server.models.source import ModelSource
 from tests.scripted_model import scripted
+from tests.server.running_server import is_starting
 
 WAIT = 0.05  # seconds in which nothing must happen
 
@@ -186,7 +187,7 @@ def test_clients_try_again_where_another_server_may_answer(is_stopping: bool) ->
             bounds=ModelBounds(count=2),
         )
         models.start(stop if is_stopping else None)
-        await until(lambda: not any(model.is_starting for model in models))
+        await until(lambda: not is_starting(models))
         for name in ("first", "other"):
             with pytest.raises(HttpError, match="cannot be loaded") as caught:
                 await models.acquire(name)
@@ -277,10 +278,10 @@ def test_models_of_the_start_are_loaded_before_they_are_asked_for() -> None:
         offered = [loads.source("a"), loads.source("b", preloaded=True)]
         models = ServedModels(offered)
         models.start()
-        assert any(model.is_starting for model in models)
+        assert is_starting(models)
         with pytest.raises(HttpError, match="Loading model"):
             await models.acquire("b")
-        await until(lambda: not any(model.is_starting for model in models))
+        await until(lambda: not is_starting(models))
         assert loads.names == loaded(models) == ["b"]
         models.check_health()
         assert models.find(None).name == "b"  # who names none gets the first of them
@@ -296,7 +297,7 @@ def test_a_failure_at_the_start_stays_and_is_told() -> None:
         told = list[Exception]()
         models = ServedModels([loads.source("a"), loads.source("b", preloaded=True)])
         models.start(told.append)
-        await until(lambda: not any(model.is_starting for model in models))
+        await until(lambda: not is_starting(models))
         assert [str(error) for error in told] == ["b is broken"]
         with pytest.raises(HttpError, match="b is broken"):
             models.check_health()
