@@ -143,6 +143,7 @@ def _describe(value: Json, refusal: _Refusal) -> str:
 def _warn(descriptions: Sequence[str], of: str) -> None:
     text = "; ".join(descriptions)
     message = (
-        f"{of}: {text}. Its JSON Schema allows such values: those raise CallError (ReplyError)"
+        f"{of}: {text}. Its JSON Schema allows such values: those raise CallError (ReplyError). "
+        "Say what is demanded (Field(pattern=...), WithJsonSchema), or check another type yourself"
     )
     warnings.warn(message, RefusedValueWarning, stacklevel=5)
