@@ -2,7 +2,7 @@
 
 import sys
 import unicodedata
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -171,22 +171,29 @@ def find_property(name: str) -> Characters | None:
     return Characters.collect(found)
 
 
+@keep_results("regexes", MIB)
 def fold_case(characters: Characters) -> Characters:
     """Returns these characters and their other cases."""
     folded = list(characters.ranges)
-    for cases in _cases():
-        if any(case in characters for case in cases):
-            folded += [(ord(case), ord(case)) for case in cases]
+    places, cases = _cases()
+    for low, high in characters.ranges:
+        for index in range(bisect_left(places, low), bisect_right(places, high)):
+            folded += [(case, case) for case in cases[index]]
     return Characters.collect(folded)
 
 
 @lru_cache(maxsize=1)
-def _cases() -> list[list[str]]:
-    """Returns the characters that only differ in their case."""
-    found: dict[str, list[str]] = {}
+def _cases() -> tuple[list[int], list[list[int]]]:
+    """Returns the characters that have other cases, in order, and for each all of its cases."""
+    found: dict[str, list[int]] = {}
     for category, (first, last) in _categories():
-        if category[0] not in "LMNS":
+        text = "".join(map(chr, range(first, last + 1)))
+        if category[0] not in "LMNS" or text.casefold() == text:
             continue
-        for character in map(chr, range(first, last + 1)):
-            found.setdefault(character.casefold(), []).append(character)
-    return [cases for cases in found.values() if len(cases) > 1]
+        for character in text:
+            folded = character.casefold()
+            if folded != character:
+                found.setdefault(folded, [ord(folded)] if len(folded) == 1 else [])
+                found[folded].append(ord(character))
+    groups = {case: cases for cases in found.values() if len(cases) > 1 for case in cases}
+    return sorted(groups), [groups[case] for case in sorted(groups)]

@@ -46,8 +46,16 @@ def list_corner_values(schema: Schema) -> list[Json]:
     Raises:
         StepsError: it takes too many steps.
     """
-    found = _Corners(schema.definitions).list(schema.node)
-    return [value for value in found if schema.admits(value)]
+    return [value for value in draw_corner_values(schema) if schema.admits(value)]
+
+
+def draw_corner_values(schema: Schema) -> list[Json]:
+    """Returns the same, with those that do not fit a keyword which the mask does not enforce.
+
+    Raises:
+        StepsError: it takes too many steps.
+    """
+    return _Corners(schema.definitions).list(schema.node)
 
 
 class _Corners:

@@ -20,7 +20,7 @@ from constrained.errors import RefusedValueWarning
 from constrained.prompt.tools.python_types import TypeReader
 from grammars.errors import SchemaError, ToolError
 from grammars.limits.steps import StepsError, limit_steps
-from grammars.schema.corner_values import list_corner_values
+from grammars.schema.corner_values import draw_corner_values
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower
 from grammars.schema.pointers import point_to
@@ -67,9 +67,7 @@ def try_drawn_values(schema: Json, reader: TypeReader, *, of: str, owner: object
     with suppress(TypeError):  # it has no hash, or no weak references
         if owner in _tried:
             return
-    outcomes: list[tuple[Json, list[_Refusal]]] = []
-    for value in _draw(schema):
-        outcomes.append((value, list(_find_refusals(reader, value))))
+    outcomes = list(_convert(schema, reader))
     refused: dict[tuple[int | str, ...], tuple[Json, _Refusal]] = {}
     for value, refusals in outcomes:
         for refusal in refusals:
@@ -82,13 +80,18 @@ def try_drawn_values(schema: Json, reader: TypeReader, *, of: str, owner: object
         _tried.add(owner)
 
 
-def _draw(schema: Json) -> list[Json]:
+def _convert(schema: Json, reader: TypeReader) -> Iterator[tuple[Json, list[_Refusal]]]:
+    """Converts a few values of a schema; yields each, and why it is refused."""
     try:
         lowered = lower(schema, only_object=False)
         with limit_steps(_MAX_STEPS):
-            return list_corner_values(lowered)
+            values = draw_corner_values(lowered)
     except (SchemaError, StepsError, RecursionError):  # whoever uses the schema says so
-        return []
+        return
+    for value in values:
+        refusals = list(_find_refusals(reader, value))
+        if not refusals or lowered.admits(value):
+            yield value, refusals
 
 
 def _find_refusals(reader: TypeReader, value: Json) -> Iterator[_Refusal]:
@@ -140,6 +143,7 @@ def _describe(value: Json, refusal: _Refusal) -> str:
 def _warn(descriptions: Sequence[str], of: str) -> None:
     text = "; ".join(descriptions)
     message = (
-        f"{of}: {text}. Its JSON Schema allows such values: those raise CallError (ReplyError)"
+        f"{of}: {text}. Its JSON Schema allows such values: those raise CallError (ReplyError). "
+        "Say what is demanded (Field(pattern=...), WithJsonSchema), or check another type yourself"
     )
     warnings.warn(message, RefusedValueWarning, stacklevel=5)

@@ -8,6 +8,7 @@ forbids something (`[^\\d]`, `(?!\\d)`), it is as wide as in any of them.
 import re
 from dataclasses import dataclass, replace
 
+from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.ecma_parser import parse_pattern
 from grammars.regex.reader import COMMENT, NAMED, SAME_NAME, PatternError, PatternScanner
 
@@ -51,6 +52,7 @@ class _PatternScope:
     is_negative: bool = False
 
 
+@keep_results("regexes", MIB)
 def write_engine_pattern(pattern: str | re.Pattern[str], *, is_python: bool) -> str:
     """Returns a pattern of ECMA 262 whose texts all match a pattern of another engine: the pattern
     itself, if that is one.
@@ -69,6 +71,8 @@ def write_engine_pattern(pattern: str | re.Pattern[str], *, is_python: bool) -> 
     writer = _EnginePatternWriter(pattern, _PatternScope(flags), is_python=is_python)
     written = writer.write()
     expression = parse_pattern(written, frozenset()).expression
+    if written == pattern:
+        return pattern
     try:
         is_same = parse_pattern(pattern, frozenset()).expression == expression
     except PatternError:

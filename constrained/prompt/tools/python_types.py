@@ -10,11 +10,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from math import inf
 from typing import Any, get_args
 
-from pydantic import EmailStr, NameEmail, TypeAdapter
+from pydantic import ByteSize, EmailStr, NameEmail, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic.types import EncodedStr
 from pydantic_core import SchemaError, SchemaValidator, core_schema, to_jsonable_python
@@ -30,8 +31,8 @@ from grammars.schema.lowering.keywords import read_bounds
 
 _FOREIGN = {
     "pydantic.v1.main": "a model of pydantic 1. Derive it from pydantic.BaseModel of pydantic 2",
-    "msgspec": "a Struct of msgspec within another class, or with array_like. Make that class a "
-    "Struct, too, and define it without array_like",
+    "msgspec": "a Struct of msgspec in a model of pydantic, or the base of all Structs. Make the "
+    "model a dataclass, and name a Struct with fields",
 }
 """What classes are that pydantic does not know, by the module of a base, and what to do."""
 _MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
@@ -50,9 +51,18 @@ _BOUNDS = {
     "lt": "ExclusiveMaximum",
 }
 """Bounds in pydantic's core schemas, and in JSON Schema."""
+_COMPARED = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+}
+"""Bounds of numbers, the same."""
 _NOW_BOUNDS = {"past": "formatExclusiveMaximum", "future": "formatExclusiveMinimum"}
 _UNITS = {"P{}D": 86_400, "PT{}H": 3_600, "PT{}M": 60, "PT{}S": 1}
 """Durations of a single unit, and its seconds."""
+_MAX_PLACES = 15  # of a float that is a key
 _OPAQUE = frozenset(["metadata", "serialization", "expected", "default", "config"])
 """What parts of pydantic's core schemas are not schemas themselves."""
 
@@ -88,19 +98,22 @@ def _make_validator(core: Any) -> SchemaValidator:
         return SchemaValidator(core)
 
 
-def _adapt(part: Any) -> Any:
+def _adapt(part: Any, *, are_keys: bool = False) -> Any:
     """Changes what a core schema of pydantic reads from JSON to what our schemas describe: a
-    `Literal` takes the values of the members of an enum, `Json` takes the value itself in place of
-    its text. Returns the same object if nothing changes."""
+    `Literal` takes the values of the members of an enum, keys of an object are the JSON texts of
+    their values, `Json` takes the value itself in place of its text. Returns the same object if
+    nothing changes."""
     if isinstance(part, list | tuple):
-        items = [_adapt(item) for item in part]
+        items = [_adapt(item, are_keys=are_keys) for item in part]
         return part if _are_same(items, part) else type(part)(items)
     if not isinstance(part, dict):
         return part
     is_schema = isinstance(part.get("type"), str)  # otherwise a map of fields or choices
     adapted: Any = {}
     for key, inner in part.items():
-        adapted[key] = inner if is_schema and key in _OPAQUE else _adapt(inner)
+        if not (is_schema and key in _OPAQUE):
+            inner = _adapt(inner, are_keys=are_keys or key == "keys_schema")
+        adapted[key] = inner
     if _are_same(adapted.values(), part.values()):
         adapted = part
     match part.get("type"):
@@ -108,7 +121,7 @@ def _adapt(part: Any) -> Any:
             inner = adapted.get("schema", core_schema.any_schema())
             ref = adapted.get("ref")  # others refer to it
             return inner if ref is None else core_schema.chain_schema([inner], ref=ref)
-        case "literal" | "enum" if members := _list_members(part):
+        case "literal" | "enum" if members := _list_members(part, are_keys=are_keys):
             plain: Any = {key: inner for key, inner in adapted.items() if key != "ref"}
             find: Any = partial(_find_member, members)
             return core_schema.no_info_before_validator_function(
@@ -128,19 +141,22 @@ def _are_same(some: Iterable[Any], others: Iterable[Any]) -> bool:
     return all(one is other for one, other in zip(some, others, strict=True))
 
 
-def _list_members(part: Mapping[str, Any]) -> list[tuple[Json, enum.Enum]]:
-    """Returns the members of enums that pydantic does not find by the JSON of their value, each
-    behind this JSON: those of a `Literal`, and those whose value is not JSON, such as a date."""
-    members: list[tuple[Json, enum.Enum]] = []
+def _list_members(part: Mapping[str, Any], *, are_keys: bool) -> list[tuple[Json, Any]]:
+    """Returns the members that pydantic does not find by their JSON, each behind this JSON: those
+    of enums in a `Literal`, those whose value is not JSON, such as a date, and keys that are no
+    texts."""
+    members: list[tuple[Json, Any]] = []
     for member in part.get("expected", part.get("members", ())):
-        if isinstance(member, enum.Enum):
-            value = to_jsonable_python(member.value)
-            if part["type"] == "literal" or type(value) is not type(member.value):
-                members.append((value, member))
+        plain = member.value if isinstance(member, enum.Enum) else member
+        value = to_jsonable_python(plain)
+        if are_keys and not isinstance(value, str):
+            members.append((json.dumps(value), member))
+        elif type(value) is not type(plain) or (part["type"] == "literal" and plain is not member):
+            members.append((value, member))
     return members
 
 
-def _find_member(members: list[tuple[Json, enum.Enum]], value: Any) -> Any:
+def _find_member(members: list[tuple[Json, Any]], value: Any) -> Any:
     """Returns the member with this JSON; if there is none, the value."""
     for known, member in members:
         if type(known) is type(value) and known == value:
@@ -207,6 +223,11 @@ class _JsonSchema(GenerateJsonSchema):
                 made["format"] = text
             if kind in (EmailStr, NameEmail):  # no host without a dot
                 made["format"] = "email-address"
+            if kind is ByteSize:
+                made["anyOf"][0]["pattern"] = r"^\d{1,9}(\.\d{1,3})? ?([kmgtpe]i?)?b?$"
+        for key, keyword in _COMPARED.items():  # of a union
+            if key in made:
+                made[keyword] = made.pop(key)
         return made
 
     def str_schema(self, schema: Any) -> dict[str, Any]:
@@ -345,10 +366,38 @@ class _JsonSchema(GenerateJsonSchema):
             return made
         if "patternProperties" in made:
             made["additionalProperties"] = False
-        names = _describe_keys(self._resolve(self.generate_inner(keys)))
-        if names is not None:
+        names = self._describe_keys(self.generate_inner(keys))
+        if names is None:
+            problem = (
+                "keys that are no texts in JSON (use list[tuple[K, V]] in place of dict[K, V])"
+            )
+            return self.handle_invalid_for_json_schema(schema, problem)
+        if names.get("type") != "string" and names:
             made["propertyNames"] = names
         return made
+
+    def _describe_keys(self, schema: dict[str, Any]) -> dict[str, Any] | None:
+        """Returns the schema of the texts of keys, the same one for texts; None: there are none."""
+        schema = self._resolve(schema)
+        if "anyOf" in schema:
+            options: list[dict[str, Any]] = []
+            for option in map(self._describe_keys, schema["anyOf"]):
+                if option is not None:
+                    options.append(option)
+            return {"anyOf": options} if len(options) > 1 else next(iter(options), None)
+        values = schema.get("enum", [schema["const"]] if "const" in schema else ())
+        if not all(isinstance(value, str) for value in values):
+            texts = [value if isinstance(value, str) else json.dumps(value) for value in values]
+            return {"enum": list(dict.fromkeys(texts))}
+        match schema.get("type", "string"):
+            case "integer" | "number":
+                return {"pattern": _spell_keys(schema)}
+            case "boolean":
+                return {"enum": ["true", "false"]}
+            case "string":
+                return schema
+            case _:
+                return None
 
 
 def _rank_member(member: tuple[str, Any]) -> int:
@@ -415,36 +464,20 @@ def _spell_address(schemes: Iterable[str]) -> str:
     return rf"^({names})://{user}{host}{port}(/[\w.~-]{{0,60}})?(\?[\w=&.~-]{{0,99}})?$"
 
 
-def _describe_keys(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns the schema of the texts of keys that are no strings; None: they are strings, or
-    nothing can be said."""
-    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
-    if values is not None:
-        if all(isinstance(value, str) for value in values):
-            return None
-        return {
-            "enum": [value if isinstance(value, str) else json.dumps(value) for value in values]
-        }
-    if "anyOf" in schema:
-        options = [_describe_keys(option) for option in schema["anyOf"]]
-        return None if None in options else {"anyOf": options}
-    match schema.get("type"):
-        case "integer":
-            return {"pattern": f"^({_spell_integers(read_bounds(schema))})$"}
-        case "number":
-            return {"pattern": r"^-?\d{1,15}(\.\d{1,15})?$"}
-        case "boolean":
-            return {"enum": ["true", "false"]}
-        case _:
-            return None
-
-
-def _spell_integers(bounds: Mapping[str, float]) -> str | None:
-    if bounds in ({"minimum": 0}, {"exclusiveMinimum": 0}, {}):  # short, and of 18 digits at most
-        sign = "" if bounds else "-?"
-        zero = "" if "exclusiveMinimum" in bounds else "0|"
-        return rf"{zero}{sign}[1-9]\d{{0,17}}"
-    return express_range(bounds, integer=True)
+def _spell_keys(schema: Mapping[str, Any]) -> str:
+    """Returns a pattern for numbers as keys; it is short if there are no bounds."""
+    bounds, places = read_bounds(schema), _MAX_PLACES
+    if schema["type"] == "number":
+        if not bounds:
+            return r"^-?\d{1,15}(\.\d{1,15})?$"
+        if (step := bounds.pop("multipleOf", None)) is not None:  # of a Decimal
+            places = max(0, -int(Decimal(repr(step)).as_tuple().exponent))
+        return f"^({express_range(bounds, integer=False, places=places)})$"
+    if bounds not in ({"minimum": 0}, {"exclusiveMinimum": 0}, {}):
+        return f"^({express_range(bounds, integer=True)})$"
+    sign = "" if bounds else "-?"
+    zero = "" if "exclusiveMinimum" in bounds else "0|"
+    return rf"^({zero}{sign}[1-9]\d{{0,17}})$"
 
 
 def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
@@ -459,7 +492,7 @@ def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
     text = f"{error}"
     if isinstance(error, SchemaError):  # such as that of a pattern, behind all that is around it
         text = re.sub(r"\s+", " ", text.rpartition("SchemaError:")[2]).strip()
-    return text.partition("\n")[0].rstrip(".")
+    return text.partition("\n")[0].partition(". Set `arbitrary_types_allowed")[0].rstrip(".")
 
 
 def _find_foreign(kinds: list[Any]) -> type | None:

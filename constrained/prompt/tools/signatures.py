@@ -240,6 +240,8 @@ def _read(reader: TypeReader, arguments: Mapping[str, Json]) -> Any:
         hints = [f"also {_pointer(error['loc'])}: {error['msg']}" for error in further]
         hint = "; ".join(hints) or None
         raise CallError(first["msg"], where=_pointer(first["loc"]), hint=hint) from e
+    except Exception as e:  # of a validator of the user, or of the file system
+        raise CallError(f"{type(e).__name__}: {e}", where="/arguments") from e
 
 
 def _pointer(steps: Sequence[int | str]) -> str:

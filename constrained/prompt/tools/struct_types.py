@@ -1,21 +1,35 @@
 """Structs of msgspec, described and converted by pydantic.
 
-Each gets a model of pydantic with the same fields, whose values become the Struct. msgspec's own
-schemas would not do: to them, a `Decimal` is any text.
+Each gets a model of pydantic with the same fields, or a named tuple if it is written as an array;
+the values of these become the Struct. msgspec's own schemas would not do: to them, a `Decimal` is
+any text.
 """
 
 import sys
-from functools import cache, cached_property, reduce
+from contextlib import suppress
+from functools import cache, partial, reduce
 from operator import or_
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeGuard,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+from weakref import WeakSet
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, create_model
-from pydantic.errors import PydanticSchemaGenerationError
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, create_model
 from pydantic_core import CoreSchema, core_schema
 
 _CONSTRAINTS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
 _DESCRIPTIONS = ("title", "description", "examples", "extra_json_schema")
+_HOOK = "__get_pydantic_core_schema__"
+_seen: WeakSet[type] = WeakSet()
 
 
 def is_struct(kind: Any) -> TypeGuard[type]:
@@ -29,11 +43,11 @@ def write_struct(value: Any) -> Any:
 
 
 def adopt_structs(kind: Any) -> Any:
-    """Returns a type with what pydantic needs to know about the Structs in it, and about
-    `msgspec.Meta`. Fields of other classes are not changed."""
+    """Returns a type with what pydantic needs to know about `msgspec.Meta` in it. Tells pydantic
+    about the Structs in it, also those in the fields of classes; these are not changed."""
     origin, arguments = get_origin(kind), get_args(kind)
-    if is_struct(origin or kind):
-        return Annotated[kind, _StructSchema(kind)]
+    if "msgspec" in sys.modules and isinstance(origin or kind, type):
+        _adopt_class(origin or kind)
     if origin is Literal or not arguments:
         return kind
     if origin is Annotated:
@@ -45,6 +59,19 @@ def adopt_structs(kind: Any) -> Any:
     if origin in (Union, UnionType):
         return reduce(or_, adopted)
     return origin[adopted]
+
+
+def _adopt_class(kind: type) -> None:
+    if kind in _seen:
+        return
+    _seen.add(kind)
+    if is_struct(kind):
+        if kind is not sys.modules["msgspec"].Struct and not hasattr(kind, _HOOK):
+            setattr(kind, _HOOK, classmethod(_describe))
+        return
+    with suppress(Exception):  # annotations are the user's code; pydantic says what is wrong
+        for inner in get_type_hints(kind, include_extras=True).values():
+            adopt_structs(inner)
 
 
 def _adopt_argument(argument: Any) -> Any:
@@ -66,48 +93,40 @@ def _read_meta(note: Any) -> Any:
     return Field(**given, json_schema_extra=extra)
 
 
-class _StructSchema:
-    """Tells pydantic how to read a Struct."""
-
-    def __init__(self, kind: Any):
-        self._kind = kind
-
-    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        inner = handler.generate_schema(_make_model(self._kind))
-        return core_schema.no_info_after_validator_function(self._build, inner)
-
-    @cached_property
-    def _names(self) -> dict[str, str]:
-        """By the fields of the model, those of the Struct."""
-        return {f"p{number}": field.name for number, field in enumerate(_list_fields(self._kind))}
-
-    def _build(self, read: BaseModel) -> Any:
-        """Makes the Struct of the fields that were given; it knows the defaults of the others."""
-        given: dict[str, Any] = {}
-        for key, name in self._names.items():
-            if key in read.model_fields_set:
-                given[name] = getattr(read, key)
-        return self._kind(**given)
+def _describe(struct: Any, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    """Tells pydantic how to read a Struct; `kind` also has its type arguments."""
+    inner = handler.generate_schema(_make_model(kind))
+    return core_schema.json_or_python_schema(
+        json_schema=core_schema.no_info_after_validator_function(partial(_build, kind), inner),
+        python_schema=core_schema.is_instance_schema(struct),
+    )
 
 
+def _build(kind: Any, read: Any) -> Any:
+    """Makes a Struct of the fields that were given; it knows the defaults of the others."""
+    given: dict[str, Any] = {}
+    for number, field in enumerate(_list_fields(kind)):
+        key = f"p{number}"
+        if isinstance(read, tuple) or key in read.model_fields_set:
+            given[field.name] = getattr(read, key)
+    return kind(**given)
+
+
+@cache
 def _list_fields(kind: Any) -> Any:
     return sys.modules["msgspec"].structs.fields(kind)
 
 
 @cache
-def _make_model(kind: Any) -> type[BaseModel]:
-    """Makes a model with the fields of a Struct, under names that pydantic does not reserve.
-
-    Raises:
-        PydanticSchemaGenerationError: the Struct is an array.
-    """
+def _make_model(kind: Any) -> Any:
+    """Makes a model or named tuple with the fields of a Struct, under names that pydantic does not
+    reserve."""
     msgspec = sys.modules["msgspec"]
     struct = get_origin(kind) or kind
     options = struct.__struct_config__
-    if options.array_like:
-        message = f"{struct.__name__} is written as an array: define it without array_like"
-        raise PydanticSchemaGenerationError(message)
     fields: dict[str, Any] = {}
+    if options.tag is not None:  # the first item of an array
+        fields["tag"] = (Literal[options.tag], Field(alias=options.tag_field))
     for number, field in enumerate(_list_fields(kind)):
         parts = [part for part in get_args(field.type) if part is not msgspec.UnsetType]
         is_optional = get_origin(field.type) in (Union, UnionType)
@@ -115,13 +134,12 @@ def _make_model(kind: Any) -> type[BaseModel]:
         known: dict[str, Any] = {"alias": field.encode_name}
         if field.default_factory is not msgspec.NODEFAULT:
             known["default_factory"] = field.default_factory
-        elif field.default is msgspec.UNSET:
-            known["default_factory"] = object  # never built: the Struct knows its defaults
         elif field.default is not msgspec.NODEFAULT:
             known["default"] = field.default
         fields[f"p{number}"] = (adopt_structs(annotation), Field(**known))
-    if options.tag is not None:
-        fields["tag"] = (Literal[options.tag], Field(alias=options.tag_field))
+    if options.array_like:
+        items = [(name, Annotated[kind, field]) for name, (kind, field) in fields.items()]
+        return NamedTuple(struct.__name__, items)
     extra = "forbid" if options.forbid_unknown_fields else "ignore"
     # A Struct may contain itself, so pydantic builds the model when it is in the cache.
     config = ConfigDict(defer_build=True, regex_engine="python-re", extra=extra)

@@ -339,8 +339,11 @@ class _Lowering:
             else:
                 self._splits_left -= 1
                 enforced = dict(self.findings.enforced)
-                branches = [self._lower_beside(base, part, pointer) for part in divided]
+                alternatives, is_whole = divided
+                branches = [self._lower_beside(base, part, pointer) for part in alternatives]
                 self.findings.enforced = enforced  # of the branches as written
+                if not is_whole:
+                    self.findings.narrow(pointer, keyword, "no values that nearly fit two branches")
         self.findings.enforce(pointer, keyword)
         united = Union(tuple(branches))
         self._narrow_raw(united, pointer, keyword)

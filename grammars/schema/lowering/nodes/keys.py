@@ -7,12 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
+from typing import Any
 
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.regex.ecma import translate
 from grammars.regex.string_formats import ASSERTED, FORMATS
 from grammars.regex.texts import FREE, Texts, match_words
+from grammars.regex.time_bounds import LOWER, NOW, UPPER, express_bounds, is_bound
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.keywords import as_list, drop_annotations
 from grammars.schema.lowering.rewrite.merging import conjoin
@@ -191,14 +193,14 @@ def read_names(names: Json) -> Texts:
         raise _UnreadNamesError
     texts = FREE
     for keyword, value in drop_annotations(names).items():
-        texts = texts.intersect(_read_name_keyword(keyword, value))
+        texts = texts.intersect(_read_name_keyword(keyword, value, names.get("format")))
     if texts.automaton is None:
         raise _UnreadNamesError
     return texts
 
 
-def _read_name_keyword(keyword: str, value: Json) -> Texts:
-    """Returns the texts that one keyword allows."""
+def _read_name_keyword(keyword: str, value: Json, name: Any) -> Texts:
+    """Returns the texts that one keyword allows, beside the format of this name."""
     regex: str | None = None
     match keyword:
         case "type" if "string" in as_list(value):
@@ -220,6 +222,10 @@ def _read_name_keyword(keyword: str, value: Json) -> Texts:
         case "enum" | "const":
             words = [word for word in as_list(value) if isinstance(word, str)]
             regex = next(iter(match_words(words)), None)
+        case _ if keyword in (*LOWER, *UPPER) and value != NOW:
+            if not is_bound(name, value):
+                return FREE
+            regex = express_bounds(name, {keyword: value})
         case _:
             pass
     if regex is None:

@@ -71,33 +71,52 @@ def is_exclusion(flat: Mapping[str, Json]) -> bool:
     return is_object(excluded) and drop_annotations(excluded).keys() in ({"enum"}, {"const"})
 
 
-def divide(parts: list[Json], overlaps: list[list[int]], resolve: Resolve) -> list[Json] | None:
+def divide(
+    parts: list[Json], overlaps: list[list[int]], resolve: Resolve
+) -> tuple[list[Json], bool] | None:
     """Writes `oneOf` as alternatives that exclude each other; None if that cannot be expressed.
 
     Args:
         parts: the branches.
         overlaps: for each branch, the indexes of branches that may share a value with it.
         resolve: follows references.
+
+    Returns:
+        the alternatives, and whether they have all values. If not, a branch has fewer keys: none
+        that another one requires with a value of which the opposite cannot be expressed.
     """
     alternatives: list[Json] = []
+    is_whole = True
     for part, others in zip(parts, overlaps, strict=True):
         combined: list[Json] = [part]
         for other in others:
             pairs: list[Json] = []
+            missing, dropped = set[str](), set[str]()
             for pair in product(combined, negate(parts[other], resolve)):
-                both = {"allOf": [*pair]}
+                both: dict[str, Json] = {"allOf": [*pair]}
                 if is_contradiction(both):
                     continue
-                if not is_expressible(pair[1]):
+                if is_expressible(pair[1]):
+                    pairs.append(both)
+                    missing |= _list_excluded(pair[1])
+                elif required := pair[1].get("required"):
+                    dropped.update(required)
+                else:
                     return None
-                pairs.append(both)
-            if len(pairs) > MAX_ALTERNATIVES:
+            if len(pairs) > MAX_ALTERNATIVES or dropped - missing:
                 return None
+            is_whole = is_whole and not dropped
             combined = pairs
         alternatives += combined
     if not 0 < len(alternatives) <= MAX_ALTERNATIVES:
         return None
-    return alternatives
+    return alternatives, is_whole
+
+
+def _list_excluded(schema: Json) -> set[str]:
+    """Returns the keys that a schema excludes."""
+    properties = schema.get("properties", {}) if is_object(schema) else {}
+    return {key for key, value in properties.items() if value is False}
 
 
 def _split(flat: Mapping[str, Json], keywords: tuple[str, ...], parts: list[Json]) -> Split:

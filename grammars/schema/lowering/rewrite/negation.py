@@ -82,6 +82,8 @@ def _negate_keyword(keyword: str, value: Json, resolve: Resolve | None) -> list[
             return options
         case "not":
             return [value]
+        case "additionalProperties" if value is True:
+            return []
         case "pattern":
             return _negate_pattern(value)
         case "allOf":

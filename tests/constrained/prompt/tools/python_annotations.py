@@ -11,7 +11,7 @@ import re
 import typing
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypeVar
 
 import msgspec
@@ -108,6 +108,30 @@ class Parcel(msgspec.Struct, Generic[T]):
     item: T
 
 
+class Track(msgspec.Struct, array_like=True, tag="track"):
+    title: str
+    marks: "list[Track]" = []
+    length: float | msgspec.UnsetType = msgspec.UNSET
+
+
+@dataclass
+class Album:
+    first: Track
+    returns: list[Return] = field(default_factory=list)
+
+
+class Shelf(TypedDict):
+    albums: "dict[str, Album]"
+    parcel: NotRequired[Parcel[Return]]
+
+
+class Mixed(enum.Enum):
+    NUMBER = 1
+    NOTHING = None
+    HALF = 2.5
+    TEXT = "b"
+
+
 ANNOTATIONS: Mapping[str, Any] = {
     "int": int,
     "positive": pydantic.PositiveInt,
@@ -186,6 +210,15 @@ ANNOTATIONS: Mapping[str, Any] = {
     "dict of date": dict[datetime.date, int],
     "dict of pattern": dict[Annotated[str, Field(pattern="^[a-z]+$")], int],
     "dict of int or bool": dict[int | bool, int],
+    "dict of literals": dict[Literal[1, True, "a"], int],
+    "dict of mixed values": dict[Mixed, int],
+    "dict of int or literal": dict[Literal["a"] | int | None, int],
+    "dict of Fraction": dict[fractions.Fraction, int],
+    "dict of money": dict[Money, int],
+    "dict of floats within bounds": dict[Annotated[float, Field(gt=0, le=1)], int],
+    "dict of dates within bounds": dict[
+        Annotated[datetime.date, Field(ge=datetime.date(2024, 2, 28))], int
+    ],
     "defaultdict": collections.defaultdict[str, list[int]],
     "Counter": collections.Counter[str],
     "OrderedDict": typing.OrderedDict[str, int],
@@ -220,9 +253,13 @@ ANNOTATIONS: Mapping[str, Any] = {
         datetime.timedelta,
         Field(gt=datetime.timedelta(0), le=datetime.timedelta(days=2, hours=3)),
     ],
+    "union within bounds": Annotated[int | float, Field(ge=1, lt=9)],
+    "ByteSize": pydantic.ByteSize,
     "union with a pattern": Annotated[int | str, Field(pattern="^[a-z]{2}$")],
     "Struct": Shipment,
     "Structs": list[Shipment | Return],
+    "Struct as array": Track,
+    "Structs in classes": Shelf,
     "generic Struct": Parcel[datetime.date],
     "Meta": Annotated[int, msgspec.Meta(ge=3, lt=9)],
     "Any": Any,

@@ -17,7 +17,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator
 from typing_extensions import TypeAliasType
 
-from constrained.errors import RefusedValueWarning
+from constrained.errors import CallError, RefusedValueWarning
 from constrained.prompt.answers import read_target
 from constrained.prompt.tools.execution import format_result
 from constrained.prompt.tools.functions import FunctionTool
@@ -31,12 +31,16 @@ from grammars.wire.formats import HERMES, QWEN3_CODER
 from tests.agreement.matching import Masked
 from tests.constrained.prompt.tools.python_annotations import (
     ANNOTATIONS,
+    Album,
     Color,
     Corner,
     Holiday,
+    Mixed,
     Parcel,
+    Point,
     Return,
     Shipment,
+    Track,
 )
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "python-types.md"
@@ -146,6 +150,26 @@ def test_structs_are_bound_with_their_defaults() -> None:
     assert json.loads(format_result(shipment)) == written
 
 
+def test_structs_are_bound_as_arrays_and_in_fields_of_classes() -> None:
+    album = bind(Album, {"first": ["track", "A", [["track", "B"]]], "returns": []})
+    assert album == Album(Track("A", [Track("B")]))
+    assert album.first.length is msgspec.UNSET
+    album = bind(Album, {"first": ["track", "A"], "returns": [{"type": "return", "reason": "B"}]})
+    assert album == Album(Track("A"), [Return("B")])
+
+
+def test_keys_are_bound_by_their_json() -> None:
+    assert bind(dict[Literal[1, True, "a"], int], {"1": 1, "a": 2}) == {1: 1, "a": 2}
+    assert bind(dict[Mixed, int], {"null": 1, "2.5": 2}) == {Mixed.NOTHING: 1, Mixed.HALF: 2}
+
+
+def test_an_error_of_a_validator_is_that_of_the_call() -> None:
+    with pytest.warns(RefusedValueWarning):
+        tool = FunctionTool.from_function(take(Annotated[int, AfterValidator(fail)]))
+    with pytest.raises(CallError, match="KeyError: 3"):
+        tool.bind({"x": 3})
+
+
 def test_a_struct_is_a_tool() -> None:
     tool = FunctionTool.from_model(Return)
     assert tool.bind({"type": "return", "reason": "Late"}) == ([Return("Late")], {})
@@ -172,7 +196,6 @@ def fail(value: Any) -> Any:
         (Order, "/x/code does not take '': Value error, begin with INV-"),
         (Annotated[int, AfterValidator(fail)], "KeyError: 0"),
         (Annotated[str, BeforeValidator(fail)], "KeyError: ''"),
-        (dict[Literal[1, 2], int], "/x/1/[key] does not take '1': Input should be 1 or 2"),
     ],
 )
 def test_values_that_a_type_refuses_are_named_once(annotation: Any, reason: str) -> None:
@@ -199,6 +222,11 @@ def test_a_validator_is_not_called_with_more_than_a_few_values() -> None:
     assert 0 < len(seen) <= MAX_VALUES
     FunctionTool.from_function(f)
     assert len(seen) <= MAX_VALUES
+
+
+class Box(BaseModel):
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    content: Return
 
 
 class Wrong(BaseModel):
@@ -237,6 +265,9 @@ def test_a_field_or_an_answer_that_takes_nothing_is_refused() -> None:
 @pytest.mark.parametrize(
     ("annotation", "reason"),
     [
+        (dict[tuple[int, int], str], "use list[tuple[K, V]] in place of dict[K, V]"),
+        (dict[Point, int], "use list[tuple[K, V]] in place of dict[K, V]"),
+        (Box, "Return is a Struct of msgspec in a model of pydantic"),
         (type[int], "Cannot generate a JsonSchema for a class"),
         (Annotated[str, Field(pattern="(?=a)b")], "look-around, including look-ahead"),
         (Annotated[str, Field(pattern="(")], "unclosed group"),

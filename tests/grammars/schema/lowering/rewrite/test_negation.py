@@ -132,6 +132,18 @@ def test_branches_that_overlap_exclude_each_other() -> None:
     assert results(inexact, "a", "abb", "c", checked=("pattern", "oneOf")) == "da-"
 
 
+def test_open_objects_that_overlap_have_no_key_of_each_other() -> None:
+    """The opposite of a format cannot be expressed: the parent of a page in Notion's API."""
+    page = {"properties": {"page": {"type": "string", "format": "uuid"}}, "required": ["page"]}
+    space = {"properties": {"space": {"format": "uuid"}}, "required": ["space"]}
+    opened = {"type": "object", "additionalProperties": True}
+    schema = {"oneOf": [{**page, **opened}, {**space, **opened}]}
+    id = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+    values = [{"page": id}, {"space": id}, {"page": id, "space": id}, {"page": id, "more": 1}, {}]
+    assert results(schema, *values) == "dd-d-"
+    assert results({"oneOf": [{**page, **opened}, False]}, {"page": id}, {}) == "d-"
+
+
 def test_taking_apart_has_an_end() -> None:
     many = {"not": {"anyOf": [{"type": "object", "required": ["a", str(i)]} for i in range(9)]}}
     assert results({"type": "object", **many}, {"a": 1}, {"a": 1, "3": 1}, checked=("not",)) == "da"
