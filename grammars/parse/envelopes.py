@@ -27,8 +27,8 @@ from grammars.parse.envelope_json import (
 from grammars.parse.render import render_opening
 from grammars.schema.json_values import Json
 from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
-from grammars.spelling.reading import read_json, read_value
-from grammars.spelling.scanners import make_scanner
+from grammars.spelling.reading import read_json
+from grammars.spelling.value_reader import ValueReader
 from grammars.turn import Tool
 from grammars.wire.envelopes import (
     FUNCTION_OF_JSON,
@@ -350,8 +350,7 @@ class EnvelopeReader:
         if self._in_vain > _MAX_IN_VAIN:
             raise NotACallError
         try:
-            text = yield from self._buffer.value(make_scanner(_EITHER_QUOTES))
-            return read_value(text, _EITHER_QUOTES)
+            return read_json((yield from self._buffer.value(ValueReader(_EITHER_QUOTES))))
         except (ValueError, CutError):
             self._in_vain += self._buffer.position - start
             raise NotACallError from None
@@ -398,7 +397,7 @@ class _ObjectReader:
                 return _Beginning(wrappers, EnvelopeKind.OBJECT, name, wrap(wrappers, call))
             elif key in ARGUMENT_KEYS and not has_arguments and following in "{\"'":
                 has_arguments = True
-                yield from self._skip_value(following)
+                yield from self._skip_value()
             elif not says_nothing(key, (yield from self._read_scalar(following))):
                 raise NotACallError
             if name and has_arguments:
@@ -464,20 +463,12 @@ class _ObjectReader:
         except ValueError:
             raise NotACallError from None
 
-    def _skip_value(self, following: str) -> Steps[None]:
+    def _skip_value(self) -> Steps[None]:
         """Takes an object, or a string."""
-        if following != "{":
-            yield from self._buffer.quoted()
-            return
-        scanner = make_scanner(_EITHER_QUOTES)
-        end = None
-        while end is None:
-            text = yield from self._buffer.need()
-            try:
-                end = scanner.feed(text, 0)
-            except ValueError:
-                raise NotACallError from None
-            self._buffer.take(1)
+        try:
+            yield from self._buffer.value(ValueReader(_EITHER_QUOTES))
+        except ValueError:
+            raise NotACallError from None
 
 
 def _list_closers(wrappers: Sequence[Wrapper]) -> Sequence[str]:

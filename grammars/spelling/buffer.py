@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias, TypeVar
 
 from grammars.limits.byte_cache import MIB, keep_results
-from grammars.spelling.scanners import FaultError, Scanner
+from grammars.spelling.value_reader import FaultError, ValueReader
 from grammars.wire.format import MAX_NAME_LENGTH
 
 T = TypeVar("T")
@@ -314,17 +314,6 @@ class Buffer(PushedText):
                 return None
             yield
 
-    def quoted(self) -> Steps[str]:
-        """Takes a string with its quotes; a backslash escapes the next character."""
-        yield from self.need()
-        text = self.take(1)
-        escaped = False
-        while escaped or (yield from self.need()) != text[0]:
-            yield from self.need()
-            text += self.take(1)
-            escaped = text[-1] == "\\" and not escaped
-        return text + self.take(1)
-
     def escaped(self, closer: str, sink: Callable[[str], None]) -> Steps[None]:
         """Passes the text inside a JSON string to `sink`, without its escapes, up to the quote that
         ends it, and takes the closer, which begins with that quote.
@@ -380,31 +369,34 @@ class Buffer(PushedText):
                 raise NotACallError
         return name.strip()
 
-    def value(self, scanner: Scanner, sink: Callable[[str], None] | None = None) -> Steps[str]:
-        """Takes one object or array.
+    def value(self, reader: ValueReader, sink: Callable[[str], None] | None = None) -> Steps[str]:
+        """Takes one list, object or string; returns it as JSON.
 
         Args:
-            scanner: finds the end of the value; it sees each piece before `sink` does.
+            reader: reads the value; it sees each piece before `sink` does.
             sink: receives the text piece by piece.
 
         Raises:
-            FaultError: the text is not an object or array.
+            FaultError: the text is not such a value.
+            NotACallError: it is not over at the limit.
         """
         parts: list[str] = []
         while True:
             yield from self.need()
+            stop = len(self._text)
+            if self.limit is not None:
+                stop = min(stop, self._offset + self.limit - self.position)
+            piece, fault = self._text[self._offset : stop], None
             try:
-                end = scanner.feed(self._text, self._offset)
+                end = reader.feed(piece)
             except FaultError as e:
-                # Always up to the fault, whatever the chunks.
-                piece = self.take(e.offset - self._offset)
-                if sink is not None:
-                    sink(piece)
-                raise
-            stop = len(self._text) if end is None else end
-            parts.append(self.take(stop - self._offset))
+                end, fault = e.offset, e  # always up to the fault, whatever the chunks
+            taken = self.take(len(piece) if end is None else end)
             if sink is not None:
-                sink(parts[-1])
+                sink(taken)
+            if fault is not None:
+                raise fault
+            parts.append(reader.json)
             if end is not None:
                 return "".join(parts)
 

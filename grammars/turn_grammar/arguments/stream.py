@@ -14,6 +14,7 @@ from grammars.schema.json_values import Json
 from grammars.schema.nodes import AnyValue, Constant, Schema, String, Violation, flatten
 from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.coerce import Raw, TypedText, coerce, coerce_members, read_undeclared
+from grammars.spelling.value_reader import escape_text
 from grammars.turn import ArgumentEnd, ArgumentStart, Boundary
 from grammars.wire.nodes import JsonStyle
 
@@ -192,8 +193,3 @@ def _may_be_text(schema: Schema) -> bool:
 def dump(value: Json | Mapping[str, Json]) -> str:
     """Returns a value as JSON."""
     return json.dumps(value, ensure_ascii=False)
-
-
-def escape_text(text: str) -> str:
-    """Escapes a text for a JSON string."""
-    return dump(text)[1:-1]

@@ -1,4 +1,4 @@
-"""The push buffer and the JSON scanner."""
+"""The push buffer and the reader of values."""
 
 import json
 from typing import Any
@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grammars.spelling.buffer import Buffer, CutError
-from grammars.spelling.scanners import JsonScanner
+from grammars.spelling.value_reader import ValueReader
+from grammars.wire.format import JsonStyle
 from tests.schema_strategies import VALUES
 
 CONTAINERS = VALUES.filter(lambda value: isinstance(value, list | dict))
@@ -17,17 +18,17 @@ CONTAINERS = VALUES.filter(lambda value: isinstance(value, list | dict))
 @given(CONTAINERS, st.text(max_size=5), st.integers(0, 40), st.sampled_from([None, 2]))
 def test_the_end_of_a_json_value_is_found(value: Any, rest: str, cut: int, indent: Any) -> None:
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    assert JsonScanner().feed(text + rest, 0) == len(text)
-    scanner = JsonScanner()
+    assert ValueReader(JsonStyle()).feed(text + rest) == len(text)
+    reader = ValueReader(JsonStyle())
     cut = min(cut, len(text) - 1)
-    assert scanner.feed(text[:cut], 0) is None
-    assert scanner.feed(text[cut:] + rest, 0) == len(text) - cut
+    assert reader.feed(text[:cut]) is None
+    assert reader.feed(text[cut:] + rest) == len(text) - cut
 
 
 @pytest.mark.parametrize("text", ["{<", '{"a" \\', "{'", "{a: $}"])
 def test_what_is_no_json_is_told_early(text: str) -> None:
     with pytest.raises(ValueError, match="in JSON"):
-        JsonScanner().feed(text, 0)
+        ValueReader(JsonStyle()).feed(text)
 
 
 def test_a_buffer_gives_back_what_was_taken() -> None:
