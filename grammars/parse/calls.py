@@ -147,11 +147,9 @@ class CallReader:
 
     def _read_handle(self, node: Handle) -> Steps[tuple[str, str | None]]:
         """Reads name and id from a text without white space, up to a tag."""
-        text = ""
-        while (character := (yield from self._buffer.need())) != "<" and not character.isspace():
-            text += self._buffer.take(1)
-            if len(text) > MAX_NAME_LENGTH:
-                break
+        text = yield from self._buffer.take_while(
+            lambda next: next != "<" and not next.isspace(), MAX_NAME_LENGTH
+        )
         if (found := node.read(text, self._tools)) is None:
             raise NotACallError
         return found

@@ -30,7 +30,7 @@ from grammars.turn_grammar.values import Values
 from grammars.wire.format import Format
 from grammars.wire.nodes import CallId, CallIndex, JsonArguments, JsonCall, JsonStyle
 
-_SILENT = CallSink(open=lambda name: None, add=lambda text, boundaries: None)
+_SILENT = CallSink(open=lambda name: None, add=lambda text, boundaries: None, streams=False)
 """Receives the arguments of a call whose name is not known yet."""
 
 
@@ -246,7 +246,8 @@ class JsonStream:
                 self._is_over = True
                 piece, signs = piece[: sign.offset + 1], signs[:number]
                 break
-        self._sink.add(piece, self._members.read(piece, signs))
+        if self._sink.streams:
+            self._sink.add(piece, self._members.read(piece, signs))
 
 
 def _compile_head(node: JsonCall) -> re.Pattern[str]:

@@ -229,13 +229,10 @@ class _NestedReader:
     def _read_tag(self) -> Steps[str]:
         """Reads the text between the brackets of a tag."""
         yield from self._buffer.literal("<")
-        key = ""
-        while (yield from self._buffer.need()) != ">":
-            key += self._buffer.take(1)
-            if len(key) > MAX_NAME_LENGTH + 1 or key[-1] in "<\n":
-                raise NotACallError
-        self._buffer.take(1)
-        if not key.strip("/"):
+        key = yield from self._buffer.take_while(
+            lambda next: next not in "<>\n", MAX_NAME_LENGTH + 1
+        )
+        if self._buffer.take(1) != ">" or not key.strip("/"):
             raise NotACallError
         return key
 

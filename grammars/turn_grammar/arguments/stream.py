@@ -21,14 +21,17 @@ from grammars.wire.nodes import JsonStyle
 
 @dataclass(frozen=True)
 class CallSink:
-    """Receives a call while it is read: first its name, then the text of its arguments. Boundaries
-    come with text; without, they are dropped."""
+    """Receives a call while it is read: first its name, then the text of its arguments, if it
+    `streams`. Boundaries come with text; without, they are dropped."""
 
     open: Callable[[str], None]
     add: Callable[[str, Sequence[Boundary]], None]
+    streams: bool = True
 
     def add_all(self, arguments: Mapping[str, Json]) -> None:
         """Adds all arguments at once."""
+        if not self.streams:
+            return
         boundaries: list[Boundary] = []
         for key, value in arguments.items():
             boundaries += [ArgumentStart(key), ArgumentEnd(key, value)]
@@ -57,8 +60,8 @@ class ArgumentStream:
         self.key = ""
         self.member: Schema | None = None
         self.has_text = False
-        self.is_silent = not schema or len(schema.objects) != 1
-        self._is_late = self.is_silent
+        self.is_silent = False
+        self._is_late = not schema or len(schema.objects) != 1
 
     def open(self, key: str, *, is_text: bool | None = None) -> None:
         """Begins an argument.
@@ -67,7 +70,7 @@ class ArgumentStream:
             is_text: it is a string; None: if its schema allows only strings.
         """
         self.key = key
-        self.is_silent = self._is_late or key in self._keys
+        self.is_silent = self._is_late or key in self._keys or not self._sink.streams
         self.member = None
         if self.schema is not None and not self._is_late:
             self.member = self.schema.find_members(key)[0]

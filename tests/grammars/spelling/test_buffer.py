@@ -31,17 +31,31 @@ def test_what_is_no_json_is_told_early(text: str) -> None:
         ValueReader(JsonStyle()).feed(text)
 
 
-def test_a_buffer_gives_back_what_was_taken() -> None:
+@given(st.data())
+def test_a_buffer_gives_back_what_was_taken(data: st.DataObject) -> None:
+    text = "abcdefgh"
     buffer = Buffer()
-    assert buffer.forget() == ""
-    buffer.push("abc")
-    buffer.mark()
-    assert buffer.take(2) == "ab"
-    buffer.unread(buffer.forget())
-    buffer.mark()
-    buffer.drain()
-    assert buffer.forget() == "abc"
-    assert buffer.take(1) == ""
+    buffer.push(text)
+    at, marks = 0, list[int]()
+    for _ in range(data.draw(st.integers(0, 12))):
+        match data.draw(st.sampled_from(["mark", "take", "back", "forget"])):
+            case "mark":
+                buffer.mark()
+                marks.append(at)
+            case "take":
+                count = data.draw(st.integers(0, 4))
+                assert buffer.take(count) == text[at : at + count]
+                at = min(at + count, len(text))
+            case "back" if marks:
+                taken = buffer.forget()
+                assert taken == text[marks.pop() : at]
+                buffer.unread(taken)
+                at -= len(taken)
+            case "forget" if marks:
+                assert buffer.forget() == text[marks.pop() : at]
+            case _:
+                pass
+        assert (buffer.rest, buffer.position) == (text[at:], at)
 
 
 def test_a_closed_buffer_has_no_more() -> None:
