@@ -134,13 +134,12 @@ class CallReader:
     def _read_last_word(self, pattern: str) -> Steps[str]:
         """Reads an id at the end of a call: it ends at the first character that does not match, or
         with the text."""
-        word = ""
-        with suppress(CutError):
-            while len(word) <= MAX_NAME_LENGTH:
-                character = yield from self._buffer.need()
-                if not (character.isalnum() or character in "_-"):
-                    break
-                word += self._buffer.take(1)
+        self._buffer.mark()
+        with suppress(CutError, NotACallError):
+            yield from self._buffer.take_while(
+                lambda next: next.isalnum() or next in "_-", MAX_NAME_LENGTH
+            )
+        word = self._buffer.forget()
         if re.fullmatch(pattern, word):
             return word
         raise CutError if self._buffer.closed and not self._buffer.rest else NotACallError

@@ -46,12 +46,10 @@ class Sign:
     Args:
         text: the character.
         offset: its offset in the JSON text.
-        level: the level of its object or array; the outermost one has level 1.
     """
 
     text: str
     offset: int
-    level: int
 
 
 @dataclass(frozen=True)
@@ -96,18 +94,19 @@ class ValueReader:
 
     Args:
         style: how the value is written.
-        levels: how many levels of nesting report their signs.
+        told_level: the level of the objects or arrays whose signs are told; the outermost one has
+            level 1.
         keeps: the text stays as it is, instead of JSON.
 
     Attributes:
         json: the JSON text of the last piece. What more text decides comes with a later piece.
-        signs: the signs in it.
+        signs: the signs of that level in it.
     """
 
-    def __init__(self, style: JsonStyle, levels: int = 0, *, keeps: bool = False):
+    def __init__(self, style: JsonStyle, told_level: int = 0, *, keeps: bool = False):
         self._literals = _compile(style, keeps or speaks_json(style))
         self._seen = 1 - max(map(len, style.quotes))  # in the text that is held back
-        self._levels = levels
+        self._told_level = told_level
         self._level = 0
         self._quote = ""  # of the open string
         self._held = ""  # the text that is not written yet
@@ -133,7 +132,7 @@ class ValueReader:
                     break
                 is_over = self._level == 0
                 continue
-            has_signs = self._level <= self._levels or not literals.keeps
+            has_signs = self._level <= self._told_level or not literals.keeps
             pattern = literals.until_sign if has_signs else literals.until_bracket
             # Outside of strings, there is no sign in text that was held back.
             match = pattern.match(text, max(position, held + self._seen))
@@ -175,8 +174,8 @@ class ValueReader:
         """Notes a sign; returns True if it ends the value."""
         if sign in "{[":
             self._level += 1
-        if self._level <= self._levels:
-            self.signs.append(Sign(sign, offset, self._level))
+        if self._level == self._told_level:
+            self.signs.append(Sign(sign, offset))
         if sign in "}]":
             self._level -= 1
             return self._level == 0

@@ -213,8 +213,7 @@ class JsonStream:
         self._head = _compile_head(node) if isinstance(node, JsonCall) else None
         self._before = ""  # the text before the arguments of a JSON call
         self._is_over = False  # the arguments are complete, or cannot be streamed
-        self._level = 1 if self._head is None else 2
-        self.reader = ValueReader(node.style, self._level)
+        self.reader = ValueReader(node.style, told_level=1 if self._head is None else 2)
 
     def feed(self, _piece: str) -> None:
         """Takes what the reader has made of the next piece.
@@ -227,7 +226,7 @@ class JsonStream:
             raise ValueError("this is no value")
         if self._is_over:
             return
-        signs = [sign for sign in self.reader.signs if sign.level == self._level]
+        signs, start, stop = self.reader.signs, 0, len(piece)
         if self._head is not None:
             if not signs:
                 self._before += piece
@@ -239,15 +238,14 @@ class JsonStream:
                 return
             self._head = None
             self._sink.open(json.loads(head[1]))
-            piece = piece[start:]
-            signs = [replace(sign, offset=sign.offset - start) for sign in signs]
-        for number, sign in enumerate(signs, 1):
+        for sign in signs:
             if sign.text in "}]":
                 self._is_over = True
-                piece, signs = piece[: sign.offset + 1], signs[:number]
+                stop = sign.offset + 1
                 break
         if self._sink.streams:
-            self._sink.add(piece, self._members.read(piece, signs))
+            boundaries = self._members.read(piece[:stop], signs, start)
+            self._sink.add(piece[start:stop], boundaries)
 
 
 def _compile_head(node: JsonCall) -> re.Pattern[str]:
@@ -270,21 +268,22 @@ class _MemberFinder:
         self._parts: list[str] = []  # of the current key or value
         self._is_broken = False
 
-    def read(self, text: str, signs: Sequence[Sign]) -> Sequence[Boundary]:
-        """Returns the boundaries in the next piece of text. After text that is not JSON, or that is
-        nested too deeply, there are no more: such a call is not valid."""
+    def read(self, text: str, signs: Sequence[Sign], start: int) -> Sequence[Boundary]:
+        """Returns the boundaries in the next piece of text, from `start` on. After text that is not
+        JSON, or that is nested too deeply, there are no more: such a call is not valid."""
         if self._is_broken:
             return ()
         try:
-            return self._read(text, signs)
+            return self._read(text, signs, start)
         except ValueError:
             self._is_broken = True
             return ()
 
-    def _read(self, text: str, signs: Sequence[Sign]) -> Sequence[Boundary]:
+    def _read(self, text: str, signs: Sequence[Sign], start: int) -> Sequence[Boundary]:
         found: list[Boundary] = []
-        start = 0
         for sign in signs:
+            if sign.offset >= len(text):
+                break
             if sign.text == ":" and self._key is not None:
                 continue  # not JSON; reading the value reports it
             part = "".join([*self._parts, text[start : sign.offset]])
