@@ -134,24 +134,21 @@ class CallReader:
     def _read_last_word(self, pattern: str) -> Steps[str]:
         """Reads an id at the end of a call: it ends at the first character that does not match, or
         with the text."""
-        word = ""
-        with suppress(CutError):
-            while len(word) <= MAX_NAME_LENGTH:
-                character = yield from self._buffer.need()
-                if not (character.isalnum() or character in "_-"):
-                    break
-                word += self._buffer.take(1)
+        self._buffer.mark()
+        with suppress(CutError, NotACallError):
+            yield from self._buffer.take_while(
+                lambda next: next.isalnum() or next in "_-", MAX_NAME_LENGTH
+            )
+        word = self._buffer.forget()
         if re.fullmatch(pattern, word):
             return word
         raise CutError if self._buffer.closed and not self._buffer.rest else NotACallError
 
     def _read_handle(self, node: Handle) -> Steps[tuple[str, str | None]]:
         """Reads name and id from a text without white space, up to a tag."""
-        text = ""
-        while (character := (yield from self._buffer.need())) != "<" and not character.isspace():
-            text += self._buffer.take(1)
-            if len(text) > MAX_NAME_LENGTH:
-                break
+        text = yield from self._buffer.take_while(
+            lambda next: next != "<" and not next.isspace(), MAX_NAME_LENGTH
+        )
         if (found := node.read(text, self._tools)) is None:
             raise NotACallError
         return found

@@ -27,8 +27,8 @@ from grammars.parse.envelope_json import (
 from grammars.parse.render import render_opening
 from grammars.schema.json_values import Json
 from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
-from grammars.spelling.reading import read_json, read_value
-from grammars.spelling.scanners import make_scanner
+from grammars.spelling.reading import read_json
+from grammars.spelling.value_reader import ValueReader
 from grammars.turn import Tool
 from grammars.wire.envelopes import (
     FUNCTION_OF_JSON,
@@ -63,7 +63,6 @@ _MAX_WRAPPERS = 4
 _MAX_IN_VAIN = 1_000_000
 """Characters that are read as JSON and are none. Each line may open a list that has no end, and
 would be read up to the end of the text."""
-_LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*")
 _DATA = re.compile(r"(json\w*|ndjson|xml|te?xt|plain\w*|\w*(tool|function|call|action)\w*)?", re.I)
 """Languages of fences with data. A fence in another language has code."""
 _CUT_TAG = re.compile(r"<\W*\w*(tool|function|call)\w*\W*", re.I)
@@ -115,9 +114,6 @@ class EnvelopeReader:
         own: texts that open the model's own calls, which are no envelope.
         whole: all text is there, so JSON is read up to its end, wherever its name stands. If not,
             reading ends where the arguments begin, and after `MAX_HELD` characters.
-
-    Attributes:
-        reads_whole: that is so.
     """
 
     def __init__(
@@ -130,7 +126,7 @@ class EnvelopeReader:
     ):
         self._buffer = buffer
         self._own = own
-        self.reads_whole = whole
+        self._reads_whole = whole
         self._words = CallWords(tools)
         self._known = (*self._words.words, *TAG_WORDS)
         self._in_vain = 0  # characters of JSON that was no call
@@ -146,7 +142,7 @@ class EnvelopeReader:
             CutError: the text ends before this is certain.
         """
         begun = self._buffer.position - len(before)
-        self._buffer.limit = None if self.reads_whole else begun + MAX_HELD
+        self._buffer.limit = None if self._reads_whole else begun + MAX_HELD
         try:
             found = yield from self._read()
         finally:
@@ -179,16 +175,17 @@ class EnvelopeReader:
                     wrappers.append(write_tag(tag))
                 case "[":
                     tag = yield from self._read_square_tag()
-                    if not tag and self.reads_whole and (yield from self._holds_json()):
+                    texts = self._buffer.texts(("[", "{"))
+                    if not tag and self._reads_whole and (yield from self._buffer.peek(texts)):
                         return (yield from self._read_whole(wrappers))
                     if not tag:
                         self._buffer.take(1)
                     wrappers.append(write_tag(tag) if tag else LIST)
-                case "{" if self.reads_whole:
+                case "{" if self._reads_whole:
                     return (yield from self._read_whole(wrappers))
                 case "{":
                     return (yield from _ObjectReader(self._buffer, self._words).read(wrappers))
-                case "A" if self.reads_whole and (yield from self._buffer.begins(_ACTION)):
+                case "A" if self._reads_whole and (yield from self._buffer.begins(_ACTION)):
                     return (yield from self._read_action(wrappers))
                 case _:
                     found = yield from self._read_word(wrappers)
@@ -202,24 +199,20 @@ class EnvelopeReader:
     def _read_fence(self) -> Steps[Wrapper]:
         """Reads the first line of a fence whose language is one of data."""
         yield from self._buffer.literal("```")
-        language = ""
-        while _LANGUAGE.fullmatch(language + (yield from self._buffer.need())):
-            language += self._buffer.take(1)
+        language = yield from self._buffer.take_while(
+            lambda next: next in "_+-" or (next.isascii() and next.isalnum())
+        )
         if not _DATA.fullmatch(language):
             raise NotACallError
-        while (yield from self._buffer.need()) in " \t\r":
-            self._buffer.take(1)
+        yield from self._buffer.take_while(lambda next: next in " \t\r")
         yield from self._buffer.literal("\n")
         return write_fence(language)
 
     def _read_tag(self) -> Steps[str]:
         """Reads a tag. It may lack its last character, and end with the line."""
         tag = self._buffer.take(1)
-        while (character := (yield from self._buffer.need())) not in "<>\n{`":
-            tag += self._buffer.take(1)
-            if len(tag) > _MAX_TAG:
-                raise NotACallError
-        if character == ">":
+        tag += yield from self._buffer.take_while(lambda next: next not in "<>\n{`", _MAX_TAG - 1)
+        if (yield from self._buffer.need()) == ">":
             tag += self._buffer.take(1)
         elif not _CUT_TAG.fullmatch(tag):
             raise NotACallError
@@ -229,23 +222,13 @@ class EnvelopeReader:
 
     def _read_square_tag(self) -> Steps[str]:
         """Reads a tag such as `[TOOL_CALLS]`; returns "" and reads nothing if it is a list."""
-        tag = yield from self._buffer.need()
         if not (yield from self._buffer.need(2))[1].isupper():
             return ""
-        while not tag.endswith("]"):
-            tag = yield from self._buffer.need(len(tag) + 1)
-            if len(tag) > _MAX_TAG or tag[-1] in "\n{":
-                raise NotACallError
+        tag = yield from self._buffer.take_while(lambda next: next not in "]\n{", _MAX_TAG - 1)
+        tag += self._buffer.take(1)
         if not _SQUARE_TAG.fullmatch(tag):
             raise NotACallError
-        return self._buffer.take(len(tag))
-
-    def _holds_json(self) -> Steps[bool]:
-        """Returns whether a list of objects comes next."""
-        count = 2  # the bracket, and what follows it
-        while (text := (yield from self._buffer.need(count)))[-1].isspace():
-            count += 1
-        return text[-1] == "{"
+        return tag
 
     # A call whose name stands in a tag, or that is written like one of a function.
 
@@ -300,18 +283,17 @@ class EnvelopeReader:
             return _Beginning(
                 wrappers, EnvelopeKind.FUNCTION, name, wrap(wrappers, FUNCTION_OF_JSON)
             )
-        count = 1
-        while (text := (yield from self._buffer.need(count)))[-1].isalnum() or text[-1] == "_":
-            count += 1
-        key = text[:-1]
-        while text[-1].isspace():
-            count += 1
-            text = yield from self._buffer.need(count)
-        is_comparison = (yield from self._buffer.need(count + 1)).endswith("==")
-        if text[-1] != "=" or is_comparison or not self._words.declares(name, key):
+        if not (yield from self._buffer.peek(self._read_keyword(name))):
             raise NotACallError
         format = wrap(wrappers, FUNCTION_OF_KEYWORDS)
         return _Beginning(wrappers, EnvelopeKind.FUNCTION, name, format)
+
+    def _read_keyword(self, name: str) -> Steps[bool]:
+        """Reads a key; returns whether it is a declared keyword, and no part of a comparison."""
+        key = yield from self._buffer.take_while(lambda next: next.isalnum() or next == "_")
+        yield from self._buffer.space()
+        yield from self._buffer.literal("=")
+        return (yield from self._buffer.need()) != "=" and self._words.declares(name, key)
 
     # JSON up to its end.
 
@@ -319,9 +301,7 @@ class EnvelopeReader:
         """Reads a call of the kind ReAct."""
         self._buffer.take(len(_ACTION))
         yield from self._buffer.next_visible()
-        line = ""
-        while (yield from self._buffer.need()) != "\n":
-            line += self._buffer.take(1)
+        line = yield from self._buffer.take_while(lambda next: next != "\n")
         name = self._words.find_tool(line.strip())
         if not name:
             raise NotACallError
@@ -350,8 +330,7 @@ class EnvelopeReader:
         if self._in_vain > _MAX_IN_VAIN:
             raise NotACallError
         try:
-            text = yield from self._buffer.value(make_scanner(_EITHER_QUOTES))
-            return read_value(text, _EITHER_QUOTES)
+            return read_json((yield from self._buffer.value(ValueReader(_EITHER_QUOTES))))
         except (ValueError, CutError):
             self._in_vain += self._buffer.position - start
             raise NotACallError from None
@@ -398,7 +377,7 @@ class _ObjectReader:
                 return _Beginning(wrappers, EnvelopeKind.OBJECT, name, wrap(wrappers, call))
             elif key in ARGUMENT_KEYS and not has_arguments and following in "{\"'":
                 has_arguments = True
-                yield from self._skip_value(following)
+                yield from self._skip_value()
             elif not says_nothing(key, (yield from self._read_scalar(following))):
                 raise NotACallError
             if name and has_arguments:
@@ -428,56 +407,44 @@ class _ObjectReader:
     def _sees_schema(self, name: str) -> Steps[bool]:
         """Returns whether an object with the first key of a schema comes next, which the tool does
         not declare."""
-        count = 2
-        while (text := (yield from self._buffer.need(count)))[-1].isspace():
-            count += 1
-        if text[-1] not in "\"'":
-            return False
-        start, quote = count, text[-1]
-        while count == start or text[-1] != quote:
-            count += 1
-            text = yield from self._buffer.need(count)
-        return self._words.is_schema_key(name, text[start:-1])
+        self._buffer.mark()
+        try:
+            self._buffer.take(1)
+            if (yield from self._buffer.next_visible()) not in "\"'":
+                return False
+            quote = self._buffer.take(1)
+            key = yield from self._buffer.take_while(lambda next: next != quote)
+            return self._words.is_schema_key(name, key)
+        finally:
+            self._buffer.unread(self._buffer.forget())
 
     def _read_string(self) -> Steps[str]:
         """Reads a JSON string, also in single quotes."""
         if (yield from self._buffer.next_visible()) not in "\"'":
             raise NotACallError
         quote = self._buffer.take(1)
-        text = ""
-        while (character := (yield from self._buffer.need())) != quote:
-            if character in "\\\n":
-                raise NotACallError  # no name or key of a call has these
-            text += self._buffer.take(1)
-        self._buffer.take(1)
+        ends = quote + "\\\n"  # no name or key of a call has the latter
+        text = yield from self._buffer.take_while(lambda next: next not in ends)
+        if self._buffer.take(1) != quote:
+            raise NotACallError
         return text
 
     def _read_scalar(self, following: str) -> Steps[Json]:
         """Reads the value of a member that is no part of the call."""
         if following in "\"'":
             return (yield from self._read_string())
-        text = ""
-        while (character := (yield from self._buffer.need())).isalnum() or character in "-+.":
-            text += self._buffer.take(1)
+        text = yield from self._buffer.take_while(lambda next: next.isalnum() or next in "-+.")
         try:
             return read_json(text)
         except ValueError:
             raise NotACallError from None
 
-    def _skip_value(self, following: str) -> Steps[None]:
+    def _skip_value(self) -> Steps[None]:
         """Takes an object, or a string."""
-        if following != "{":
-            yield from self._buffer.quoted()
-            return
-        scanner = make_scanner(_EITHER_QUOTES)
-        end = None
-        while end is None:
-            text = yield from self._buffer.need()
-            try:
-                end = scanner.feed(text, 0)
-            except ValueError:
-                raise NotACallError from None
-            self._buffer.take(1)
+        try:
+            yield from self._buffer.value(ValueReader(_EITHER_QUOTES))
+        except ValueError:
+            raise NotACallError from None
 
 
 def _list_closers(wrappers: Sequence[Wrapper]) -> Sequence[str]:

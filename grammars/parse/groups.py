@@ -16,8 +16,9 @@ from grammars.turn import (
     ToolCall,
 )
 from grammars.turn_grammar.arguments.kind import CallSource
+from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.turn_grammar.arguments.stream import CallSink
-from grammars.wire.format import CallNode, Format, spell_fixed
+from grammars.wire.format import CallNode, Format, JsonCall, spell_fixed
 
 
 class OtherEnvelopes(Protocol):
@@ -89,8 +90,54 @@ class CallGroups:
 
     def make_reader(self, format: Format) -> CallReader:
         """Returns what reads single calls of a format."""
-        sink = CallSink(self._open_call, self._add_arguments)
+        sink = CallSink(self._open_call, self._add_arguments, self._streams)
         return CallReader(format, CallSource(self._buffer, self._tools, self._recover, sink))
+
+    def opens_calls(self) -> Steps[bool]:
+        """Returns whether the text begins with an opener of calls, and not with an opener of
+        content (`>>>all`)."""
+        openings = tuple(opening.lstrip() for opening in self.format.openings)
+        longer = [o for o in self.format.content_openers if o.startswith(openings)]
+        if longer and (yield from self._buffer.peek_text(*longer)):
+            return False
+        return (yield from self._buffer.peek_text(*openings))
+
+    def read_bare_calls(self) -> Steps[None]:
+        """Reads calls without opener, as many as the format allows. In recovery: any number, even
+        without the opening bracket of their list."""
+        format, start = self.format, self.format.bare_start
+        nodes = (*format.opening, *format.call)
+        starts = dict.fromkeys(find_kind(format).list_starts(self._tools), nodes)
+        if self._recover and isinstance(format.bare, JsonCall):
+            starts[start[-2:]] = format.call
+        if (openers := format.content_openers) and (yield from self._buffer.peek_text(*openers)):
+            return  # content may begin with the keys of a call
+        is_first = True
+        while is_first or self._recover or not (format.single or format.opening):
+            count = self._output.count
+            for texts, following in starts.items():
+                if self._output.count == count and (
+                    yield from self._buffer.peek(self._buffer.texts(texts))
+                ):
+                    yield from self.read_calls("", (following,))
+            if self._output.count == count:
+                return
+            is_first = False
+
+    def read_opened(self, stop: str, opening: str) -> Steps[bool]:
+        """Tries to read the calls after an opener; returns whether they are calls.
+
+        Args:
+            stop: the text that was taken, which ends with the opener.
+        """
+        format = self.format
+        if format.has_content_inside and format.opener and opening == format.opener.text:
+            closer = format.opening[1].text
+            end = yield from self._buffer.until((closer,), self._output.write)
+            if end is None:
+                return False
+            self._buffer.unread(end)
+        return (yield from self.read_calls(stop, self.openings[opening]))
 
     def read_calls(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[bool]:
         """Tries to read a call in one of these ways, and the calls that share its opener; returns

@@ -1,48 +1,82 @@
 """Reads message headers from the push buffer, for formats in which each part of a turn is a
 message."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
+from grammars.parse.output import TurnOutput
 from grammars.spelling.buffer import Buffer, CutError, Steps
-from grammars.wire.format import MAX_NAME_LENGTH
-from grammars.wire.variants import MessageHeader, MessageHeaders
+from grammars.wire.format import MAX_NAME_LENGTH, Format
+from grammars.wire.variants import MessageHeader
 
 
 class HeaderReader:
     """Reads headers in recovery mode, since models write them in many ways.
 
     Args:
-        headers: how the format writes headers.
+        format: of the turn; it has headers.
         buffer: the text.
-        ends: the texts that end a turn, but also occur inside one.
+        output: of the parser.
+        tools: the tools of the request, by name.
     """
 
-    def __init__(self, headers: MessageHeaders, buffer: Buffer, ends: Sequence[str]):
-        self.headers = headers
+    def __init__(self, format: Format, buffer: Buffer, output: TurnOutput, tools: Collection[str]):
+        assert format.headers is not None
+        self._headers = format.headers
         self._buffer = buffer
-        self._ends = (f" {headers.end}", headers.end, *ends)
+        self._output = output
+        self._tools = tools
+        self._ends = (f" {self._headers.end}", self._headers.end, *format.inner_ends)
 
-    def find_stops(self, *, is_thought: bool) -> tuple[str, ...]:
-        """Returns the texts that end the current message or begin the next one."""
-        if is_thought:  # in which the words of a recipient are text
-            return (*self._ends, self.headers.start, self.headers.channel)
-        return (*self._ends, *self.headers.starts)
+    def find(self, *, calls: bool, lines: bool) -> tuple[str, ...]:
+        """Returns the texts that end the current message or begin the next one; arguments as for
+        `TextStops.find`."""
+        if self._output.in_block:  # in which the words of a recipient are text
+            return (*self._ends, self._headers.start, self._headers.channel)
+        return (*self._ends, *self._headers.starts)
 
-    def read(self, stop: str) -> Steps[tuple[str, MessageHeader] | None]:
-        """Takes the header that begins with `stop`, up to the message; takes nothing if it is not a
-        header. At the end of the text, it may be cut after the role."""
-        self._buffer.mark()
-        headers, text = self.headers, stop
+    def read(self, stop: str, *, calls: bool) -> Steps[tuple[str, str] | None]:
+        """Continues after one of these texts. If a call begins, returns its header and the name of
+        the tool.
+
+        Args:
+            calls: there may be calls.
+        """
+        output, headers = self._output, self._headers
+        if stop not in headers.starts:
+            if output.in_block:
+                output.show(stop)
+            output.in_block, output.blank = False, ""
+            return None
+        found = yield from self._buffer.attempt(self._read_header(stop))
+        if found is None:
+            output.write(stop)
+            return None
+        text, header = found
+        tool = headers.find_tool(header.recipient, self._tools)
+        is_call = tool in self._tools or header.recipient.startswith(headers.tools)
+        if tool is not None and not is_call:  # code may be its message: `to=python code`
+            is_call = yield from self._buffer.peek_text("{")
+        output.in_block = False
+        if tool is not None and is_call and calls:
+            return text, tool
+        output.blank = None
+        output.in_block = header.channel in headers.thoughts
+        if output.in_block:
+            output.show(text)
+        if header.is_spaced:
+            yield from self._buffer.skip(" ")
+        return None
+
+    def _read_header(self, stop: str) -> Steps[tuple[str, MessageHeader] | None]:
+        """Takes the header that begins with `stop`, up to the message. At the end of the text, it
+        may be cut after the role."""
+        headers, text = self._headers, stop
         try:
             while not text.endswith(headers.body) and len(text) <= MAX_NAME_LENGTH:
                 yield from self._buffer.need()
                 text += self._buffer.take(1)
-            header = headers.read(text.removesuffix(headers.body))
         except CutError:
-            is_role = text.split() == (headers.start + headers.role).split()
-            header = headers.read(text) if is_role else None
-        taken = self._buffer.forget()
-        if header is None:
-            self._buffer.unread(taken)
-            return None
-        return text, header
+            if text.split() != (headers.start + headers.role).split():
+                return None
+        header = headers.read(text.removesuffix(headers.body))
+        return None if header is None else (text, header)

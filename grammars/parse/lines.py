@@ -1,13 +1,14 @@
 """Lines of content: each may begin a call in another envelope than the model's own, or a fence."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from grammars.parse.envelopes import MAX_HELD, EnvelopeReader, WholeCalls
 from grammars.parse.groups import CallGroups
 from grammars.parse.output import TurnOutput
 from grammars.parse.render import render_opening
-from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
+from grammars.spelling.buffer import Buffer, Steps
+from grammars.turn import Tool
 from grammars.wire.envelopes import ForeignCall
 from grammars.wire.format import spell_fixed
 
@@ -18,58 +19,68 @@ class ContentLines:
     Args:
         buffer: the text.
         output: of the parser.
-        envelopes: reads the beginning of an envelope.
         groups: reads and emits calls.
+        tools: those whose calls are read, by name; none: no line begins an envelope.
+        recover: all text is there, so calls are read to their end.
 
     Attributes:
         found: the beginning of a call in another envelope, at which reading stops; None: there is
-            none. With an `EnvelopeReader` for whole texts, calls are read to their end instead.
+            none.
         body_start: where content or calls begin, in characters.
     """
 
     def __init__(
-        self, buffer: Buffer, output: TurnOutput, envelopes: EnvelopeReader, groups: CallGroups
+        self,
+        buffer: Buffer,
+        output: TurnOutput,
+        groups: CallGroups,
+        tools: Mapping[str, Tool],
+        *,
+        recover: bool,
     ):
         self._buffer = buffer
         self._output = output
-        self._envelopes = envelopes
         self._groups = groups
+        self._recover = recover
+        self._is_used = bool(tools)
+        own = () if recover else tuple(opener.strip() for opener in groups.openings)
+        self._envelopes = EnvelopeReader(buffer, tools, own=own, whole=recover)
         self._unclosed: list[str] = []  # closers of envelopes, the next one last
         self._is_fenced = False  # inside a fence of Markdown
         self._blank_until = 0  # up to this position, lines are blank
         self.found: ForeignCall | None = None
         self.body_start = 0
 
-    def read(self, stop: str, own: Sequence[str]) -> Steps[None]:
-        """Reads what begins a line: calls in other envelopes, a fence, or text.
+    @property
+    def sees_envelopes(self) -> bool:
+        """True if a call in another envelope may begin with the next line."""
+        if not self._is_used or self._output.is_inside or self._output.in_thoughts:
+            return False
+        return self._recover or not self._output.count
 
-        Args:
-            stop: the line break; "": the content begins here.
-            own: texts that open calls of the model's own format.
-        """
-        if self._buffer.position < self._blank_until:
+    def read(self, stop: str) -> Steps[None]:
+        """Reads what begins a line: calls in other envelopes, a fence, or text; `stop`: the line
+        break, "": the content begins here."""
+        if not self.sees_envelopes or self._buffer.position < self._blank_until:
             self._output.write(stop)
             return
+        own = [opener.lstrip() for opener in self._groups.openings]
         is_own = False
-        if own and self._envelopes.reads_whole:  # in a stream, the reader of envelopes looks for it
+        if own and self._recover:  # in a stream, the reader of envelopes looks for it
             is_own = yield from self._buffer.peek_text(*own)
         is_text = self._is_fenced or is_own
         if is_text or not (yield from self.read_envelopes(stop)):
             self._output.write(stop)
             # What follows blank lines was looked for behind all of them.
-            most = None if self._envelopes.reads_whole else MAX_HELD
+            most = None if self._recover else MAX_HELD
             self._blank_until = self._buffer.position + self._buffer.count_blank_lines(most)
         if (yield from self._buffer.peek(self._sees_fence())):
             self._is_fenced = not self._is_fenced
 
     def _sees_fence(self) -> Steps[bool]:
         """Returns whether the line begins with a fence."""
-        count = 1
-        while (yield from self._buffer.need(count))[-1] in " \t":
-            count += 1
-            if count > MAX_HELD - 2:
-                return False
-        return (yield from self._buffer.need(count + 2)).endswith("```")
+        yield from self._buffer.take_while(lambda next: next in " \t", MAX_HELD - 3)
+        return (yield from self._buffer.begins("```"))
 
     def read_envelopes(self, before: str = "") -> Steps[bool]:
         """Tries to read calls in other envelopes, as many as there are; returns whether there is
@@ -109,19 +120,17 @@ class ContentLines:
     def _find_envelope(self, before: str) -> Steps[bool]:
         """Tries to read a call in another envelope; returns whether there is one."""
         self._buffer.mark()
-        try:
-            found = yield from self._envelopes.read(before)
-        except (CutError, NotACallError):
-            self._buffer.unread(self._buffer.forget())
-            return False
+        found = yield from self._buffer.attempt(self._envelopes.read(before))
         taken = self._buffer.forget()
+        if found is None:
+            return False
         if isinstance(found, WholeCalls):
             for whole in found.calls:
                 call = self._groups.reader.finish(whole.name, whole.arguments, whole.id)
                 self._groups.close_call(call)
             self._unclosed += found.closers
             return True
-        if self._envelopes.reads_whole:
+        if self._recover:
             return (yield from self._read_rest(found, taken))
         start = found.start if self._output.has_content else self.body_start
         self.found = replace(found, start=start)
@@ -146,17 +155,13 @@ class ContentLines:
         if format is not None:
             lead = render_opening(format, found.tool)
             self._buffer.unread(lead)
-            self._buffer.mark()
             reader = self._groups.make_reader(format)
-            try:
-                call = yield from reader.read((*format.opening, *format.call))
-            except (CutError, NotACallError):
-                self._buffer.unread(self._buffer.forget())
-                self._buffer.take(len(lead))
-            else:
-                self._buffer.forget()
+            nodes = (*format.opening, *format.call)
+            call = yield from self._buffer.attempt(reader.read(nodes))
+            if call is not None:
                 self._groups.close_call(call)
                 self._unclosed.append(spell_fixed(format.closing))
                 return True
+            self._buffer.take(len(lead))
         self._buffer.unread(taken)
         return False

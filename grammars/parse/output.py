@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from grammars.turn import ContentDelta, Event, ReasoningDelta
+from grammars.wire.format import Content
 
 
 @dataclass
@@ -28,12 +29,12 @@ class TurnOutput:
     """Collects the events of one turn.
 
     Args:
-        in_block: the turn begins inside the reasoning block.
         inline: emit the reasoning block as content, as it is written, with its tags.
 
     Attributes:
         in_block: in the reasoning block.
         in_thoughts: in thoughts between tags that the format does not know.
+        wrapping: how the current content is written; None: it has no opener.
         count: the number of calls so far.
         blank: white space that becomes content if more content follows; None: content has begun.
         after_calls: the text that the template writes between calls and content; it is no content.
@@ -41,9 +42,10 @@ class TurnOutput:
         pending: the calls in the reasoning block that may not be meant; None: there are none.
     """
 
-    def __init__(self, *, in_block: bool, inline: bool):
-        self.in_block = in_block
+    def __init__(self, *, inline: bool):
+        self.in_block = False
         self.in_thoughts = False
+        self.wrapping: Content | None = None
         self.count = 0
         self.blank: str | None = ""
         self.after_calls = ""
@@ -91,6 +93,15 @@ class TurnOutput:
         if self.blank is None:
             self.has_content = True
             self.add(ContentDelta(text))
+
+    def begin_content(self, wrapping: Content) -> None:
+        """Begins content after its opener, also amid a thought."""
+        self.wrapping, self.blank = wrapping, None
+        self.in_block = self.in_thoughts = False
+
+    def end_content(self) -> None:
+        """Ends the content, after its closer."""
+        self.wrapping, self.blank = None, ""
 
     def begin_pending(self) -> None:
         """Lets the events of calls wait from now on."""

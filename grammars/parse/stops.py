@@ -1,17 +1,16 @@
 """The texts at which text of a turn may end: openers, closers and ends."""
 
-from collections.abc import Sequence
-
+from grammars.parse.groups import CallGroups
 from grammars.parse.output import TurnOutput
-from grammars.wire.format import Content, Format
+from grammars.wire.format import Content
 
 
 class TextStops:
     """Finds the texts that may end the current text.
 
     Args:
-        format: of the turn.
-        openings: the texts that open calls.
+        groups: has the format of the turn, and the texts that open calls.
+        output: says where the text stands.
         recover: as in `Parser`.
         thoughts: as in `Parser`.
         ends: as in `Parser`.
@@ -19,15 +18,15 @@ class TextStops:
 
     def __init__(
         self,
-        format: Format,
-        openings: Sequence[str],
+        groups: CallGroups,
+        output: TurnOutput,
         *,
         recover: bool,
         thoughts: tuple[str, str] | None,
         ends: tuple[str, ...],
     ):
-        self._format = format
-        self._openings = openings
+        self._groups = groups
+        self._output = output
         self._recover = recover
         self._thoughts = thoughts
         self._ends = ends
@@ -36,23 +35,20 @@ class TextStops:
     def strays(self) -> tuple[str, ...]:
         """The markers of a reasoning block that may occur anywhere in a turn; empty if the format
         does not list any."""
-        block = self._format.reasoning
-        if not self._recover or block is None or not self._format.strays:
+        format = self._groups.format
+        if not self._recover or format.reasoning is None or not format.strays:
             return ()
-        return (block.opener.text, *self._format.strays)
+        return (format.reasoning.opener.text, *format.strays)
 
-    def find(
-        self, output: TurnOutput, wrapping: Content | None, *, calls: bool, lines: bool
-    ) -> tuple[str, ...]:
+    def find(self, *, calls: bool, lines: bool) -> tuple[str, ...]:
         """Returns these texts.
 
         Args:
-            output: says where the text stands.
-            wrapping: of the current content; None: it has none.
             calls: calls may come.
             lines: a call in another envelope may begin with the next line.
         """
-        format = self._format
+        format, output = self._groups.format, self._output
+        wrapping = output.wrapping
         openings = self._list_openings(wrapping) if calls else ()
         if output.is_inside and format.reasoning is not None:
             closers = format.reasoning.closers
@@ -76,5 +72,5 @@ class TextStops:
     def _list_openings(self, wrapping: Content | None) -> tuple[str, ...]:
         """Returns the texts that open calls, with what may come before them."""
         amid_content = wrapping is not None and not self._recover
-        befores = self._format.list_befores(amid_content=amid_content)
-        return tuple(before + opener for opener in self._openings for before in befores)
+        befores = self._groups.format.list_befores(amid_content=amid_content)
+        return tuple(before + opener for opener in self._groups.openings for before in befores)

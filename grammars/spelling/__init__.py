@@ -1,5 +1,5 @@
 """How formats write values in the style of a template, and how they are read back from text that
 arrives in pieces.
 
-Needs `wire`, `schema` and `regex`. Start with `styles` and `reading`.
+Needs `wire`, `schema` and `regex`. Start with `styles` and `value_reader`.
 """

@@ -3,10 +3,11 @@
 import json
 import re
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
 from grammars.limits.byte_cache import MIB, keep_results
-from grammars.spelling.scanners import FaultError, Scanner
+from grammars.spelling.value_reader import FaultError, ValueReader
 from grammars.wire.format import MAX_NAME_LENGTH
 
 T = TypeVar("T")
@@ -17,12 +18,12 @@ _AFTER_BRACKETS = re.compile(r"(?<=[\]}])(?=.)", re.DOTALL)
 _HEX = "[0-9a-fA-F]"
 _HIGH, _LOW = rf"[dD][89abAB]{_HEX}{{2}}", rf"[dD][c-fC-F]{_HEX}{{2}}"
 _ESCAPED_UNIT = rf"u(?:{_HIGH}\\u{_LOW}|(?![dD][89a-fA-F]){_HEX}{{4}})"
-# The text of a JSON string, in whole escapes, as far as they are valid.
-_STRING_TEXT = re.compile(rf'(?:[^"\\]|\\(?:["\\/bfnrt]|{_ESCAPED_UNIT}))*+')
+_ESCAPE = re.compile(rf'\\(?:["\\/bfnrt]|{_ESCAPED_UNIT})')
 # Text that more text can make a valid escape.
 _LOW_BEGUN = rf"\\(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?"
 _UNIT_BEGUN = rf"u(?:{_HIGH}(?:{_LOW_BEGUN})?|(?![dD][c-fC-F]){_HEX}{{0,3}})"
-_ESCAPE_BEGUN = re.compile(rf"\\(?:{_UNIT_BEGUN})?")
+# The text of a JSON string, up to a quote or to such text. Other backslashes are text.
+_STRING_TEXT = re.compile(rf'(?:[^"\\]++|{_ESCAPE.pattern}|\\(?!(?:{_UNIT_BEGUN})?\Z))*+')
 _WHITE_SPACE_SEEN = 258  # characters that `Buffer.sees` skips: a mask lets a model write so many
 
 
@@ -37,8 +38,7 @@ class NotACallError(Exception):
 class PushedText:
     """Text that arrives in pieces.
 
-    Text that was taken since `mark()` can be put back. Independently, `record()` keeps a copy of
-    what is taken.
+    Text that was taken since `mark()` can be put back. Marks nest.
 
     Attributes:
         closed: no more text arrives.
@@ -49,8 +49,8 @@ class PushedText:
         self._text = ""
         self._offset = 0
         self._pushed = 0
-        self._taken: list[str] | None = None
-        self._record: list[str] | None = None
+        self._taken: list[str] = []  # since the first mark
+        self._marks: list[int] = []  # how many pieces had been taken
         self.closed = False
         self.limit: int | None = None
 
@@ -77,50 +77,35 @@ class PushedText:
         return text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1
 
     def mark(self) -> None:
-        """Starts to remember what is taken. Marks do not nest: steps that mark themselves
-        (`attempt`, `peek`, `peek_text`) end one that is set."""
-        self._taken = []
+        """Starts to remember what is taken."""
+        self._marks.append(len(self._taken))
 
     def forget(self) -> str:
-        """Ends `mark()`; returns what was taken since."""
-        taken = "".join(self._taken or ())
-        self._taken = None
-        return taken
-
-    def record(self, text: str = "") -> None:
-        """Starts to record what is taken; the record begins with `text`."""
-        self._record = [text]
-
-    def recorded(self) -> str:
-        """Ends `record()`; returns what was taken since, without what was put back."""
-        text = "".join(self._record or ())
-        self._record = None
+        """Ends the last mark; returns what was taken since, without what was put back."""
+        start = self._marks.pop()
+        text = "".join(self._taken[start:])
+        if not self._marks:
+            self._taken.clear()
         return text
 
     def unread(self, text: str) -> None:
         """Puts text back at the front."""
         self._text = text + self._text[self._offset :]
         self._offset = 0
-        if self._record is not None:
-            self._strike(len(text))
-
-    def _strike(self, count: int) -> None:
-        """Removes the last `count` characters of the record."""
-        assert self._record is not None
-        while count and self._record:
-            last = self._record.pop()
+        count = len(text)
+        while count > 0 and self._taken:
+            last = self._taken.pop()
             if len(last) > count:
-                self._record.append(last[: len(last) - count])
-            count -= min(count, len(last))
+                self._taken.append(last[: len(last) - count])
+            count -= len(last)
+        self._marks = [min(start, len(self._taken)) for start in self._marks]
 
     def take(self, count: int) -> str:
         """Removes and returns the next `count` characters, or all if there are fewer."""
         text = self._text[self._offset : self._offset + count]
         self._offset += len(text)
-        if self._taken is not None:
+        if self._marks:
             self._taken.append(text)
-        if self._record is not None:
-            self._record.append(text)
         return text
 
     def drain(self) -> str:
@@ -142,12 +127,25 @@ class PushedText:
             yield
         return self._text[self._offset : self._offset + count]
 
+    def take_while(self, allows: Callable[[str], bool], most: int | None = None) -> Steps[str]:
+        """Takes and returns the characters that come next and are allowed.
+
+        Args:
+            allows: returns whether a character is allowed.
+
+        Raises:
+            NotACallError: there are more than `most` of them.
+        """
+        taken = ""
+        while allows((yield from self.need())):
+            taken += self.take(1)
+            if most is not None and len(taken) > most:
+                raise NotACallError
+        return taken
+
     def space(self) -> Steps[str]:
         """Takes and returns white space."""
-        taken = ""
-        while (yield from self.need()).isspace():
-            taken += self.take(1)
-        return taken
+        return self.take_while(str.isspace)
 
     def next_visible(self) -> Steps[str]:
         """Takes white space; returns the next character, which stays."""
@@ -232,28 +230,25 @@ class Buffer(PushedText):
             space += 1
         return (yield from self.begins(text, space))
 
-    def attempt(self, steps: Steps[bool]) -> Steps[bool]:
-        """Runs the steps and returns their result; takes nothing and returns False if something
-        else comes next."""
+    def attempt(self, steps: Steps[T], *, keeps: bool = True) -> Steps[T | None]:
+        """Runs the steps and returns their result; None if something else comes next, or the text
+        ends before.
+
+        Args:
+            keeps: take the text if there is a result. Without one, nothing is taken.
+        """
         self.mark()
-        try:
+        found = None
+        with suppress(CutError, NotACallError):
             found = yield from steps
-        except (CutError, NotACallError):
-            found = False
         taken = self.forget()
-        if not found:
+        if not (found and keeps):
             self.unread(taken)
         return found
 
     def peek(self, steps: Steps[T]) -> Steps[bool]:
         """Returns whether the steps have a result, but takes nothing."""
-        self.mark()
-        try:
-            found = bool((yield from steps))
-        except (CutError, NotACallError):
-            found = False
-        self.unread(self.forget())
-        return found
+        return bool((yield from self.attempt(steps, keeps=False)))
 
     def peek_text(self, *options: str) -> Steps[bool]:
         """Returns whether one of these texts comes next, after any white space. Takes nothing."""
@@ -261,12 +256,12 @@ class Buffer(PushedText):
 
     def accept(self, *options: str, after_space: bool = True) -> Steps[bool]:
         """Takes one of these texts if it comes next, optionally with white space before it."""
-        return self.attempt(self._option(options, after_space=after_space))
+        return bool((yield from self.attempt(self._option(options, after_space=after_space))))
 
     def accept_loosely(self, text: str) -> Steps[bool]:
         """Takes the text if it comes next, with any white space before it and after each bracket in
         it."""
-        return self.attempt(self._parts(_AFTER_BRACKETS.split(text)))
+        return bool((yield from self.attempt(self._parts(_AFTER_BRACKETS.split(text)))))
 
     def _parts(self, parts: Sequence[str]) -> Steps[bool]:
         for part in parts:
@@ -277,6 +272,11 @@ class Buffer(PushedText):
         """Takes these texts as often as one of them comes next, with the white space before it."""
         while options and (yield from self.accept(*options)):
             pass
+
+    def skip_one(self, text: str) -> Steps[None]:
+        """Takes this text if it comes next, with the white space before it."""
+        if text:
+            yield from self.accept(text)
 
     def skip_tag(self, head: str) -> Steps[None]:
         """Takes the tag that begins with this text if it comes next, with any name in it and the
@@ -314,17 +314,6 @@ class Buffer(PushedText):
                 return None
             yield
 
-    def quoted(self) -> Steps[str]:
-        """Takes a string with its quotes; a backslash escapes the next character."""
-        yield from self.need()
-        text = self.take(1)
-        escaped = False
-        while escaped or (yield from self.need()) != text[0]:
-            yield from self.need()
-            text += self.take(1)
-            escaped = text[-1] == "\\" and not escaped
-        return text + self.take(1)
-
     def escaped(self, closer: str, sink: Callable[[str], None]) -> Steps[None]:
         """Passes the text inside a JSON string to `sink`, without its escapes, up to the quote that
         ends it, and takes the closer, which begins with that quote.
@@ -333,10 +322,10 @@ class Buffer(PushedText):
         written. Half an escape at the end of the text is dropped.
         """
         while True:
-            text, end = _decode(self._text, self._offset)
-            self.take(end - self._offset)
-            if text:
-                sink(text)
+            match = _STRING_TEXT.match(self._text, self._offset)
+            assert match is not None  # it may be empty
+            if text := self.take(len(match.group())):
+                sink(_ESCAPE.sub(lambda escape: json.loads(f'"{escape.group()}"'), text))
             if self._text.startswith('"', self._offset):
                 yield from self.accept(closer)
                 return
@@ -373,38 +362,40 @@ class Buffer(PushedText):
             NotACallError: the name is too long, or has one of the barred characters.
             CutError: the text ends before.
         """
-        name = ""
-        while (character := (yield from self.need())) not in stops:
-            name += self.take(1)
-            if len(name) > MAX_NAME_LENGTH or character in barred:
-                raise NotACallError
+        ends = stops + barred
+        name = yield from self.take_while(lambda next: next not in ends, MAX_NAME_LENGTH)
+        if (yield from self.need()) not in stops:
+            raise NotACallError
         return name.strip()
 
-    def value(self, scanner: Scanner, sink: Callable[[str], None] | None = None) -> Steps[str]:
-        """Takes one object or array.
+    def value(self, reader: ValueReader, sink: Callable[[str], None] | None = None) -> Steps[str]:
+        """Takes one list, object or string; returns it as JSON.
 
         Args:
-            scanner: finds the end of the value; it sees each piece before `sink` does.
+            reader: reads the value; it sees each piece before `sink` does.
             sink: receives the text piece by piece.
 
         Raises:
-            FaultError: the text is not an object or array.
+            FaultError: the text is not such a value.
+            NotACallError: it is not over at the limit.
         """
         parts: list[str] = []
         while True:
             yield from self.need()
+            stop = len(self._text)
+            if self.limit is not None:
+                stop = min(stop, self._offset + self.limit - self.position)
+            piece, fault = self._text[self._offset : stop], None
             try:
-                end = scanner.feed(self._text, self._offset)
+                end = reader.feed(piece)
             except FaultError as e:
-                # Always up to the fault, whatever the chunks.
-                piece = self.take(e.offset - self._offset)
-                if sink is not None:
-                    sink(piece)
-                raise
-            stop = len(self._text) if end is None else end
-            parts.append(self.take(stop - self._offset))
+                end, fault = e.offset, e  # always up to the fault, whatever the chunks
+            taken = self.take(len(piece) if end is None else end)
             if sink is not None:
-                sink(parts[-1])
+                sink(taken)
+            if fault is not None:
+                raise fault
+            parts.append(reader.json)
             if end is not None:
                 return "".join(parts)
 
@@ -431,19 +422,3 @@ def _grows(text: str, start: int, stops: Sequence[str]) -> bool:
     the stop that was found."""
     count = len(text) - start
     return any(len(stop) > count and text.endswith(stop[:count]) for stop in stops)
-
-
-def _decode(text: str, offset: int) -> tuple[str, int]:
-    """Reads the text inside a JSON string, up to its end or an escape that may go on; returns it
-    without its escapes, and the offset of its end."""
-    parts: list[str] = []
-    while True:
-        match = _STRING_TEXT.match(text, offset)
-        assert match is not None  # it may be empty
-        parts.append(json.loads(f'"{match.group()}"', strict=False))
-        offset = match.end()
-        is_escape = text.startswith("\\", offset)
-        if not is_escape or _ESCAPE_BEGUN.fullmatch(text, offset):
-            return "".join(parts), offset
-        parts.append("\\")  # the backslash is text
-        offset += 1

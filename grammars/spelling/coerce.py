@@ -120,7 +120,8 @@ def _read_all(raw: str, is_listed: bool, style: JsonStyle | None) -> Iterator[Js
     yield from spelled
     if is_listed:
         yield raw
-    yield from _read_loosely(raw)
+    if not spelled:  # else this would be the same value
+        yield from _read_loosely(raw)
     yield raw
     if spelled and isinstance(spelled[0], float):
         yield from _read_whole(raw)

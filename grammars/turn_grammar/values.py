@@ -7,7 +7,7 @@ formats. Only multiples, and patterns that cannot be parsed here, use llguidance
 
 import json
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.ranges import NUMBER
 from grammars.regex.spelled import has_algebra, spell_extra_keys, spell_pattern
 from grammars.regex.texts import ANY, FREE, Texts
-from grammars.regex.writing import escape_slashes
+from grammars.regex.writing import escape_slashes, match_any
 from grammars.schema.counted import Items, find_items
 from grammars.schema.json_values import Json
 from grammars.schema.members import KeyOrder, arrange
@@ -509,6 +509,35 @@ def match_texts(texts: Texts) -> Expression:
         else:
             parts.append(exclude_beginning(escape_slashes(beginning)))
     return intersection(*parts)
+
+
+def match_scalar(
+    node: Flat, values: "Values", spell_words: Callable[[Json], Sequence[str]]
+) -> Expression | None:
+    """Returns the texts of a node, for a terminal; None if they are not regular.
+
+    Args:
+        node: strings, or other values.
+        values: writes numbers into the grammar that is being built.
+        spell_words: returns the spellings of a constant.
+    """
+    match node:
+        case String():
+            return values.builder.terminal(write_text(node), "TEXT")
+        case Number() if "multipleOf" not in node.bounds:
+            return values.value(node, {})
+        case Boolean():
+            constants: Sequence[Json] = (True, False)
+        case Null():
+            constants = (None,)
+        case Constant():
+            constants = node.values
+        case _:
+            return None
+    words: list[str] = []
+    for constant in constants:
+        words += spell_words(constant)
+    return Pattern(match_any(words))
 
 
 def write_text(node: String) -> Expression:

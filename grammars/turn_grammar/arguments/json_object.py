@@ -10,9 +10,9 @@ from typing import cast
 from grammars.errors import RenderError, ToolError
 from grammars.schema.json_values import Json
 from grammars.spelling.buffer import NotACallError, Steps
-from grammars.spelling.reading import DeepJsonError, find_words, read_json, read_value
-from grammars.spelling.scanners import Sign, make_scanner
-from grammars.spelling.styles import find_breaks, holds, speaks_json, spell
+from grammars.spelling.reading import DeepJsonError, read_json, read_value
+from grammars.spelling.styles import find_breaks, holds, spell
+from grammars.spelling.value_reader import REFUSED, Sign, ValueReader
 from grammars.turn import ArgumentEnd, ArgumentStart, Boundary
 from grammars.turn_grammar.arguments.kind import (
     ArgumentRules,
@@ -23,14 +23,14 @@ from grammars.turn_grammar.arguments.kind import (
     CallToWrite,
     Piece,
 )
-from grammars.turn_grammar.arguments.stream import CallSink, escape_text
+from grammars.turn_grammar.arguments.stream import CallSink
 from grammars.turn_grammar.encoded import encode
 from grammars.turn_grammar.ir.nodes import Literal, sequence
 from grammars.turn_grammar.values import Values
 from grammars.wire.format import Format
 from grammars.wire.nodes import CallId, CallIndex, JsonArguments, JsonCall, JsonStyle
 
-_SILENT = CallSink(open=lambda name: None, add=lambda text, boundaries: None)
+_SILENT = CallSink(open=lambda name: None, add=lambda text, boundaries: None, streams=False)
 """Receives the arguments of a call whose name is not known yet."""
 
 
@@ -130,8 +130,8 @@ class JsonKind(ArgumentsKind):
         """Reads an object that is the text of a JSON string. The sink gets the arguments when they
         are complete."""
         yield from source.buffer.space()
-        string = yield from source.buffer.quoted()
         try:
+            string = yield from source.buffer.value(ValueReader(JsonStyle()))
             arguments: Json = read_value(str(read_json(string)), self._hole.style)
         except ValueError as e:
             raise _refuse(e, source) from None
@@ -151,13 +151,12 @@ class JsonKind(ArgumentsKind):
         name: Json = ""
         id: Json = None
         try:
-            text = yield from source.buffer.value(stream.scanner, stream.feed)
-            arguments: Json = read_value(text, self._hole.style)
+            text = yield from source.buffer.value(stream.reader, stream.feed)
+            arguments: Json = read_json(text)
             if self._call is not None:
                 members = cast(dict[str, Json], arguments)
                 name, id = members.get(self._call.name_key), members.get(self._call.id_key)
                 arguments = _find_arguments(self._call, members, recover=source.recover)
-            stream.end(name, arguments)
         except ValueError as e:
             raise _refuse(e, source) from None
         if not isinstance(name, str) or not isinstance(arguments, dict):
@@ -196,17 +195,16 @@ def _keep_id(node: JsonCall, id: Json, parts: CallParts) -> None:
 
 
 class JsonStream:
-    """Receives the text of a JSON call, or of JSON arguments, as it arrives.
+    """Receives a call, or its arguments, as it arrives, and passes the arguments on as JSON.
 
-    If the name does not come first, the sink gets nothing. If the text is neither JSON nor JSON
-    with raw strings, the sink gets everything at the end.
+    If the name does not come first, the sink gets nothing.
 
     Args:
         node: how the format writes the call.
         sink: receives the name and the arguments.
 
     Attributes:
-        scanner: finds the end of the text; it must see each piece before `feed` does.
+        reader: reads the text; it must see each piece before `feed` does.
     """
 
     def __init__(self, node: JsonCall | JsonArguments, sink: CallSink):
@@ -215,26 +213,20 @@ class JsonStream:
         self._head = _compile_head(node) if isinstance(node, JsonCall) else None
         self._before = ""  # the text before the arguments of a JSON call
         self._is_over = False  # the arguments are complete, or cannot be streamed
-        self._level = 1 if self._head is None else 2
-        is_raw = isinstance(node, JsonArguments) and not node.style.escapes
-        self._translator = RawToJson(node.style) if is_raw else None
-        self._is_late = not is_raw and not speaks_json(node.style)
-        self.scanner = make_scanner(node.style, 0 if self._is_late else self._level)
+        self.reader = ValueReader(node.style, told_level=1 if self._head is None else 2)
 
-    def feed(self, piece: str) -> None:
-        """Reads the next piece.
+    def feed(self, _piece: str) -> None:
+        """Takes what the reader has made of the next piece.
 
         Raises:
-            ValueError: the text is not an object in this style.
+            ValueError: the style does not have that.
         """
-        if self._translator is not None:
-            text = self._translator.feed(piece)
-            self._pass_on(text, [sign for sign in self._translator.signs if sign.level == 1])
-        elif not self._is_late and not self._is_over:
-            self._feed_json(piece, [s for s in self.scanner.signs if s.level == self._level])
-
-    def _feed_json(self, piece: str, signs: Sequence[Sign]) -> None:
-        """Reads the next piece of JSON, with the signs of the arguments' own level."""
+        piece = self.reader.json
+        if REFUSED in piece:
+            raise ValueError("this is no value")
+        if self._is_over:
+            return
+        signs, start, stop = self.reader.signs, 0, len(piece)
         if self._head is not None:
             if not signs:
                 self._before += piece
@@ -246,25 +238,14 @@ class JsonStream:
                 return
             self._head = None
             self._sink.open(json.loads(head[1]))
-            piece = piece[start:]
-            signs = [replace(sign, offset=sign.offset - start) for sign in signs]
-        for number, sign in enumerate(signs, 1):
+        for sign in signs:
             if sign.text in "}]":
                 self._is_over = True
-                piece, signs = piece[: sign.offset + 1], signs[:number]
+                stop = sign.offset + 1
                 break
-        self._pass_on(piece, signs)
-
-    def _pass_on(self, text: str, signs: Sequence[Sign]) -> None:
-        """Passes on a piece of the arguments' JSON text, with the signs of its own level."""
-        self._sink.add(text, self._members.read(text, signs))
-
-    def end(self, name: Json, arguments: Json) -> None:
-        """Ends the call; `name` is empty if the format writes it elsewhere."""
-        if self._is_late and isinstance(name, str) and isinstance(arguments, dict):
-            if name:
-                self._sink.open(name)
-            self._sink.add_all(cast(dict[str, Json], arguments))
+        if self._sink.streams:
+            boundaries = self._members.read(piece[:stop], signs, start)
+            self._sink.add(piece[start:stop], boundaries)
 
 
 def _compile_head(node: JsonCall) -> re.Pattern[str]:
@@ -287,21 +268,22 @@ class _MemberFinder:
         self._parts: list[str] = []  # of the current key or value
         self._is_broken = False
 
-    def read(self, text: str, signs: Sequence[Sign]) -> Sequence[Boundary]:
-        """Returns the boundaries in the next piece of text. After text that is not JSON, or that is
-        nested too deeply, there are no more: such a call is not valid."""
+    def read(self, text: str, signs: Sequence[Sign], start: int) -> Sequence[Boundary]:
+        """Returns the boundaries in the next piece of text, from `start` on. After text that is not
+        JSON, or that is nested too deeply, there are no more: such a call is not valid."""
         if self._is_broken:
             return ()
         try:
-            return self._read(text, signs)
+            return self._read(text, signs, start)
         except ValueError:
             self._is_broken = True
             return ()
 
-    def _read(self, text: str, signs: Sequence[Sign]) -> Sequence[Boundary]:
+    def _read(self, text: str, signs: Sequence[Sign], start: int) -> Sequence[Boundary]:
         found: list[Boundary] = []
-        start = 0
         for sign in signs:
+            if sign.offset >= len(text):
+                break
             if sign.text == ":" and self._key is not None:
                 continue  # not JSON; reading the value reports it
             part = "".join([*self._parts, text[start : sign.offset]])
@@ -315,92 +297,3 @@ class _MemberFinder:
                 self._key = None
         self._parts.append(text[start:])
         return found
-
-
-_WORD = re.compile(r"[^\s,:{}\[\]]+")
-_JSON_SIGNS = {"{": "{", "}": "}", "[": "[", "]": "]", ",": ", ", ":": ": "}
-
-
-class RawToJson:
-    """Converts an object with raw strings to JSON as it arrives.
-
-    Args:
-        style: how the format writes the object; its strings have no escapes.
-
-    Attributes:
-        signs: the signs in the last text that `feed` returned.
-    """
-
-    def __init__(self, style: JsonStyle):
-        self._quote = style.quotes[0]
-        self._words = find_words(style)
-        self._rest = ""  # the text that is not written yet
-        self._is_quoted = False
-        self._brackets = ""  # the open brackets, the innermost last
-        self._is_key = False  # a key comes next
-        self.signs: list[Sign] = []
-
-    def feed(self, piece: str) -> str:
-        """Returns the next piece of JSON text, as far as it is certain.
-
-        Raises:
-            ValueError: the text is not an object in this style.
-        """
-        self._rest += piece
-        self.signs = []
-        text = ""
-        while self._rest:
-            part = self._read_string() if self._is_quoted else self._read_part(len(text))
-            if part is None:
-                break
-            text += part
-        return text
-
-    def _read_string(self) -> str | None:
-        text, end, after = self._rest.partition(self._quote)
-        if end:
-            self._is_quoted = False
-            self._rest = after
-            return escape_text(text) + '"'
-        kept = next(n for n in range(len(self._quote), -1, -1) if text.endswith(self._quote[:n]))
-        text, self._rest = text[: len(text) - kept], text[len(text) - kept :]
-        return escape_text(text) or None
-
-    def _read_part(self, offset: int) -> str | None:
-        """Returns a key, word or sign at this index in JSON; None if it is not complete."""
-        rest, first = self._rest, self._rest[0]
-        if first in _JSON_SIGNS:
-            self._count(first, offset)
-            return self._take(1, _JSON_SIGNS[first])
-        if first.isspace():
-            return self._take(1, "")
-        if rest.startswith(self._quote):
-            self._is_quoted = True
-            return self._take(len(self._quote), '"')
-        if self._quote.startswith(rest):
-            return None
-        if self._is_key:
-            key, end, _ = rest.partition(":")
-            return self._take(len(key), f'"{escape_text(key.strip())}"') if end else None
-        word = _WORD.match(rest)
-        if word is None or word.end() == len(rest):
-            return None
-        return self._take(word.end(), self._translate(word.group()))
-
-    def _take(self, count: int, written: str) -> str:
-        self._rest = self._rest[count:]
-        return written
-
-    def _count(self, sign: str, offset: int) -> None:
-        if sign in "{[":
-            self._brackets += sign
-        self.signs.append(Sign(sign, offset, level=len(self._brackets)))
-        if sign in "}]":
-            self._brackets = self._brackets[:-1]
-        self._is_key = sign in "{," and self._brackets.endswith("{")
-
-    def _translate(self, word: str) -> str:
-        if word in self._words:
-            return self._words[word]
-        read_json(word)
-        return word

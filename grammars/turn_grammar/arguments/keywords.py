@@ -8,9 +8,9 @@ from grammars.regex.writing import escape_regex
 from grammars.schema.json_values import Json
 from grammars.spelling.buffer import CutError, NotACallError, Steps
 from grammars.spelling.names import BLANK, WORD, is_name, is_word
-from grammars.spelling.reading import read_value
-from grammars.spelling.scanners import make_scanner
+from grammars.spelling.reading import read_json
 from grammars.spelling.styles import sort_keys, spell
+from grammars.spelling.value_reader import ValueReader
 from grammars.turn_grammar.arguments.keyword_rules import (
     KeywordChain,
     find_enclosing_texts,
@@ -191,17 +191,18 @@ class _KeywordReader:
 
     def _read_string(self, style: JsonStyle) -> Steps[str]:
         """Reads a Python string; returns its source text if it has unknown escapes."""
-        text = yield from self._buffer.quoted()
+        parts: list[str] = []
+        string = yield from self._buffer.value(ValueReader(style), parts.append)
         try:
-            return str(read_value(text, style))
+            return str(read_json(string))
         except ValueError:
-            return text[1:-1]
+            return "".join(parts)[1:-1]
 
     def _read_other(self, first: str) -> Steps[str]:
         """Reads the text of a value that is not a string."""
         if first in "[{":
             try:
-                return (yield from self._buffer.value(make_scanner(self._hole.style)))
+                return (yield from self._buffer.value(ValueReader(self._hole.style, keeps=True)))
             except ValueError:
                 raise NotACallError from None
         text = ""

@@ -13,7 +13,7 @@ from typing import cast
 
 from grammars.errors import RenderError, SchemaError
 from grammars.regex.texts import SPACES, Texts, match_words
-from grammars.regex.writing import escape_regex, match_any
+from grammars.regex.writing import escape_regex
 from grammars.schema.counted import find_items
 from grammars.schema.json_values import Json
 from grammars.schema.members import Members, Unordered, arrange
@@ -56,7 +56,6 @@ from grammars.turn_grammar.ir.nodes import (
     EMPTY,
     Expression,
     Literal,
-    Pattern,
     Repeat,
     RuleReference,
     choice,
@@ -71,8 +70,8 @@ from grammars.turn_grammar.values import (
     UNWRITABLE_KEYS_HINT,
     Values,
     admits_empty_text,
+    match_scalar,
     match_texts,
-    write_text,
 )
 from grammars.wire.format import MAX_NAME_LENGTH, Format, is_taggable
 from grammars.wire.nodes import JsonStyle, NestedArguments
@@ -229,13 +228,10 @@ class _NestedReader:
     def _read_tag(self) -> Steps[str]:
         """Reads the text between the brackets of a tag."""
         yield from self._buffer.literal("<")
-        key = ""
-        while (yield from self._buffer.need()) != ">":
-            key += self._buffer.take(1)
-            if len(key) > MAX_NAME_LENGTH + 1 or key[-1] in "<\n":
-                raise NotACallError
-        self._buffer.take(1)
-        if not key.strip("/"):
+        key = yield from self._buffer.take_while(
+            lambda next: next not in "<>\n", MAX_NAME_LENGTH + 1
+        )
+        if self._buffer.take(1) != ">" or not key.strip("/"):
             raise NotACallError
         return key
 
@@ -402,6 +398,11 @@ def _settle(value: Json, node: Flat) -> Json:
 # The grammar.
 
 
+def _spell_words(value: Json) -> tuple[str, ...]:
+    """Returns all spellings of a constant other than lists and objects."""
+    return (value,) if isinstance(value, str) else spell_scalar(value, JsonStyle())
+
+
 class NestedRules:
     """Adds the rules of a tool's arguments to a grammar.
 
@@ -529,21 +530,9 @@ class NestedRules:
     def _match_text(self, node: Flat) -> Expression | None:
         """Returns the texts of a node, for a terminal; None if they are not regular. If another
         branch is text, all branches must be, since the lexer cannot tell them apart."""
-        match node:
-            case String():
-                return self._builder.terminal(write_text(node), "TEXT")
-            case Number() if "multipleOf" not in node.bounds:
-                return self._values.value(node, {})
-            case Boolean():
-                return Pattern(match_any(("true", "false")))
-            case Null():
-                return Pattern(match_any(("null",)))
-            case Constant((str() as text,)):
-                return Pattern(match_any((text,)))
-            case Constant(values) if not isinstance(values[0], list | dict):
-                return Pattern(match_any(spell_scalar(values[0], JsonStyle())))
-            case _:
-                return None
+        if isinstance(node, Constant) and isinstance(node.values[0], list | dict):
+            return None
+        return match_scalar(node, self._values, _spell_words)
 
     def _write_text(
         self, texts: Sequence[Expression], tag: str | None, *, can_be_empty: bool

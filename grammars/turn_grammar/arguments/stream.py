@@ -14,20 +14,24 @@ from grammars.schema.json_values import Json
 from grammars.schema.nodes import AnyValue, Constant, Schema, String, Violation, flatten
 from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.coerce import Raw, TypedText, coerce, coerce_members, read_undeclared
+from grammars.spelling.value_reader import escape_text
 from grammars.turn import ArgumentEnd, ArgumentStart, Boundary
 from grammars.wire.nodes import JsonStyle
 
 
 @dataclass(frozen=True)
 class CallSink:
-    """Receives a call while it is read: first its name, then the text of its arguments. Boundaries
-    come with text; without, they are dropped."""
+    """Receives a call while it is read: first its name, then the text of its arguments, if it
+    `streams`. Boundaries come with text; without, they are dropped."""
 
     open: Callable[[str], None]
     add: Callable[[str, Sequence[Boundary]], None]
+    streams: bool = True
 
     def add_all(self, arguments: Mapping[str, Json]) -> None:
         """Adds all arguments at once."""
+        if not self.streams:
+            return
         boundaries: list[Boundary] = []
         for key, value in arguments.items():
             boundaries += [ArgumentStart(key), ArgumentEnd(key, value)]
@@ -56,8 +60,8 @@ class ArgumentStream:
         self.key = ""
         self.member: Schema | None = None
         self.has_text = False
-        self.is_silent = not schema or len(schema.objects) != 1
-        self._is_late = self.is_silent
+        self.is_silent = False
+        self._is_late = not schema or len(schema.objects) != 1
 
     def open(self, key: str, *, is_text: bool | None = None) -> None:
         """Begins an argument.
@@ -66,7 +70,7 @@ class ArgumentStream:
             is_text: it is a string; None: if its schema allows only strings.
         """
         self.key = key
-        self.is_silent = self._is_late or key in self._keys
+        self.is_silent = self._is_late or key in self._keys or not self._sink.streams
         self.member = None
         if self.schema is not None and not self._is_late:
             self.member = self.schema.find_members(key)[0]
@@ -192,8 +196,3 @@ def _may_be_text(schema: Schema) -> bool:
 def dump(value: Json | Mapping[str, Json]) -> str:
     """Returns a value as JSON."""
     return json.dumps(value, ensure_ascii=False)
-
-
-def escape_text(text: str) -> str:
-    """Escapes a text for a JSON string."""
-    return dump(text)[1:-1]

@@ -10,9 +10,9 @@ from grammars.schema.nodes import Constant, Schema, flatten
 from grammars.schema.numbers import are_equal
 from grammars.spelling.buffer import CutError, Steps
 from grammars.spelling.coerce import Raw, TypedText, coerce_members
-from grammars.spelling.scanners import FaultError, make_scanner
 from grammars.spelling.styles import sort_keys
 from grammars.spelling.types import name_types
+from grammars.spelling.value_reader import FaultError, ValueReader
 from grammars.turn_grammar.arguments.kind import (
     ArgumentRules,
     ArgumentsKind,
@@ -247,7 +247,8 @@ class _TaggedReader:
         yield from self._buffer.need()
         if self._buffer.rest[0] in "[{":
             with suppress(FaultError):
-                yield from self._buffer.value(make_scanner(self._tags.style), arguments.feed)
+                reader = ValueReader(self._tags.style, keeps=True)
+                yield from self._buffer.value(reader, arguments.feed)
 
     def _list_terminators(self, tags: TaggedArguments, *, is_wrapped: bool) -> tuple[str, ...]:
         """Returns the texts that end a raw value: its closing tag together with the next tag, after

@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 
 from grammars.errors import SchemaError
 from grammars.regex.texts import SPACES, Texts, match_words
-from grammars.regex.writing import escape_regex, match_any
+from grammars.regex.writing import escape_regex
 from grammars.schema.bits import KEEP, NEVER, Condition, conjoin, negate
 from grammars.schema.json_values import Json
 from grammars.schema.members import Unordered, arrange
@@ -41,7 +41,6 @@ from grammars.turn_grammar.ir.nodes import (
     ZERO,
     Expression,
     Literal,
-    Pattern,
     RuleReference,
     choice,
     exclude_beginning,
@@ -55,8 +54,8 @@ from grammars.turn_grammar.values import (
     Values,
     admits_empty_text,
     choose_word,
+    match_scalar,
     match_texts,
-    write_text,
 )
 from grammars.wire.format import MAX_NAME_LENGTH, count_common, is_taggable
 from grammars.wire.nodes import TaggedArguments
@@ -435,22 +434,7 @@ class _ValueRules:
         If one branch is text, all branches must be text: the lexer continues a lexeme as long as it
         can, and would not end it for another branch.
         """
-        match node:
-            case String():
-                return self._builder.terminal(write_text(node), "TEXT")
-            case Number() if "multipleOf" not in node.bounds:
-                return self._values.value(node, {})
-            case Boolean():
-                return Pattern(match_any(self._tags.true + self._tags.false))
-            case Null():
-                return Pattern(match_any(self._tags.null))
-            case Constant(values):
-                words: list[str] = []
-                for value in values:
-                    words += spell_words(value, self._tags)
-                return Pattern(match_any(words))
-            case _:
-                return None
+        return match_scalar(node, self._values, lambda value: spell_words(value, self._tags))
 
     def _spell(self, node: Flat) -> Expression:
         """Returns a value other than text: JSON, with the template's own words for true, false and

@@ -13,9 +13,19 @@ from grammars.parse.render import render
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import are_same
+from grammars.spelling.value_reader import ValueReader
 from grammars.turn import ArgumentsDelta, Policy, State, Tool, ToolCall, Turn
-from grammars.turn_grammar.arguments.json_object import RawToJson
-from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, TaggedArguments
+from grammars.turn_grammar.arguments.json_object import JsonStream
+from grammars.turn_grammar.arguments.stream import CallSink
+from grammars.wire.format import (
+    Format,
+    JsonArguments,
+    JsonStyle,
+    Literal,
+    Marker,
+    Name,
+    TaggedArguments,
+)
 from grammars.wire.formats import FORMATS as REGISTERED
 from tests.agreement.matching import Masked
 from tests.grammars.spelling.json_styles import GEMMA, PRETTY, PYTHON, is_writable
@@ -101,15 +111,36 @@ def test_arguments_are_told_as_json_while_they_arrive(name: str, data: st.DataOb
         assert are_same(json.loads(told[index]), call.arguments)
 
 
+def tell(style: JsonStyle, pieces: list[str]) -> list[str]:
+    """What is certain after each piece."""
+    reader = ValueReader(style)
+    told: list[str] = []
+    for piece in pieces:
+        reader.feed(piece)
+        told.append(reader.json)
+    return told
+
+
 def test_raw_strings_are_told_as_they_come() -> None:
-    teller = RawToJson(GEMMA)
     pieces = ["{ci", "ty", ":<|", '"|>Par<', 'is<|"', "|>,n", ":1", "2,b:[No", "ne,tr", "ue]", "}"]
-    assert [teller.feed(piece) for piece in pieces] == [
-        "{", "", '"city": ', '"Par', "<is", '", ', '"n": ', "12, \"b\": [", "null, ", "true]", "}"
+    assert tell(GEMMA, pieces) == [
+        "{", "", '"city": ', '"Par', "<is", '", ', '"n": ', '12, "b": [', "null, ", "true]", "}"
     ]  # fmt: skip
-    for text in ("{a:nix,", "{a:NaN,"):
-        with pytest.raises(ValueError, match=r"Expecting|NaN"):
-            RawToJson(GEMMA).feed(text)
+
+
+def test_strings_of_python_are_told_as_they_come() -> None:
+    pieces = ["{'a", "\\", "x4", "1\\u00", 'e9"', "\\'': ", "Tr", "ue, '\\U0001", "f642", "': 1}"]
+    assert tell(PYTHON, pieces) == [
+        '{"a', "", "", "\\u0041\\u00", 'e9\\"', "'\": ", "", 'true, "', "\\ud83d\\ude42", '": 1}'
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["{a:nix,", "{a:NaN,", "{a:01,"])
+def test_what_is_no_value_of_gemma_is_told_early(text: str) -> None:
+    stream = JsonStream(JsonArguments(GEMMA), CallSink(print, print))
+    stream.reader.feed(text)
+    with pytest.raises(ValueError, match="no value"):
+        stream.feed(text)
 
 
 def test_a_string_that_contains_its_quote_is_not_rendered() -> None:

@@ -19,9 +19,9 @@ from grammars.errors import SchemaError
 from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Schema, are_same
 from grammars.schema.numbers import normalise_numbers
-from grammars.spelling.reading import DeepJsonError, read_value
-from grammars.spelling.scanners import make_scanner
+from grammars.spelling.reading import DeepJsonError, read_json, read_value
 from grammars.spelling.styles import has_json_strings, holds, spell
+from grammars.spelling.value_reader import ValueReader
 from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.ir.grammar import GrammarBuilder
 from grammars.turn_grammar.ir.printer import print_expression
@@ -30,7 +30,7 @@ from grammars.wire.format import JsonStyle
 from tests.grammars.spelling.json_styles import GEMMA, PRETTY, PYTHON, QUOTE, is_writable
 from tests.schema_strategies import VALUES, Shape, fitting, leaves, objects, parameters, shapes
 from tests.text_strategies import KEYS, TEXTS
-from tests.turn_strategies import seeds
+from tests.turn_strategies import chunkings, seeds
 
 STYLES = {
     "json": JsonStyle(),
@@ -323,17 +323,28 @@ def test_pretty_json_is_spelled_as_a_template_does(value: Any) -> None:
 
 
 @EACH
-@given(st.dictionaries(TEXTS, VALUES, max_size=3), TEXTS, st.integers(0, 40))
-def test_the_end_of_an_object_is_found(name: str, value: Any, rest: str, cut: int) -> None:
+@given(st.dictionaries(TEXTS, VALUES, max_size=3), TEXTS, st.data())
+def test_an_object_is_read_as_it_arrives(
+    name: str, value: Any, rest: str, data: st.DataObject
+) -> None:
     style = STYLES[name]
     if style.bare_keys and not holds(value, style):
         reject()
     text = spell(value, style)
-    assert make_scanner(style).feed(text + rest, 0) == len(text)
-    scanner = make_scanner(style)
-    cut = min(cut, len(text) - 1)
-    assert scanner.feed(text[:cut], 0) is None
-    assert scanner.feed(text[cut:] + rest, 0) == len(text) - cut
+    pieces = [piece for piece in data.draw(chunkings(text)) if piece]
+    for keeps in (False, True):
+        assert ValueReader(style, keeps=keeps).feed(text + rest) == len(text)
+        reader = ValueReader(style, 1, keeps=keeps)
+        written, signs = "", ""
+        for piece in pieces[:-1]:
+            assert reader.feed(piece) is None
+            written += reader.json
+            signs += "".join(reader.json[sign.offset] for sign in reader.signs)
+        assert reader.feed(pieces[-1] + rest) == len(pieces[-1])
+        written += reader.json
+        signs += "".join(reader.json[sign.offset] for sign in reader.signs)
+        assert signs == "{" + ",".join(":" * len(value)) + "}"
+        assert written == text if keeps else are_same(read_json(written), value)
 
 
 @pytest.mark.parametrize(
