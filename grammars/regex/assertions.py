@@ -12,6 +12,7 @@ from grammars.limits.steps import spend
 from grammars.regex.automaton import Automaton
 from grammars.regex.characters import EVERY, Characters, partition
 from grammars.regex.deterministic import (
+    DeterministicState,
     TooManyStatesError,
     determinize,
     explore,
@@ -23,6 +24,7 @@ from grammars.regex.expressions import (
     EMPTY_SET,
     EMPTY_STRING,
     Alternation,
+    CharacterClass,
     Concatenation,
     Expression,
     LookAhead,
@@ -33,6 +35,7 @@ from grammars.regex.expressions import (
     complement,
     concatenate,
     derive,
+    find_condition,
     find_firsts,
     intersect,
     is_nullable,
@@ -40,21 +43,27 @@ from grammars.regex.expressions import (
     list_parts,
     map_look_behinds,
     measure,
+    measure_longest,
 )
 
-_MAX_STATES, _MAX_SIZE = 300, 600
+_MAX_STATES, _MAX_SIZE = 300, 1_000
 """The limits for a part that is written back from its automaton."""
-_MAX_BEHIND_STATES = 40
+_MAX_BEHIND_STATES = 120
 _MAX_BRANCHES = 400
 _MAX_PAIRS = 500
 _MAX_EXPLORED = 40  # states that are looked at for a simpler form
 
 
 class _Branches:
-    """Counts the branches that alternatives with assertions multiply to."""
+    """Counts the branches that alternatives with assertions multiply to.
+
+    Attributes:
+        resolved: what is rewritten already.
+    """
 
     def __init__(self) -> None:
         self.left = _MAX_BRANCHES
+        self.resolved: dict[Expression, Expression] = {}
 
     def enter(self) -> None:
         """Counts one more.
@@ -120,6 +129,61 @@ class _Around:
                     seen.add(following)
                     queue.append(following)
         return True
+
+
+def look_ahead(body: Expression, *, is_negative: bool = False) -> Expression:
+    """Returns the condition that a text of the body follows."""
+    rest = concatenate(body, ANYTHING)
+    return LookAhead(complement(rest) if is_negative else rest)
+
+
+_HERE = LookAhead(CharacterClass(Characters(())))
+"""The end of a look-behind, which no character may follow."""
+
+
+def look_behind(body: Expression, *, is_negative: bool = False) -> Expression:
+    """Returns the condition that the text so far ends with a text of the body.
+
+    Raises:
+        TooManyStatesError: a look-ahead inside of the body may see more than the text so far, and
+            what it can have seen of it are too many cases.
+    """
+    parts = list(list_parts(body))
+    reaches = [part.reach for part in parts if isinstance(part, LookBehind)]
+    reach = measure_longest(body)
+    if reach is not None:
+        reach = None if None in reaches else reach + max(filter(None, reaches), default=0)
+    texts = concatenate(ANYTHING, body)
+    if not any(isinstance(part, LookAhead) for part in parts):
+        return LookBehind(complement(texts) if is_negative else texts, reach)
+    states, values = _explore_all((concatenate(texts, _HERE, ANYTHING),))
+    asked = [_ask(value) for (value,) in values]
+    options: list[Expression] = []
+    for condition in dict.fromkeys(asked):
+        ending = [replace(s, accepts=a == condition) for s, a in zip(states, asked, strict=True)]
+        before = write_back(minimize(ending), _MAX_SIZE)
+        rest = complement(condition) if is_negative else condition
+        options.append(concatenate(LookBehind(before, reach), LookAhead(rest)))
+    return alternate(options)
+
+
+def _ask(state: Expression) -> Expression:
+    """Returns the condition on the rest of the text under which a look-behind that has this left to
+    match ends here."""
+    spend()
+    match state:
+        case Concatenation(first) if first == _HERE:
+            return ANYTHING
+        case _ if _HERE not in list_parts(state):  # what a look-ahead has left
+            return state
+        case Concatenation(first, rest):
+            return intersect((find_condition(first), _ask(rest)))
+        case Alternation(options):
+            return alternate(map(_ask, options))
+        case RegexIntersection(parts):
+            return intersect(map(_ask, parts))
+        case _:
+            raise AssertionError(state)
 
 
 def settle(items: Sequence[Expression]) -> Expression:
@@ -208,9 +272,15 @@ def meet(texts: Expression, condition: Expression) -> Expression:
 
 def _resolve(expression: Expression, branches: _Branches) -> Expression:
     """Returns a plain expression for the texts from here to the end."""
+    if is_plain(expression):
+        return expression
+    if expression not in branches.resolved:
+        branches.resolved[expression] = _resolve_anew(expression, branches)
+    return branches.resolved[expression]
+
+
+def _resolve_anew(expression: Expression, branches: _Branches) -> Expression:
     match expression:
-        case _ if is_plain(expression):
-            return expression
         case RegexComplement(body):
             return complement(_resolve(body, branches))
         case RegexIntersection(parts):
@@ -246,6 +316,7 @@ def _follow(prefix: Expression, expression: Expression, branches: _Branches) -> 
 def _turn(prefix: Expression, expression: Expression, branches: _Branches) -> Expression:
     """Continues behind the prefix as if the text began here: with an expression whose first part is
     a look-ahead, or a repetition with assertions inside."""
+    expression = map_look_behinds(expression, lambda before: _resolve(before, branches))
     ways: list[Expression] = []
     for texts, following in _divide(prefix, expression):
         branches.enter()
@@ -270,14 +341,7 @@ def _divide(prefix: Expression, expression: Expression) -> Iterator[tuple[Expres
         yield prefix, expression
         return
 
-    def list_edges(
-        state: tuple[Expression, ...],
-    ) -> Iterator[tuple[Characters, tuple[Expression, ...]]]:
-        firsts = frozenset[Characters]().union(*map(find_firsts, state))
-        for cell in partition([*firsts, EVERY]):
-            yield cell, tuple([derive(before, chr(cell.ranges[0][0])) for before in state])
-
-    states, values = explore(behinds, list_edges, lambda _: False, _MAX_BEHIND_STATES)
+    states, values = _explore_all(behinds)
     for number, seen in enumerate(values):
         ending = [*states]
         ending[number] = replace(states[number], accepts=True)
@@ -285,6 +349,22 @@ def _divide(prefix: Expression, expression: Expression) -> Iterator[tuple[Expres
         if texts != EMPTY_SET:
             now = dict(zip(behinds, seen, strict=True))
             yield texts, map_look_behinds(expression, now.__getitem__)
+
+
+def _explore_all(
+    start: tuple[Expression, ...],
+) -> tuple[list[DeterministicState], list[tuple[Expression, ...]]]:
+    """Builds an automaton that reads every text: its states stand for what these expressions have
+    left to match."""
+
+    def list_edges(
+        state: tuple[Expression, ...],
+    ) -> Iterator[tuple[Characters, tuple[Expression, ...]]]:
+        firsts = frozenset[Characters]().union(*map(find_firsts, state))
+        for cell in partition([*firsts, EVERY]):
+            yield cell, tuple([derive(before, chr(cell.ranges[0][0])) for before in state])
+
+    return explore(start, list_edges, lambda _: False, _MAX_BEHIND_STATES)
 
 
 def _list_behinds(expression: Expression) -> tuple[Expression, ...]:

@@ -63,7 +63,7 @@ class Characters:
             gaps.append((before, first - 1))
             before = last + 1
         gaps.append((before, sys.maxunicode))
-        return Characters.collect(gap for gap in gaps if gap[0] <= gap[1])
+        return Characters(tuple(_cut(gap for gap in gaps if gap[0] <= gap[1])))
 
     def intersect(self, other: "Characters") -> "Characters":
         """Returns the intersection of the sets."""
@@ -76,6 +76,9 @@ EVERY = Characters(_SCALARS)
 
 def _cut(ranges: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
     for first, last in ranges:
+        if last <= _SCALARS[0][1]:  # as nearly all are
+            yield first, last
+            continue
         for low, high in _SCALARS:
             if max(first, low) <= min(last, high):
                 yield max(first, low), min(last, high)

@@ -13,12 +13,12 @@ from grammars.limits.steps import StepsError, limit_steps
 from grammars.regex.assertions import remove_assertions
 from grammars.regex.deterministic import TooManyStatesError
 from grammars.regex.ecma_parser import MAX_ASSERTIONS, ParsedPattern, parse_pattern
-from grammars.regex.expressions import Expression
+from grammars.regex.expressions import Expression, keep_derivatives
 from grammars.regex.reader import PatternError
 from grammars.regex.spelled import write_expression
 
 _MAX_LENGTH = 10_000  # characters
-_MAX_STEPS = 12_000  # of 10 us, for one pattern
+_MAX_STEPS = 20_000  # of 7 us, for one pattern
 _MAX_TRIED = 20  # assertions that are tried one by one, when all together are too many
 _ALL = frozenset(range(MAX_ASSERTIONS))
 
@@ -88,7 +88,8 @@ def _try_without(
     Raises:
         PatternError: the pattern is invalid.
     """
-    with suppress(StepsError, TooManyStatesError), limit_steps(max_steps):
+    errors = suppress(StepsError, TooManyStatesError)
+    with errors, limit_steps(max_steps), keep_derivatives():
         source = parse_pattern(pattern, dropped)
         return source, remove_assertions(source.expression)
     return None

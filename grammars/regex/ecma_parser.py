@@ -5,16 +5,14 @@ Inline flags, `(?P<name>)` and comments of other engines are read, too.
 
 import re
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 from grammars.limits.steps import spend
-from grammars.regex.assertions import settle
+from grammars.regex.assertions import look_ahead, look_behind, settle
 from grammars.regex.characters import EVERY, Characters, find_property, fold_case
 from grammars.regex.expressions import (
     ANYTHING,
     EMPTY_SET,
     EMPTY_STRING,
-    Alternation,
     CharacterClass,
     Expression,
     LookAhead,
@@ -24,7 +22,6 @@ from grammars.regex.expressions import (
     concatenate,
     is_plain,
     list_items,
-    list_parts,
     measure_longest,
     repeat,
 )
@@ -378,17 +375,20 @@ class _Parser(CharacterScanner):
 
     def _options(self) -> list[Expression]:
         """Reads alternatives up to the end, or a closing parenthesis."""
-        before = self._groups.certain
+        groups = self._groups
+        before, all_closed = groups.closed, dict(groups.closed)
         certain: list[set[int]] = []
         options: list[Expression] = []
+        outer = groups.certain
         while True:
-            self._groups.certain = set(before)
+            groups.certain, groups.closed = set(outer), dict(before)
             options.append(self._sequence())
-            certain.append(self._groups.certain)
+            certain.append(groups.certain)
+            all_closed |= groups.closed
             if not self.takes("|"):
                 break
             self._engine.append("|")
-        self._groups.certain = set[int].intersection(*certain)
+        groups.certain, groups.closed = set[int].intersection(*certain), all_closed
         return options
 
     def _sequence(self) -> Expression:
@@ -399,9 +399,9 @@ class _Parser(CharacterScanner):
 
     def _term(self) -> Expression:
         spend()
-        certain = set(self._groups.certain)
+        certain, closed = set(self._groups.certain), dict(self._groups.closed)
         begin, written = self.at, len(self._engine)
-        assertions = self._assertions
+        assertions, left_out = self._assertions, len(self._left_out)
         atom = self._atom()
         quantified = self.at
         found = self.read_quantifier()
@@ -413,6 +413,9 @@ class _Parser(CharacterScanner):
             raise self.fail("nothing to repeat")
         if fewest == 0:
             self._groups.certain = certain
+        if most == 0:
+            self._groups.closed = closed
+            del self._left_out[left_out:]
         if assertions == self._assertions or measure_longest(atom) != 0:
             self._engine.append(self.text[quantified : self.at])
         elif fewest == 0:  # jsonschema-rs repeats no assertions
@@ -499,18 +502,17 @@ class _Parser(CharacterScanner):
         self.at += len(opening)
         self._rewrite(opening)
         was_negative, was_behind = self._is_negative, self._is_behind
-        certain = set(self._groups.certain)
+        certain, closed = set(self._groups.certain), dict(self._groups.closed)
         self._is_negative = was_negative != is_negative
         self._is_behind = was_behind or is_behind
         body = self._body(begin)
         self._is_negative, self._is_behind = was_negative, was_behind
-        if is_negative:  # the groups inside of it never take part
-            self._groups.certain = certain
-        look = _look_behind if is_behind else _look_ahead
-        assertion = look(body, is_negative=is_negative)
-        if assertion is not None and not self._drops(number):
-            return assertion
-        return self._leave_out(begin, EMPTY_STRING)
+        if is_negative:  # its groups have matched nothing
+            self._groups.certain, self._groups.closed = certain, closed
+        if self._drops(number):
+            return self._leave_out(begin, EMPTY_STRING)
+        look = look_behind if is_behind else look_ahead
+        return look(body, is_negative=is_negative)
 
     def _fold(self, characters: Characters) -> Characters:
         """Returns the characters, with their other cases where the flag `i` holds."""
@@ -566,7 +568,8 @@ class _Parser(CharacterScanner):
         """Returns what a back reference may match: any text of its group."""
         if number is None:
             raise self.fail("there is no group with that name", begin)
-        if number not in self._groups.closed and not self._is_behind:
+        is_behind = self._is_behind and number > self._opened  # which is read backwards
+        if number not in self._groups.closed and not is_behind:
             self._rewrite("(?:)")
             return EMPTY_STRING  # ECMA 262: it has matched nothing yet
         self._rewrite(rf"(?:\{number})")  # a digit may follow
@@ -597,7 +600,7 @@ def _find_anchor(sign: str, *, multiline: bool) -> Expression:
             return start
         return alternate([start, LookBehind(concatenate(ANYTHING, _LINE_END), 1)])
     end = LookAhead(EMPTY_STRING)
-    return alternate([end, _look_ahead(_LINE_END)]) if multiline else end
+    return alternate([end, look_ahead(_LINE_END)]) if multiline else end
 
 
 def _find_boundary(*, is_inside: bool) -> Expression:
@@ -605,51 +608,10 @@ def _find_boundary(*, is_inside: bool) -> Expression:
     word = CharacterClass(WORD)
     before = concatenate(ANYTHING, word)
     behind = LookBehind(before, 1), LookBehind(complement(before), 1)
-    ahead = _look_ahead(word), _look_ahead(word, is_negative=True)
+    ahead = look_ahead(word), look_ahead(word, is_negative=True)
     if is_inside:
         return alternate(map(concatenate, behind, ahead))
     return alternate(map(concatenate, behind, reversed(ahead)))
-
-
-def _look_ahead(body: Expression, *, is_negative: bool = False) -> Expression:
-    rest = concatenate(body, ANYTHING)
-    return LookAhead(complement(rest) if is_negative else rest)
-
-
-def _look_behind(body: Expression, *, is_negative: bool = False) -> Expression | None:
-    """Returns the look-behind; None: a look-ahead inside of it may see more than the text so far.
-    One at its end is a condition of its own: `(?<=a\\b)`."""
-    conditions: list[Expression] = []
-    for items in _list_ways(body):
-        after: list[Expression] = []
-        while items and isinstance(items[-1], LookAhead):
-            after.append(_negate(items.pop()) if is_negative else items.pop())
-        before = settle(items)
-        if any(isinstance(part, LookAhead) for part in list_parts(before)):
-            return None
-        reach = measure_longest(before) if is_plain(before) else None
-        texts = concatenate(ANYTHING, before)
-        behind = LookBehind(complement(texts) if is_negative else texts, reach)
-        if is_negative:
-            conditions.append(alternate([behind, *after]))
-        else:
-            conditions.append(concatenate(behind, *after))
-    return concatenate(*conditions) if is_negative else alternate(conditions)
-
-
-def _list_ways(expression: Expression) -> list[list[Expression]]:
-    """Returns the alternatives, also those of assertions at the end, as lists of their parts."""
-    if isinstance(expression, Alternation):
-        return list(chain.from_iterable(map(_list_ways, expression.options)))
-    items = list_items(expression)
-    if isinstance(items[-1], Alternation) and not is_plain(items[-1]):
-        return [items[:-1] + way for way in _list_ways(items[-1])]
-    return [items]
-
-
-def _negate(expression: Expression) -> Expression:
-    assert isinstance(expression, LookAhead)
-    return LookAhead(complement(expression.rest))
 
 
 def _search(expression: Expression) -> Expression:

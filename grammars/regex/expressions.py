@@ -9,7 +9,9 @@ an expression for it, which is derived with each character, too. Only an express
 can have assertions; one without any is called plain.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Set
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias, TypeVar, dataclass_transform
@@ -124,6 +126,9 @@ Expression: TypeAlias = (
     | LookAhead
     | LookBehind
 )
+
+_known: ContextVar[dict[tuple[Expression, str], Expression] | None]
+_known = ContextVar("derivatives", default=None)
 
 EMPTY_SET = EmptySet()
 EMPTY_STRING = EmptyString()
@@ -282,9 +287,30 @@ def is_nullable(expression: Expression) -> bool:
     return known
 
 
+@contextmanager
+def keep_derivatives() -> Generator[None]:
+    """Inside the `with` block, each derivative is computed once: the states of an automaton have
+    most of their parts in common. Not for automata of texts, which forget their states."""
+    token = _known.set({})
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
 def derive(expression: Expression, character: str) -> Expression:
     """Returns the derivative: an expression for what may follow that character."""
     spend()
+    known = _known.get()
+    if known is None:
+        return _derive_anew(expression, character)
+    key = expression, character
+    if key not in known:
+        known[key] = _derive_anew(expression, character)
+    return known[key]
+
+
+def _derive_anew(expression: Expression, character: str) -> Expression:
     match expression:
         case EmptySet() | EmptyString() | LookAhead() | LookBehind():
             return EMPTY_SET

@@ -153,15 +153,16 @@ def _write_range(codes: tuple[int, int]) -> str:
 
 def write_set(characters: Characters) -> str:
     """Writes one character of a set, in the syntax of `grammars.regex.reader` and others."""
-    ranges, others = characters.ranges, characters.complement().ranges
+    ranges = characters.ranges
     if not ranges:
         return NOTHING
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return _write_members(ranges[0])
+    others = characters.complement().ranges
     if not others:
         return "(?s:.)"
     if len(others) < len(ranges):
         return f"[^{''.join(map(_write_members, others))}]"
-    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
-        return _write_members(ranges[0])
     return f"[{''.join(map(_write_members, ranges))}]"
 
 

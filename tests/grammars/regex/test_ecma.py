@@ -137,7 +137,12 @@ def test_assertions_hold_as_in_python(pattern: str, texts: list[str]) -> None:
         (r"(?<=a\b) b", ["a b"], ["aa c", " b"]),
         (r"(?<!ab*)c", ["c", "bc"], ["abbc", "ac"]),
         (r"x(?=y.*)y*(?<=w.{3})q", [], ["xyq", "wxyq"]),
+        (r"^a(?<=(?=ab)a)b?$", ["ab"], ["a", "b"]),
+        (r"(?<=a\b-)b", ["a-b"], ["ab", "--b"]),
+        (r"(?<!a(?!b).)c", ["abc", "c"], ["aac"]),
         (r"(?<n>a)(?!\k<n>)b", ["ab"], ["aa"]),
+        (r"^(?:(a)|\1b)$", ["a", "b"], ["ab"]),
+        (r"^(?!(a)b)\1a$", ["a"], ["aa", "ab"]),
         ("^[^]{2}[]?$", ["\n\r"], ["a"]),
         (r"^[\b]\cA\0$", ["\x08\x01\x00"], ["b"]),
         (r"^\{.+}]$", ["{a}]"], ["{}]"]),
@@ -173,6 +178,21 @@ def test_what_is_not_in_the_mask_is_named(pattern: str, left_out: tuple[str, ...
     assert reading is not None
     assert reading.left_out == left_out
     assert translate(pattern) is None
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^(?:(a)|\1b)$",
+        r"^(?!(a)b)\1a$",
+        r"^(?:(.*)\1){0}b$",
+        r"(?<!b\B|(?<!\B))a",
+        r"^(?:(?<![a-]{2}(?<!foo( ))(?:(?<!b{0,2}(?<![^]{0,2}))_)+).)+$",
+        r"^a+[^a-c](?:(?<!A+[^a-c](?: (?<!x+(?<! ))))_)+(?<!(?:(?<!(-{1,3}(?<!A))?)b)+\W{0,2})",
+    ],
+)
+def test_what_is_regular_is_wholly_in_the_mask(pattern: str) -> None:
+    assert translate(pattern) is not None
 
 
 @pytest.mark.parametrize(
