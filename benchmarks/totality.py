@@ -23,7 +23,7 @@ from grammars.parse.parser import Parser, collect
 from grammars.suite.checks import CHECKS, check_of
 from grammars.suite.draws import Draws
 from grammars.suite.parser_output import as_reading
-from grammars.suite.reading import KEYS, WORDS, CheckedParser, ParserFailure, find_lost, listen
+from grammars.suite.reading import KEYS, WORDS, CheckedParser, ParserFailure, find_lost
 from grammars.suite.run import find_failures, settings
 from grammars.suite.strategies import Example, Written, chunkings, tools
 from grammars.turn import Tool, Turn
@@ -53,15 +53,14 @@ def loses_nothing(subject: CheckedParser, example: Example) -> None:
     offered, text = example.written.tools, example.text
     turn = read(subject, offered, [text])
     if fault := find_fault(text, subject.format, turn):
-        raise ParserFailure("loses_nothing", fault, [text], tools=offered, got=turn)
+        raise ParserFailure(fault, [text], tools=offered, got=turn)
     if repr(read(subject, offered, example.pieces)) != repr(turn):
-        pieces = example.pieces
-        raise ParserFailure("loses_nothing", "chunks matter", pieces, tools=offered, got=turn)
+        raise ParserFailure("chunks matter", example.pieces, tools=offered, got=turn)
 
 
 def read(subject: CheckedParser, tools: Sequence[Tool], pieces: Sequence[str]) -> Turn:
     """Returns what the parser reads in these pieces."""
-    _, events = listen(subject.factory, tools, pieces, check="loses_nothing")
+    _, events = subject.listen(tools, pieces)
     return collect(events)
 
 

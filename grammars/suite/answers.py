@@ -7,6 +7,7 @@ _REASONING = ("reasoning", "reasoning_content")
 _CALLS = ("calls", "tool_calls")
 _ARGUMENTS = ("arguments", "parameters", "args")
 _MISSING = object()
+NO_CALL = "a call is a pair of name and arguments, or an object with both"
 
 
 def write_answer(value: Any) -> dict[str, Any]:
@@ -21,7 +22,7 @@ def write_answer(value: Any) -> dict[str, Any]:
     """
     if value is None or isinstance(value, list | tuple):
         calls: Sequence[Any] = cast(Sequence[Any], value or ())
-        return {"calls": [_write_call(call) for call in calls]}
+        return {"calls": [write_call(call) for call in calls]}
     found = {
         "content": _find(value, "content"),
         "reasoning": _find(value, *_REASONING),
@@ -31,7 +32,7 @@ def write_answer(value: Any) -> dict[str, Any]:
     if not {"content", "calls"} & answer.keys():
         message = "a parser returns a list of calls, or content, calls and reasoning"
         raise TypeError(f"{message}: {value!r:.200}")
-    return {**answer, "calls": [_write_call(call) for call in answer.get("calls") or ()]}
+    return {**answer, "calls": [write_call(call) for call in answer.get("calls") or ()]}
 
 
 def write_deltas(value: Any) -> Iterator[dict[str, Any]]:
@@ -66,14 +67,22 @@ def _write_piece(call: Any) -> dict[str, Any]:
     }
 
 
-def _write_call(call: Any) -> dict[str, Any]:
+def write_call(call: Any) -> dict[str, Any]:
+    """Returns name and arguments of a call: a pair, an object with both, or OpenAI's form.
+
+    Raises:
+        TypeError: it is none of these.
+    """
+    name = arguments = _MISSING
     if isinstance(call, list | tuple):
-        name, arguments = cast(Sequence[Any], call)
+        pair = cast(Sequence[Any], call)
+        if len(pair) == 2:
+            name, arguments = pair
     else:
         function = _find(call, "function", default=None) or call
         name, arguments = _find(function, "name"), _find(function, *_ARGUMENTS)
     if name is _MISSING or arguments is _MISSING:
-        raise TypeError(f"a call has a name and arguments: {call!r:.100}")
+        raise TypeError(f"{NO_CALL}: {call!r:.100}")
     return {"name": name, "arguments": arguments}
 
 

@@ -61,20 +61,25 @@ class ChangeKind(StrEnum):
     CALLS_LATE = "text that stands before a call comes after it"
     WORD_LOST = "text is lost"
     WORD_REPEATED = "text is read twice"
+    SHARED_INDEX = "two calls have one index"
+    WRONG_INDEX = "the calls are not counted from 0"
     STREAM = "events of the stream"
 
 
 Kinds = ChangeKind
-_ORDERED = (Kinds.CALL_ORDER, Kinds.STREAM, Kinds.FORM, Kinds.CALLS_LATE)
+_ORDERED = (Kinds.CALL_ORDER, Kinds.WRONG_INDEX, Kinds.STREAM, Kinds.FORM, Kinds.CALLS_LATE)
 _WORDS = (Kinds.WORD_LOST, Kinds.WORD_REPEATED)
 _CALLS = frozenset(list(Kinds)[: list(Kinds).index(Kinds.CALL_ORDER)]) | {
+    Kinds.NAME,
     Kinds.NO_OBJECT,
     Kinds.CUT_CALL,
+    Kinds.SHARED_INDEX,  # clients take both calls for one
 }
 _NO_RESULTS = frozenset(list(Kinds)[: list(Kinds).index(Kinds.CALL_LOST)])
 _LOSSES = frozenset(
     {
         Kinds.CALL_LOST,
+        Kinds.CALL_AS_TEXT,
         Kinds.REPEAT_LOST,
         Kinds.ARGUMENT_LOST,
         Kinds.CUT,
@@ -84,7 +89,12 @@ _LOSSES = frozenset(
         Kinds.WORD_LOST,
     }
 )
-_REPEATS = frozenset({Kinds.CALL_TWICE, Kinds.NO_OBJECT, Kinds.TEXT_ADDED, Kinds.WORD_REPEATED})
+_REPEATS = frozenset(
+    {Kinds.CALL_TWICE, Kinds.CUT_CALL, Kinds.NO_OBJECT, Kinds.TEXT_ADDED, Kinds.WORD_REPEATED}
+)
+
+_IMPLIED = {Kinds.CUT: Kinds.STRIPPED, Kinds.SHARED_INDEX: Kinds.WRONG_INDEX}
+"""What a fault of a kind is in other texts: an end that is lost may be white space."""
 
 SPECIFIC = frozenset(
     {
@@ -102,6 +112,8 @@ SPECIFIC = frozenset(
         Kinds.CRASH,
         Kinds.FORM,
         Kinds.UNSTABLE,
+        Kinds.SHARED_INDEX,
+        Kinds.WRONG_INDEX,
         Kinds.CUT_CALL,
         Kinds.WORD_LOST,
         Kinds.WORD_REPEATED,
@@ -156,7 +168,7 @@ def find_changes(failure: ParserFailure, claims: Claims) -> tuple[Change, ...]:
         case Reading() as wanted, Reading() as got:
             found = list(compare_readings(wanted, got, claims))
         case Reading(), list():
-            found = [Change(Kinds.STREAM, failure.what)]
+            found = [_find_stream_fault(failure.what)]
         case list(), list():
             found = [Change(Kinds.CUT_CALL)]
         case _:
@@ -164,6 +176,13 @@ def find_changes(failure: ParserFailure, claims: Claims) -> tuple[Change, ...]:
             found = [Change(Kinds.WORD_REPEATED if repeats else Kinds.WORD_LOST)]
     order = list(Severity)
     return tuple(sorted(dict.fromkeys(found), key=lambda change: order.index(change.severity)))
+
+
+def _find_stream_fault(what: str) -> Change:
+    for kind in (Kinds.SHARED_INDEX, Kinds.WRONG_INDEX, Kinds.CALLS_LATE):
+        if what == kind:
+            return Change(kind)
+    return Change(Kinds.STREAM, what)
 
 
 def _find_error(failure: ParserFailure) -> Change:
@@ -346,16 +365,21 @@ class FaultCause:
         """Returns whether another failure has this cause, too: it differs in the same way, which
         says enough or has the same triggers; or its text has the triggers of this one."""
         kind, other_kind = self.change.kind, other.change.kind
-        if DAMAGED in other.triggers - self.triggers:
+        is_alike = self.change.severity is other.change.severity
+        if DAMAGED in other.triggers:
             # What is lost or read twice in whole texts is so in damaged ones.
             is_text = other.change.severity is Severity.TEXT
             if is_text and kind in (_REPEATS if other_kind is Kinds.WORD_REPEATED else _LOSSES):
                 return True
-            if IN_PIECES in self.triggers & other.triggers:
-                is_alike = self.change.severity is other.change.severity
+            is_new = DAMAGED not in self.triggers
+            if is_new and IN_PIECES in self.triggers & other.triggers:
                 return is_alike or self.triggers <= other.triggers
+        is_near = self.change.place == other.change.place != "argument"
+        if is_near and _IMPLIED.get(kind) is other_kind:
+            return self._is_given_like(other)
         if self.change.is_specific and self._is_alike(other.change):
-            return self.change.is_located or self._is_given_like(other)
+            is_damaged = DAMAGED in other.triggers - self.triggers
+            return is_damaged or self.change.is_located or self._is_given_like(other)
         if not self._is_given_like(other):
             return False
         if self.change == other.change:
@@ -363,7 +387,6 @@ class FaultCause:
             return self.triggers <= other.triggers or (bool(fewer) and fewer <= more)
         if self.change.is_specific and other.change.is_specific:
             return False
-        is_alike = self.change.severity is other.change.severity
         if not self.triggers and (not is_alike or {kind, other_kind} & _NO_RESULTS):
             return False
         return self.triggers != frozenset({DAMAGED}) and self.triggers <= other.triggers

@@ -10,8 +10,7 @@ from typing import TypeAlias
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from grammars.errors import Error
-from grammars.parse.render import render
+from grammars.suite.changes import ChangeKind
 from grammars.suite.corners import list_cuts, list_edits, list_surrounded, list_truncations
 from grammars.suite.draws import Draws, find_tags
 from grammars.suite.parser_output import Reading, as_reading
@@ -21,11 +20,7 @@ from grammars.suite.reading import (
     WholeParser,
     are_same_calls,
     find_lost,
-    is_push,
     is_same,
-    listen,
-    read_whole,
-    read_whole_events,
 )
 from grammars.suite.strategies import (
     TEXTS,
@@ -37,6 +32,7 @@ from grammars.suite.strategies import (
     make_tool,
     mutations,
     truncations,
+    write,
 )
 from grammars.turn import (
     ArgumentsDelta,
@@ -94,6 +90,7 @@ class SuiteCheck:
         try:
             self.judge(subject, example)
         except ParserFailure as e:
+            e.check = self.name
             return e
         return None
 
@@ -128,7 +125,7 @@ def _list_tagged(draws: Draws) -> Iterator[Example]:
 def reads_back(subject: CheckedParser, example: Example) -> None:
     """A written turn is read back with the same meaning and with typed arguments."""
     if not find_tags(example.written, subject.format):
-        compare_reading(subject, example.written, check="reads_back")
+        compare_reading(subject, example.written)
 
 
 @check_of(_list_tagged)
@@ -138,38 +135,35 @@ def reads_tags_in_values(subject: CheckedParser, example: Example) -> None:
     plain = replace_in_values(example.written, dict.fromkeys(tags, WORDS[1]), subject.format)
     # What is read wrongly without tags, too, is another fault.
     if tags and plain is not None and reads(subject, plain):
-        compare_reading(subject, example.written, check="reads_tags_in_values")
+        compare_reading(subject, example.written)
 
 
 def reads(subject: CheckedParser, written: Written) -> bool:
     """Returns whether a parser reads a turn as it was meant."""
     try:
-        compare_reading(subject, written, check="reads_back")
+        compare_reading(subject, written)
     except ParserFailure:
         return False
     return True
 
 
-def compare_reading(subject: CheckedParser, written: Written, *, check: str) -> None:
+def compare_reading(subject: CheckedParser, written: Written) -> None:
     """Reads a turn, and compares what the parser reads with what was meant.
 
     Raises:
         ParserFailure: they differ.
     """
-    offered, text = written.tools, written.text
-    got, events = read_whole_events(subject.factory, offered, text, check=check)
+    tools, text = written.tools, written.text
+    got, events = subject.read(tools, text)
     wanted = as_reading(written.turn, [])
-    if not is_same(got, wanted, subject.claims):
-        if events and (fault := _find_miscount(events)):
-            raise ParserFailure(check, fault, [text], tools=offered, wanted=wanted, got=events)
-        message = "the parser reads something else"
-        raise ParserFailure(
-            check, message, [written.text], tools=written.tools, wanted=wanted, got=got
-        )
+    fault = _find_miscount(events)
+    if fault and not is_same(got, wanted, subject.claims):
+        raise ParserFailure(fault, [text], tools=tools, wanted=wanted, got=list(events))
+    subject.compare(got, wanted, [text], tools)
 
 
 def _list_cuts(draws: Draws) -> Iterator[Example]:
-    if is_push(draws.subject.factory):
+    if draws.subject.is_push:
         yield from draws.thin_out(list(list_cuts(draws.plain_corners)))
         yield from _draw(draws, draws.plain, lambda written: chunkings(written.text))
 
@@ -194,18 +188,16 @@ def _list_turns(draws: Draws) -> list[Written]:
 @check_of(_list_cuts)
 def streams_the_same(subject: CheckedParser, example: Example) -> None:
     """Reading a text in pieces gives the same as reading it whole, if the parser has both ways."""
-    check = "streams_the_same"
-    if not isinstance(subject.factory(()), WholeParser):
-        return
-    offered, pieces = example.written.tools, example.pieces
-    wanted = read_whole(subject.factory, offered, example.text, check=check)
-    got, _ = listen(subject.factory, offered, pieces, check=check)
-    _compare_pieces(subject, check, offered, pieces, wanted=wanted, got=got)
+    if isinstance(subject.factory(()), WholeParser):
+        tools, pieces = example.written.tools, example.pieces
+        wanted, _ = subject.read(tools, example.text)
+        got, _ = subject.listen(tools, pieces)
+        subject.compare(got, wanted, pieces, tools, in_pieces=True)
 
 
 def _list_any_cuts(draws: Draws) -> Iterator[Example]:
     yield from _list_cuts(draws)
-    if draws.subject.claims.damage and is_push(draws.subject.factory):
+    if draws.subject.claims.damage and draws.subject.is_push:
         texts = draws.subject.format.texts
 
         def damage(written: Written) -> SearchStrategy[list[str]]:
@@ -219,39 +211,20 @@ def _list_any_cuts(draws: Draws) -> Iterator[Example]:
 @check_of(_list_any_cuts)
 def same_in_every_cut(subject: CheckedParser, example: Example) -> None:
     """The result does not depend on how a text is cut into chunks, whatever the text."""
-    check = "same_in_every_cut"
-    if not is_push(subject.factory):
+    if not subject.is_push:
         return
-    offered, pieces, text = example.written.tools, example.pieces, example.text
+    tools, pieces, text = example.written.tools, example.pieces, example.text
     try:
-        wanted, _ = listen(subject.factory, offered, [text], check=check)
+        whole, _ = subject.listen(tools, [text])
     except ParserFailure:
         if len(pieces) < 2:
             raise
         return  # it fails on the whole text, whatever the cut
     if text == example.written.text:
         meant = as_reading(example.written.turn, [])
-        if not is_same(wanted, meant, subject.claims):
-            pieces, wanted, got = [text], meant, wanted
-            _compare_pieces(subject, check, offered, pieces, wanted=wanted, got=got)
-    got, _ = listen(subject.factory, offered, pieces, check=check)
-    _compare_pieces(subject, check, offered, pieces, wanted=wanted, got=got)
-
-
-def _compare_pieces(
-    subject: CheckedParser,
-    check: str,
-    tools: Sequence[Tool],
-    pieces: Sequence[str],
-    *,
-    wanted: Reading,
-    got: Reading,
-) -> None:
-    if not is_same(got, wanted, subject.claims):
-        message = "in pieces, the parser reads something else"
-        raise ParserFailure(
-            check, message, pieces, tools=tools, in_pieces=True, wanted=wanted, got=got
-        )
+        subject.compare(whole, meant, [text], tools, in_pieces=True)
+    got, _ = subject.listen(tools, pieces)
+    subject.compare(got, whole, pieces, tools, in_pieces=True)
 
 
 def _list_truncated(draws: Draws) -> Iterator[Example]:
@@ -266,21 +239,18 @@ def _as_list(text: str) -> list[str]:
 @check_of(_list_truncated)
 def survives_the_end(subject: CheckedParser, example: Example) -> None:
     """A text that is cut short gives its complete calls, and nothing is lost."""
-    check = "survives_the_end"
     written, text = example.written, example.text
-    got = _read_damaged(subject, written.tools, text, check=check)
+    got = _read_damaged(subject, written.tools, text)
     if got is None:
         return
     read = [call for call in got.calls if subject.claims.damage or isinstance(call[1], dict)]
     wanted = as_reading(written.turn, []).calls[: len(read)]
     if not are_same_calls(read, wanted, subject.claims):
         message = "the parser reports calls that were not written like that"
-        raise ParserFailure(
-            check, message, [text], tools=written.tools, wanted=list(wanted), got=read
-        )
+        raise ParserFailure(message, [text], tools=written.tools, wanted=list(wanted), got=read)
     message = find_lost(text, got)
     if message and subject.claims.damage:
-        raise ParserFailure(check, message, [text], tools=written.tools, got=got)
+        raise ParserFailure(message, [text], tools=written.tools, got=got)
 
 
 def _list_surrounded(draws: Draws) -> Iterator[Example]:
@@ -292,26 +262,22 @@ def _list_surrounded(draws: Draws) -> Iterator[Example]:
 @check_of(_list_surrounded)
 def reads_text_around_calls(subject: CheckedParser, example: Example) -> None:
     """Text behind a call and between calls is content, and does not change the calls."""
-    check, written = "reads_text_around_calls", example.written
-    turn, format = written.turn, subject.format
-    try:
-        alone = render(replace(turn, content=""), format, written.tools)
-        is_before = render(turn, format, written.tools) == written.text
-    except Error:  # the format cannot write it in this order
-        alone, is_before = written.text, False
-    plain = Written(replace(turn, content=""), alone, written.tools)
+    written, format = example.written, subject.format
+    turn = written.turn
+    plain = write(replace(turn, content=""), format, written.tools)
+    usual = write(turn, format, written.tools)
     # What is read wrongly without that text, too, is another fault.
-    if is_before or not turn.content or not reads(subject, plain):
+    if usual == written or not turn.content or plain is None or not reads(subject, plain):
         return
-    got = read_whole(subject.factory, written.tools, written.text, check=check)
+    # Where content and calls exclude each other, a text with both is a damaged one.
+    if usual is None and not subject.claims.damage:
+        return
+    got, _ = subject.read(written.tools, written.text)
     wanted = as_reading(written.turn, [])
     # Parsers differ in the white space that they leave out between two texts.
     if got.content.split() == wanted.content.split():
         got = replace(got, content=wanted.content)
-    if is_same(got, wanted, subject.claims):
-        return
-    message = "the parser reads something else"
-    raise ParserFailure(check, message, [written.text], tools=written.tools, wanted=wanted, got=got)
+    subject.compare(got, wanted, [written.text], written.tools)
 
 
 def _list_edited(draws: Draws) -> Iterator[Example]:
@@ -328,22 +294,19 @@ def _list_edited(draws: Draws) -> Iterator[Example]:
 @check_of(_list_edited)
 def survives_edits(subject: CheckedParser, example: Example) -> None:
     """A damaged text is read; nothing is lost, and nothing is reported twice."""
-    check = "survives_edits"
-    offered, text = example.written.tools, example.text
-    got = _read_damaged(subject, offered, text, check=check)
+    tools, text = example.written.tools, example.text
+    got = _read_damaged(subject, tools, text)
     if got is None or not subject.claims.damage:
         return
     if message := find_lost(text, got, damaged=True, tags=subject.format.structure):
-        raise ParserFailure(check, message, [text], tools=offered, got=got)
+        raise ParserFailure(message, [text], tools=tools, got=got)
 
 
-def _read_damaged(
-    subject: CheckedParser, tools: Sequence[Tool], text: str, *, check: str
-) -> Reading | None:
+def _read_damaged(subject: CheckedParser, tools: Sequence[Tool], text: str) -> Reading | None:
     """Reads a damaged text; None: the parser refuses it, which is allowed if it does not claim
     `damage`."""
     try:
-        return read_whole(subject.factory, tools, text, check=check)
+        return subject.read(tools, text)[0]
     except ParserFailure as e:
         if e.is_refusal and not subject.claims.damage:
             return None
@@ -355,37 +318,34 @@ def _list_remarks(draws: Draws) -> Iterator[Example]:
     parts = st.lists(st.sampled_from(REMARKS) | TEXTS, min_size=1, max_size=3)
     drawn = draws.draw(parts.map(lambda remarks: " ".join(["Well:", *remarks]).strip()))
     for remark in (*REMARKS, *drawn):
-        yield make_whole(Written(Turn(remark), remark, tuple(offered)))
+        written = write(Turn(remark), draws.subject.format, offered)
+        if written is not None:
+            yield make_whole(written)
 
 
 @check_of(_list_remarks)
 def invents_nothing(subject: CheckedParser, example: Example) -> None:
     """Text without tags of the format is content, all of it, and gives no call."""
-    text, offered = example.text, example.written.tools
-    if any(tag in text for tag in _find_tags(subject.format)):
+    turn, tools = example.written.turn, example.written.tools
+    if turn.calls or any(tag in turn.content for tag in _find_tags(subject.format)):
         return
-    got = read_whole(subject.factory, offered, text, check="invents_nothing")
-    wanted = Reading(text)
-    if not is_same(got, wanted, subject.claims):
-        raise ParserFailure(
-            "invents_nothing", "it is plain text", [text], tools=offered, wanted=wanted, got=got
-        )
+    got, _ = subject.read(tools, example.text)
+    subject.compare(got, as_reading(turn, []), [example.text], tools)
 
 
 @check_of(_list_cuts)
 def streams_append(subject: CheckedParser, example: Example) -> None:
     """The events of a stream add up to what is read; each call comes once, in order."""
-    check = "streams_append"
-    if not is_push(subject.factory):
+    if not subject.is_push:
         return
-    offered, pieces = example.written.tools, example.pieces
-    got, events = listen(subject.factory, offered, pieces, check=check)
+    tools, pieces = example.written.tools, example.pieces
+    got, events = subject.listen(tools, pieces)
     fault = _find_fault(events, got) if events else None
     if fault is None and _comes_late(example.written, events):
-        fault = "text that stands before a call comes after it"
+        fault = ChangeKind.CALLS_LATE
     if fault:
         raise ParserFailure(
-            check, fault, pieces, tools=offered, in_pieces=True, wanted=got, got=events
+            fault, pieces, tools=tools, in_pieces=True, wanted=got, got=list(events)
         )
 
 
@@ -410,11 +370,7 @@ def replace_in_values(written: Written, texts: Mapping[str, str], format: Format
         for text, other in texts.items():
             spelled = spelled.replace(json.dumps(text)[1:-1], other)
         calls.append(replace(call, arguments=json.loads(spelled)))
-    turn = replace(written.turn, calls=tuple(calls))
-    try:
-        return Written(turn, render(turn, format, written.tools), written.tools)
-    except Error:
-        return None
+    return write(replace(written.turn, calls=tuple(calls)), format, written.tools)
 
 
 def _find_tags(format: Format) -> set[str]:
@@ -457,8 +413,10 @@ def _find_fault(events: Sequence[Event], got: Reading) -> str | None:
 def _find_miscount(events: Sequence[Event]) -> str | None:
     opened = [event.index for event in events if isinstance(event, CallOpened)]
     read = [event.index for event in events if isinstance(event, CallRead)]
+    if len(set(opened)) < len(opened):
+        return ChangeKind.SHARED_INDEX
     if opened != list(range(len(opened))) or read != list(range(len(read))):
-        return "the calls are not counted from 0"
+        return ChangeKind.WRONG_INDEX
     return None
 
 

@@ -5,21 +5,20 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any, TypeAlias
 
-from grammars.errors import Error
 from grammars.parse.parser import parse
-from grammars.parse.render import render
 from grammars.schema.corner_values import list_corner_values
 from grammars.schema.subschemas import is_list, is_object
+from grammars.spelling.types import name_types
 from grammars.suite.changes import DAMAGED, IN_PIECES
 from grammars.suite.strategies import (
-    HABITS,
     Example,
     Written,
     find_id_pattern,
+    list_habits,
     make_tool,
+    write,
 )
 from grammars.turn import Tool, ToolCall, Turn
 from grammars.wire.format import MIN_TAG_LENGTH, Format
@@ -30,7 +29,8 @@ _TEXTS = (
     "5", "1.0", "007", "true", "null", "None", "[1]", '{"a": 1}', '"', 'zorn"kvelp', "'",
     "it's zorn", "\\", "zorn\\", "zorn\\nkvelp", "\\u00e9", "\\d+", "é", "日本", "🙂",
     "e\u0301 zorn", "<b>", "<b>zorn</b>", "zorn & kvelp", "&amp;&lt;", "</", "{", "}", "{}", "]",
-    "}}", "zorn\u2028kvelp", "zorn, kvelp: [x]", "zorn=1", "```json\n{}\n```", "a\r\nb", "x" * 70,
+    "}}", '"}', "zorn\u2028kvelp", "zorn, kvelp: [x]", "zorn=1", "```json\n{}\n```", "a\r\nb",
+    "x" * 70,
 )  # fmt: skip
 _VALUES: tuple[tuple[Any, Any], ...] = (
     ("integer", 0), ("integer", 5), ("integer", -7), ("integer", 10**15), ("integer", 2**53 + 1),
@@ -41,9 +41,10 @@ _VALUES: tuple[tuple[Any, Any], ...] = (
     (["integer", "string"], "5"), (["integer", "string"], 5),
 )  # fmt: skip
 _CONTENTS = (
-    "zorn", "zorn\n\nkvelp", "zorn < 5 & 6 > 3", "f", '{"note": "zorn"}',
+    "zorn", "zorn\n\nkvelp", "zorn < 5 & 6 > 3", "f", '{"note": "zorn"}', 'f(note="zorn")',
     "- zorn\n- é 🙂",
 )  # fmt: skip
+_SPACED = ("\nzorn", "zorn\n", "  zorn ")
 _Turn: TypeAlias = tuple[Turn, tuple[Tool, ...]]
 _NAMES = ("set-light", "f2", "name", "arguments", "get_weather_now", "F")
 
@@ -66,49 +67,42 @@ def list_turns(
     offered: Sequence[Tool],
     *,
     reasoning: bool,
-    mixed: bool,
     tags: bool,
-    step: int = 1,
 ) -> Iterator[Written]:
     """Yields turns in this format; those that it cannot write without ambiguity are left out.
 
     Args:
         offered: the tools to call; (): tools that the suite makes up.
         reasoning: turns may have a reasoning block.
-        mixed: a value may be text or something else, which raw text does not show.
         tags: yield the turns with a tag of the format in a value; False: the others.
-        step: yield every one of so many.
     """
     texts = _list_tagged_texts(format) if tags else _TEXTS
     if offered:
         turns = _list_own(tuple(offered), texts)
     else:
-        turns = _list_tagged(texts) if tags else _list_plain(format, mixed=mixed)
+        turns = _list_tagged(texts) if tags else _list_plain(format)
     if reasoning and not tags:
         yield from _list_thoughts(format)
-    for turn, tools in islice(turns, None, None, step):
+    for turn, tools in turns:
         if turn.reasoning and not (reasoning and format.reasoning):
             continue
         if format.single and len(turn.calls) > 1:
             continue
         calls = [replace(call, id=_make_id(format, i)) for i, call in enumerate(turn.calls)]
-        meant = replace(turn, calls=tuple(calls))
-        try:
-            yield Written(meant, render(meant, format, tools), tools)
-        except Error:  # ambiguous in this format
-            continue
+        written = write(replace(turn, calls=tuple(calls)), format, tools)
+        if written is not None:
+            yield written
 
 
 def _list_thoughts(format: Format) -> Iterator[Written]:
     """Yields turns with a call in their reasoning, which is no call."""
     for turn in (Turn("zorn", "kvelp"), Turn("", "kvelp", (_call(note="a"),))):
-        try:
-            called = render(Turn(calls=(_call(note="zorn"),)), format, (_F,))
-            written = render(turn, format, (_F,))
-        except Error:
+        called = write(Turn(calls=(_call(note="zorn"),)), format, (_F,))
+        written = write(turn, format, (_F,))
+        if called is None or written is None:
             continue
-        thought = f"kvelp {called} woxam"
-        text = written.replace("kvelp", thought, 1)
+        thought = f"kvelp {called.text} woxam"
+        text = written.text.replace("kvelp", thought, 1)
         # What ends the reasoning in a format may stand in a call; our own parser knows.
         read = _parse_twice(text, format, (_F,))
         if format.reasoning and read is not None and read.reasoning == thought:
@@ -127,14 +121,10 @@ def list_surrounded(format: Format, turns: Sequence[Written]) -> Iterator[Writte
         turn, text = written.turn, written.text
         if not turn.calls or turn.content or turn.reasoning:
             continue
-        one = [replace(written.turn, calls=(call,)) for call in turn.calls]
-        try:
-            parts = [render(part, format, written.tools) for part in one]
-        except Error:
-            continue
         texts = [f"{text}\nwoxam", f"jinqa\n{text}\n\nwoxam jinqa"]
+        parts = [write(Turn(calls=(call,)), format, written.tools) for call in turn.calls]
         if len(parts) > 1:
-            texts.append("\nwoxam\n".join(parts))
+            texts.append("\nwoxam\n".join(part.text for part in parts if part is not None))
         for surrounded in texts:
             read = _parse_twice(surrounded, format, written.tools)
             if read and [call.arguments for call in read.calls] == [
@@ -160,7 +150,7 @@ def _make_id(format: Format, index: int) -> str | None:
     return f"callid{index:03}" if find_id_pattern(format) else None
 
 
-def _list_plain(format: Format, *, mixed: bool) -> Iterator[_Turn]:
+def _list_plain(format: Format) -> Iterator[_Turn]:
     for turn in _list_basic():
         yield turn, _TOOLS
     yield Turn(calls=(_call("ping", note="zorn"),)), _TOOLS
@@ -169,18 +159,18 @@ def _list_plain(format: Format, *, mixed: bool) -> Iterator[_Turn]:
     for text in (" zorn ", "zorn\n", "5", ""):
         yield Turn(calls=(_call("get", note=text, unit="kvelp"),)), (_G,)
     for kind, value in _VALUES:
-        if mixed or not isinstance(kind, list):
-            yield Turn(calls=(_call(note=value),)), (_tool("f", note=kind),)
-            tool = _tool("f", note=kind, unit="string")
-            yield Turn(calls=(_call(note=value, unit="kvelp"),)), (tool,)
+        yield Turn(calls=(_call(note=value),)), (_tool("f", note=kind),)
+        tool = _tool("f", note=kind, unit="string")
+        yield Turn(calls=(_call(note=value, unit="kvelp"),)), (tool,)
     for name in _NAMES:
         yield Turn(calls=(ToolCall(name, {"note": "zorn"}),)), (_tool(name, note="string"),)
         yield Turn(calls=(ToolCall("f", {name: "zorn"}),)), (_tool("f", **{name: "string"}),)
-    for text in _CONTENTS:
+    for text in (*_CONTENTS, *_SPACED):
         if not any(part in text for part in (*format.reserved, *format.markers)):
             yield Turn(text), ()
             yield Turn(text, calls=(_call(note="kvelp"),)), (_F,)
             yield Turn(text, "woxam"), ()
+            yield Turn("kvelp", text), ()
 
 
 def _list_basic() -> Iterator[Turn]:
@@ -192,7 +182,6 @@ def _list_basic() -> Iterator[Turn]:
     yield Turn(calls=(_call(note="zorn", days=5),))
     yield Turn("zorn", calls=(one,))
     yield Turn("", "zorn", (other,))
-    yield Turn("", "zorn")
     yield Turn("kvelp", "zorn")
     yield Turn("woxam", "zorn\nkvelp", (one,))
     yield Turn(calls=(one, one))
@@ -228,9 +217,8 @@ def list_tags(format: Format) -> list[str]:
 def list_cuts(turns: Sequence[Written]) -> Iterator[Example]:
     """Yields turns in pieces: whole, in single characters, and the longest ones in two pieces, cut
     at each place, and in short pieces."""
-    for written in turns:
-        yield Example(written, (written.text,))
-        yield Example(written, tuple(written.text))
+    yield from (Example(written, (written.text,)) for written in turns)
+    yield from (Example(written, tuple(written.text)) for written in turns)
     longest = sorted(turns, key=_count_parts, reverse=True)
     for written in longest[:3]:
         text = written.text
@@ -264,11 +252,8 @@ def list_truncations(turns: Sequence[Written], format: Format) -> Iterator[Examp
 def list_edits(turns: Sequence[Written], format: Format) -> Iterator[Example]:
     """Yields turns with one habit of models without a mask, or without one of their tags, or with
     it twice."""
-    tags = list_tags(format)
+    changes = list_habits(list_tags(format))
     for written in turns:
-        changes: list[tuple[str, str]] = [*HABITS]
-        for tag in tags:
-            changes += [(re.escape(tag), ""), (re.escape(tag), r"\g<0>\g<0>")]
         for pattern, replacement in changes:
             text = re.sub(pattern, replacement, written.text, count=1)
             if text != written.text:
@@ -276,15 +261,13 @@ def list_edits(turns: Sequence[Written], format: Format) -> Iterator[Example]:
 
 
 BEHIND = "something behind a call"
-CUTS = frozenset({"cut in a tag", "cut outside of tags"})
-ANYWHERE = "cut anywhere"
 
 
 def find_triggers(example: Example, format: Format) -> frozenset[str]:
     """Returns what is difficult in an example, in plain words."""
     written, found = example.written, set[str]()
     if len(example.pieces) > 1:
-        found |= {IN_PIECES, *_find_cut(example, format)}
+        found.add(IN_PIECES)
     if example.text != written.text:
         return frozenset({DAMAGED, *found})
     turn = written.turn
@@ -322,21 +305,6 @@ def _find_call(written: Written) -> int:
     return written.text.find(written.turn.calls[0].name)
 
 
-def _find_cut(example: Example, format: Format) -> set[str]:
-    """Returns where an example is cut, if it is in one place."""
-    pieces, text = example.pieces, example.text
-    if "" in pieces:
-        return {"an empty piece"}
-    first, *rest = pieces
-    if len(rest) > 1:
-        return set()
-    end = len(first)
-    tags = "|".join(map(re.escape, list_tags(format)))
-    if tags and any(tag.start() < end < tag.end() for tag in re.finditer(tags, text)):
-        return {"cut in a tag"}
-    return {"cut outside of tags"}
-
-
 def find_marks(example: Example) -> frozenset[str]:
     """Returns the signs of syntax in the arguments of an example."""
     if example.text != example.written.text:
@@ -349,7 +317,7 @@ def find_marks(example: Example) -> frozenset[str]:
 def _find_value(value: Any, tags: Sequence[str]) -> set[str]:
     if isinstance(value, str):
         return _find_text(value, tags) or set()
-    kind = _TYPE_NAMES[type(value)]
+    kind = name_types(value)[-1]
     found = {kind}
     members: list[Any] = []
     if is_object(value):
@@ -387,13 +355,3 @@ def _find_text(text: str, tags: Sequence[str]) -> set[str]:
     if set("{}[]()=,:'") & set(text):
         found.add("punctuation")
     return found
-
-
-_TYPE_NAMES = {
-    int: "number",
-    float: "number",
-    bool: "boolean",
-    dict: "object",
-    list: "array",
-    type(None): "null",
-}

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from hypothesis.strategies import SearchStrategy
 
+from grammars.suite.clear import is_clear
 from grammars.suite.corners import list_tags, list_turns
 from grammars.suite.parser_output import as_reading
 from grammars.suite.reading import CheckedParser
 from grammars.suite.strategies import Written, wire_texts
-from grammars.wire.format import Format, TaggedArguments
+from grammars.wire.format import Format
 
 T = TypeVar("T")
 DEFAULT = settings(max_examples=100, database=None)
@@ -106,30 +107,20 @@ class Draws:
             subject.tools or None,
             tags=tags,
             reasoning=subject.claims.reasoning,
-            mixed=self._is_mixed,
         )
         # Of a schema with further keywords, hardly any value that is drawn would fit.
         own = self._list_corners(tags=tags) if subject.tools else []
-        return st.sampled_from(own) | drawn if own else drawn
+        return (st.sampled_from(own) | drawn if own else drawn).filter(self._is_clear)
 
-    @property
-    def _is_mixed(self) -> bool:
-        """Whether a value may be text or something else, which raw text does not show."""
-        return self.subject.claims.exact or not isinstance(
-            self.subject.format.hole, TaggedArguments
-        )
+    def _is_clear(self, written: Written) -> bool:
+        return is_clear(written, self.subject.format, self.subject.claims)
 
     def _list_corners(self, *, tags: bool) -> list[Written]:
         subject = self.subject
         turns = list_turns(
-            subject.format,
-            subject.tools,
-            reasoning=subject.claims.reasoning,
-            mixed=self._is_mixed,
-            tags=tags,
-            step=1 + FEW // self.chosen.max_examples,
+            subject.format, subject.tools, reasoning=subject.claims.reasoning, tags=tags
         )
-        return list(turns)
+        return list(filter(self._is_clear, turns))[:: 1 + FEW // self.chosen.max_examples]
 
 
 def find_tags(written: Written, format: Format) -> list[str]:

@@ -1,14 +1,14 @@
 """One's own parser in Python: a function that reads a whole text, or a class that reads chunks."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any
 
+from grammars.schema.json_values import JsonObject
 from grammars.suite.answers import write_answer, write_deltas
-from grammars.suite.parser_output import ParserRefusal, Reading
+from grammars.suite.parser_output import AskedParser, ParserRefusal
 from grammars.suite.reading import Claims, Factory
 from grammars.turn import Tool
 
@@ -56,8 +56,7 @@ class OwnParser:
         names += [name for name in ("content", "reasoning") if name in shown]
         return (*names, "types")
 
-    def begin(self, tools: list[Any]) -> Any:
-        """Returns an object of the class."""
+    def _begin(self, tools: list[Any]) -> Any:
         return self._parser(tools) if self._takes_tools else self._parser()
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
@@ -65,16 +64,16 @@ class OwnParser:
         if not self.reads_whole:
             return {"deltas": list(self.stream(tools, [text]))}
         if self.streams:
-            return write_answer(self.begin(tools).parse(text))
+            return write_answer(self._begin(tools).parse(text))
         given = [text, tools] if self._takes_tools else [text]
         return write_answer(self._parser(*given))
 
     def stream(self, tools: list[Any], chunks: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yields the deltas for chunks."""
-        parser = self.begin(tools)
+        parser = self._begin(tools)
         for chunk in chunks:
             yield from write_deltas(parser.feed(chunk))
-        yield from write_deltas(finish(parser))
+        yield from write_deltas(parser.finish() if hasattr(parser, "finish") else parser.close())
 
 
 def _takes_tools(function: Callable[..., Any], *, position: int) -> bool:
@@ -89,11 +88,6 @@ def _takes_tools(function: Callable[..., Any], *, position: int) -> bool:
         and parameter.default is Parameter.empty
     ]
     return len(needed) > position
-
-
-def finish(parser: Any) -> Any:
-    """Ends the text of a streaming parser, and returns what it reports."""
-    return parser.finish() if hasattr(parser, "finish") else parser.close()
 
 
 def as_factory(parser: Callable[..., Any]) -> tuple[Factory, Claims]:
@@ -111,51 +105,20 @@ def as_factory(parser: Callable[..., Any]) -> tuple[Factory, Claims]:
     def make(tools: Sequence[Tool]) -> Any:
         functions = [{"name": tool.name, "parameters": tool.schema.source} for tool in tools]
         written = [{"type": "function", "function": function} for function in functions]
-        if not own.streams:
-            return partial(_read, own, written)
-        return _WholeFed(own, written) if own.reads_whole else _Fed(own, written)
+
+        def stream(tools: list[Any], chunks: Sequence[str]) -> JsonObject:
+            return {"deltas": list(own.stream(tools, chunks))}
+
+        asked = AskedParser(partial(_ask, own.read, written), partial(_ask, stream, written))
+        return asked if own.streams else asked.read
 
     return make, claims
 
 
-class _Fed:
-    """A parser that gets chunks."""
-
-    def __init__(self, own: OwnParser, tools: list[Any]):
-        self._own, self._tools = own, tools
-        with _refusals():
-            self._parser = own.begin(tools)
-
-    def feed(self, text: str) -> list[dict[str, Any]]:
-        """Takes a chunk."""
-        with _refusals():
-            return list(write_deltas(self._parser.feed(text)))
-
-    def close(self) -> list[dict[str, Any]]:
-        """Ends the text."""
-        with _refusals():
-            return list(write_deltas(finish(self._parser)))
-
-
-class _WholeFed(_Fed):
-    """A parser that gets chunks, or a whole text."""
-
-    def read(self, text: str) -> Reading:
-        """Reads a whole text."""
-        return _read(self._own, self._tools, text)
-
-
-def _read(own: OwnParser, tools: list[Any], text: str) -> Reading:
-    with _refusals():
-        answer = own.read(tools, text)
-    calls = [(call["name"], call["arguments"]) for call in answer["calls"]]
-    return Reading(answer.get("content") or "", answer.get("reasoning") or "", calls)
-
-
-@contextmanager
-def _refusals() -> Generator[None]:
-    """An error is what a server would answer, as behind the pipe: damaged text may have one."""
+def _ask(function: Callable[..., JsonObject], tools: list[Any], text: Any) -> JsonObject:
+    """Calls a parser. An error is what a server would answer, as behind the pipe: damaged text may
+    have one."""
     try:
-        yield
+        return function(tools, text)
     except Exception as e:
         raise ParserRefusal(f"{type(e).__name__}: {e}") from e

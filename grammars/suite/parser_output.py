@@ -1,11 +1,12 @@
 """What any parser returns, in any of the forms that it may have, as a reading."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from grammars.parse.parser import collect
-from grammars.schema.json_values import Json
+from grammars.schema.json_values import Json, JsonObject
+from grammars.suite.answers import NO_CALL, write_call
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,
@@ -14,7 +15,6 @@ from grammars.turn import (
     ContentDelta,
     Event,
     ReasoningDelta,
-    ToolCall,
     Turn,
     decode_arguments,
 )
@@ -79,24 +79,47 @@ class Streamed:
     events: Sequence[Event]
 
 
+class AskedParser:
+    """A parser that is asked for a whole text, or for all chunks of a text at once.
+
+    Args:
+        read: returns the answer for a whole text, in the form of the pipe.
+        stream: returns the answer for chunks.
+    """
+
+    def __init__(
+        self, read: Callable[[str], JsonObject], stream: Callable[[Sequence[str]], JsonObject]
+    ):
+        self._read, self._stream = read, stream
+        self._chunks: list[str] = []
+
+    def read(self, text: str) -> Reading:
+        """Returns what the parser reads from a whole text."""
+        return read_answer(self._read(text))
+
+    def feed(self, text: str) -> None:
+        """Takes a chunk."""
+        self._chunks.append(text)
+
+    def close(self) -> Streamed:
+        """Ends the text, and returns what the parser reported for its chunks."""
+        return read_deltas(self._stream(self._chunks))
+
+
 def as_reading(value: object, events: list[Event]) -> Reading:
     """Converts the final value of a parser to a reading; adds its events to `events`.
 
     Raises:
         TypeError: it is none of the forms that a parser may return.
     """
-    if isinstance(value, Reading):
-        return replace(value, calls=[_read_call(call) for call in value.calls])
     if isinstance(value, Streamed):
         events += value.events
-        return as_reading(value.reading, events)
+        value = value.reading
+    if isinstance(value, Reading):
+        return replace(value, calls=_read_calls(value.calls))
     if isinstance(value, Turn):
-        return Reading(
-            value.content,
-            value.reasoning,
-            calls=[_read_call(call) for call in value.calls],
-            unfinished=value.unfinished,
-        )
+        calls = [(call.name, call.arguments) for call in value.calls]
+        return Reading(value.content, value.reasoning, calls, value.unfinished)
     events += as_events(value)
     if any(isinstance(event, CallRead | CallCut) for event in events):
         return as_reading(collect(events), [])
@@ -104,38 +127,24 @@ def as_reading(value: object, events: list[Event]) -> Reading:
 
 
 def read_result(value: object) -> Reading:
-    """Converts what a parser returns for a whole text; a list is one of calls or of events.
+    """Converts what a parser returns for a whole text.
 
     Raises:
         TypeError: it is none of the forms that a parser may return.
     """
-    if not isinstance(value, list | tuple):
-        return as_reading(value, [])
-    items = list(cast(Sequence[object], value))
-    if any(isinstance(item, _EVENTS) or _is_delta(item) for item in items):
-        return as_reading(items, [])
-    return Reading(calls=[_read_call(item) for item in items])
+    if isinstance(value, list | tuple):
+        return Reading(calls=_read_calls(cast(Sequence[object], value)))
+    return as_reading(value, [])
 
 
-def _read_call(call: object) -> tuple[str, Any]:
-    if isinstance(call, ToolCall):
-        return call.name, call.arguments
-    if isinstance(call, dict):
-        members = cast(dict[str, object], call)
-        function = members.get("function")
-        if isinstance(function, dict):
-            members = cast(dict[str, object], function)
-        pair = [members[key] for key in ("name", "arguments") if key in members]
-    else:
-        pair = list(cast(Sequence[object], call)) if isinstance(call, list | tuple) else []
-    if len(pair) != 2 or not isinstance(pair[0], str):
-        message = "a call is a pair of name and arguments, or an object with both"
-        raise TypeError(f"{message}: {call!r:.100}")
-    return pair[0], decode_arguments(pair[1])
-
-
-def _is_delta(value: object) -> bool:
-    return isinstance(value, dict) and not {"name", "function"} & value.keys()
+def _read_calls(calls: Sequence[object]) -> list[tuple[str, Any]]:
+    read: list[tuple[str, Any]] = []
+    for call in calls:
+        written = write_call(call)
+        if not isinstance(written["name"], str):
+            raise TypeError(f"{NO_CALL}: {call!r:.100}")
+        read.append((written["name"], decode_arguments(written["arguments"])))
+    return read
 
 
 def as_events(value: object) -> list[Event]:
@@ -144,16 +153,14 @@ def as_events(value: object) -> list[Event]:
     Raises:
         TypeError: it reports something else.
     """
-    if value is None:
-        return []
     items = cast(Sequence[object], value) if isinstance(value, list | tuple) else [value]
     events: list[Event] = []
     for item in items:
         if isinstance(item, _EVENTS):
             events.append(item)
-        elif _is_delta(item):
-            events += read_delta(cast(dict[str, Any], item), "")
-        else:
+        elif isinstance(item, dict):
+            events += _read_delta(cast(dict[str, Any], item), "")
+        elif item is not None:
             message = "neither a Reading nor a Turn nor deltas nor events"
             raise TypeError(f"{message}: {value!r:.200}")
     return events
@@ -172,35 +179,6 @@ def _find_texts(value: Json) -> Iterable[str]:
                 yield from _find_texts(item)
         case _:  # other values have no text
             pass
-
-
-def read_delta(delta: Mapping[str, Any], where: str) -> list[Event]:
-    """Reads what a parser reports for a chunk.
-
-    Args:
-        delta: has some of `content`, `reasoning` and `calls`; a call has an `index`, and some of
-            `name` and `arguments`, the next piece of their JSON text.
-        where: the place of the delta in the answer, for errors.
-
-    Raises:
-        BrokenParser: it has another form.
-    """
-    events: list[Event] = []
-    if reasoning := read_text(delta, "reasoning", where):
-        events.append(ReasoningDelta(reasoning))
-    if content := read_text(delta, "content", where):
-        events.append(ContentDelta(content))
-    for i, call in enumerate(read_list(delta, "calls", where)):
-        place = f"{where}/calls/{i}"
-        members: dict[str, Any] = cast(dict[str, Any], call) if isinstance(call, dict) else {}
-        index = members.get("index")
-        if not isinstance(index, int):
-            raise BrokenParser(f"{place} of the answer has no index")
-        if members.get("name") is not None:
-            events.append(CallOpened(index, read_name(members, place)))
-        if arguments := read_text(members, "arguments", place):
-            events.append(ArgumentsDelta(index, arguments))
-    return events
 
 
 def add_up(events: Sequence[Event]) -> Reading:
@@ -228,12 +206,77 @@ def add_up(events: Sequence[Event]) -> Reading:
     return Reading(content, reasoning, calls=calls)
 
 
-def read_text(answer: Mapping[str, Any], key: str, where: str) -> str:
-    """Returns a text of an answer; "" if it is missing.
+def read_answer(answer: JsonObject) -> Reading:
+    """Reads a parser's answer to a whole text.
 
     Raises:
-        BrokenParser: it is no text.
+        ParserRefusal: the parser refuses the text.
+        BrokenParser: the answer is not valid.
     """
+    _check_error(answer)
+    if "deltas" in answer:
+        return read_deltas(answer).reading
+    calls: list[tuple[str, Any]] = []
+    for i, call in enumerate(_read_list(answer, "calls", "")):
+        where = f"/calls/{i}"
+        if not isinstance(call, dict):
+            raise BrokenParser(f"{where} of the answer is not an object")
+        if "arguments" not in call:
+            raise BrokenParser(f"{where} of the answer has no arguments")
+        members = cast(dict[str, Any], call)
+        calls.append((_read_name(members, where), decode_arguments(members["arguments"])))
+    return Reading(
+        content=_read_text(answer, "content", ""),
+        reasoning=_read_text(answer, "reasoning", ""),
+        calls=calls,
+    )
+
+
+def read_deltas(answer: JsonObject) -> Streamed:
+    """Reads a parser's answer to a text in chunks. Calls are in the order of their first delta.
+
+    Raises:
+        ParserRefusal: the parser refuses the text.
+        BrokenParser: the answer is not valid.
+    """
+    _check_error(answer)
+    if "deltas" not in answer:
+        raise BrokenParser("the answer to chunks has no deltas")
+    events: list[Event] = []
+    for i, delta in enumerate(_read_list(answer, "deltas", "")):
+        if not isinstance(delta, dict):
+            raise BrokenParser(f"/deltas/{i} of the answer is not an object")
+        events += _read_delta(cast(dict[str, Any], delta), f"/deltas/{i}")
+    return Streamed(add_up(events), events)
+
+
+def _check_error(answer: JsonObject) -> None:
+    error = answer.get("error")
+    if error is not None:
+        raise ParserRefusal(f"it answers with an error: {str(error)[:200]}")
+
+
+def _read_delta(delta: Mapping[str, Any], where: str) -> list[Event]:
+    """Reads what a parser reports for a chunk; `where` is its place in the answer, for errors."""
+    events: list[Event] = []
+    if reasoning := _read_text(delta, "reasoning", where):
+        events.append(ReasoningDelta(reasoning))
+    if content := _read_text(delta, "content", where):
+        events.append(ContentDelta(content))
+    for i, call in enumerate(_read_list(delta, "calls", where)):
+        place = f"{where}/calls/{i}"
+        members: dict[str, Any] = cast(dict[str, Any], call) if isinstance(call, dict) else {}
+        index = members.get("index")
+        if not isinstance(index, int):
+            raise BrokenParser(f"{place} of the answer has no index")
+        if members.get("name") is not None:
+            events.append(CallOpened(index, _read_name(members, place)))
+        if arguments := _read_text(members, "arguments", place):
+            events.append(ArgumentsDelta(index, arguments))
+    return events
+
+
+def _read_text(answer: Mapping[str, Any], key: str, where: str) -> str:
     value = answer.get(key)
     if value is None:
         return ""
@@ -242,12 +285,7 @@ def read_text(answer: Mapping[str, Any], key: str, where: str) -> str:
     return value
 
 
-def read_list(answer: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    """Returns a list of an answer; [] if it is missing.
-
-    Raises:
-        BrokenParser: it is no list.
-    """
+def _read_list(answer: Mapping[str, Any], key: str, where: str) -> list[Any]:
     value = answer.get(key)
     if value is None:
         return []
@@ -256,12 +294,7 @@ def read_list(answer: Mapping[str, Any], key: str, where: str) -> list[Any]:
     return cast(list[Any], value)
 
 
-def read_name(call: Mapping[str, Any], where: str) -> str:
-    """Returns the name of a call.
-
-    Raises:
-        BrokenParser: it is no text.
-    """
+def _read_name(call: Mapping[str, Any], where: str) -> str:
     name = call.get("name")
     if not isinstance(name, str):
         raise BrokenParser(f"{where}/name of the answer is not text: {name!r:.100}")

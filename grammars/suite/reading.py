@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from grammars.schema.json_values import Json
+from grammars.schema.subschemas import is_list, is_object
 from grammars.suite.parser_output import (
     BrokenParser,
     ParserRefusal,
@@ -39,7 +40,7 @@ class Claims:
     Args:
         reasoning: it separates reasoning blocks from content.
         types: it reads arguments by the types of the schema; without this, 5 and "5" are the same.
-        space: it removes the white space that a format writes around content.
+        space: it removes the white space that a format writes around content, and no other.
         damage: it loses nothing of text that is damaged or cut short. Needs `content`.
         exact: it distinguishes 1.0 from 1; and it knows which type raw text has if two are
             possible.
@@ -90,6 +91,65 @@ text adds: deltas (objects with `content`, `reasoning` and `calls`, as behind a 
 `Reading` or a `Turn`, or everything at once as `Streamed`."""
 
 
+class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no error of ours
+    """A parser fails a check.
+
+    Args:
+        what: what is wrong.
+        pieces: the pieces of the smallest failing text.
+        tools: the offered tools.
+        in_pieces: the text was fed to the parser, in one piece or in several.
+        is_refusal: the parser itself reported that it cannot read the text.
+        wanted, got: the expected and the actual result.
+    """
+
+    check = ""
+    """The name of the check, which enters it."""
+
+    def __init__(
+        self,
+        what: str,
+        pieces: Sequence[str],
+        *,
+        tools: Sequence[Tool] = (),
+        in_pieces: bool = False,
+        is_refusal: bool = False,
+        wanted: object = None,
+        got: object = None,
+    ):
+        super().__init__(what)
+        self.what, self.pieces = what, tuple(pieces)
+        self.tools, self.in_pieces, self.is_refusal = tuple(tools), in_pieces, is_refusal
+        self.wanted, self.got = wanted, got
+
+    @property
+    def text(self) -> str:
+        """The whole text that was given to the parser."""
+        return "".join(self.pieces)
+
+    def __str__(self) -> str:
+        lines = [f"{self.check}: {self.what}", f"  text    {self.text!r}"]
+        if len(self.pieces) > 1:
+            lines.append(f"  pieces  {list(self.pieces)!r}")
+        if self.wanted is not None:
+            lines.append(f"  wanted  {self.wanted!r}")
+        if self.got is not None:
+            lines.append(f"  got     {self.got!r}")
+        return "\n".join(lines)
+
+
+class StopSearch(BaseException):
+    """Ends a check: what was found is kept.
+
+    Args:
+        is_whole: no further check is made.
+    """
+
+    def __init__(self, *, is_whole: bool = False):
+        super().__init__()
+        self.is_whole = is_whole
+
+
 @dataclass(frozen=True)
 class CheckedParser:
     """A parser that is checked.
@@ -106,110 +166,71 @@ class CheckedParser:
     claims: Claims = ALL_CLAIMS
     tools: tuple[Tool, ...] = ()
 
-
-class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no error of ours
-    """A parser fails a check.
-
-    Args:
-        check: the name of the check.
-        what: what is wrong.
-        pieces: the pieces of the smallest failing text.
-        tools: the offered tools.
-        in_pieces: the text was fed to the parser, in one piece or in several.
-        is_refusal: the parser itself reported that it cannot read the text.
-        wanted, got: the expected and the actual result.
-    """
-
-    def __init__(
-        self,
-        check: str,
-        what: str,
-        pieces: Sequence[str],
-        *,
-        tools: Sequence[Tool] = (),
-        in_pieces: bool = False,
-        is_refusal: bool = False,
-        wanted: object = None,
-        got: object = None,
-    ):
-        self.check, self.what, self.pieces = check, what, tuple(pieces)
-        self.tools, self.in_pieces, self.is_refusal = tuple(tools), in_pieces, is_refusal
-        self.wanted, self.got = wanted, got
-        lines = [f"{check}: {what}", f"  text    {self.text!r}"]
-        if len(pieces) > 1:
-            lines.append(f"  pieces  {list(pieces)!r}")
-        if wanted is not None:
-            lines.append(f"  wanted  {wanted!r}")
-        if got is not None:
-            lines.append(f"  got     {got!r}")
-        super().__init__("\n".join(lines))
-
     @property
-    def text(self) -> str:
-        """The whole text that was given to the parser."""
-        return "".join(self.pieces)
+    def is_push(self) -> bool:
+        """Whether it takes text in pieces."""
+        return isinstance(self.factory(()), PushParser)
 
+    def listen(
+        self, tools: Sequence[Tool], pieces: Sequence[str]
+    ) -> tuple[Reading, Sequence[Event]]:
+        """Feeds a text in pieces; returns what the parser reads, and its events.
 
-class StopSearch(BaseException):
-    """Ends a check: what was found is kept.
+        Raises:
+            ParserFailure: the parser raised an exception.
+        """
+        events: list[Event] = []
+        with _failures(pieces, tools, in_pieces=True):
+            parser = self.factory(tools)
+            if isinstance(parser, PushParser):
+                for piece in pieces:
+                    events += as_events(parser.feed(piece))
+                return as_reading(parser.close(), events), events
+            return read_result(parser("".join(pieces))), events
 
-    Args:
-        is_whole: no further check is made.
-    """
+    def read(self, tools: Sequence[Tool], text: str) -> tuple[Reading, Sequence[Event]]:
+        """Returns what the parser reads from a whole text, and its events if it gets it as one
+        piece.
 
-    def __init__(self, *, is_whole: bool = False):
-        super().__init__()
-        self.is_whole = is_whole
+        Raises:
+            ParserFailure: the parser raised an exception.
+        """
+        with _failures([text], tools, in_pieces=False):
+            parser = self.factory(tools)
+            if isinstance(parser, WholeParser):
+                return read_result(parser.read(text)), []
+            if not isinstance(parser, PushParser):
+                return read_result(parser(text)), []
+        return self.listen(tools, [text])
 
+    def compare(
+        self,
+        got: Reading,
+        wanted: Reading,
+        pieces: Sequence[str],
+        tools: Sequence[Tool],
+        *,
+        in_pieces: bool = False,
+    ) -> None:
+        """Compares what the parser reads with what is expected, as far as its claims go.
 
-def listen(
-    factory: Factory, tools: Sequence[Tool], pieces: Sequence[str], *, check: str
-) -> tuple[Reading, list[Event]]:
-    """Feeds a text in pieces; returns what the parser reads, and its events.
-
-    Raises:
-        ParserFailure: the parser raised an exception.
-    """
-    events: list[Event] = []
-    with _failures(check, tools, pieces, in_pieces=True):
-        parser = factory(tools)
-        if isinstance(parser, PushParser):
-            for piece in pieces:
-                events += as_events(parser.feed(piece))
-            return as_reading(parser.close(), events), events
-        return read_result(parser("".join(pieces))), events
-
-
-def read_whole(factory: Factory, tools: Sequence[Tool], text: str, *, check: str) -> Reading:
-    """Returns what a parser reads from a whole text.
-
-    Raises:
-        ParserFailure: the parser raised an exception.
-    """
-    return read_whole_events(factory, tools, text, check=check)[0]
-
-
-def read_whole_events(
-    factory: Factory, tools: Sequence[Tool], text: str, *, check: str
-) -> tuple[Reading, list[Event]]:
-    """Returns what a parser reads from a whole text, and its events if it gets it as one piece.
-
-    Raises:
-        ParserFailure: the parser raised an exception.
-    """
-    with _failures(check, tools, [text], in_pieces=False):
-        parser = factory(tools)
-        if isinstance(parser, WholeParser):
-            return read_result(parser.read(text)), []
-        if not isinstance(parser, PushParser):
-            return read_result(parser(text)), []
-    return listen(factory, tools, [text], check=check)
+        Raises:
+            ParserFailure: they differ.
+        """
+        if not is_same(got, wanted, self.claims):
+            start = "in pieces, the parser" if in_pieces else "the parser"
+            raise ParserFailure(
+                f"{start} reads something else",
+                pieces,
+                tools=tools,
+                in_pieces=in_pieces,
+                wanted=wanted,
+                got=got,
+            )
 
 
 @contextmanager
-def _failures(
-    check: str, tools: Sequence[Tool], pieces: Sequence[str], *, in_pieces: bool
-) -> Generator[None]:
+def _failures(pieces: Sequence[str], tools: Sequence[Tool], *, in_pieces: bool) -> Generator[None]:
     try:
         yield
     except Exception as e:  # the parser is not ours: any exception is its failure
@@ -218,13 +239,8 @@ def _failures(
             message = str(e)
         is_refusal = isinstance(e, ParserRefusal)
         raise ParserFailure(
-            check, message, pieces, tools=tools, in_pieces=in_pieces, is_refusal=is_refusal
+            message, pieces, tools=tools, in_pieces=in_pieces, is_refusal=is_refusal
         ) from e
-
-
-def is_push(factory: Factory) -> bool:
-    """Returns whether the parser takes text in pieces."""
-    return isinstance(factory(()), PushParser)
 
 
 def is_same(a: Reading, b: Reading, claims: Claims = ALL_CLAIMS) -> bool:
@@ -244,47 +260,32 @@ def are_same_calls(
     a: Sequence[tuple[str, Any]], b: Sequence[tuple[str, Any]], claims: Claims = ALL_CLAIMS
 ) -> bool:
     """Returns whether the calls are the same; the order of members does not matter."""
-    if not claims.exact:
-        a, b = _without_spellings(a), _without_spellings(b)
-    if not claims.types:
-        a, b = _without_types(a), _without_types(b)
-    return _spell(a) == _spell(b)
+    return _spell(a, claims) == _spell(b, claims)
 
 
-def _without_spellings(calls: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    return [(name, _without_spelling(arguments)) for name, arguments in calls]
-
-
-def _without_spelling(value: Json) -> Json:
-    match value:
-        case list():
-            return [_without_spelling(item) for item in cast(list[Json], value)]
-        case dict():
-            members = cast(dict[str, Json], value).items()
-            return {key: _without_spelling(item) for key, item in members}
-        case float() if value.is_integer():
-            return int(value)
-        case _:
-            return value
-
-
-def _without_types(calls: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Returns the calls with all arguments as text."""
-    untyped: list[tuple[str, Any]] = []
+def _spell(calls: Sequence[tuple[str, Any]], claims: Claims) -> str:
+    spelled: list[tuple[str, Json]] = []
     for name, arguments in calls:
-        if isinstance(arguments, dict):
-            members = cast(dict[str, Any], arguments).items()
-            arguments = {key: _without_type(value) for key, value in members}
-        untyped.append((name, arguments))
-    return untyped
+        if not claims.exact:
+            arguments = _round(arguments)
+        if not claims.types and is_object(arguments):
+            arguments = {key: _untype(value) for key, value in arguments.items()}
+        spelled.append((name, arguments))
+    return json.dumps(spelled, sort_keys=True, default=repr)
 
 
-def _without_type(value: object) -> str:
+def _round(value: Json) -> Json:
+    """Returns a value with integers in place of numbers such as 1.0."""
+    if is_list(value):
+        return [_round(item) for item in value]
+    if is_object(value):
+        return {key: _round(item) for key, item in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _untype(value: Json) -> str:
+    """Returns an argument as text, whatever its type."""
     return json.dumps(decode_arguments(value), sort_keys=True)
-
-
-def _spell(calls: Sequence[tuple[str, Any]]) -> str:
-    return json.dumps(list(calls), sort_keys=True, default=repr)
 
 
 def _count_words(texts: Iterable[str]) -> Counter[str]:

@@ -3,18 +3,7 @@
 It writes turns in a wire format as a model does, and cuts and damages the texts: first those that
 parsers are known to stumble over, then some that Hypothesis draws. `assert_parser` checks
 properties that every parser must have; `find_failures` returns one failure for each cause.
-
-    from grammars.wire.formats import HERMES
-    from grammars.suite import Reading, assert_parser
-
-    def make_parser(tools):
-        def parse(text):
-            content, calls = my_parser(text, [tool.schema.source for tool in tools])
-            return Reading(content=content, calls=calls)
-        return parse
-
-    def test_my_parser():
-        assert_parser(make_parser, HERMES)
+docs/testing-parsers.md has an example.
 
 Needs Hypothesis: `pip install 'constrained-calls[suite]'`.
 """
@@ -32,14 +21,15 @@ except ImportError as e:
     message = f"grammars.suite needs Hypothesis: pip install '{PROJECT}[suite]'"
     raise ImportError(message) from e
 
-from grammars.suite.changes import Change, FaultCause, find_changes
+from grammars.suite.changes import Change, FaultCause, Severity, find_changes
 from grammars.suite.checks import (
     CHECKS,
     SuiteCheck,
     make_whole,
     reads,
 )
-from grammars.suite.corners import ANYWHERE, CUTS, find_marks, find_triggers
+from grammars.suite.clear import is_clear
+from grammars.suite.corners import find_marks, find_triggers
 from grammars.suite.draws import DEFAULT, Draws
 from grammars.suite.parser_output import ParserRefusal, Reading
 from grammars.suite.reading import (
@@ -241,6 +231,10 @@ class _Search:
             raise stop
 
     def _find(self, check: SuiteCheck, example: Example) -> Found | None:
+        if check.can_shrink and not is_clear(
+            example.written, self.subject.format, self.subject.claims
+        ):
+            return None
         failure = check.find_failure(self.subject, example)
         if failure is None:
             return None
@@ -294,11 +288,10 @@ class _Search:
         except StopSearch:
             return
         if failure is None:
-            failure = ParserFailure(check.__name__, "not the same each time", [])
+            failure = ParserFailure("not the same each time", [])
+            failure.check = check.name
         changes = find_changes(failure, self.subject.claims)
         root = find_cause(changes[0], plainest, format)
-        if len(plainest.pieces) == 2 and check.can_shrink and self._fails_anywhere(check, plainest):
-            root = replace(root, triggers=frozenset({*root.triggers, ANYWHERE} - CUTS))
         if self._show(root, check, alike=False):
             return
         self.shown[root] = [check.name]
@@ -310,15 +303,6 @@ class _Search:
         if len(self.found) == self.max_found:
             raise StopSearch(is_whole=True)
 
-    def _fails_anywhere(self, check: SuiteCheck, example: Example) -> bool:
-        """Returns whether a check fails wherever the text of an example is cut."""
-        text = example.text
-        cuts = [example.with_pieces([text[:end], text[end:]]) for end in range(1, len(text))]
-        try:
-            return all(check.find_failure(self.subject, cut) for cut in cuts)
-        except StopSearch:
-            return False
-
     def list_failures(self) -> list[Failure]:
         """Returns what was found, with all checks that show it."""
         return [replace(one, checks=tuple(self.shown[one.root])) for one in self.found]
@@ -329,5 +313,6 @@ def find_cause(change: Change, example: Example, format: Format) -> FaultCause:
     return FaultCause(change, find_triggers(example, format), find_marks(example))
 
 
-def _measure(found: Found) -> tuple[int, int]:
-    return len(found.example.written.turn.calls), len(found.example.text)
+def _measure(found: Found) -> tuple[int, int, int]:
+    example, severity = found.example, found.change.severity
+    return list(Severity).index(severity), len(example.written.turn.calls), len(example.text)

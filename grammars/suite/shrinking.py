@@ -1,22 +1,21 @@
 """Makes a failing example smaller: fewer calls, tools and cuts, shorter names and values."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, cast
 
-from grammars.errors import Error
-from grammars.parse.render import render
+from grammars.schema.subschemas import is_list, is_object
+from grammars.spelling.types import name_types
 from grammars.suite.corners import find_triggers
-from grammars.suite.strategies import WORDS, Example, Written, make_tool
+from grammars.suite.strategies import WORDS, Example, make_tool, write
 from grammars.turn import Tool, ToolCall, Turn
 from grammars.wire.format import Format
 
 MAX_TRIES = 600
 """Candidates for each example; each is read by the parser."""
-_NAMES = "fgh"
-_KEYS = "abcdeijk"
+_SHORT = "fghabcdeijk"
 
 
 def shrink(example: Example, format: Format, fails: Callable[[Example], bool]) -> Example:
@@ -69,13 +68,9 @@ def _list_plainer(example: Example, format: Format) -> Iterator[Example]:
             changes.append(replace(call, arguments={**call.arguments, key: "a"}))
         for changed in changes:
             calls = (*turn.calls[:i], changed, *turn.calls[i + 1 :])
-            plainer = replace(turn, calls=calls)
-            tools = _make_tools(calls)
-            try:
-                text = render(plainer, format, tools)
-            except Error:
-                continue
-            yield from _cut_alike(Example(Written(plainer, text, tools), (text,)), example)
+            plainer = write(replace(turn, calls=calls), format, _make_tools(calls))
+            if plainer is not None:
+                yield from _cut_alike(Example(plainer, (plainer.text,)), example)
 
 
 def _make_tools(calls: Sequence[ToolCall]) -> tuple[Tool, ...]:
@@ -83,7 +78,7 @@ def _make_tools(calls: Sequence[ToolCall]) -> tuple[Tool, ...]:
     properties: dict[str, dict[str, Any]] = {}
     for call in calls:
         for key, value in call.arguments.items():
-            properties.setdefault(call.name, {})[key] = {"type": _TYPES[type(value)]}
+            properties.setdefault(call.name, {})[key] = {"type": name_types(value)[0]}
     names = dict.fromkeys(call.name for call in calls)
     return tuple(
         make_tool(name, {"type": "object", "properties": properties.get(name, {})})
@@ -105,14 +100,10 @@ def _list_candidates(example: Example, format: Format) -> Iterator[Example]:
         return
     dropped = len(written.text) - len(text)
     for turn, tools in _list_turns(written.turn, written.tools):
-        if turn.calls == () and not turn.content and not turn.reasoning:
-            continue
-        try:
-            smaller = Written(turn, render(turn, format, tools), tools)
-        except Error:  # the format cannot write it without ambiguity
-            continue
-        end = max(0, len(smaller.text) - dropped)
-        yield from _cut_alike(Example(smaller, (smaller.text[:end],)), example)
+        smaller = write(turn, format, tools)
+        if smaller is not None and smaller.text:
+            end = max(0, len(smaller.text) - dropped)
+            yield from _cut_alike(Example(smaller, (smaller.text[:end],)), example)
     if dropped:
         yield from (example.with_pieces([text[:end]]) for end in _list_ends(text))
 
@@ -194,18 +185,59 @@ def _shorten(text: str) -> Iterator[str]:
         yield text.replace(word, "a")
 
 
-def _list_turns(turn: Turn, tools: Sequence[Tool]) -> Iterator[tuple[Turn, tuple[Tool, ...]]]:
+def _list_turns(turn: Turn, tools: Sequence[Tool]) -> Iterator[tuple[Turn, Sequence[Tool]]]:
     """Yields simpler turns with the tools that they call."""
     for changed in _list_simpler(turn):
         yield changed, _call_only(changed, tools)
     yield turn, _call_only(turn, tools)
-    for tool in tools:
-        yield from _simplify_tool(turn, tools, tool)
+    yield turn, _drop_unused(turn, tools)
+    for changed in (turn, *_list_renamed(turn), *_list_unwrapped(turn)):
+        yield changed, _make_tools(changed.calls)
 
 
-def _call_only(turn: Turn, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+def _call_only(turn: Turn, tools: Sequence[Tool]) -> Sequence[Tool]:
     called = {call.name for call in turn.calls}
     return tuple(tool for tool in tools if tool.name in called)
+
+
+def _drop_unused(turn: Turn, tools: Sequence[Tool]) -> Sequence[Tool]:
+    """Returns the tools that a turn calls, with the arguments that it has."""
+    smaller: list[Tool] = []
+    for tool in _call_only(turn, tools):
+        used = {key for call in turn.calls if call.name == tool.name for key in call.arguments}
+        schema = cast(dict[str, Any], tool.schema.source)
+        members = schema.get("properties", {}).items()
+        properties = {key: value for key, value in members if key in used}
+        smaller.append(make_tool(tool.name, {"type": "object", "properties": properties}))
+    return tuple(smaller)
+
+
+def _list_renamed(turn: Turn) -> Iterator[Turn]:
+    """Yields the turn with a short name for a tool, or for an argument."""
+    names = {name for call in turn.calls for name in (call.name, *call.arguments)}
+    for name in sorted(one for one in names if len(one) > 1):
+        short = next(one for one in _SHORT if one not in names)
+        yield replace(turn, calls=tuple(_rename(call, name, short) for call in turn.calls))
+
+
+def _rename(call: ToolCall, name: str, other: str) -> ToolCall:
+    members = call.arguments.items()
+    arguments = {other if key == name else key: value for key, value in members}
+    return replace(call, name=other if call.name == name else call.name, arguments=arguments)
+
+
+def _list_unwrapped(turn: Turn) -> Iterator[Turn]:
+    """Yields the turn with a member of a value in its place."""
+    for i, call in enumerate(turn.calls):
+        for key, value in call.arguments.items():
+            members: Iterable[Any] = ()
+            if is_object(value):
+                members = value.values()
+            elif is_list(value):
+                members = value
+            for member in members:
+                changed = replace(call, arguments={**call.arguments, key: member})
+                yield replace(turn, calls=(*turn.calls[:i], changed, *turn.calls[i + 1 :]))
 
 
 def _list_simpler(turn: Turn) -> Iterator[Turn]:
@@ -256,68 +288,3 @@ def _simplify(value: Any) -> Iterator[Any]:
             yield 1.5
         case _:
             return
-
-
-def _simplify_tool(
-    turn: Turn, tools: Sequence[Tool], tool: Tool
-) -> Iterator[tuple[Turn, tuple[Tool, ...]]]:
-    """Yields the turn with a shorter name or schema of a tool, or a shorter key."""
-    names = {one.name for one in tools}
-    calls = [call for call in turn.calls if call.name == tool.name]
-    others = [name for name in _NAMES if name not in names]
-    schema = cast(dict[str, Any], tool.schema.source)
-    if len(tool.name) > 1 and others:
-        renamed = _rename(turn, tool.name, lambda call: replace(call, name=others[0]))
-        yield renamed, _exchange(tools, tool, make_tool(others[0], schema))
-    properties: dict[str, Any] = schema.get("properties", {})
-    used: dict[str, Any] = {}
-    plain: dict[str, Any] = {}
-    for key, one in properties.items():
-        if any(key in call.arguments for call in calls):
-            used[key] = one
-            plain[key] = _narrow(one, [call.arguments.get(key) for call in calls])
-    for kept in (plain, used):
-        smaller = {"type": "object", "properties": kept}
-        if len(json.dumps(smaller)) < len(json.dumps(schema)):
-            yield turn, _exchange(tools, tool, make_tool(tool.name, smaller))
-    free = [key for key in _KEYS if key not in properties]
-    for key in properties:
-        if len(key) > 1 and free:
-            new = {free[0] if one == key else one: value for one, value in properties.items()}
-
-            def rename(call: ToolCall, key: str = key) -> ToolCall:
-                members = call.arguments.items()
-                return replace(
-                    call, arguments={free[0] if one == key else one: v for one, v in members}
-                )
-
-            smaller = {"type": "object", "properties": new}
-            renamed = _rename(turn, tool.name, rename)
-            yield renamed, _exchange(tools, tool, make_tool(tool.name, smaller))
-
-
-def _rename(turn: Turn, name: str, change: Callable[[ToolCall], ToolCall]) -> Turn:
-    return replace(turn, calls=tuple(change(c) if c.name == name else c for c in turn.calls))
-
-
-def _exchange(tools: Sequence[Tool], old: Tool, new: Tool) -> tuple[Tool, ...]:
-    return tuple(new if tool is old else tool for tool in tools)
-
-
-def _narrow(schema: Any, values: Sequence[Any]) -> Any:
-    """Returns the type of the schema that these values have, without further keywords."""
-    types = {_TYPES[type(value)] for value in values}
-    if len(types) > 1 or not isinstance(schema, dict):
-        return schema
-    return {"type": types.pop()}
-
-
-_TYPES = {
-    str: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-    dict: "object",
-    list: "array",
-    type(None): "null",
-}

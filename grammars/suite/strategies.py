@@ -13,7 +13,7 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from grammars.errors import RenderError
+from grammars.errors import Error
 from grammars.parse.render import render
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower
@@ -60,33 +60,20 @@ def _make_tool(name: str, schema: str) -> Tool:
     return Tool(name, lower(json.loads(schema)))
 
 
-def _has_text_and_more(schema: dict[str, Any]) -> bool:
-    """Returns whether a value may be text or something else."""
-    return isinstance(schema.get("type"), list) or "anyOf" in schema
-
-
-_UNMIXED = tuple(schema for schema in _PROPERTIES if not _has_text_and_more(schema))
-
-
 @st.composite
-def tools(draw: DrawFn, *, mixed: bool = True) -> tuple[Tool, ...]:
-    """Draws one to three tools with a few arguments of common types, mostly text.
-
-    Args:
-        mixed: a value may be text or something else, which raw text cannot always distinguish.
-    """
+def tools(draw: DrawFn) -> tuple[Tool, ...]:
+    """Draws one to three tools with a few arguments of common types, mostly text."""
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
-    schemas = _tool_schemas(_PROPERTIES if mixed else _UNMIXED)
-    return tuple(make_tool(name, draw(schemas)) for name in names)
+    return tuple(make_tool(name, draw(_tool_schemas())) for name in names)
 
 
 @st.composite
-def _tool_schemas(draw: DrawFn, kinds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _tool_schemas(draw: DrawFn) -> dict[str, Any]:
     fewest = draw(st.sampled_from([0, 1, 1]))
     keys = draw(st.lists(st.sampled_from(KEYS), min_size=fewest, max_size=3, unique=True))
     properties: dict[str, Any] = {}
     for key in keys:
-        properties[key] = draw(st.just(kinds[0]) | st.sampled_from(kinds))
+        properties[key] = draw(st.just(_PROPERTIES[0]) | st.sampled_from(_PROPERTIES))
     return {
         "type": "object",
         "properties": properties,
@@ -215,6 +202,14 @@ class Written:
     tools: tuple[Tool, ...]
 
 
+def write(turn: Turn, format: Format, tools: Sequence[Tool]) -> Written | None:
+    """Writes a turn as a model does; None: the format cannot write it without ambiguity."""
+    try:
+        return Written(turn, render(turn, format, tools), tuple(tools))
+    except Error:
+        return None
+
+
 @dataclass(frozen=True)
 class Example:
     """A text that a parser has to read.
@@ -245,16 +240,12 @@ def wire_texts(
     *,
     tags: bool = True,
     reasoning: bool = True,
-    mixed: bool = True,
 ) -> Written:
     """Draws a turn in this format with its text. Its calls are of `tools`, or of tools that the
-    suite draws; the other arguments are those of `turns` and of the strategy `tools`."""
-    offered = tuple(draw(_tools(mixed=mixed)) if tools is None else tools)
+    suite draws; the other arguments are those of `turns`."""
+    offered = tuple(draw(_tools()) if tools is None else tools)
     turn = draw(turns(format, offered, tags=tags, reasoning=reasoning))
-    try:
-        return Written(turn, text=render(turn, format, offered), tools=offered)
-    except RenderError:  # the format cannot write this turn without ambiguity
-        reject()
+    return write(turn, format, offered) or reject()
 
 
 _tools = tools
@@ -297,7 +288,7 @@ def mutations(draw: DrawFn, text: str, pieces: Sequence[str] = ()) -> str:
     return text
 
 
-HABITS = (
+_HABITS = (
     (r"(?s)\A(.*)\Z", r"```json\n\1\n```"),  # a fence of Markdown around everything
     (r"(?s)(\{.*\})", r"```json\n\1\n```"),  # and around the JSON alone
     (r"(?s)(\{.*\})", r"[\1]"),
@@ -325,7 +316,13 @@ HABITS = (
     (r"(?s)\A(.*)\Z", r"\1<|im_end|>"),
     (r"(?s).\Z", "\ufffd"),  # half a character at the end
 )
-"""What models without a mask make of a call: an expression, and what they write instead of it."""
+
+
+def list_habits(tags: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns what models without a mask make of a call: an expression, and what they write instead
+    of it. They also leave out a tag, or write it twice."""
+    spelled = [re.escape(tag) for tag in tags]
+    return [*_HABITS, *[(tag, "") for tag in spelled], *[(tag, r"\g<0>\g<0>") for tag in spelled]]
 
 
 @st.composite
@@ -337,9 +334,6 @@ def habits(draw: DrawFn, text: str, tags: Sequence[str] = ()) -> str:
         tags: the tags of the format.
     """
     for _ in range(draw(st.integers(1, 2))):
-        choices = [*HABITS]
-        for tag in tags:
-            choices += [(re.escape(tag), ""), (re.escape(tag), r"\g<0>\g<0>")]
-        pattern, written = draw(st.sampled_from(choices))
+        pattern, written = draw(st.sampled_from(list_habits(tags)))
         text = re.sub(pattern, written, text, count=draw(st.sampled_from([0, 1])))
     return text

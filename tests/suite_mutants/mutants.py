@@ -6,7 +6,6 @@ inference servers have reported, and those that are easily made.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from grammars.schema.lowering.lower import lower
 from grammars.turn import Tool
@@ -19,10 +18,6 @@ from tests.suite_mutants.mistral_parsers import MistralStream, NemoText
 from tests.suite_mutants.qwen_parser import QwenText
 from tests.suite_mutants.readings import Parser, Summary
 from tests.templates import hermes_call
-
-Severity = Literal[
-    "crash", "lost call", "invented call", "wrong call", "wrong value", "text lost", "order"
-]
 
 FORMATS: dict[type[Parser], Format] = {
     HermesText: HERMES,
@@ -55,14 +50,12 @@ class Mutant:
 
     Args:
         make: its class; the parent is a correct parser.
-        severity: what the fault does to its user.
         chunks: an example that shows it: the text of a turn, for a stream cut as the fault needs.
         expected: what the correct parser reads.
         wrong: what this one reads; the name of an error that it raises.
     """
 
     make: type[Parser]
-    severity: Severity
     chunks: Sequence[str]
     expected: Summary
     wrong: Summary | str
@@ -125,42 +118,36 @@ MUTANTS = (
     # Where a call ends
     Mutant(
         make=whole.TagEndsCall,
-        severity="lost call",
         chunks=[call('{"a": "</tool_call>"}')],
         expected=called('{"a": "</tool_call>"}'),
         wrong=Summary(call('{"a": "</tool_call>"}')),
     ),
     Mutant(
         make=whole.FirstBraceEndsArguments,
-        severity="lost call",
         chunks=[call('{"o": {"k": 1}, "n": 2}')],
         expected=called('{"o": {"k": 1}, "n": 2}'),
         wrong=Summary(call('{"o": {"k": 1}, "n": 2}')),
     ),
     Mutant(
         make=whole.FirstBracketEndsList,
-        severity="lost call",
         chunks=[nemo_calls('{"l": [1, 2]}')],
         expected=called('{"l": [1, 2]}'),
         wrong=Summary(nemo_calls('{"l": [1, 2]}')),
     ),
     Mutant(
         make=whole.TagEndsValue,
-        severity="lost call",
         chunks=[qwen_call("a", "x</parameter>y")],
         expected=called('{"a": "x</parameter>y"}'),
         wrong=Summary(qwen_call("a", "x</parameter>y")),
     ),
     Mutant(
         make=whole.EndsAtEndMarker,
-        severity="lost call",
         chunks=[call('{"a": "<|im_end|>"}')],
         expected=called('{"a": "<|im_end|>"}'),
         wrong=Summary(call('{"a": "<|im_end|>"}').partition("<|im_end|>")[0]),
     ),
     Mutant(
         make=stream.CountsBracesInStrings,
-        severity="wrong value",
         chunks=[MARKED + '{"a": "}", "n": 1}'],
         expected=called('{"a": "}", "n": 1}', order="call"),
         wrong=called('{"a": "}', content='", "n": 1}', order="call content"),
@@ -168,70 +155,60 @@ MUTANTS = (
     # Which calls there are
     Mutant(
         make=whole.DropsEqualCalls,
-        severity="lost call",
         chunks=[call(N1), "\n", call(N1)],
         expected=called(N1, N1),
         wrong=called(N1),
     ),
     Mutant(
         make=whole.ReadsOnlyFirstCall,
-        severity="lost call",
         chunks=[nemo_calls(N1, N2)],
         expected=called(N1, N2),
         wrong=called(N1),
     ),
     Mutant(
         make=whole.DropsCallsWithoutArguments,
-        severity="lost call",
         chunks=[call("{}")],
         expected=called("{}"),
         wrong=called(),
     ),
     Mutant(
         make=whole.DropsCallBeforeText,
-        severity="lost call",
         chunks=[call(N1), "\nBye"],
         expected=called(N1, content="\nBye"),
         wrong=Summary(call(N1) + "\nBye"),
     ),
     Mutant(
         make=whole.DropsUnknownTools,
-        severity="lost call",
         chunks=[call("{}", name="ping")],
         expected=Summary(calls=(PING,)),
         wrong=Summary(),
     ),
     Mutant(
         make=whole.CallsInThoughts,
-        severity="invented call",
         chunks=[f"<think>\nOr {call(N1)}?\n</think>\n\nHi"],
         expected=Summary("Hi", f"Or {call(N1)}?"),
         wrong=called(N1, content="Hi", reasoning="Or ?"),
     ),
     Mutant(
         make=whole.CompletesCutCalls,
-        severity="invented call",
         chunks=['<tool_call>\n{"name": "f", "arguments": {"a": "x'],
         expected=Summary('<tool_call>\n{"name": "f", "arguments": {"a": "x'),
         wrong=called('{"a": "x"}'),
     ),
     Mutant(
         make=whole.NormalizesNames,
-        severity="wrong call",
         chunks=[call("{}", name="a-b.c")],
         expected=Summary(calls=(("a-b.c", "{}"),)),
         wrong=Summary(calls=(("a_b_c", "{}"),)),
     ),
     Mutant(
         make=whole.TakesNameOfArguments,
-        severity="wrong call",
         chunks=[call('{"name": "x"}')],
         expected=called('{"name": "x"}'),
         wrong=Summary(calls=(("x", '{"name": "x"}'),)),
     ),
     Mutant(
         make=whole.CrashesOnBrokenCalls,
-        severity="crash",
         chunks=["<tool_call>\noops\n</tool_call>"],
         expected=Summary("<tool_call>\noops\n</tool_call>"),
         wrong="JSONDecodeError",
@@ -239,119 +216,102 @@ MUTANTS = (
     # Values
     Mutant(
         make=whole.KeepsEscapedNewlines,
-        severity="wrong value",
         chunks=[call(r'{"a": "x\ny"}')],
         expected=called(r'{"a": "x\ny"}'),
         wrong=called(r'{"a": "x\\ny"}'),
     ),
     Mutant(
         make=whole.UnescapesTwice,
-        severity="wrong value",
         chunks=[call(r'{"a": "C:\\new"}')],
         expected=called(r'{"a": "C:\\new"}'),
         wrong=called(r'{"a": "C:\new"}'),
     ),
     Mutant(
         make=whole.KeepsUnicodeEscapes,
-        severity="wrong value",
         chunks=[call(r'{"a": "\u00e9"}')],
         expected=called('{"a": "é"}'),
         wrong=called(r'{"a": "\\u00e9"}'),
     ),
     Mutant(
         make=whole.EncodesArgumentsTwice,
-        severity="wrong value",
         chunks=[call(N1)],
         expected=called(N1),
         wrong=called(r'"{\"n\": 1}"'),
     ),
     Mutant(
         make=whole.ReadsTextAsNumbers,
-        severity="wrong value",
         chunks=[call('{"a": "007"}')],
         expected=called('{"a": "007"}'),
         wrong=called('{"a": 7}'),
     ),
     Mutant(
         make=whole.GuessesTypes,
-        severity="wrong value",
         chunks=[qwen_call("a", "1e5")],
         expected=called('{"a": "1e5"}'),
         wrong=called('{"a": 100000.0}'),
     ),
     Mutant(
         make=whole.LeavesNumbersText,
-        severity="wrong value",
         chunks=[qwen_call("n", "5")],
         expected=called('{"n": 5}'),
         wrong=called('{"n": "5"}'),
     ),
     Mutant(
         make=whole.RoundsBigIntegers,
-        severity="wrong value",
         chunks=[call('{"n": 9007199254740993}')],
         expected=called('{"n": 9007199254740993}'),
         wrong=called('{"n": 9007199254740992}'),
     ),
     Mutant(
         make=whole.DropsNulls,
-        severity="wrong value",
         chunks=[call('{"u": null}')],
         expected=called('{"u": null}'),
         wrong=called("{}"),
     ),
     Mutant(
         make=whole.ReadsEmptyTextAsNull,
-        severity="wrong value",
         chunks=[call('{"a": ""}')],
         expected=called('{"a": ""}'),
         wrong=called('{"a": null}'),
     ),
     Mutant(
         make=whole.ReadsFalseAsTrue,
-        severity="wrong value",
         chunks=[qwen_call("b", "False")],
         expected=called('{"b": false}'),
         wrong=called('{"b": true}'),
     ),
     Mutant(
         make=whole.ReadsOnlyJsonWords,
-        severity="wrong value",
         chunks=[qwen_call("b", "True")],
         expected=called('{"b": true}'),
         wrong=called('{"b": "True"}'),
     ),
     Mutant(
         make=whole.WritesNestedValuesAsText,
-        severity="wrong value",
         chunks=[call('{"o": {"k": 1}}')],
         expected=called('{"o": {"k": 1}}'),
         wrong=called(r'{"o": "{\"k\": 1}"}'),
     ),
     Mutant(
         make=whole.StripsValues,
-        severity="wrong value",
         chunks=[qwen_call("a", "    return 1\n")],
         expected=called(r'{"a": "    return 1\n"}'),
         wrong=called('{"a": "return 1"}'),
     ),
     Mutant(
         make=whole.UnescapesHtml,
-        severity="wrong value",
         chunks=[qwen_call("a", "&lt;")],
         expected=called('{"a": "&lt;"}'),
         wrong=called('{"a": "<"}'),
     ),
     Mutant(
         make=whole.SplitsAtLineSeparators,
-        severity="wrong value",
         chunks=[call('{"a": "x\u2028y"}')],
         expected=called('{"a": "x\u2028y"}'),
         wrong=called('{"a": "xy"}'),
     ),
     Mutant(
         make=whole.ReplacesSingleQuotes,
-        severity="lost call",
         chunks=[nemo_calls('{"a": "it\'s"}')],
         expected=called('{"a": "it\'s"}'),
         wrong=Summary(nemo_calls('{"a": "it\'s"}')),
@@ -359,35 +319,30 @@ MUTANTS = (
     # Content and reasoning
     Mutant(
         make=whole.LosesTextAfterCall,
-        severity="text lost",
         chunks=[call(N1), "\nBye"],
         expected=called(N1, content="\nBye"),
         wrong=called(N1),
     ),
     Mutant(
         make=whole.LosesTextBetweenCalls,
-        severity="text lost",
         chunks=[call(N1), "\nAnd\n", call(N2)],
         expected=called(N1, N2, content="\nAnd"),
         wrong=called(N1, N2),
     ),
     Mutant(
         make=whole.LosesLeadingLineBreak,
-        severity="text lost",
         chunks=["\nHi"],
         expected=Summary("\nHi"),
         wrong=Summary("Hi"),
     ),
     Mutant(
         make=whole.StripsThoughts,
-        severity="text lost",
         chunks=["<think>\n  Hm \n</think>\n\nHi"],
         expected=Summary("Hi", "  Hm "),
         wrong=Summary("Hi", "Hm"),
     ),
     Mutant(
         make=whole.ThinksWithoutOpener,
-        severity="lost call",
         chunks=[call('{"a": "x</think>y"}')],
         expected=called('{"a": "x</think>y"}'),
         wrong=Summary(
@@ -398,112 +353,96 @@ MUTANTS = (
     # Streams
     Mutant(
         make=stream.LeaksCutOpener,
-        severity="lost call",
         chunks=["Hi <tool", call(N1).removeprefix("<tool")],
         expected=called(N1, content="Hi ", order="content call"),
         wrong=Summary("Hi " + call(N1), order="content"),
     ),
     Mutant(
         make=stream.LosesEnd,
-        severity="text lost",
         chunks=["x <"],
         expected=Summary("x <", order="content"),
         wrong=Summary("x ", order="content"),
     ),
     Mutant(
         make=stream.LosesTextAfterBoundary,
-        severity="lost call",
         chunks=[call(N1) + "\n" + call(N2)],
         expected=called(N1, N2, order="call"),
         wrong=called(N1, order="call"),
     ),
     Mutant(
         make=stream.LosesThoughtBeforeEnd,
-        severity="text lost",
         chunks=["<think>\nI", " see.\n</think>\n\nHi"],
         expected=Summary("Hi", "I see.", order="reasoning content"),
         wrong=Summary("Hi", "I", order="reasoning content"),
     ),
     Mutant(
         make=stream.NumbersCallsByTool,
-        severity="wrong call",
         chunks=[call(N1) + "\n" + call(N2)],
         expected=called(N1, N2, order="call"),
         wrong=Summary(calls=(("ff", N1 + N2),), order="call"),
     ),
     Mutant(
         make=stream.RestartsIndex,
-        severity="wrong call",
         chunks=[call(N1) + "\nAnd\n" + call(N2)],
         expected=called(N1, N2, content="\nAnd", order="call content call"),
         wrong=Summary("\nAnd", calls=(("ff", N1 + N2),), order="call content call"),
     ),
     Mutant(
         make=stream.AppendsToFirstCall,
-        severity="wrong value",
         chunks=[call(N1) + "\n" + call(N2)],
         expected=called(N1, N2, order="call"),
         wrong=called(N1 + N2, "", order="call"),
     ),
     Mutant(
         make=stream.RepeatsArguments,
-        severity="wrong value",
         chunks=[call(N1)],
         expected=called(N1, order="call"),
         wrong=called(N1 + N1, order="call"),
     ),
     Mutant(
         make=stream.RepeatsEarlierPieces,
-        severity="wrong value",
         chunks=[MARKED + '{"n":', " 1}"],
         expected=called(N1, order="call"),
         wrong=called('{"n":{"n": 1}', order="call"),
     ),
     Mutant(
         make=stream.OmitsEmptyArguments,
-        severity="wrong value",
         chunks=[call("{}")],
         expected=called("{}", order="call"),
         wrong=called("", order="call"),
     ),
     Mutant(
         make=stream.EmitsCallsFirst,
-        severity="order",
         chunks=["Hi\n" + call(N1)],
         expected=called(N1, content="Hi", order="content call"),
         wrong=called(N1, content="Hi", order="call content"),
     ),
     Mutant(
         make=stream.SplitsCharacters,
-        severity="text lost",
         chunks=["日本語"],
         expected=Summary("日本語", order="content"),
         wrong=Summary("日本\ufffd\ufffd", order="content"),
     ),
     Mutant(
         make=stream.EndsAtEmptyChunk,
-        severity="lost call",
         chunks=["<tool", "", call(N1).removeprefix("<tool")],
         expected=called(N1, order="call"),
         wrong=Summary(call(N1), order="content"),
     ),
     Mutant(
         make=stream.LosesLastBrace,
-        severity="wrong value",
         chunks=[MARKED + '{"n": 1', "}"],
         expected=called(N1, order="call"),
         wrong=called('{"n": 1', order="call"),
     ),
     Mutant(
         make=stream.TakesMarkerAsArguments,
-        severity="wrong value",
         chunks=["[TOOL_CALLS]f", "[ARGS]", N1],
         expected=called(N1, order="call"),
         wrong=called("[ARGS]", content=N1, order="call content"),
     ),
     Mutant(
         make=stream.ForgetsEscapeAtCut,
-        severity="wrong value",
         chunks=[MARKED + '{"a": "\\', '"}"}'],
         expected=called('{"a": "\\"}"}', order="call"),
         wrong=called('{"a": "\\"}', content='"}', order="call content"),

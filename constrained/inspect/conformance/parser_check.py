@@ -12,8 +12,6 @@ from constrained.inspect.conformance.parser_process import ParserProcess
 from constrained.inspect.conformance.parser_protocol import (
     ParserAbilities,
     read_abilities,
-    read_reading,
-    read_stream,
     show,
     write_chunks,
     write_hello,
@@ -23,16 +21,8 @@ from constrained.inspect.conformance.rows import CorpusRow, write_expected
 from grammars.schema.json_values import Json, JsonObject
 from grammars.suite.changes import ChangeKind
 from grammars.suite.checks import CHECKS, SuiteCheck
-from grammars.suite.parser_output import BrokenParser, Reading, Streamed, as_reading
-from grammars.suite.reading import (
-    CheckedParser,
-    ParserFailure,
-    StopSearch,
-    is_push,
-    is_same,
-    listen,
-    read_whole,
-)
+from grammars.suite.parser_output import AskedParser, BrokenParser, as_reading
+from grammars.suite.reading import CheckedParser, StopSearch
 from grammars.suite.run import Failure, Progress, find_failures, settings
 from grammars.suite.strategies import Example, Written
 from grammars.turn import Tool, ToolCall, Turn
@@ -63,27 +53,6 @@ class ParserReport:
     is_whole: bool = True
 
 
-class PipedParser:
-    """Hands the pieces of a text to the process, all at once."""
-
-    def __init__(self, tools: Sequence[Tool], ask: Callable[[Json], Json]):
-        self._tools = tools
-        self._ask = ask
-        self._chunks: list[str] = []
-
-    def read(self, text: str) -> Reading:
-        """Returns what the parser reads from a whole text."""
-        return read_reading(self._ask(write_text(self._tools, text)))
-
-    def feed(self, text: str) -> None:
-        """Takes a chunk."""
-        self._chunks.append(text)
-
-    def close(self) -> Streamed:
-        """Ends the text, and returns what the parser reported for its chunks."""
-        return read_stream(self._ask(write_chunks(self._tools, self._chunks)))
-
-
 class PipedParsers:
     """Makes parsers for sets of tools; all of them send requests to one process.
 
@@ -104,8 +73,11 @@ class PipedParsers:
         self._lost_before = 0.0
         self._broken: dict[str, BrokenParser] = {}
 
-    def __call__(self, tools: Sequence[Tool]) -> "PipedParser | Callable[[str], object]":
-        parser = PipedParser(tools, self._ask)
+    def __call__(self, tools: Sequence[Tool]) -> "AskedParser | Callable[[str], object]":
+        parser = AskedParser(
+            lambda text: self._ask(write_text(tools, text)),
+            lambda chunks: self._ask(write_chunks(tools, chunks)),
+        )
         return parser if self._streams else parser.read
 
     def begin_example(self, check: str) -> None:
@@ -247,31 +219,15 @@ def check_row(row: CorpusRow) -> SuiteCheck:
                 cuts = row.chunkings or [[row.text]]
                 check.judge(subject, replace(example, pieces=tuple(cuts[0])))
                 return
-        got = read_whole(subject.factory, row.tools, row.text, check=ROW)
-        _compare(row, got, subject, [row.text], in_pieces=False)
-        if not is_push(subject.factory):
+        got, _ = subject.read(row.tools, row.text)
+        subject.compare(got, row.complete(got), [row.text], row.tools)
+        if not subject.is_push:
             return
         for chunks in row.chunkings or ([list(row.text)] if row.is_whole else []):
-            got, _ = listen(subject.factory, row.tools, chunks, check=ROW)
-            _compare(row, got, subject, chunks, in_pieces=True)
+            got, _ = subject.listen(row.tools, chunks)
+            subject.compare(got, row.complete(got), chunks, row.tools, in_pieces=True)
 
     example = Example(written, (row.text,))
     return SuiteCheck(
         ROW, row.name, judge, examples=lambda draws: iter([example]), can_shrink=False
     )
-
-
-def _compare(
-    row: CorpusRow, got: Reading, subject: CheckedParser, pieces: Sequence[str], *, in_pieces: bool
-) -> None:
-    wanted = row.complete(got)
-    if not is_same(got, wanted, subject.claims):
-        raise ParserFailure(
-            ROW,
-            "the parser reads something else",
-            pieces,
-            tools=row.tools,
-            in_pieces=in_pieces,
-            wanted=wanted,
-            got=got,
-        )

@@ -8,23 +8,9 @@ from typing import Any
 from constrained.errors import RequestError
 from constrained.prompt.tools.shapes import as_openai
 from grammars.schema.json_values import Json, JsonObject
-from grammars.suite.parser_output import (
-    BrokenParser,
-    ParserRefusal,
-    Reading,
-    Streamed,
-    add_up,
-    read_delta,
-    read_list,
-    read_name,
-    read_text,
-)
+from grammars.suite.parser_output import Reading
 from grammars.suite.reading import Claims
-from grammars.turn import (
-    Event,
-    Tool,
-    decode_arguments,
-)
+from grammars.turn import Tool
 from grammars.wire.format import Format
 
 VERSION = 1
@@ -99,55 +85,6 @@ def write_chunks(tools: Sequence[Tool], chunks: Sequence[str]) -> JsonObject:
 def write_tools(tools: Sequence[Tool]) -> list[Any]:
     """Returns tools in OpenAI's form."""
     return as_openai([{"name": tool.name, "parameters": tool.schema.source} for tool in tools])
-
-
-def read_reading(answer: JsonObject) -> Reading:
-    """Reads a parser's answer to a whole text.
-
-    Raises:
-        ParserRefusal: the parser refuses the text.
-        BrokenParser: the answer is not valid.
-    """
-    _check_error(answer)
-    if "deltas" in answer:
-        return read_stream(answer).reading
-    calls: list[tuple[str, Any]] = []
-    for i, call in enumerate(read_list(answer, "calls", "")):
-        where = f"/calls/{i}"
-        if not isinstance(call, dict):
-            raise BrokenParser(f"{where} of the answer is not an object")
-        if "arguments" not in call:
-            raise BrokenParser(f"{where} of the answer has no arguments")
-        calls.append((read_name(call, where), decode_arguments(call["arguments"])))
-    return Reading(
-        content=read_text(answer, "content", ""),
-        reasoning=read_text(answer, "reasoning", ""),
-        calls=calls,
-    )
-
-
-def read_stream(answer: JsonObject) -> Streamed:
-    """Reads a parser's answer to a text in chunks. Calls are in the order of their first delta.
-
-    Raises:
-        ParserRefusal: the parser refuses the text.
-        BrokenParser: the answer is not valid.
-    """
-    _check_error(answer)
-    if "deltas" not in answer:
-        raise BrokenParser("the answer to chunks has no deltas")
-    events: list[Event] = []
-    for i, delta in enumerate(read_list(answer, "deltas", "")):
-        if not isinstance(delta, dict):
-            raise BrokenParser(f"/deltas/{i} of the answer is not an object")
-        events += read_delta(delta, f"/deltas/{i}")
-    return Streamed(add_up(events), events)
-
-
-def _check_error(answer: JsonObject) -> None:
-    error = answer.get("error")
-    if error is not None:
-        raise ParserRefusal(f"it answers with an error: {str(error)[:200]}")
 
 
 def show(value: object) -> Any:

@@ -29,6 +29,16 @@ def parse_as_text(text: str) -> dict[str, Any]:
     return {"content": CALL.sub("", text).strip(), "calls": calls}
 
 
+def parse_mine(text: str) -> list[dict[str, Any]]:
+    """Reads calls in the format that the page on testing parsers describes."""
+    calls: list[dict[str, Any]] = []
+    end = 0
+    while (start := text.find("<call>", end)) >= 0:
+        call, end = json.JSONDecoder().raw_decode(text, start + len("<call>"))
+        calls.append({"name": call["tool"], "arguments": call["input"]})
+    return calls
+
+
 class Lines:
     """Reads a stream: a line that it has whole is content or a call."""
 

@@ -17,7 +17,7 @@ from grammars.turn import Tool
 from grammars.wire.formats import HERMES
 
 CALL = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
-CLAIMS = Claims(reasoning=False, damage=False)
+CLAIMS = Claims(reasoning=False, space=False, damage=False)
 SOME = settings(max_examples=50, database=None)
 KINDS = {
     "strips values": ChangeKind.STRIPPED,
@@ -142,5 +142,5 @@ WANTED = Reading("Hi", "Hm", calls=[F, G])
     ],
 )
 def test_a_difference_is_said_in_plain_words(got: Reading, changes: list[str]) -> None:
-    failure = ParserFailure("check", "it is something else", ["text"], wanted=WANTED, got=got)
+    failure = ParserFailure("it is something else", ["text"], wanted=WANTED, got=got)
     assert [str(change) for change in find_changes(failure, Claims())] == changes

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from grammars.suite import CHECKS, Claims, Reading, find_failures
 from grammars.suite.parser_output import as_reading, read_result
 from grammars.turn import Tool, ToolCall
 from grammars.wire.formats import HERMES
+from tests.command_line import Run
 from tests.snippets import ROOT, read_snippets
 
 PAGE = (ROOT / "docs/testing-parsers.md").read_text("utf-8")
@@ -73,6 +75,41 @@ def test_deltas_add_up_to_calls(example: dict[str, Any], spoils: str, fails: set
     assert bool(found) == bool(fails)
 
 
+def test_a_parser_of_a_format_that_one_describes_is_checked(run: Run, tmp_path: Path) -> None:
+    described = next(one.code for one in read_snippets(PAGE) if one.language == "json")
+    format, tools, kept = (tmp_path / name for name in ("mine.json", "tools.json", "kept.jsonl"))
+    format.write_text(described)
+    schema = {"type": "object", "properties": {"note": {"type": "string"}}}
+    tools.write_text(json.dumps([{"name": "send", "parameters": schema}]))
+    parsers = "tests.grammars.suite.own_parsers"
+    given = ("--format", str(format), "--tools", str(tools), "--examples", "4")
+    code, out, _ = run("suite", "--parser", f"{parsers}:parse_mine", *given)
+    assert (code, out.count("mine, claims types")) == (0, 1)
+    # Of another format, it reads no call. What it fails on becomes a row.
+    code, _, _ = run("suite", "--parser", f"{parsers}:parse_calls", *given, "--keep", str(kept))
+    assert code == 1
+    assert {json.loads(line)["format"] for line in kept.read_text().splitlines()} == {"mine"}
+
+
+@pytest.mark.parametrize(
+    ("written", "wrong", "message"),
+    [
+        ("JsonCall", "JsonCal", "JsonArguments or TaggedArguments or KeywordArguments"),
+        ("before", "begin", "'begin' is not a field (at /begin)"),
+        ('"<call>"', "5", "5 is not a text (at /call/0/text)"),
+    ],
+)
+def test_a_mistake_in_a_format_is_told_with_its_place(
+    run: Run, tmp_path: Path, written: str, wrong: str, message: str
+) -> None:
+    described = next(one.code for one in read_snippets(PAGE) if one.language == "json")
+    path = tmp_path / "mine.json"
+    path.write_text(described.replace(written, wrong))
+    code, _, err = run("suite", "--cmd", "false", "--format", str(path))
+    assert code == 2
+    assert message in " ".join(err.split())
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -88,7 +125,7 @@ def test_calls_may_have_any_common_form(call: Any) -> None:
     assert read_result([call]).calls == [("f", {"a": 1})]
 
 
-@pytest.mark.parametrize("call", [{"name": "f"}, {"name": "f", "args": {}}, "f", 5, ("f",)])
+@pytest.mark.parametrize("call", [{"name": "f"}, {"name": 5, "arguments": {}}, "f", 5, ("f",)])
 def test_what_is_no_call_is_an_error_that_shows_it(call: Any) -> None:
     with pytest.raises(TypeError, match=f"pair of name and arguments.*{re.escape(repr(call))}"):
         read_result([call])

@@ -9,7 +9,6 @@ from constrained.inspect.conformance.case_export import export_cases
 from constrained.inspect.conformance.finding import make_id
 from constrained.inspect.conformance.rows import read_corpus, read_packaged_rows
 from constrained.inspect.replay.check import check_rows
-from grammars.suite.cases import draw_cases
 from grammars.wire.format import Format
 from grammars.wire.formats import FORMATS, HERMES
 from tests.command_line import Run
@@ -37,7 +36,7 @@ def test_the_grammar_accepts_each_case_and_our_parser_reads_what_it_expects(
 
 @pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 def test_every_format_has_cases(format: Format) -> None:
-    assert draw_cases(format, examples=2)
+    assert list(export_cases(format, rows=(), examples=2, seed=0))
 
 
 def test_the_same_seed_gives_the_same_cases() -> None:
@@ -50,7 +49,7 @@ def test_the_same_seed_gives_the_same_cases() -> None:
 
 def test_the_case_in_the_documentation_is_a_real_one() -> None:
     page = (ROOT / "docs/testing-parsers.md").read_text("utf-8")
-    (shown,) = [json.loads(one.code) for one in read_snippets(page) if one.language == "json"]
+    shown = [json.loads(one.code) for one in read_snippets(page) if one.language == "json"][-1]
     rows = list(read_corpus(read_packaged_rows()))
     assert shown in list(export_cases(HERMES, rows=rows, examples=1, seed=0))
 

@@ -98,8 +98,8 @@ def test_damage_cannot_be_claimed_without_content() -> None:
 def test_a_call_that_a_stream_tells_twice_is_found() -> None:
     line = command("tells twice", *ABILITIES)
     report = check_parser(line, HERMES, checks=[streams_append], examples=10)
-    assert [finding.what for finding in report.findings] == ["the calls are not counted from 0"]
-    assert report.findings[0].kinds == [ChangeKind.STREAM]
+    assert [finding.what for finding in report.findings] == ["two calls have one index"]
+    assert report.findings[0].kinds == [ChangeKind.SHARED_INDEX]
 
 
 def test_what_is_not_claimed_is_not_asked_for() -> None:
