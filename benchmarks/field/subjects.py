@@ -131,6 +131,9 @@ qwen3=hermes
 qwen3_5=qwen3_coder
 """
 
+# The first teaches no calls; the prompts of the others begin what a turn of the format begins with.
+_LEFT_OUT = ("generic", "apriel", "functionary_v32")
+
 
 def _read(project: str, text: str) -> list[Subject]:
     subjects: list[Subject] = []
@@ -144,6 +147,5 @@ SUBJECTS = (
     *_read("vllm", _VLLM),
     *_read("sglang", _SGLANG),
     *_read("transformers", _TRANSFORMERS),
-    # The template of `generic` teaches no calls.
-    *(Subject(LLAMA, name, name) for name in TEMPLATES if name != "generic"),
+    *(Subject(LLAMA, name, name) for name in TEMPLATES if name not in _LEFT_OUT),
 )
