@@ -127,7 +127,7 @@ class HarmonyTokenizer(StubTokenizer):
     def __init__(self, special: Sequence[str]):
         import openai_harmony  # pyright: ignore[reportMissingImports]  of its server
 
-        super().__init__(special)
+        super().__init__([*dict.fromkeys([*special, "<|call|>", "<|return|>"])])
         self._encoding = openai_harmony.load_harmony_encoding("HarmonyGptOss")
         self.end = []  # several tokens end a turn; its parser ends without one
 
