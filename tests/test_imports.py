@@ -57,7 +57,7 @@ ON_DEMAND = {"httpx2": "mcp", "mcp": "mcp", "ray": "ray", "redis": "redis"}
 """Packages of extras, without which there is a message that says what to install."""
 BROUGHT_ALONG = {
     "constrained.inspect.peers": set(
-        "lmdeploy qwen_agent sglang transformers vllm vllm_mlx xinference".split()
+        "lmdeploy openai_harmony qwen_agent sglang transformers vllm vllm_mlx xinference".split()
     ),
     "grammars.suite.pytest": {"pytest"},
 }

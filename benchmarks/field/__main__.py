@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.field.formats import MORE
-from benchmarks.field.subjects import SUBJECTS, Subject
+from benchmarks.field.subjects import LLAMA, SUBJECTS, Subject
 from constrained.errors import RequestError
 from constrained.inspect.conformance.parser_check import check_parser
 from constrained.inspect.conformance.rows import CorpusRow, read_corpus, read_packaged_rows
 from grammars.wire.format import Format
 from grammars.wire.formats import FORMATS
 
+LLAMA_PIPE = "benchmarks.field.llama_server"
 TIMEOUT = 20  # seconds for an answer; far more than any parser takes
 KEYS = ("project", "version", "parser", "format")
 _ALL: Mapping[str, Format] = {format.name: format for format in (*FORMATS, *MORE)}
@@ -46,7 +47,8 @@ def check(
     values = (subject.project, version, subject.parser, subject.format)
     key = dict(zip(KEYS, values, strict=True))
     name = f"{subject.project}:{subject.parser}"
-    pipe = [sys.executable, "-m", "constrained.inspect.peers.pipe", name, str(packages)]
+    module = LLAMA_PIPE if subject.project == LLAMA else "constrained.inspect.peers.pipe"
+    pipe = [sys.executable, "-m", module, name, str(packages)]
     started = time.monotonic()
     try:
         report = check_parser(

@@ -2,13 +2,18 @@
 
 from dataclasses import dataclass
 
+from benchmarks.inputs.sources import TEMPLATES
+
+LLAMA = "llama.cpp"
+"""The project that makes a parser for each template: a parser has the name of the format."""
+
 
 @dataclass(frozen=True)
 class Subject:
     """A parser of another project.
 
     Args:
-        project: as in `constrained.inspect.peers.pipe`.
+        project: as in `constrained.inspect.peers.pipe`, or `LLAMA`.
         parser: its name there; for vLLM with a parser of reasoning after a plus.
         format: the name of a wire format, of the registry or of `benchmarks.field.formats`.
     """
@@ -72,6 +77,7 @@ step3=step3
 step3p5+step3p5=qwen3_coder
 step5+step5=qwen3_coder
 xlam=xlam
+openai+openai_gptoss=harmony
 hermes+deepseek_r1=hermes
 hermes+deepseek_v3=hermes
 hermes+holo2=hermes
@@ -92,6 +98,7 @@ gemma4+gemma4=gemma4
 gigachat3=gigachat31
 glm45+glm45=glm45
 glm47+glm45=glm47
+gpt-oss+gpt-oss=harmony
 hermes=hermes
 hunyuan+hunyuan=hy_v3
 inkling+inkling=inkling
@@ -124,6 +131,9 @@ qwen3=hermes
 qwen3_5=qwen3_coder
 """
 
+# The first teaches no calls; the prompts of the others begin what a turn of the format begins with.
+_LEFT_OUT = ("generic", "apriel", "functionary_v32")
+
 
 def _read(project: str, text: str) -> list[Subject]:
     subjects: list[Subject] = []
@@ -137,4 +147,5 @@ SUBJECTS = (
     *_read("vllm", _VLLM),
     *_read("sglang", _SGLANG),
     *_read("transformers", _TRANSFORMERS),
+    *(Subject(LLAMA, name, name) for name in TEMPLATES if name not in _LEFT_OUT),
 )

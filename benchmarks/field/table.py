@@ -20,15 +20,20 @@ DISPUTED = {
 }
 """Kinds of findings that are not counted, and why."""
 END = "<|im_end|>"
+UNWRITABLE = "UnwritableError"
+"""The error for a text that no model can write, since the server's grammar does not permit it."""
 
 Row = Mapping[str, Any]
 
 
 def is_counted(row: Row) -> bool:
     """Returns whether a finding is neither disputed nor about white space between two calls, nor
-    about a recorded turn with the end token, which servers leave out."""
+    about a text that cannot be written, nor about a recorded turn with the end token, which servers
+    leave out."""
     if "kinds" not in row:
         return True
+    if UNWRITABLE in row.get("what", ""):
+        return False
     if set(row["kinds"]) & DISPUTED.keys() or END in row.get("text", ""):
         return False
     if row.get("what") != "text that stands before a call comes after it":

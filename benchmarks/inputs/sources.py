@@ -60,17 +60,22 @@ def read_teaching(format: str) -> SelectedFormat:
     Raises:
         SourceUnavailable: it is one of llama.cpp's, and there is no network.
     """
-    if format == "generic":
-        source = CHATML
-    elif format in FIVE:
-        source = (OURS / f"{format}.jinja").read_text(encoding="utf-8")
-    else:
-        source = _read_llama(_LLAMA[format])
+    source = read_source(format)
     return select_format(ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=format))
 
 
-def _read_llama(name: str) -> str:
-    return (models_directory() / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
+def read_source(format: str) -> str:
+    """Returns the text of the template of a format.
+
+    Raises:
+        SourceUnavailable: as above.
+    """
+    if format == "generic":
+        return CHATML
+    if format in FIVE:
+        return (OURS / f"{format}.jinja").read_text(encoding="utf-8")
+    path = models_directory() / "templates" / f"{_LLAMA[format]}.jinja"
+    return path.read_text(encoding="utf-8")
 
 
 def read_templates(path: Path) -> Iterator[tuple[str, str, dict[str, str]]]:

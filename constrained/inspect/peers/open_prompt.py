@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+THINKING = {"enable_thinking": True, "reasoning_effort": "high", "thinking": True}
+"""Variables by which chat templates let a model think."""
 _PROBE = "zorn"
 
 

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -75,21 +75,30 @@ def answer_request(parser: PeerParser, request: dict[str, Any]) -> dict[str, Any
         return {"error": f"{type(e).__name__}: {e}"}
 
 
-def main() -> None:
-    """Answers each line of stdin."""
+def answer_lines(load: Callable[[], PeerParser]) -> None:
+    """Answers each line of stdin.
+
+    Args:
+        load: returns the parser.
+    """
     # What packages print belongs on stderr: stdout is for answers.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    name, *rest = sys.argv[1:]
-    if name == OWN:
-        parser: PeerParser = OwnParser(find_parser(rest[0]))
-    else:
-        logging.disable(logging.CRITICAL)
-        parser = load_peer(name, *rest)
+    parser = load()
     for line in sys.stdin:
         request = json.loads(line)
         answer = {"id": request["id"], **answer_request(parser, request)}
         print(json.dumps(answer, default=repr), file=out, flush=True)
+
+
+def main() -> None:
+    """Answers for the parser that the arguments name."""
+    name, *rest = sys.argv[1:]
+    if name == OWN:
+        answer_lines(lambda: OwnParser(find_parser(rest[0])))
+    else:
+        logging.disable(logging.CRITICAL)
+        answer_lines(lambda: load_peer(name, *rest))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from constrained.inspect.peers.inert import replace_by_inert, skip_inits, supply_inert
-from constrained.inspect.peers.open_prompt import OpenPrompt, find_open_prompt
-from constrained.inspect.peers.vocabulary import StubTokenizer, find_special
+from constrained.inspect.peers.open_prompt import THINKING, OpenPrompt, find_open_prompt
+from constrained.inspect.peers.vocabulary import HarmonyTokenizer, StubTokenizer, find_special
 from grammars.suite.answers import write_answer, write_deltas
 
 _HEAVY = (
@@ -23,9 +23,10 @@ _ENGINE = (
     "vllm.model_executor vllm.multimodal vllm.outputs vllm.platforms vllm.transformers_utils "
     "vllm.utils.torch_utils vllm.v1"
 ).split()
+_HARMONY = "openai"
+"""The parser of gpt-oss."""
 _USER = {"role": "user", "content": "Hi"}
 _TRIES = 8
-_THINKING = {"enable_thinking": True, "reasoning_effort": "high", "thinking": True}
 
 
 class VllmParser:
@@ -49,22 +50,23 @@ class VllmParser:
             tool_parser_name=tools or None,
             reasoning_parser_name=reasoning or None,
             enable_auto_tools=bool(tools),
-            is_harmony=tools == "openai",
+            is_harmony=tools == _HARMONY,
         )
         self._reasons = bool(reasoning)
-        self._vocabulary = StubTokenizer([])
+        self._tokenizer = HarmonyTokenizer if tools == _HARMONY else StubTokenizer
+        self._vocabulary = self._tokenizer([])
         self._prompt = OpenPrompt()
 
     def greet(self, markers: Sequence[str]) -> Sequence[str]:
         """Returns its abilities; `markers` become special tokens, and what the parser needs."""
-        self._vocabulary = StubTokenizer(find_special(markers))
+        self._vocabulary = self._tokenizer(find_special(markers))
         for _ in range(_TRIES):
             try:
                 self._make([])
                 break
             except Exception:  # it looks for a token of its own models
                 known = [*self._vocabulary.tokens, *self._vocabulary.missing]
-                self._vocabulary = StubTokenizer([*dict.fromkeys(known)])
+                self._vocabulary = self._tokenizer([*dict.fromkeys(known)])
         self._make([])
         if not self._reasons:
             return ("stream", "content", "types")
@@ -90,7 +92,7 @@ class VllmParser:
         request = self._request(
             messages=[_USER], model="m", tools=tools or None, tool_choice="auto" if tools else None
         )
-        settings = {"chat_template_kwargs": _THINKING} if self._reasons else {}
+        settings = {"chat_template_kwargs": THINKING} if self._reasons else {}
         return self._parser(self._vocabulary, request.tools, **settings), request
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
@@ -99,7 +101,7 @@ class VllmParser:
         written = self._prompt.begin(text)
         if hasattr(parser, "set_prompt_token_ids"):
             parser.set_prompt_token_ids(self._vocabulary.encode(self._prompt.opener))
-        ids = self._vocabulary.encode(written)
+        ids = [*self._vocabulary.encode(written), *self._vocabulary.end]
         reasoning, content, calls = parser.parse(
             written, request, enable_auto_tools=True, model_output_token_ids=ids
         )
@@ -110,10 +112,10 @@ class VllmParser:
         parser, request = self._make(tools)
         moved = self._vocabulary.move_cuts(self._prompt.fit(chunks))
         prompt = self._vocabulary.encode(self._prompt.opener)
-        for i, chunk in enumerate(moved, 1):
-            ids = self._vocabulary.encode(chunk)
-            finished = i == len(moved)
+        deltas = [(chunk, self._vocabulary.encode(chunk)) for chunk in moved]
+        # The token that ends the turn comes last, without text.
+        for chunk, ids in (*deltas, ("", self._vocabulary.end)):
             delta = parser.parse_delta(
-                chunk, ids, request, prompt_token_ids=prompt, finished=finished
+                chunk, ids, request, prompt_token_ids=prompt, finished=not chunk
             )
             yield from write_deltas(delta)

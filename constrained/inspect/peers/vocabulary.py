@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+_END = 0
+"""The id of the token that ends a turn; it has no text."""
 _FIRST = 1000
 """The id of the first character that is no special token."""
 _SPECIAL = re.compile(
@@ -64,6 +66,8 @@ class StubTokenizer:
         # Tags are tokens of their own, but no "special" ones, which decoding may leave out.
         self.all_special_tokens: list[str] = []
         self.all_special_ids: list[int] = []
+        self.end = [_END]
+        """The ids that end a turn."""
 
     @property
     def missing(self) -> Sequence[str]:
@@ -111,4 +115,29 @@ class StubTokenizer:
         return self._ids.get(token, _FIRST + ord(token[0]))
 
     def _spell(self, id: int) -> str:
+        if id == _END:
+            return ""
         return chr(id - _FIRST) if id >= _FIRST else self.tokens[id - 1]
+
+
+class HarmonyTokenizer(StubTokenizer):
+    """The same with the ids of gpt-oss, whose parser reads these. Its vocabulary is downloaded, if
+    `TIKTOKEN_RS_CACHE_DIR` names no folder with it."""
+
+    def __init__(self, special: Sequence[str]):
+        import openai_harmony  # pyright: ignore[reportMissingImports]  of its server
+
+        super().__init__([*dict.fromkeys([*special, "<|call|>", "<|return|>"])])
+        self._encoding = openai_harmony.load_harmony_encoding("HarmonyGptOss")
+        self.end = []  # several tokens end a turn; its parser ends without one
+
+    def encode(self, text: str, *_: Any, **__: Any) -> list[int]:
+        """Returns the ids of a text."""
+        ids: list[int] = []
+        for token in self._split.findall(text):
+            ids += self._encoding.encode(token, allowed_special="all")
+        return ids
+
+    def decode(self, ids: Sequence[int] | int, *_: Any, **__: Any) -> str:
+        """Returns the text of ids."""
+        return self._encoding.decode([ids] if isinstance(ids, int) else ids)
