@@ -115,7 +115,9 @@ def divide(
 
 def _list_excluded(schema: Json) -> set[str]:
     """Returns the keys that a schema excludes."""
-    properties = schema.get("properties", {}) if is_object(schema) else {}
+    properties = schema.get("properties") if is_object(schema) else None
+    if not is_object(properties):
+        return set()
     return {key for key, value in properties.items() if value is False}
 
 
