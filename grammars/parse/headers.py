@@ -25,14 +25,16 @@ class HeaderReader:
         self._buffer = buffer
         self._output = output
         self._tools = tools
-        self._ends = (f" {self._headers.end}", self._headers.end, *format.inner_ends)
+        self._ends = (self._headers.end, *format.inner_ends)
+        self._is_spaced = False  # a space stands at both ends of the message
 
     def find(self, *, calls: bool, lines: bool) -> tuple[str, ...]:
         """Returns the texts that end the current message or begin the next one; arguments as for
         `TextStops.find`."""
+        ends = (f" {self._headers.end}", *self._ends) if self._is_spaced else self._ends
         if self._output.in_block:  # in which the words of a recipient are text
-            return (*self._ends, self._headers.start, self._headers.channel)
-        return (*self._ends, *self._headers.starts)
+            return (*ends, self._headers.start, self._headers.channel)
+        return (*ends, *self._headers.starts)
 
     def read(self, stop: str, *, calls: bool) -> Steps[tuple[str, str] | None]:
         """Continues after one of these texts. If a call begins, returns its header and the name of
@@ -63,6 +65,7 @@ class HeaderReader:
         output.in_block = header.channel in headers.thoughts
         if output.in_block:
             output.show(text)
+        self._is_spaced = header.is_spaced
         if header.is_spaced:
             yield from self._buffer.skip(" ")
         return None
