@@ -10,7 +10,6 @@ from grammars.infer.detect import detect as find
 from grammars.infer.detection import Detection, NoFormat
 from grammars.infer.probes import Render
 from grammars.infer.reasoning import probe
-from grammars.infer.shown import ShownFormat
 from grammars.wire.format import Format, Reasoning
 from grammars.wire.formats import NATIVE
 
@@ -31,7 +30,7 @@ def infer(render: Render) -> Detection:
     return read(inference.infer(probe(render)))
 
 
-def find_stated(render: Render) -> ShownFormat:
+def find_stated(render: Render) -> Detection:
     return read(shown.find_stated(probe(render)))
 
 

@@ -13,7 +13,7 @@ from grammars.infer.detect import detect
 from grammars.infer.detection import Detection, NoFormat
 from grammars.infer.probes import KEYS, NAMES, TEXT, VALUES, ProbedTemplate, plain_id, show_message
 from grammars.infer.reasoning import probe
-from grammars.infer.shown import ShownFormat, find_stated
+from grammars.infer.shown import find_stated
 from grammars.infer.turn import find_frame
 from grammars.limits.byte_cache import MIB, ByteCache, share_cache
 from grammars.turn import ToolCall, Turn
@@ -74,7 +74,7 @@ class TemplateFacts:
         return find_message_form(self._template)
 
     @cached_property
-    def stated(self) -> ShownFormat | NoFormat:
+    def stated(self) -> Detection | NoFormat:
         """The format that its prompt states by an example or in a sentence, or why there is
         none."""
         return find_stated(self.chat)

@@ -63,7 +63,7 @@ def _compare_stated(template: ChatTemplate, written: Format) -> Iterator[Verdict
     if _differ(stated.format, written):
         yield Verdict(
             Level.WARNING,
-            f"{stated.reason}, but the history has calls in another form, which is enforced",
+            f"{stated.evidence[0].conclusion}, but the history has calls in another form, which is enforced",
             "Correct the template (--chat-template-file), or name a format (--tool-format)",
         )
 
