@@ -68,6 +68,13 @@ class Cut:
         start = self.start + sum(len(piece.text) for piece in before)
         return start, start + len(self.arguments.text)
 
+    def extend(self, text: str, *, before: int = 0, after: int = 0) -> "Cut":
+        """Returns the call with so many characters of the text around it."""
+        start, end = self.start - before, self.end + after
+        around = Piece("text", text[start : self.start]), Piece("text", text[self.end : end])
+        pieces = (around[0], *self.pieces, around[1])
+        return Cut(start, end, tuple(piece for piece in pieces if piece.text))
+
 
 def cut_call(text: str, call: ToolCall, start: int = 0, *, one_by_one: bool = False) -> Cut | None:
     """Finds a call after `start`. Returns None if its name or its argument is not in the text.
@@ -114,9 +121,9 @@ class CallPair:
         """The text between the two calls."""
         return self.text[self.first.end : self.second.start]
 
-    def find_counters(self, one: str, only: Cut) -> tuple["CallPair", Cut]:
-        """Returns the pair and the single call with the numbers that count calls, where these stand
-        in front of the first hole or behind the last one.
+    def take_counters(self, one: str, only: Cut) -> tuple["CallPair", Cut]:
+        """Returns the pair and the single call, each with the text up to the number that counts
+        calls, where that stands in front of the first hole or behind the last one.
 
         Args:
             one: a turn with the single call.
@@ -124,47 +131,34 @@ class CallPair:
         """
         pair = self
         head, amid = split_numbers(self.text[: self.first.start]), split_numbers(self.amid)
-        counts = _find_count(head[::-1], amid[::-1])
-        counted = "".join(reversed(counts))
-        if counts and one[: only.start].endswith(counted):
-            first, *rest = reversed(counts)
-            pair = replace(
-                pair,
-                first=_extend(pair.first, before=(first, *rest)),
-                second=_extend(pair.second, before=(str(int(first) + 1), *rest)),
-            )
-            only = _extend(only, before=(first, *rest))
-        after = split_numbers(one[only.end :])
-        counts = _find_count(after, split_numbers(self.text[self.second.end :]))
-        if counts and only.is_whole and pair.amid.startswith("".join(counts)):
-            *rest, last = counts
-            pair = replace(
-                pair,
-                first=_extend(pair.first, after=(*rest, last)),
-                second=_extend(pair.second, after=(*rest, str(int(last) + 1))),
-            )
-            only = _extend(only, after=(*rest, last))
+        size = _find_count(head[::-1], amid[::-1])
+        counted, next_counted = ("".join(words[len(words) - size :]) for words in (head, amid))
+        if size and one[: only.start].endswith(counted):
+            first = self.first.extend(self.text, before=len(counted))
+            second = self.second.extend(self.text, before=len(next_counted))
+            pair = replace(pair, first=first, second=second)
+            only = only.extend(one, before=len(counted))
+        rest, next_rest = (
+            split_numbers(one[only.end :]),
+            split_numbers(self.text[pair.second.end :]),
+        )
+        size = _find_count(rest, next_rest)
+        counted, next_counted = ("".join(words[:size]) for words in (rest, next_rest))
+        if size and only.is_whole and pair.amid.startswith(counted):
+            first = pair.first.extend(self.text, after=len(counted))
+            second = pair.second.extend(self.text, after=len(next_counted))
+            pair = replace(pair, first=first, second=second)
+            only = only.extend(one, after=len(counted))
         return pair, only
 
 
-def _find_count(first: Sequence[str], second: Sequence[str]) -> Sequence[str]:
-    """Returns the words up to the first one that differs, if that is a number and one higher in the
-    second text; () if it is not."""
+def _find_count(first: Sequence[str], second: Sequence[str]) -> int:
+    """Returns how many words there are up to the first one that differs, if that is a number and
+    one higher in the second text; 0 if it is not."""
     for place, (one, two) in enumerate(zip(first, second, strict=False)):
         if one != two:
-            return first[: place + 1] if follows(one, two) else ()
-    return ()
-
-
-def _extend(cut: Cut, *, before: Sequence[str] = (), after: Sequence[str] = ()) -> Cut:
-    """Returns the call with a number and words in front of it, or words and a number behind it."""
-    pieces = [*cut.pieces]
-    if before:
-        pieces[:0] = [Piece("index", before[0]), Piece("text", "".join(before[1:]))]
-    if after:
-        pieces += [Piece("text", "".join(after[:-1])), Piece("index", after[-1])]
-    start, end = cut.start - len("".join(before)), cut.end + len("".join(after))
-    return Cut(start, end, tuple(piece for piece in pieces if piece.text))
+            return place + 1 if follows(one, two) else 0
+    return 0
 
 
 def follows(one: str, two: str) -> bool:
@@ -443,7 +437,7 @@ def read_calls(chat: ProbedTemplate, *, one_by_one: bool) -> WrittenCalls:
     pair = None
     first_cut = cut_call(two, first, one_by_one=one_by_one)
     if first_cut and (cut := cut_call(two, second, first_cut.end, one_by_one=one_by_one)):
-        pair, only = CallPair(two, first_cut, cut).find_counters(one, only)
+        pair, only = CallPair(two, first_cut, cut).take_counters(one, only)
     calls = WrittenCalls(chat, one, two, only, pair, _lay_out(chat, one, only, pair))
     return _take_lead(calls) if calls.layout.lead else calls
 

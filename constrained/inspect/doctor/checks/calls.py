@@ -61,9 +61,10 @@ def _compare_stated(template: ChatTemplate, written: Format) -> Iterator[Verdict
     if isinstance(stated, NoFormat):  # it has no example, as most prompts
         return
     if _differ(stated.format, written):
+        (sign,) = stated.evidence
         yield Verdict(
             Level.WARNING,
-            f"{stated.evidence[0].conclusion}, but the history has calls in another form, which is enforced",
+            f"{sign.conclusion}, but the history has calls in another form, which is enforced",
             "Correct the template (--chat-template-file), or name a format (--tool-format)",
         )
 
