@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from grammars.errors import DetectError
 from grammars.infer import inference, registered, shown
-from grammars.infer.detect import detect as find
 from grammars.infer.detection import Detection, NoFormat
+from grammars.infer.find import find_format
 from grammars.infer.probes import Render
 from grammars.infer.reasoning import probe
 from grammars.wire.format import Format, Reasoning
@@ -23,7 +23,7 @@ def read(found: T | NoFormat) -> T:
 
 
 def detect(render: Render) -> Detection:
-    return read(find(probe(render)))
+    return read(find_format(probe(render)))
 
 
 def infer(render: Render) -> Detection:

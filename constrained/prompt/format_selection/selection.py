@@ -34,7 +34,7 @@ from grammars.infer.reasoning import find_prompted
 from grammars.infer.shown import find_shown
 from grammars.schema.json_values import Json
 from grammars.turn import Policy
-from grammars.wire.format import Content, Format, Marker, Reasoning, find_format
+from grammars.wire.format import Content, Format, Marker, Reasoning, find_named
 from grammars.wire.format_text import load_format
 from grammars.wire.formats import FORMATS, GENERIC, SIGNS
 
@@ -320,7 +320,7 @@ class _Selector:
         found = self.facts.detection
         own = None if isinstance(found, NoFormat) else found.format
         # One of the registry is meant by its name.
-        registered = find_format(format.name, FORMATS) == format
+        registered = find_named(format.name, FORMATS) == format
         if own is not None and (own == format or (registered and own.name == format.name)):
             return self._teach(_FormatPlan(Detection(own, Origin.CHOSEN, ())))
         if own is None and registered and self.facts.only_shows_tools:
@@ -388,7 +388,7 @@ def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
     """
     if isinstance(given, Format):
         return given
-    found = find_format(str(given), FORMATS)
+    found = find_named(str(given), FORMATS)
     if found is not None:
         return found
     if not os.path.isfile(given):

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from constrained.prompt.format_selection.message_forms import MessageForm, find_message_form
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.infer.detect import detect
 from grammars.infer.detection import Detection, NoFormat
+from grammars.infer.find import find_format
 from grammars.infer.probes import KEYS, NAMES, TEXT, VALUES, ProbedTemplate, plain_id, show_message
 from grammars.infer.reasoning import probe
 from grammars.infer.shown import find_stated
@@ -64,7 +64,7 @@ class TemplateFacts:
     @cached_property
     def detection(self) -> Detection | NoFormat:
         """The wire format, or why none is known."""
-        return detect(self.chat)
+        return find_format(self.chat)
 
     @cached_property
     def message_form(self) -> tuple[MessageForm, Detection] | NoFormat:
