@@ -24,7 +24,7 @@ from grammars.infer.text import (
     tokenise,
 )
 from grammars.turn import ToolCall, Turn
-from grammars.wire.format import Content, ContentPlace, LateHeader, count_common
+from grammars.wire.format import Content, ContentPlace, LateHeader
 
 _CLOSED_STRING = re.compile(r'"[\s}\]]*')
 
@@ -236,10 +236,9 @@ def find_late_header(chat: ProbedTemplate) -> LateHeader | None:
     generation prompt is empty; None if there is none."""
     first, second = chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})
     prompt, plain = chat.ask_after_result(first, opening=True), chat.ask_after_result(first)
-    opened, header = chat.ask(opening=True), chat.ask()
-    if not prompt or prompt != plain or not opened or header is None:
+    if not prompt or prompt != plain:
         return None
-    header = opened[count_common(opened, header) :].lstrip()
+    header = chat.prompt.lstrip()
     if chat.reasoning is not None:
         header = header.partition(chat.reasoning.opener.text)[0]
     if not header.strip() or prompt.rstrip().endswith(header.rstrip()):

@@ -11,7 +11,16 @@ from constrained.prompt.format_selection.message_forms import MessageForm, find_
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.infer.detection import Detection, NoFormat
 from grammars.infer.find import find_format
-from grammars.infer.probes import KEYS, NAMES, TEXT, VALUES, ProbedTemplate, plain_id, show_message
+from grammars.infer.probes import (
+    KEYS,
+    NAMES,
+    TEXT,
+    THOUGHT,
+    VALUES,
+    ProbedTemplate,
+    plain_id,
+    show_message,
+)
 from grammars.infer.reasoning import probe
 from grammars.infer.shown import find_stated
 from grammars.infer.turn import find_frame
@@ -20,7 +29,6 @@ from grammars.turn import ToolCall, Turn
 
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 TEMPLATES = 16 * MIB
-THOUGHT = "PROBE-THOUGHT"
 _PROBE = "probe_of_a_tool"
 _CALL = show_message(Turn(calls=(ToolCall(_PROBE, {}, id=plain_id(_PROBE, 0)),)))
 _TAGS_AROUND = re.compile(rf"<([A-Za-z][\w-]*)>\s*{_PROBE}\s*</\1>")
