@@ -234,16 +234,6 @@ class ProbedTemplate:
         template refuses it."""
         return self.render(opening=True)
 
-    def follow(self) -> str:
-        """Returns the text between content and the next message's text; "" if it is not known."""
-        user = {"role": "user", "content": AGAIN}
-        text = self.ask({"role": "assistant", "content": TEXT}, user) or ""
-        return text.partition(TEXT)[2].partition(AGAIN)[0] if AGAIN in text else ""
-
-    def introduce(self) -> str:
-        """Returns the text in front of the first message's text, where there is no tool."""
-        return self.render(with_tools=False, opening=True).partition(USER)[0]
-
     @cached_property
     def header(self) -> str:
         """The text that opens every assistant turn."""
