@@ -45,7 +45,7 @@ from grammars.infer.detection import Origin
 from grammars.parse.parser import parse
 from grammars.parse.render import render
 from grammars.turn import Start, ToolCall, Turn
-from grammars.wire.format import Format, find_format
+from grammars.wire.format import Format, find_named
 from grammars.wire.formats import FORMATS
 
 Message = dict[str, Any]
@@ -217,7 +217,7 @@ class Bench:
         # The model has no special tokens, which could confirm a format that its prompt only shows.
         shown: Format | None = None
         if self.teaching.origin is Origin.SHOWN:
-            shown = find_format(self.teaching.format.name, FORMATS)
+            shown = find_named(self.teaching.format.name, FORMATS)
         engine = ScriptedEngine(
             byte_vocabulary(()),
             lambda sequence, given: self._logits(sequence, given),

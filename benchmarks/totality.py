@@ -27,7 +27,7 @@ from grammars.suite.reading import KEYS, WORDS, CheckedParser, ParserFailure, fi
 from grammars.suite.run import find_failures, settings
 from grammars.suite.strategies import Example, Written, chunkings, tools
 from grammars.turn import Tool, Turn
-from grammars.wire.format import Format, find_format
+from grammars.wire.format import Format, find_named
 from grammars.wire.formats import FORMATS
 
 _SYNTAX = (*' \n"\\{}[]<>/=,:0aé🙂', '{"name": "', '", "arguments": {', "}}", "</", "<|", "```")
@@ -88,7 +88,7 @@ def check_format(job: tuple[str, bool], *, examples: int, seed: int) -> list[str
         seed: of Hypothesis.
     """
     name, recover = job
-    format = find_format(name, FORMATS)
+    format = find_named(name, FORMATS)
     assert format is not None
     failures = find_failures(
         lambda tools: Parser(format, tools, recover=recover),

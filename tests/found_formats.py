@@ -6,11 +6,10 @@ from typing import TypeVar
 
 from grammars.errors import DetectError
 from grammars.infer import inference, registered, shown
-from grammars.infer.detect import detect as find
 from grammars.infer.detection import Detection, NoFormat
+from grammars.infer.find import find_format
 from grammars.infer.probes import Render
 from grammars.infer.reasoning import probe
-from grammars.infer.shown import ShownFormat
 from grammars.wire.format import Format, Reasoning
 from grammars.wire.formats import NATIVE
 
@@ -24,14 +23,14 @@ def read(found: T | NoFormat) -> T:
 
 
 def detect(render: Render) -> Detection:
-    return read(find(probe(render)))
+    return read(find_format(probe(render)))
 
 
 def infer(render: Render) -> Detection:
     return read(inference.infer(probe(render)))
 
 
-def find_stated(render: Render) -> ShownFormat:
+def find_stated(render: Render) -> Detection:
     return read(shown.find_stated(probe(render)))
 
 

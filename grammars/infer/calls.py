@@ -283,7 +283,7 @@ def _read_id(key: str, value: Json, *, call: ToolCall, calls: WrittenCalls) -> C
         following = str(int(value) + 1)
         second: Mapping[str, Json] = {}
         if calls.pair:
-            second = _read_object(calls.pair.second.pieces[0].text)
+            second = _read_object(calls.pair.second.arguments.text)
         if second.get(key, following) == following:
             return CallIndex(int(value))
     raise DetectError(f"the member {key!r} of a call is neither its id nor its number")

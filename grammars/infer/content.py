@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from grammars.errors import DetectError
-from grammars.infer.probes import TEXT, ProbedTemplate
+from grammars.infer.probes import AGAIN, TEXT, USER, ProbedTemplate, show_message
 from grammars.infer.text import common_prefix, common_suffix, find_tag, find_tags
 from grammars.turn import Turn
 
@@ -63,9 +63,11 @@ def find_ends(text: str) -> tuple[str, ...]:
 
 def find_following(chat: ProbedTemplate) -> str:
     """Returns the end of turn that a template writes in front of the next message, without that
-    message's header."""
-    after = chat.follow()
-    return after.removesuffix(common_suffix(after, chat.introduce()))
+    message's header; "" if it is not known."""
+    text = chat.ask(show_message(Turn(TEXT)), {"role": "user", "content": AGAIN}) or ""
+    after = text.partition(TEXT)[2].partition(AGAIN)[0] if AGAIN in text else ""
+    header = chat.render(with_tools=False, opening=True).partition(USER)[0]
+    return after.removesuffix(common_suffix(after, header))
 
 
 def read_content(chat: ProbedTemplate) -> Plain:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal as OneOf
-from typing import cast
 
 from grammars.errors import DetectError
 from grammars.infer.arguments import find_style
@@ -68,6 +67,13 @@ class Cut:
         start = self.start + sum(len(piece.text) for piece in before)
         return start, start + len(self.arguments.text)
 
+    def extend(self, text: str, *, before: int = 0, after: int = 0) -> "Cut":
+        """Returns the call with so many characters of the text around it."""
+        start, end = self.start - before, self.end + after
+        around = Piece("text", text[start : self.start]), Piece("text", text[self.end : end])
+        pieces = (around[0], *self.pieces, around[1])
+        return Cut(start, end, tuple(piece for piece in pieces if piece.text))
+
 
 def cut_call(text: str, call: ToolCall, start: int = 0, *, one_by_one: bool = False) -> Cut | None:
     """Finds a call after `start`. Returns None if its name or its argument is not in the text.
@@ -114,9 +120,9 @@ class CallPair:
         """The text between the two calls."""
         return self.text[self.first.end : self.second.start]
 
-    def find_counters(self, one: str, only: Cut) -> tuple["CallPair", Cut]:
-        """Returns the pair and the single call with the numbers that count calls, where these stand
-        in front of the first hole or behind the last one.
+    def take_counters(self, one: str, only: Cut) -> tuple["CallPair", Cut]:
+        """Returns the pair and the single call, each with the text up to the number that counts
+        calls, where that stands in front of the first hole or behind the last one.
 
         Args:
             one: a turn with the single call.
@@ -124,47 +130,34 @@ class CallPair:
         """
         pair = self
         head, amid = split_numbers(self.text[: self.first.start]), split_numbers(self.amid)
-        counts = _find_count(head[::-1], amid[::-1])
-        counted = "".join(reversed(counts))
-        if counts and one[: only.start].endswith(counted):
-            first, *rest = reversed(counts)
-            pair = replace(
-                pair,
-                first=_extend(pair.first, before=(first, *rest)),
-                second=_extend(pair.second, before=(str(int(first) + 1), *rest)),
-            )
-            only = _extend(only, before=(first, *rest))
-        after = split_numbers(one[only.end :])
-        counts = _find_count(after, split_numbers(self.text[self.second.end :]))
-        if counts and only.is_whole and pair.amid.startswith("".join(counts)):
-            *rest, last = counts
-            pair = replace(
-                pair,
-                first=_extend(pair.first, after=(*rest, last)),
-                second=_extend(pair.second, after=(*rest, str(int(last) + 1))),
-            )
-            only = _extend(only, after=(*rest, last))
+        size = _find_count(head[::-1], amid[::-1])
+        counted, next_counted = ("".join(words[len(words) - size :]) for words in (head, amid))
+        if size and one[: only.start].endswith(counted):
+            first = self.first.extend(self.text, before=len(counted))
+            second = self.second.extend(self.text, before=len(next_counted))
+            pair = replace(pair, first=first, second=second)
+            only = only.extend(one, before=len(counted))
+        rest, next_rest = (
+            split_numbers(one[only.end :]),
+            split_numbers(self.text[pair.second.end :]),
+        )
+        size = _find_count(rest, next_rest)
+        counted, next_counted = ("".join(words[:size]) for words in (rest, next_rest))
+        if size and only.is_whole and pair.amid.startswith(counted):
+            first = pair.first.extend(self.text, after=len(counted))
+            second = pair.second.extend(self.text, after=len(next_counted))
+            pair = replace(pair, first=first, second=second)
+            only = only.extend(one, after=len(counted))
         return pair, only
 
 
-def _find_count(first: Sequence[str], second: Sequence[str]) -> Sequence[str]:
-    """Returns the words up to the first one that differs, if that is a number and one higher in the
-    second text; () if it is not."""
+def _find_count(first: Sequence[str], second: Sequence[str]) -> int:
+    """Returns how many words there are up to the first one that differs, if that is a number and
+    one higher in the second text; 0 if it is not."""
     for place, (one, two) in enumerate(zip(first, second, strict=False)):
         if one != two:
-            return first[: place + 1] if follows(one, two) else ()
-    return ()
-
-
-def _extend(cut: Cut, *, before: Sequence[str] = (), after: Sequence[str] = ()) -> Cut:
-    """Returns the call with a number and words in front of it, or words and a number behind it."""
-    pieces = [*cut.pieces]
-    if before:
-        pieces[:0] = [Piece("index", before[0]), Piece("text", "".join(before[1:]))]
-    if after:
-        pieces += [Piece("text", "".join(after[:-1])), Piece("index", after[-1])]
-    start, end = cut.start - len("".join(before)), cut.end + len("".join(after))
-    return Cut(start, end, tuple(piece for piece in pieces if piece.text))
+            return place + 1 if follows(one, two) else 0
+    return 0
 
 
 def follows(one: str, two: str) -> bool:
@@ -180,29 +173,16 @@ def find_member(text: str, key: str, value: str, *, start: int) -> re.Match[str]
     return re.compile(rf"\{{{name}\s*:\s*{written}\}}").search(text, start)
 
 
-def find_encoded(text: str, start: int) -> Iterator[tuple[dict[str, Json], int, int]]:
-    """Yields the JSON strings in a text from `start` on that contain a JSON object, with their
-    bounds."""
+def _find_json(text: str, start: int, opener: str) -> Iterator[tuple[Json, int, int]]:
+    """Yields the JSON values in a text from `start` on, outer ones first, with their bounds, that
+    begin with a pattern."""
     decoder = json.JSONDecoder()
-    for quote in re.compile(r'"\s*\{').finditer(text, start):
+    for place in re.compile(opener).finditer(text, start):
         try:
-            string, end = decoder.raw_decode(text, quote.start())
-            value = json.loads(string)
+            value, end = decoder.raw_decode(text, place.start())
         except (ValueError, RecursionError):
             continue
-        if is_object(value):
-            yield value, quote.start(), end
-
-
-def find_objects(text: str, start: int) -> Iterator[tuple[dict[str, Json], int, int]]:
-    """Yields the JSON objects in a text from `start` on, outer ones first, with their bounds."""
-    decoder = json.JSONDecoder()
-    for brace in re.compile(r"\{").finditer(text, start):
-        try:
-            value, end = decoder.raw_decode(text, brace.start())
-        except (ValueError, RecursionError):
-            continue
-        yield cast(dict[str, Json], value), brace.start(), end
+        yield value, place.start(), end
 
 
 @dataclass(frozen=True)
@@ -215,10 +195,13 @@ class _Hole:
 
 
 def _find_arguments(text: str, call: ToolCall, start: int, *, one_by_one: bool) -> _Hole | None:
-    for written, begin, end in find_encoded(text, start):
-        if written == call.arguments:
-            return _Hole("encoded", begin, end)
-    for written, begin, end in find_objects(text, start):
+    for string, begin, end in _find_json(text, start, r'"\s*\{'):
+        inner = str(string).strip()
+        for written, _, length in _find_json(inner, 0, r"^\{"):
+            if written == call.arguments and length == len(inner):
+                return _Hole("encoded", begin, end)
+    for written, begin, end in _find_json(text, start, r"\{"):
+        assert is_object(written)
         around = text[start:begin] + text[end:]
         if _writes_id(around, call):
             pass  # the object is a part of the call: the call's id is outside the object
@@ -312,18 +295,25 @@ class CallLayout:
         )
 
 
-def find_layout(*, header: str, head: str, after: str, amid: str, end: str) -> CallLayout:
+def find_layout(
+    one: tuple[str, str], two: tuple[str, str], amid: str, *, header: str, end: str
+) -> CallLayout:
     """Separates a call's own text from the text around all calls.
 
     Args:
-        header: what opens the turn.
-        head: the text in front of the first call's first hole.
-        after: the text after the only call's last hole.
+        one: the text in front of the first hole of a call alone, and after its last one.
+        two: the same of two calls.
         amid: the text between two calls' holes.
+        header: what opens the turn; "" if the texts around two calls are others.
         end: what ends a turn of content; "" if that is not known. It is not a part of a call,
             because a model that ends its turn there writes nothing after it.
+
+    Raises:
+        DetectError: the texts around two calls are others, and nothing opens them that does not
+            open one.
     """
-    prefix = common_suffix(header + head, amid).lstrip()
+    head, after = one
+    prefix = common_suffix(header + head, header + two[0], amid).lstrip()
     lead = ""
     if len(prefix) > len(head):
         lead = prefix[: len(prefix) - len(head)]
@@ -331,12 +321,12 @@ def find_layout(*, header: str, head: str, after: str, amid: str, end: str) -> C
             head = prefix
         else:  # `(call)` ends with a sign that `(assistant)` ends with, too
             prefix, lead = head, ""
-    suffix = common_prefix(amid, after).rstrip()
+    suffix = common_prefix(amid, after, two[1]).rstrip()
     if len(prefix) + len(suffix) > len(amid):
         suffix = suffix[: len(amid) - len(prefix)].rstrip()
     if end and suffix.endswith(end):
         suffix = suffix.removesuffix(end).rstrip()
-    return CallLayout(
+    layout = CallLayout(
         rest=after[len(suffix) :],
         opening=head[: len(head) - len(prefix)],
         prefix=prefix,
@@ -344,6 +334,14 @@ def find_layout(*, header: str, head: str, after: str, amid: str, end: str) -> C
         between=amid[len(suffix) : len(amid) - len(prefix)],
         lead=lead,
     )
+    if one == two:
+        return layout
+    several = replace(layout, rest=two[1][len(suffix) :], opening=two[0].removesuffix(prefix))
+    if drop_numbers(one[0]) == drop_numbers(two[0]) and one[0] != two[0]:
+        raise DetectError(f"calls tell how many they are: {one[0]!r} and {two[0]!r}")
+    if several.opening in ("", layout.opening):
+        raise DetectError("one call is not written as the first, or the last, of two calls")
+    return replace(layout, between="", several=several)
 
 
 def _begins_part(lead: str, header: str) -> bool:
@@ -352,32 +350,6 @@ def _begins_part(lead: str, header: str) -> bool:
     before = header.removesuffix(lead)
     tags = find_tags(before)
     return not before or before.endswith("\n") or bool(tags and before.endswith(tags[-1]))
-
-
-def find_layouts(one: tuple[str, str], two: tuple[str, str], amid: str) -> CallLayout:
-    """Returns the texts around one call, and those around two calls if they differ.
-
-    Args:
-        one: the text in front of the first hole of a call alone, and after its last one.
-        two: the same of two calls.
-        amid: the text between two calls' holes.
-
-    Raises:
-        DetectError: nothing opens two calls that does not open one.
-    """
-    prefix = common_suffix(one[0], two[0], amid).lstrip()
-    amid = amid.removesuffix(prefix)
-    suffix = common_prefix(one[1], two[1], amid).rstrip()
-    opening_one, opening_two = (text.removesuffix(prefix) for text in (one[0], two[0]))
-    rest_one, rest_two = (text[len(suffix) :] for text in (one[1], two[1]))
-    if drop_numbers(one[0]) == drop_numbers(two[0]) and one[0] != two[0]:
-        raise DetectError(f"calls tell how many they are: {one[0]!r} and {two[0]!r}")
-    if not opening_two or opening_one == opening_two:
-        raise DetectError("one call is not written as the first, or the last, of two calls")
-    several = CallLayout(
-        rest_two, opening=opening_two, prefix=prefix, suffix=suffix, between=amid[len(suffix) :]
-    )
-    return CallLayout(rest_one, opening=opening_one, prefix=prefix, suffix=suffix, several=several)
 
 
 @dataclass(frozen=True)
@@ -443,7 +415,7 @@ def read_calls(chat: ProbedTemplate, *, one_by_one: bool) -> WrittenCalls:
     pair = None
     first_cut = cut_call(two, first, one_by_one=one_by_one)
     if first_cut and (cut := cut_call(two, second, first_cut.end, one_by_one=one_by_one)):
-        pair, only = CallPair(two, first_cut, cut).find_counters(one, only)
+        pair, only = CallPair(two, first_cut, cut).take_counters(one, only)
     calls = WrittenCalls(chat, one, two, only, pair, _lay_out(chat, one, only, pair))
     return _take_lead(calls) if calls.layout.lead else calls
 
@@ -454,12 +426,12 @@ def _lay_out(chat: ProbedTemplate, one: str, only: Cut, pair: CallPair | None) -
         return CallLayout(following, prefix=head)
     around_two = pair.text[: pair.first.start], pair.text[pair.second.end :]
     if around_two != (head, following):
-        return find_layouts((head, following), around_two, pair.amid)
+        return find_layout((head, following), around_two, pair.amid, header="", end="")
     # White space that is not read may part the header from a word of the call.
     header = chat.prompted + leading_space(chat.body(Turn(calls=probe_calls(chat)[:1])) or "")
     plain = read_content(chat)
     end = find_end(chat, plain.tail, closer=find_closer(plain.tail, plain.opener))
-    return find_layout(header=header, head=head, after=following, amid=pair.amid, end=end)
+    return find_layout(around_two, around_two, pair.amid, header=header, end=end)
 
 
 def _take_lead(calls: WrittenCalls) -> WrittenCalls:

@@ -16,11 +16,80 @@ NAMES = ("probe_alpha", "probe_beta", "probe_gamma")
 KEYS = ("first_key", "second_key", "third_key")  # in the order of `dictsort`
 VALUES = ("one-value", "two-value", "three-value")
 USER, AGAIN, TEXT = "PROBE-USER", "PROBE-AGAIN", "PROBE-TEXT"
+THOUGHT = "PROBE-THOUGHT"
 QUESTION: dict[str, Json] = {"role": "user", "content": USER}
 RICH: dict[str, Json] = {
     "second_key": {"b": [1, 'ü"/', True, False, None], "A": {"deep": []}},
     "first_key": 1.5,
 }
+
+ARGUMENTS: dict[str, Json] = {
+    "a text": "Rome",
+    "an empty text": "",
+    "a text with quotes": 'it\'s "so" \\ `x`',
+    "a text of two lines": "one\ntwo\n\nfour",
+    "a text beyond ASCII": "Zürich 東京 🌧",
+    "a text with white space around it": " a \n",
+    "a text with brackets": "a < b && {c} [d] & 1 > 0",
+    "a text that reads as a number": "3",
+    "an integer": -40,
+    "a large integer": 2**53 + 1,
+    "a number": 0.25,
+    "a whole number": 3.0,
+    "a tiny number": 1e-07,
+    "true": True,
+    "false": False,
+    "null": None,
+    "an empty list": [],
+    "a list": [1, "a'b", [True, None], {"k": 0.5}],
+    "an empty object": {},
+    "an object": {"z": 'x"y\n', "a": {"b": [False, "ü", {}]}, "B": None},
+}
+"""Arguments of all kinds, each with a description."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A turn that the template and its format write: what is special about it, its content, and the
+    arguments of its calls."""
+
+    name: str
+    content: str = ""
+    arguments: tuple[dict[str, Json], ...] = ()
+
+
+_A, _B, _C = KEYS
+_MANY: dict[str, Json] = {_A: "x y", _B: [1, {"k": None}], _C: -2}
+_LOOK = "I look it up."
+COMPARED = (
+    Probe("some content", "It is sunny."),
+    Probe("content of two lines", "One.\n\nTwo: ü."),
+    *(Probe(kind, arguments=({_A: value},)) for kind, value in ARGUMENTS.items()),
+    Probe("no argument", "", ({},)),
+    Probe("content and no argument", _LOOK, ({},)),
+    Probe("three arguments", "", (_MANY,)),
+    Probe("content and three arguments", _LOOK, (_MANY,)),
+    Probe("two calls, two arguments", "", ({_A: "x"}, {_B: 2, _C: True})),
+    Probe("content and two calls, two arguments", _LOOK, ({_A: "x"}, {_B: 2, _C: True})),
+    Probe("two calls without arguments", "", ({}, {})),
+    Probe("content and two calls without arguments", _LOOK, ({}, {})),
+    Probe("three calls", "", (_MANY, {}, {_C: {"k": "v"}})),
+    Probe("content and three calls", _LOOK, (_MANY, {}, {_C: {"k": "v"}})),
+)
+"""What the history has of these turns is compared with what the format writes."""
+TRIED = (
+    Probe("content", TEXT),
+    Probe("one call", "", ({_A: "Rome"},)),
+    Probe("two calls", "", ({_A: "Rome"}, {_A: "two words", _B: "Oslo"})),
+    Probe("content and a call", TEXT, ({_A: "Rome"},)),
+)
+"""These turns are written after the generation prompt and read back."""
+THOUGHTFUL = (
+    Probe("a call", "", ({_A: "x"},)),
+    Probe("content", "It is so."),
+    Probe("content and a call", "It is so.", ({_A: "x"},)),
+)
+"""These turns are compared with a thought in front."""
 
 Scheme = Callable[[str, int], str]
 """Makes the id of a call of its name and its number."""
@@ -164,16 +233,6 @@ class ProbedTemplate:
         """Returns the prompt for a question with tools, which may describe calls; "" if the
         template refuses it."""
         return self.render(opening=True)
-
-    def follow(self) -> str:
-        """Returns the text between content and the next message's text; "" if it is not known."""
-        user = {"role": "user", "content": AGAIN}
-        text = self.ask({"role": "assistant", "content": TEXT}, user) or ""
-        return text.partition(TEXT)[2].partition(AGAIN)[0] if AGAIN in text else ""
-
-    def introduce(self) -> str:
-        """Returns the text in front of the first message's text, where there is no tool."""
-        return self.render(with_tools=False, opening=True).partition(USER)[0]
 
     @cached_property
     def header(self) -> str:

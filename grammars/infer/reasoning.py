@@ -16,6 +16,7 @@ from typing import Any
 from grammars.infer.probes import (
     QUESTION,
     TEXT,
+    THOUGHT,
     USER,
     VALUES,
     ProbedTemplate,
@@ -39,13 +40,11 @@ from grammars.wire.format import (
     Format,
     Literal,
     Marker,
-    Node,
     Reasoning,
     count_common,
     spell_fixed,
 )
 
-_THOUGHT = "PROBE-THOUGHT"
 _ANSWER = show_message(Turn(TEXT))
 # What templates call the switch. Only to see both prompts; a request may set any of these.
 _ON: dict[str, Json] = {
@@ -111,11 +110,10 @@ def find_reasoning(chat: ProbedTemplate) -> Reasoning | None:
     separate message, its closer includes the common beginning of the next message's header.
     """
     prompt = chat.prompt.rstrip()
-    tried: list[_Places] = []
+    surroundings: list[_Surroundings] = []
     for kwargs, messages in itertools.product(({}, _ON), _list_messages(chat)):
-        both, text, call = (_surround(chat, message, kwargs) for message in messages)
-        places = _Places(kwargs, both, text, call)
-        found = {place: _read_block(place, prompt) for place in places.written}
+        written = [*filter(None, (_surround(chat, message, kwargs) for message in messages))]
+        found = {place: _read_block(place, prompt) for place in written}
         blocks = [block for block in found.values() if block is not None]
         if any(block is not None and place.is_late for place, block in found.items()):
             return _find_opened(chat)  # a thought after text or calls is no block of a format
@@ -123,10 +121,10 @@ def find_reasoning(chat: ProbedTemplate) -> Reasoning | None:
             return None  # only the next text closes it, which no format can describe
         if blocks:
             return replace(blocks[0], empty=_find_empty(chat, blocks[0], kwargs))
-        tried.append(places)
+        surroundings += written
     return (
-        _find_continued(tried, prompt)
-        or _find_worded(chat, tried)
+        _find_continued(surroundings, prompt)
+        or _find_worded(chat)
         or _find_opened(chat)
         or _find_known(chat)
     )
@@ -135,12 +133,12 @@ def find_reasoning(chat: ProbedTemplate) -> Reasoning | None:
 def _show_thought(text: str) -> list[dict[str, Any]]:
     """Returns messages with a thought and a text in all forms that clients and templates use: in a
     field, in parts (Mistral), in blocks (Apertus)."""
-    parts = [{"type": "thinking", "thinking": _THOUGHT}, {"type": "text", "text": text}]
-    blocks = [{"type": "thoughts", "text": _THOUGHT}, {"type": "response", "text": text}]
+    parts = [{"type": "thinking", "thinking": THOUGHT}, {"type": "text", "text": text}]
+    blocks = [{"type": "thoughts", "text": THOUGHT}, {"type": "response", "text": text}]
     return [
-        {"content": text, "reasoning_content": _THOUGHT},
-        {"content": text, "reasoning": _THOUGHT},
-        {"content": text, "thinking": _THOUGHT},
+        {"content": text, "reasoning_content": THOUGHT},
+        {"content": text, "reasoning": THOUGHT},
+        {"content": text, "thinking": THOUGHT},
         {"content": parts},
         {"content": {"blocks": blocks}},
     ]
@@ -172,29 +170,10 @@ class _Surroundings:
         return TEXT in before or VALUES[0] in before
 
 
-@dataclass(frozen=True)
-class _Places:
-    """The texts around the thought of a message with text and a call, and with one of the two; None
-    where the template does not write the thought.
-
-    Args:
-        kwargs: the variables that are set.
-    """
-
-    kwargs: Mapping[str, Any]
-    both: _Surroundings | None
-    text: _Surroundings | None
-    call: _Surroundings | None
-
-    @property
-    def written(self) -> list[_Surroundings]:
-        return list(filter(None, (self.both, self.text, self.call)))
-
-
 def _surround(
     chat: ProbedTemplate, message: Mapping[str, Any], kwargs: Mapping[str, Any]
 ) -> _Surroundings | None:
-    head, thought, tail = chat.render(message, **kwargs).partition(_THOUGHT)
+    head, thought, tail = chat.render(message, **kwargs).partition(THOUGHT)
     if not thought:
         return None
     plain = chat.render(_ANSWER, **kwargs)
@@ -212,26 +191,25 @@ def _find_empty(chat: ProbedTemplate, block: Reasoning, kwargs: Mapping[str, Any
     return written[0] if written and is_other else ""
 
 
-def _find_worded(chat: ProbedTemplate, tried: Iterable[_Places]) -> Reasoning | None:
-    """Finds a block at the beginning of a turn that a word opens, such as `Thought: ` up to the end
-    of the line.
+def _find_worded(chat: ProbedTemplate) -> Reasoning | None:
+    """Finds a block that a word opens, without a tag: `Thought: ` up to the end of the line.
 
     It closes with what content and calls have in common after it.
     """
-    for places in tried:
-        alone = list(filter(None, (places.text, places.call)))
-        prompt = chat.render(opening=True, **places.kwargs) if alone else ""
+    for kwargs, (_, text, call) in itertools.product(({}, _ON), _list_messages(chat)):
+        alone = [*filter(None, (_surround(chat, message, kwargs) for message in (text, call)))]
+        prompt = chat.render(opening=True, **kwargs) if alone else ""
         if alone and (block := _read_worded(alone, prompt)):
             return block
     return None
 
 
-def _find_continued(tried: Iterable[_Places], prompt: str) -> Reasoning | None:
+def _find_continued(written: Iterable[_Surroundings], prompt: str) -> Reasoning | None:
     """Finds a block that continues the header of the prompt and ends with that header again.
     HyperCLOVAX writes `assistant/think`."""
     if not prompt:
         return None
-    for surroundings in itertools.chain.from_iterable(places.written for places in tried):
+    for surroundings in written:
         name = surroundings.head.rpartition(prompt)[2]
         end, found, _ = surroundings.tail.partition(prompt)
         if found and _HEADER_NAME.fullmatch(name) and _is_tags_only(end):
@@ -265,26 +243,20 @@ def _find_known(chat: ProbedTemplate) -> Reasoning | None:
     # Granite 3.3 describes the block only where there are no tools.
     prompts.append(chat.render(with_tools=False, opening=True, **_ON))
     for block in _KNOWN:
-        if _mention(prompts, block) or _removes(chat, block):
+        is_opened = any(block.opener.text in prompt for prompt in prompts)
+        is_closed = any(prompt.rstrip().endswith(block.closer.text) for prompt in prompts)
+        if is_opened or is_closed or _removes(chat, block):
             return _read_pads(block, prompts)
     return None
 
 
 def _removes(chat: ProbedTemplate, block: Reasoning) -> bool:
     """Returns whether the template removes the block from the history."""
-    content = f"{block.opener.text}{_THOUGHT}{block.closer.text}{TEXT}"
+    content = f"{block.opener.text}{THOUGHT}{block.closer.text}{TEXT}"
     first, second = show_message(Turn(content)), show_message(Turn("Yes"))
     # LFM2.5 keeps the last thought of a conversation, so another message follows.
     text = chat.render(first, QUESTION, second, QUESTION)
-    return TEXT in text and _THOUGHT not in text
-
-
-def _mention(prompts: Iterable[str], block: Reasoning) -> bool:
-    """Returns whether a prompt opens or describes the block, or ends with its closer."""
-    for prompt in prompts:
-        if block.opener.text in prompt or prompt.rstrip().endswith(block.closer.text):
-            return True
-    return False
+    return TEXT in text and THOUGHT not in text
 
 
 def _read_block(surroundings: _Surroundings, prompt: str) -> Reasoning | None:
@@ -378,7 +350,7 @@ def _is_tags_only(text: str) -> bool:
     return bool(find_tags(text)) and not re.sub(_TAG, "", text).strip()
 
 
-def _read_opened(prompt: str) -> Reasoning | None:
+def _read_opened(prompt: str, tags: Iterable[tuple[str, str]] = _OPENED) -> Reasoning | None:
     """Returns the block whose opener the prompt ends with; None if it ends with something else.
 
     Such a template does not show the text before and after the closer. As in the known blocks, it
@@ -386,15 +358,10 @@ def _read_opened(prompt: str) -> Reasoning | None:
     """
     head = prompt.rstrip()
     pad = prompt[len(head) :]
-    for opener, closer in _OPENED:
+    for opener, closer in tags:
         if tag := re.search(f"{opener}$", head):
-            return Reasoning(
-                Marker(tag[0]),
-                Marker(tag.expand(closer)),
-                pad_open=pad,
-                pad_close=pad,
-                after=pad * 2,
-            )
+            own = Marker(tag.expand(closer))
+            return Reasoning(Marker(tag[0]), own, pad_open=pad, pad_close=pad, after=pad * 2)
     return None
 
 
@@ -402,15 +369,11 @@ def _read_closed(prompt: str) -> Reasoning | None:
     """Returns the empty block that a prompt ends with, so that the model does not think; None if it
     ends with something else. White space in front of the closer is not known then."""
     end = prompt.rstrip()
-    for opener, closer in _CLOSED:
-        for tag in re.finditer(opener, end):
-            own = tag.expand(closer)
-            between = end[tag.end() :].removesuffix(own)
-            if end.endswith(own) and not between.strip():
-                return Reasoning(
-                    Marker(tag[0]), Marker(own), pad_open=between, after=prompt[len(end) :]
-                )
-    return None
+    closer = "".join(find_tags(end)[-1:])
+    block = _read_opened(end.removesuffix(closer), _CLOSED)
+    if block is None or block.closer.text != closer or not end.endswith(closer):
+        return None
+    return replace(block, pad_close="", after=prompt[len(end) :])
 
 
 def _read_pads(block: Reasoning, prompts: list[str]) -> Reasoning:
@@ -526,24 +489,15 @@ def _find_lead(prompt: str, format: Format) -> str:
     """Returns the part of content or of a call that the prompt has written: `>>>`, if `>>>all`
     opens content."""
     heads = [content.opener for content in format.contents]
-    heads.append(_spell_head(format))
+    if format.opener is not None:  # else a call begins as any JSON does
+        fixed = takewhile(lambda node: isinstance(node, Fixed), (*format.opening, *format.call))
+        heads.append(spell_fixed(list(fixed)))
     for head in heads:
         for length in range(len(head), 1, -1):  # a single character could be anything
             lead = head[:length]
             if lead.strip() and prompt.endswith(lead):
                 return lead
     return ""
-
-
-def _spell_head(format: Format) -> str:
-    """Returns the text of a call up to its first hole."""
-    if format.opener is None:
-        return ""  # it begins as any JSON does
-    return spell_fixed(list(takewhile(_is_fixed, format.opening + format.call)))
-
-
-def _is_fixed(node: Node) -> bool:
-    return isinstance(node, Fixed)
 
 
 def _find_missing(pad: str, written: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
 from grammars.infer.probes import KEYS, NAMES, TEXT, ProbedTemplate, plain_id
-from grammars.infer.text import leading_space
+from grammars.infer.text import leading_space, merge_literals
 from grammars.parse.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
@@ -142,25 +142,19 @@ def _respace(known: Format, written: str) -> Format | None:
             nodes += _space_out(node, next(spaces), next(spaces))
         else:
             nodes.append(node)
-    if tuple(nodes) == known.call:
-        return None
-    return replace(known, call=tuple(nodes))
+    call = merge_literals(nodes)
+    return None if call == known.call else replace(known, call=call)
 
 
-def _space_out(node: Fixed, before: str, following: str) -> list[Node]:
+def _space_out(node: Fixed, before: str, following: str) -> tuple[Node, ...]:
     """Returns the text with this white space around it. A marker keeps its own white space if it is
     the same, because a vocabulary may have a token for both."""
-    text = node.text
-    if text == before + text.strip() + following:
-        return [node]
+    text = node.text.strip()
+    if node.text == before + text + following:
+        return (node,)
     if isinstance(node, Literal):
-        written = before + text.strip() + following
-        return [Literal(written)] if written else []
-    parts: list[Node] = [Literal(before)] if before else []
-    parts.append(Marker(text.strip()))
-    if following:
-        parts.append(Literal(following))
-    return parts
+        return (Literal(before + text + following),)
+    return Literal(before), Marker(text), Literal(following)
 
 
 def _restyle(node: Node, style: JsonStyle) -> Node:

@@ -10,11 +10,11 @@ with every tool counts.
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 from grammars.infer.content import find_ends
-from grammars.infer.detection import NoFormat, attempt
+from grammars.infer.detection import Detection, Evidence, NoFormat, Origin, attempt
 from grammars.infer.inference import name_format
 from grammars.infer.probes import NAMES, TEXT, ProbedTemplate, show_message
 from grammars.infer.text import TAG, find_tags, make_nodes
@@ -30,6 +30,7 @@ from grammars.wire.format import (
     Literal,
     Marker,
     Name,
+    Node,
 )
 from grammars.wire.formats import NATIVE, SIGNS
 
@@ -89,21 +90,13 @@ _PYTHON_LIST = re.compile(
 list of functions is none of calls."""
 
 
-@dataclass(frozen=True)
-class ShownFormat:
-    """A format that a prompt shows, and the reason for it, for the user."""
-
-    format: Format
-    reason: str
-
-
 def find_shown(
     chat: ProbedTemplate,
     special_tokens: Collection[str] | None = None,
     *,
     formats: Sequence[Format] = NATIVE,
     signs: Mapping[str, tuple[Fixed, ...]] = SIGNS,
-) -> ShownFormat | NoFormat:
+) -> Detection | NoFormat:
     """Returns the known format that a prompt with tools shows, although the template writes no
     calls. There is none if no sign is recognised, they do not suffice, or they fit several formats.
 
@@ -115,25 +108,24 @@ def find_shown(
         signs: the texts by which they are recognised, by their names.
     """
     shown, plain = _render_tools(chat)
-    found: list[ShownFormat] = []
+    found: dict[Format, str] = {}
     doubts: list[str] = []
     for format in formats:
         for sign in signs.get(format.name, ()):
             if sign.text not in shown or sign.text in plain:
                 continue
-            doubt = _doubt(format, sign, special_tokens)
-            if doubt:
+            if doubt := _doubt(format, sign, special_tokens):
                 doubts.append(doubt)
-                continue
-            reason = f"{sign.text!r} in its prompt indicates the tool format {format.name}"
-            found.append(ShownFormat(format, reason))
-            break
+            else:
+                found.setdefault(format, sign.text)
     if len(found) > 1:
-        names = " and ".join(each.format.name for each in found)
+        names = " and ".join(format.name for format in found)
         return NoFormat(f"the prompt describes more than one tool format: {names}")
     if not found:
         return NoFormat("; ".join(doubts) or "the prompt describes no known tool format")
-    return replace(found[0], format=_adapt(found[0].format, chat))
+    ((format, text),) = found.items()
+    reason = f"{text!r} in its prompt indicates the tool format {format.name}"
+    return _detect(_adapt(format, chat), reason)
 
 
 def _render_tools(chat: ProbedTemplate) -> tuple[str, str]:
@@ -173,7 +165,7 @@ def _adapt(known: Format, chat: ProbedTemplate) -> Format:
     return replace(known, reasoning=block, head=head, tail=tail, ends=ends)
 
 
-def find_stated(chat: ProbedTemplate) -> ShownFormat | NoFormat:
+def find_stated(chat: ProbedTemplate) -> Detection | NoFormat:
     """Returns the format of the example call that a prompt with tools shows, or of the sentence
     that describes calls. There is none without either, if several differ, or if turns of the format
     cannot be read back after the generation prompt."""
@@ -191,7 +183,11 @@ def find_stated(chat: ProbedTemplate) -> ShownFormat | NoFormat:
     if isinstance(tried, NoFormat):
         return tried
     sign = " ".join(example.split())[:MAX_SHOWN_LENGTH]
-    return ShownFormat(adapted, f"its prompt shows calls in the form {sign!r}")
+    return _detect(adapted, f"its prompt shows calls in the form {sign!r}")
+
+
+def _detect(format: Format, reason: str) -> Detection:
+    return Detection(format, Origin.SHOWN, (Evidence("a prompt with a tool", "", reason),))
 
 
 def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
@@ -205,32 +201,40 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
             continue
         if call["quote"] == "'" and not _is_called_json(prompt, call.start()):
             continue  # the values could be Python's
-        start, end = call.span()
-        before = _OPENER.search(prompt, max(0, start - SURROUNDINGS), start)
-        after = _CLOSER.match(prompt, end, end + SURROUNDINGS)
-        assert before is not None  # it may be empty
-        assert after is not None
+        before, after = _look_around(prompt, call)
         is_list = bool(before["list"])
         if is_list:
-            listed = range(start, after.end())
+            listed = range(call.start(), after.end())
         if before["tag"] and not after["tag"]:
             continue  # the example ends elsewhere
         is_broken = "\n" in f"{before['list']}{call.group()}"
         style = replace(_find_style(call), loose=is_broken)
         written = JsonCall(name_key=call["name"], arguments_key=call["arguments"], style=style)
+        head, tail = _join_tags(before, after)
+        head = head or before["word"] or ""
         example = prompt[before.start() : after.end()].strip()
-        if before["tag"]:
-            yield _enclose(written, opener=before, closer=after, is_list=is_list), example
-        elif is_list:
-            word = before["word"] or ""
-            opening = make_nodes(f"{word}[", opens=bool(word))
-            closing = (Literal("]"),)
-            yield Format("stated", (written,), opening, closing, between=", "), example
-        else:
-            yield Format("stated", (written,), single=True), example
+        yield _frame((written,), head=head, tail=tail, is_list=is_list), example
     for written in _PYTHON_LIST.finditer(prompt):
         if not _names_tool(written.group()):
             yield _read_python(written, prompt), written.group()
+
+
+def _look_around(prompt: str, example: re.Match[str]) -> tuple[re.Match[str], re.Match[str]]:
+    """Returns what stands in front of an example and after it. Both may be empty."""
+    start, end = example.span()
+    before = _OPENER.search(prompt, max(0, start - SURROUNDINGS), start)
+    after = _CLOSER.match(prompt, end, end + SURROUNDINGS)
+    assert before is not None
+    assert after is not None
+    return before, after
+
+
+def _join_tags(before: re.Match[str], after: re.Match[str]) -> tuple[str, str]:
+    """Returns the tags around an example with the white space inside of them; "" if there are not
+    both."""
+    if not (before["tag"] and after["tag"]):
+        return "", ""
+    return before["tag"] + _one_line(before["space"]), _one_line(after["space"]) + after["tag"]
 
 
 def _names_tool(text: str) -> bool:
@@ -253,13 +257,9 @@ def _read_statements(prompt: str) -> Iterator[tuple[Format, str]]:
             continue
         if len(closers) > 1 or any(not closer.startswith(("</", "[/")) for closer in closers):
             continue  # the purpose of the other tags is not known
-        head = make_nodes(statement["tag"], opens=True)
-        tail = make_nodes("".join(closers))
-        if statement["shape"] in ("list", "array"):
-            opening, closing = _bracket(head, tail)
-            yield Format("stated", (call,), opening, closing, between=", "), statement.group()
-        else:
-            yield Format("stated", (*head, call, *tail), between="\n"), statement.group()
+        is_list = statement["shape"] in ("list", "array")
+        format = _frame((call,), head=statement["tag"], tail="".join(closers), is_list=is_list)
+        yield format, statement.group()
 
 
 def _read_keys(sentence: str) -> JsonCall | None:
@@ -278,28 +278,10 @@ def _read_keys(sentence: str) -> JsonCall | None:
 def _read_python(example: re.Match[str], prompt: str) -> Format:
     """Returns a list of calls in Python, between the tags around the example, if any. Strings have
     escapes, because an example does not show raw ones."""
-    before = _OPENER.search(prompt, max(0, example.start() - SURROUNDINGS), example.start())
-    after = _CLOSER.match(prompt, example.end(), example.end() + SURROUNDINGS)
-    head: tuple[Fixed, ...] = ()
-    tail: tuple[Fixed, ...] = ()
-    if before and after and before["tag"] and after["tag"]:
-        head = make_nodes(before["tag"] + _one_line(before["space"]), opens=True)
-        tail = make_nodes(_one_line(after["space"]) + after["tag"])
-    opening, closing = _bracket(head, tail)
-    return Format(
-        "stated",
-        call=(Name(), Literal("("), KeywordArguments(quote=""), Literal(")")),
-        opening=opening,
-        closing=closing,
-        between=example["between"] or ", ",
-    )
-
-
-def _bracket(
-    head: Sequence[Fixed], tail: Sequence[Fixed]
-) -> tuple[tuple[Fixed, ...], tuple[Fixed, ...]]:
-    """Returns what opens and what closes a list of calls between these texts."""
-    return (*head, Literal("[")), (Literal("]"), *tail)
+    head, tail = _join_tags(*_look_around(prompt, example))
+    call = (Name(), Literal("("), KeywordArguments(quote=""), Literal(")"))
+    format = _frame(call, head=head, tail=tail, is_list=True)
+    return replace(format, between=example["between"] or ", ")
 
 
 def _find_style(call: re.Match[str]) -> JsonStyle:
@@ -308,16 +290,15 @@ def _find_style(call: re.Match[str]) -> JsonStyle:
     return JsonStyle(item=item, key=key)
 
 
-def _enclose(
-    call: JsonCall, *, opener: re.Match[str], closer: re.Match[str], is_list: bool
-) -> Format:
-    """Returns the call, or a list of calls, between tags, with the white space of the example."""
-    head = make_nodes(opener["tag"] + _one_line(opener["space"]), opens=True)
-    tail = make_nodes(_one_line(closer["space"]) + closer["tag"])
+def _frame(call: tuple[Node, ...], *, head: str, tail: str, is_list: bool) -> Format:
+    """Returns the format of such calls, or of lists of them, between these texts."""
     if is_list:
-        opening, closing = _bracket(head, tail)
-        return Format("stated", (call,), opening, closing, between=", ")
-    return Format("stated", (*head, call, *tail), between="\n")
+        opening = make_nodes(f"{head}[", opens=bool(head))
+        return Format("stated", call, opening, make_nodes(f"]{tail}"), between=", ")
+    if not head:
+        return Format("stated", call, single=True)
+    nodes = (*make_nodes(head, opens=True), *call, *make_nodes(tail))
+    return Format("stated", nodes, between="\n")
 
 
 def _one_line(space: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from difflib import SequenceMatcher
 
 from grammars.infer.probes import squeeze, write
 from grammars.infer.text import find_tag, merge_literals, tokenise
@@ -142,7 +143,7 @@ def find_meant(slipped: Format, prompt: str) -> Format | None:
         if not tags or not all(tag in prompt for tag in tags):
             continue
         meant = tokenise(squeeze(_write_call(in_usual_style(known))))
-        distance = _count_edits(written, meant, fewest)
+        distance = _count_edits(written, meant)
         if distance < fewest:
             fewest, nearest = distance, []
         if distance == fewest:
@@ -168,15 +169,11 @@ def in_usual_style(format: Format) -> Format:
     return replace(format, call=tuple(nodes))
 
 
-def _count_edits(a: list[str], b: list[str], max_edits: int) -> int:
-    """Counts the words that must be inserted, deleted or replaced to make one list equal the other;
-    a number above `max_edits` if it takes more."""
-    if abs(len(a) - len(b)) > max_edits:
-        return max_edits + 1
-    row = list(range(len(b) + 1))
-    for i, word in enumerate(a, 1):
-        above, row = row, [i]
-        for j, other in enumerate(b, 1):
-            replaced = above[j - 1] + (word != other)
-            row.append(min(replaced, above[j] + 1, row[j - 1] + 1))
-    return row[-1]
+def _count_edits(words: list[str], other: list[str]) -> int:
+    """Counts the words that are inserted, deleted or replaced to make one list equal the other."""
+    matcher = SequenceMatcher(None, words, other, autojunk=False)
+    edits = 0
+    for kind, start, end, other_start, other_end in matcher.get_opcodes():
+        if kind != "equal":
+            edits += max(end - start, other_end - other_start)
+    return edits

@@ -23,8 +23,8 @@ from grammars.infer.text import (
     leading_space,
     tokenise,
 )
-from grammars.turn import ToolCall, Turn
-from grammars.wire.format import Content, ContentPlace, LateHeader, count_common
+from grammars.turn import Turn
+from grammars.wire.format import Content, ContentPlace, LateHeader
 
 _CLOSED_STRING = re.compile(r'"[\s}\]]*')
 
@@ -105,8 +105,7 @@ def read_turn(calls: WrittenCalls) -> TurnTexts:
     """
     chat, layout, first = calls.chat, calls.layout, calls.first
     plain = read_content(chat)
-    (call, _) = probe_calls(chat)
-    head = _find_head(chat, plain, call=call, first=first)
+    head = _find_head(calls, plain)
     if plain.opener.removeprefix(head) and first.startswith(plain.opener):
         raise DetectError(f"calls start like content, with {plain.opener!r}")
     if plain.escaped:
@@ -120,16 +119,7 @@ def read_turn(calls: WrittenCalls) -> TurnTexts:
         escaped=plain.escaped,
         ascii=plain.ascii,
     )
-    mixed = _infer_mixed(
-        chat,
-        content,
-        call=call,
-        first=first.removeprefix(head),
-        turn=calls.one.removeprefix(head),
-        turn_head=head,
-        between=layout.between,
-    )
-    return TurnTexts(plain, head, ending, mixed)
+    return TurnTexts(plain, head, ending, _infer_mixed(calls, content, head=head))
 
 
 def _infer_escaped_ending(chat: ProbedTemplate, *, tail: str, rest: str) -> TurnEnding:
@@ -206,24 +196,27 @@ def _ends_message(between: str, chat: ProbedTemplate) -> bool:
     return bool(between.strip()) and _separates(between, chat.prompted)
 
 
-def _find_head(chat: ProbedTemplate, plain: Plain, *, call: ToolCall, first: str) -> str:
+def _show_mixed(chat: ProbedTemplate) -> str:
+    """Returns a turn of content and the first of the calls that are cut; "" if it is refused."""
+    return chat.body(Turn(TEXT, calls=probe_calls(chat)[:1])) or ""
+
+
+def _find_head(calls: WrittenCalls, plain: Plain) -> str:
     """Returns the text that opens every turn once, in front of content and of calls, but not
     between the two. "" if there is none.
 
     Args:
-        chat: the template.
+        calls: what is known of calls.
         plain: content without calls.
-        call: a call.
-        first: what the first call begins with, and the text in front of that.
     """
-    opener = plain.opener
+    chat, first, opener = calls.chat, calls.first, plain.opener
     shared = common_prefix(opener, first)
     tags = find_tags(shared)
     opens_turn = chat.ask(opening=True) != chat.ask(opening=False)  # or the role is the model's
     if not tags or not opens_turn:
         return ""
     head = shared[: shared.rindex(tags[-1]) + len(tags[-1])]
-    text = chat.strip(chat.body(Turn(TEXT, calls=(call,))) or "")
+    text = chat.strip(_show_mixed(chat))
     before, _, after = text.partition(TEXT)
     is_once = before == opener and head not in after and first.removeprefix(head) in after
     # A text that is closed in front of calls as it is without calls opens content, not the turn.
@@ -236,10 +229,9 @@ def find_late_header(chat: ProbedTemplate) -> LateHeader | None:
     generation prompt is empty; None if there is none."""
     first, second = chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})
     prompt, plain = chat.ask_after_result(first, opening=True), chat.ask_after_result(first)
-    opened, header = chat.ask(opening=True), chat.ask()
-    if not prompt or prompt != plain or not opened or header is None:
+    if not prompt or prompt != plain:
         return None
-    header = opened[count_common(opened, header) :].lstrip()
+    header = chat.prompt.lstrip()
     if chat.reasoning is not None:
         header = header.partition(chat.reasoning.opener.text)[0]
     if not header.strip() or prompt.rstrip().endswith(header.rstrip()):
@@ -277,37 +269,26 @@ def _read_frame(chat: ProbedTemplate, answer: str) -> tuple[str, str]:
     return opener.strip(), closer.strip()
 
 
-def _infer_mixed(
-    chat: ProbedTemplate,
-    content: Content,
-    *,
-    call: ToolCall,
-    first: str,
-    turn: str,
-    turn_head: str,
-    between: str,
-) -> Mixed:
+def _infer_mixed(calls: WrittenCalls, content: Content, *, head: str) -> Mixed:
     """Infers the text between content and calls.
 
     Args:
-        chat: the template.
+        calls: what is known of calls.
         content: how content is written if no call follows.
-        call: a call.
-        first: what the first call begins with.
-        turn: the turn with that call alone.
-        turn_head: what opens every turn, which the other texts are without.
-        between: the text between two calls.
+        head: what opens every turn.
 
     Raises:
         DetectError: in front of a call, content is written in another way.
     """
+    chat, between = calls.chat, calls.layout.between
+    first, turn = (text.removeprefix(head) for text in (calls.first, calls.one))
     is_plain = not content.opener and not content.closer
     alone = replace(content, calls=is_plain)
     if content.escaped:
         return Mixed(turn, alone, "content is a JSON string, which no call follows")
-    body = chat.body(Turn(TEXT, calls=(call,))) or ""
-    text = chat.strip(body).removeprefix(turn_head)
-    head, found, after = text.partition(TEXT)
+    body = _show_mixed(chat)
+    text = chat.strip(body).removeprefix(head)
+    opener, found, after = text.partition(TEXT)
     if not found and TEXT in body and chat.reasoning and chat.reasoning.next_opener:
         # Each part of a turn is a message, and the template does not show what models write here.
         raise DetectError(f"beside a call, content is written as a thought: {body[:80]!r}")
@@ -321,18 +302,18 @@ def _infer_mixed(
     if not found:
         return Mixed(text, alone, "content next to a call is rejected or dropped")
     before, found, _ = after.partition(first)
-    if is_plain and head.startswith(first) and head + after == turn:
+    if is_plain and opener.startswith(first) and opener + after == turn:
         return Mixed(text, content, "content stands after calls", place=ContentPlace.AFTER)
-    if is_plain and head and first.startswith(head) and head + after == turn:
-        conclusion = f"content is written inside the opening of the calls, after {head!r}"
-        return Mixed(text, content, conclusion, place=ContentPlace.INSIDE, opener=head)
+    if is_plain and opener and first.startswith(opener) and opener + after == turn:
+        conclusion = f"content is written inside the opening of the calls, after {opener!r}"
+        return Mixed(text, content, conclusion, place=ContentPlace.INSIDE, opener=opener)
     if not found:
         return Mixed(text, alone, "content and calls are not written in one turn")
-    if head != content.opener:
-        beside = Content(head)
+    if opener != content.opener:
+        beside = Content(opener)
         if content.closer or not _separates(before, chat.prompted):
-            raise DetectError(f"beside a call, content is written in another way: {head!r}")
-        conclusion = f"content before calls is opened with {head!r}, not with {content.opener!r}"
+            raise DetectError(f"beside a call, content is written in another way: {opener!r}")
+        conclusion = f"content before calls is opened with {opener!r}, not with {content.opener!r}"
         return Mixed(text, alone, conclusion, before, beside=beside)
     separator = before.removeprefix(content.closer)
     if not before.startswith(content.closer) or not _separates(separator, chat.prompted):

@@ -5,17 +5,20 @@ That the format writes turns as the template does is not enough: a prompt may ha
 beginning of a call already, or something that the history does not have.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from grammars.errors import DetectError, Error, RenderError, ToolError
 from grammars.infer.detection import Evidence
 from grammars.infer.probes import (
+    COMPARED,
     KEYS,
     NAMES,
     PARAMETERS,
-    TEXT,
+    THOUGHTFUL,
+    TRIED,
+    Probe,
     ProbedTemplate,
     show_message,
     squeeze,
@@ -24,40 +27,14 @@ from grammars.infer.probes import (
 from grammars.infer.reasoning import find_state
 from grammars.parse.parser import parse
 from grammars.parse.render import render
-from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower
-from grammars.turn import Choice, Policy, Start, State, Tool, ToolCall, Turn
+from grammars.turn import Choice, Policy, Start, State, Tool, Turn
 from grammars.turn_grammar.ir.completion import Completer, TooLong
 from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import ContentPlace, Format, count_common
 
-VALUES: dict[str, Json] = {
-    "a text": "Rome",
-    "an empty text": "",
-    "a text with quotes": 'it\'s "so" \\ `x`',
-    "a text of two lines": "one\ntwo\n\nfour",
-    "a text beyond ASCII": "Zürich 東京 🌧",
-    "a text with white space around it": " a \n",
-    "a text with brackets": "a < b && {c} [d] & 1 > 0",
-    "a text that reads as a number": "3",
-    "an integer": -40,
-    "a large integer": 2**53 + 1,
-    "a number": 0.25,
-    "a whole number": 3.0,
-    "a tiny number": 1e-07,
-    "true": True,
-    "false": False,
-    "null": None,
-    "an empty list": [],
-    "a list": [1, "a'b", [True, None], {"k": 0.5}],
-    "an empty object": {},
-    "an object": {"z": 'x"y\n', "a": {"b": [False, "ü", {}]}, "B": None},
-}
-"""Arguments of all kinds, each with a description."""
-
-_THOUGHT = "I think."
+_THINKS = "I think."
 _CHOICES = (Choice.AUTO, Choice.REQUIRED)
-_ARGUMENTS = ({KEYS[0]: "Rome"}, {KEYS[0]: "two words", KEYS[1]: "Oslo"})
 
 
 @dataclass(frozen=True)
@@ -94,7 +71,7 @@ def _compare_turns(
 ) -> Iterator[Evidence]:
     """Compares turns. Those that the format cannot write are skipped; what the template drops is
     noted."""
-    for probe, turn in _corpus(chat, mixed=mixed, single=format.single):
+    for probe, turn in _make_turns(COMPARED, chat, mixed=mixed, single=format.single):
         body = chat.body(turn)
         if body is None:
             yield Evidence(probe, "", "the template refuses this")
@@ -116,11 +93,8 @@ def _compare_reasoning(
 ) -> Iterator[Evidence]:
     """Compares reasoning in the history. Many templates drop it, and some open it only in the
     prompt; so the text in front of it may differ."""
-    call = chat.calls({KEYS[0]: "x"})
-    turns = {"a call": Turn("", "I think.", call), "content": Turn("It is so.", "I think.")}
-    if mixed:
-        turns["content and a call"] = Turn("It is so.", "I think.", call)
-    for probe, turn in turns.items():
+    for probe, turn in _make_turns(THOUGHTFUL, chat, mixed=mixed, single=format.single):
+        turn = replace(turn, reasoning=_THINKS)
         text, written = chat.answer(turn) or "", _write(turn, format, tails) or ""
         conclusion = "the template writes this in another way than a turn is generated"
         if turn.reasoning not in text:
@@ -145,7 +119,7 @@ def find_unread_thought(chat: ProbedTemplate) -> str:
     """Returns a turn with a thought that the template writes although no reasoning block was found;
     "" if it writes none."""
     call = chat.calls({KEYS[0]: "x"})
-    for turn in (Turn("It is so.", "I think."), Turn("", "I think.", call)):
+    for turn in (Turn("It is so.", _THINKS), Turn("", _THINKS, call)):
         text = chat.answer(turn) or ""
         if turn.reasoning in text:
             return text
@@ -192,6 +166,17 @@ def _write(turn: Turn, format: Format, tails: Tails) -> str | None:
     return text + tails.calls
 
 
+def _make_turns(
+    probes: Sequence[Probe], chat: ProbedTemplate, *, mixed: bool, single: bool
+) -> Iterator[tuple[str, Turn]]:
+    """Yields the turns of a table, each with its name: those of content and calls if they are
+    `mixed`, and those of several calls unless a turn has a `single` one."""
+    for probe in probes:
+        is_mixed = bool(probe.content and probe.arguments)
+        if (mixed or not is_mixed) and not (single and len(probe.arguments) > 1):
+            yield probe.name, Turn(probe.content, calls=chat.calls(*probe.arguments))
+
+
 def _leave_out(turn: Turn) -> Iterator[Turn]:
     """Yields the turn once for each argument of its first call, without that argument."""
     for call in turn.calls[:1]:
@@ -199,28 +184,6 @@ def _leave_out(turn: Turn) -> Iterator[Turn]:
             rest = dict(call.arguments)
             del rest[key]
             yield replace(turn, calls=(replace(call, arguments=rest), *turn.calls[1:]))
-
-
-def _corpus(chat: ProbedTemplate, *, mixed: bool, single: bool) -> Iterator[tuple[str, Turn]]:
-    """Yields turns of all kinds, each with a description."""
-    yield "some content", Turn("It is sunny.")
-    yield "content of two lines", Turn("One.\n\nTwo: ü.")
-    a, b, c = KEYS
-    for kind, value in VALUES.items():
-        yield kind, Turn(calls=chat.calls({a: value}))
-    everything: dict[str, Json] = {a: "x y", b: [1, {"k": None}], c: -2}
-    several: list[tuple[str, tuple[ToolCall, ...]]] = [
-        ("no argument", chat.calls({})),
-        ("three arguments", chat.calls(everything)),
-        ("two calls, two arguments", chat.calls({a: "x"}, {b: 2, c: True})),
-        ("two calls without arguments", chat.calls({}, {})),
-        ("three calls", chat.calls(everything, {}, {c: {"k": "v"}})),
-    ]
-    for probe, calls in several:
-        if not single or len(calls) == 1:
-            yield probe, Turn(calls=calls)
-            if mixed:
-                yield f"content and {probe}", Turn("I look it up.", calls=calls)
 
 
 def try_after_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]:
@@ -240,9 +203,10 @@ def try_after_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]
     state = find_state(opened, plain, format, calls=0)
     _refuse_repetition(chat.prompt, format, state)
     completers = {choice: _make_completer(format, choice, state) for choice in _CHOICES}
-    for probe, turn in _list_turns(chat, format):
+    mixed = format.bare is None and any(content.calls for content in format.contents)
+    for probe, turn in _make_turns(TRIED, chat, mixed=mixed, single=format.single):
         if state.start is Start.OPEN:
-            turn = replace(turn, reasoning=_THOUGHT)
+            turn = replace(turn, reasoning=_THINKS)
         for choice, completer in completers.items():
             if choice is Choice.REQUIRED:
                 turn = replace(turn, content="")
@@ -315,16 +279,6 @@ def _refuse_repetition(prompt: str, format: Format, state: State) -> None:
     if opener is not None and not state.lead and opener.text.strip() in prompt:
         message = f"the generation prompt has written {opener.text!r} already, which opens a call"
         raise DetectError(f"{message}: {prompt!r}")
-
-
-def _list_turns(chat: ProbedTemplate, format: Format) -> Iterator[tuple[str, Turn]]:
-    one, two = chat.calls(_ARGUMENTS[0]), chat.calls(*_ARGUMENTS)
-    yield "content", Turn(TEXT)
-    yield "one call", Turn(calls=one)
-    if not format.single:
-        yield "two calls", Turn(calls=two)
-    if format.bare is None and any(content.calls for content in format.contents):
-        yield "content and a call", Turn(TEXT, calls=one)
 
 
 def _list_calls(turn: Turn) -> list[tuple[str, object]]:

@@ -6,7 +6,7 @@ that only the parser knows, in recovery.
 Needs `grammars.errors`, and `grammars.schema.subschemas` for JSON pointers.
 """
 
-from grammars.wire.format import Content, ContentPlace, Format, Reasoning, Several, find_format
+from grammars.wire.format import Content, ContentPlace, Format, Reasoning, Several, find_named
 from grammars.wire.nodes import (
     CallId,
     CallIndex,
@@ -40,5 +40,5 @@ __all__ = [
     "Several",
     "TaggedArguments",
     "TextWrapper",
-    "find_format",
+    "find_named",
 ]

@@ -297,7 +297,7 @@ def count_common(a: Sequence[object], b: Sequence[object]) -> int:
     return low
 
 
-def find_format(name: str, formats: Sequence[Format]) -> Format | None:
+def find_named(name: str, formats: Sequence[Format]) -> Format | None:
     """Returns the format called `name`, or None."""
     for format in formats:
         if format.name == name:

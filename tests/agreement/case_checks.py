@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, reject, settings
 from grammars.errors import SchemaError
 from grammars.schema.nodes import AnyValue, Array, Node, Number, Object, Schema, String, flatten
 from grammars.turn import Choice, Start, Think, Tool, Turn
-from grammars.wire.format import Format, NestedArguments, TaggedArguments, find_format
+from grammars.wire.format import Format, NestedArguments, TaggedArguments, find_named
 from grammars.wire.formats import FORMATS
 from tests.agreement.matching import Masked
 from tests.turn_strategies import Case
@@ -17,7 +17,7 @@ QUIET = settings(suppress_health_check=list(HealthCheck))
 
 
 def by_name(name: str) -> Format:
-    format = find_format(name, FORMATS)
+    format = find_named(name, FORMATS)
     assert format is not None
     return format
 

@@ -26,7 +26,7 @@ from grammars.wire.format import (
     Literal,
     Reasoning,
     count_common,
-    find_format,
+    find_named,
     is_taggable,
 )
 from grammars.wire.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
@@ -85,8 +85,8 @@ def test_formats_know_what_opens_a_call() -> None:
     assert LLAMA3_JSON.bare == LLAMA3_JSON.hole
     with pytest.raises(TypeError, match="calls open with a marker, a JsonCall or a list in Python"):
         Format("odd", (Literal("a"),))
-    assert find_format("hermes", FORMATS) is HERMES
-    assert find_format("none", FORMATS) is None
+    assert find_named("hermes", FORMATS) is HERMES
+    assert find_named("none", FORMATS) is None
 
 
 def test_names_between_tags() -> None:

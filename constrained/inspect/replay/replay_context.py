@@ -30,7 +30,7 @@ from grammars.errors import DetectError, Error
 from grammars.infer.reasoning import find_state
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.turn import Policy, State
-from grammars.wire.format import Format, find_format
+from grammars.wire.format import Format, find_named
 from grammars.wire.formats import FORMATS
 
 T = TypeVar("T")
@@ -177,7 +177,7 @@ def _read_special_tokens(row: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _find_format(name: str) -> Format:
-    format = find_format(name, FORMATS)
+    format = find_named(name, FORMATS)
     if format is None:
         hint = f"Known: {', '.join(known.name for known in FORMATS)}"
         message = f"unknown format {name!r}" if name else "the row names no template or format"

@@ -23,7 +23,7 @@ from grammars.schema.json_values import Json
 from grammars.schema.nodes import Violation
 from grammars.schema.numbers import normalise_numbers
 from grammars.turn import Tool
-from grammars.wire.format import find_format
+from grammars.wire.format import find_named
 from grammars.wire.formats import FORMATS
 
 SHOWN = 60  # bytes around a refusal
@@ -131,7 +131,7 @@ def check_self_contained(row: Mapping[str, Any]) -> None:
         raise RequestError("it is not a template", where="/template", hint=hint)
     for name in ("format", "tool_format"):
         value = row.get(name)
-        if isinstance(value, str) and find_format(value, FORMATS) is None:
+        if isinstance(value, str) and find_named(value, FORMATS) is None:
             hint = f"Known: {', '.join(known.name for known in FORMATS)}"
             raise RequestError(f"unknown format {value!r}", where=f"/{name}", hint=hint)
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from constrained.errors import RequestError, TemplateError
 from constrained.prompt.format_selection.selection import SelectedFormat
-from constrained.prompt.format_selection.template_facts import THOUGHT, TurnStyle, find_facts
+from constrained.prompt.format_selection.template_facts import TurnStyle, find_facts
 from constrained.prompt.template.chat_template import RESERVED, ChatTemplate
 from constrained.prompt.template.rendering import DETECTION_SECONDS, limit_renderings
 from grammars.infer.detection import Origin
+from grammars.infer.probes import THOUGHT
 from grammars.infer.reasoning import find_opener, find_state
 from grammars.infer.text import find_tags, match_opener
 from grammars.limits.packed_json import hash_json

@@ -18,8 +18,8 @@ from jinja2 import nodes
 
 from constrained.prompt.messages import normalise, read_function
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.infer.detect import detect
 from grammars.infer.detection import Detection, Evidence, NoFormat
+from grammars.infer.find import find_format
 from grammars.infer.probes import KEYS, NAMES, VALUES, ProbedTemplate, plain_id, show_message
 from grammars.infer.reasoning import probe
 from grammars.turn import ToolCall, Turn
@@ -144,7 +144,7 @@ def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection] |
     There is none if it writes calls of no form, or its calls cannot be parsed."""
     refusal: NoFormat | None = None
     for message_form in _list_written(template):
-        found = detect(probe(MessageFormTemplate(template, message_form).render))
+        found = find_format(probe(MessageFormTemplate(template, message_form).render))
         if isinstance(found, NoFormat):
             refusal = refusal or NoFormat(f"{message_form.describe()}, but {found.message}")
             continue

@@ -31,10 +31,10 @@ from grammars.errors import FormatError, RenderError
 from grammars.infer.detection import Detection, Evidence, NoFormat, Origin
 from grammars.infer.probes import make_tool, show_call
 from grammars.infer.reasoning import find_prompted
-from grammars.infer.shown import ShownFormat, find_shown
+from grammars.infer.shown import find_shown
 from grammars.schema.json_values import Json
 from grammars.turn import Policy
-from grammars.wire.format import Content, Format, Marker, Reasoning, find_format
+from grammars.wire.format import Content, Format, Marker, Reasoning, find_named
 from grammars.wire.format_text import load_format
 from grammars.wire.formats import FORMATS, GENERIC, SIGNS
 
@@ -198,7 +198,7 @@ class _Selector:
             # Phi-4-mini is told to write `functools[...]`, and its history has calls without it.
             # The prompt is what the model follows, and only with the marker is a call no answer.
             stated = facts.stated if found.format.bare is not None else None
-            if isinstance(stated, ShownFormat) and stated.format.opener is not None:
+            if isinstance(stated, Detection) and stated.format.opener is not None:
                 yield self._plan_shown(stated)
             yield self._plan_own(found)
         if facts.describes_tools:
@@ -273,26 +273,26 @@ class _Selector:
         reasons: list[str] = []
         if self.facts.only_shows_tools:
             shown = find_shown(self.facts.chat, self.special_tokens)
-            if isinstance(shown, ShownFormat):
+            if isinstance(shown, Detection):
                 return self._plan_shown(shown)
             reasons.append(shown.message)
         stated = self.facts.stated
-        if isinstance(stated, ShownFormat):
+        if isinstance(stated, Detection):
             return self._plan_shown(stated)
         return NoFormat(", and ".join([*reasons, stated.message]))
 
-    def _plan_shown(self, shown: ShownFormat) -> _FormatPlan:
+    def _plan_shown(self, shown: Detection) -> _FormatPlan:
         """Takes a format that a prompt with tools shows. The template describes the tools; calls of
         the history become text of their message, in that format."""
-        why = f"{self._describe_calls()}; {shown.reason}"
-        evidence = (Evidence("a prompt with a tool", "", why),)
+        (sign,) = shown.evidence
+        why = f"{self._describe_calls()}; {sign.conclusion}"
         notice = (
             f"{why}, in which the calls of the history are written into their messages "
             "(--tool-format generic uses another one)"
         )
         abilities = Abilities(tools=True, results=self.facts.writes_results)
         changed = f"the chat template changes calls of the tool format {shown.format.name}"
-        found = Detection(shown.format, Origin.SHOWN, evidence)
+        found = replace(shown, evidence=(replace(sign, conclusion=why),))
         return _FormatPlan(found, notice, abilities, changed=changed)
 
     def _describe_calls(self) -> str:
@@ -320,13 +320,13 @@ class _Selector:
         found = self.facts.detection
         own = None if isinstance(found, NoFormat) else found.format
         # One of the registry is meant by its name.
-        registered = find_format(format.name, FORMATS) == format
+        registered = find_named(format.name, FORMATS) == format
         if own is not None and (own == format or (registered and own.name == format.name)):
             return self._teach(_FormatPlan(Detection(own, Origin.CHOSEN, ())))
         if own is None and registered and self.facts.only_shows_tools:
             signs = tuple(Marker(sign.text) for sign in SIGNS[format.name])
             shown = find_shown(self.facts.chat, formats=(format,), signs={format.name: signs})
-            if isinstance(shown, ShownFormat):
+            if isinstance(shown, Detection):
                 selected = self._carry_out(self._plan_shown(shown))
                 if isinstance(selected, SelectedFormat):
                     return replace(selected, origin=Origin.CHOSEN)
@@ -388,7 +388,7 @@ def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
     """
     if isinstance(given, Format):
         return given
-    found = find_format(str(given), FORMATS)
+    found = find_named(str(given), FORMATS)
     if found is not None:
         return found
     if not os.path.isfile(given):

@@ -9,18 +9,26 @@ from typing import Any, TypeAlias
 
 from constrained.prompt.format_selection.message_forms import MessageForm, find_message_form
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.infer.detect import detect
 from grammars.infer.detection import Detection, NoFormat
-from grammars.infer.probes import KEYS, NAMES, TEXT, VALUES, ProbedTemplate, plain_id, show_message
+from grammars.infer.find import find_format
+from grammars.infer.probes import (
+    KEYS,
+    NAMES,
+    TEXT,
+    THOUGHT,
+    VALUES,
+    ProbedTemplate,
+    plain_id,
+    show_message,
+)
 from grammars.infer.reasoning import probe
-from grammars.infer.shown import ShownFormat, find_stated
+from grammars.infer.shown import find_stated
 from grammars.infer.turn import find_frame
 from grammars.limits.byte_cache import MIB, ByteCache, share_cache
 from grammars.turn import ToolCall, Turn
 
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 TEMPLATES = 16 * MIB
-THOUGHT = "PROBE-THOUGHT"
 _PROBE = "probe_of_a_tool"
 _CALL = show_message(Turn(calls=(ToolCall(_PROBE, {}, id=plain_id(_PROBE, 0)),)))
 _TAGS_AROUND = re.compile(rf"<([A-Za-z][\w-]*)>\s*{_PROBE}\s*</\1>")
@@ -64,7 +72,7 @@ class TemplateFacts:
     @cached_property
     def detection(self) -> Detection | NoFormat:
         """The wire format, or why none is known."""
-        return detect(self.chat)
+        return find_format(self.chat)
 
     @cached_property
     def message_form(self) -> tuple[MessageForm, Detection] | NoFormat:
@@ -74,7 +82,7 @@ class TemplateFacts:
         return find_message_form(self._template)
 
     @cached_property
-    def stated(self) -> ShownFormat | NoFormat:
+    def stated(self) -> Detection | NoFormat:
         """The format that its prompt states by an example or in a sentence, or why there is
         none."""
         return find_stated(self.chat)

@@ -21,7 +21,7 @@ from grammars.wire.format import (
     Literal,
     Marker,
     Node,
-    find_format,
+    find_named,
     spell_fixed,
 )
 from grammars.wire.formats import FORMATS, HERMES, QWEN3_CODER
@@ -124,7 +124,7 @@ def test_a_known_format_is_found_with_other_white_space() -> None:
 
 
 def test_what_closes_only_several_calls_may_be_left_out() -> None:
-    several = find_format("deepseek_r1", FORMATS)
+    several = find_named("deepseek_r1", FORMATS)
     assert several is not None
 
     def render_chat(messages: Sequence[Message], *rest: Any, **kwargs: Any) -> str:

@@ -22,7 +22,7 @@ from grammars.wire.format import (
     Marker,
     Name,
     TaggedArguments,
-    find_format,
+    find_named,
 )
 from grammars.wire.format_text import dump_format, load_format
 from grammars.wire.formats import NATIVE
@@ -85,7 +85,7 @@ def test_a_real_template(row: dict[str, Any]) -> None:
 def test_what_has_a_name_is_what_has_that_name() -> None:
     """Apart from what the templates of a family do differently."""
     for row in ROWS:
-        known = find_format(row.get("format", ""), NATIVE)
+        known = find_named(row.get("format", ""), NATIVE)
         if known is not None:
             found = infer(real_templates()[row["template"]].render).format
             own = {key: getattr(found, key) for key in ("reasoning", "before", "between", "after")}

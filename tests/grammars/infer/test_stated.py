@@ -114,7 +114,8 @@ def test_an_example_states_the_format(example: str, one: str, two: str | None) -
         for choice in (Choice.AUTO, Choice.REQUIRED):
             assert Masked(found.format, TOOLS, Policy(choice), State()).accepts(text)
     assert not Masked(found.format, TOOLS, Policy(Choice.REQUIRED), State()).accepts("Well.")
-    sign = ast.literal_eval(found.reason.removeprefix("its prompt shows calls in the form "))
+    reason = found.evidence[0].conclusion
+    sign = ast.literal_eval(reason.removeprefix("its prompt shows calls in the form "))
     assert sign in " ".join(example.split())
 
 

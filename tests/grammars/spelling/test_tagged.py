@@ -9,7 +9,7 @@ from constrained.prompt.tools.shapes import read_tools
 from grammars.errors import RenderError
 from grammars.parse.render import render
 from grammars.turn import ToolCall, Turn
-from grammars.wire.format import find_format
+from grammars.wire.format import find_named
 from grammars.wire.formats import FORMATS
 from tests.templates import tool
 
@@ -22,7 +22,7 @@ FREE = {"type": ["string", "object"]}
 def check(name: str, schema: dict[str, Any], value: Any) -> tuple[bool, Any]:
     """Does the grammar take the call, and what is read?"""
     offered = tool("f", {"a": schema})
-    format = find_format(name, FORMATS)
+    format = find_named(name, FORMATS)
     assert format is not None
     text = render(Turn(calls=(ToolCall("f", {"a": value}),)), format)
     (row,) = check_rows([{"id": 1, "format": name, "tools": [offered], "text": text}])
@@ -49,7 +49,7 @@ def test_an_object_is_no_bounded_text(name: str, schema: Any, value: Any, accept
 
 
 def test_what_cannot_be_written_is_not_rendered() -> None:
-    format = find_format("qwen3_coder", FORMATS)
+    format = find_named("qwen3_coder", FORMATS)
     assert format is not None
     tools = read_tools([tool("f", {"a": SHORT})])
     with pytest.raises(RenderError, match="cannot begin like one"):

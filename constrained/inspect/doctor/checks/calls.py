@@ -10,9 +10,15 @@ from constrained.prompt.format_selection.generic import HARDLY_CALLS
 from constrained.prompt.format_selection.template_facts import find_facts
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.infer.detection import NoFormat, Origin
-from grammars.infer.probes import KEYS, NAMES, ProbedTemplate, distinct_id, make_parameters
+from grammars.infer.probes import (
+    ARGUMENTS,
+    KEYS,
+    NAMES,
+    ProbedTemplate,
+    distinct_id,
+    make_parameters,
+)
 from grammars.infer.reasoning import find_state
-from grammars.infer.verify import VALUES
 from grammars.parse.parser import parse
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower
@@ -61,9 +67,10 @@ def _compare_stated(template: ChatTemplate, written: Format) -> Iterator[Verdict
     if isinstance(stated, NoFormat):  # it has no example, as most prompts
         return
     if _differ(stated.format, written):
+        (sign,) = stated.evidence
         yield Verdict(
             Level.WARNING,
-            f"{stated.reason}, but the history has calls in another form, which is enforced",
+            f"{sign.conclusion}, but the history has calls in another form, which is enforced",
             "Correct the template (--chat-template-file), or name a format (--tool-format)",
         )
 
@@ -106,7 +113,7 @@ def find_lossy(subject: Subject, format: Format) -> dict[str, str]:
     if call.name not in (chat.answer(Turn(calls=(call,))) or ""):
         chat = ProbedTemplate(template.render, format.reasoning, scheme=distinct_id)
     lossy: dict[str, str] = {}
-    for kind, value in VALUES.items():
+    for kind, value in ARGUMENTS.items():
         turn = Turn(calls=chat.calls({KEYS[0]: value}))
         read = _read_back(chat, turn, format, _lower_tools(_TYPES[type(value)]))
         if read is None:

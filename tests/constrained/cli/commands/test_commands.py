@@ -15,7 +15,7 @@ from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import Matcher
 from constrained.prompt.format_selection.generic import CHATML
 from examples.random_model import MARKERS, load_small, with_markers, write_model
-from grammars.wire.format import find_format
+from grammars.wire.format import find_named
 from grammars.wire.format_text import load_format
 from grammars.wire.formats import FORMATS
 from tests.command_line import Run, write
@@ -151,7 +151,7 @@ def test_formats(run: Run):
     assert listed["hermes"]["markers"][:2] == ["<tool_call>", "</tool_call>"]
     assert listed["hermes"]["reasoning"] == ["<think>", "</think>"]
     for format in listed.values():
-        single = find_format(format["name"], FORMATS).single
+        single = find_named(format["name"], FORMATS).single
         assert "Paris" in format["one_call"]
         assert single == (format["two_calls"] is None)
         assert single or "Rome" in format["two_calls"]

@@ -25,7 +25,7 @@ from grammars.errors import FormatError
 from grammars.infer.detection import Origin
 from grammars.parse.parser import parse
 from grammars.turn import Choice, Policy, State
-from grammars.wire.format import Content, Format, find_format
+from grammars.wire.format import Content, Format, find_named
 from grammars.wire.format_text import dump_format
 from grammars.wire.formats import FORMATS, GENERIC, HERMES, KIMI_K2, QWEN3_CODER
 from tests.agreement.matching import Masked
@@ -124,7 +124,7 @@ def test_another_format_takes_the_reasoning_of_the_template() -> None:
 
 @pytest.mark.parametrize("name", sorted(WITH_HEADERS))
 def test_headers_cannot_be_taught(name: str) -> None:
-    format = find_format(name, FORMATS)
+    format = find_named(name, FORMATS)
     assert format
     with pytest.raises(RequestError, match=f"{name} cannot be taught.*headers") as info:
         select_format(PLAIN, format)
@@ -138,7 +138,7 @@ def test_a_template_that_writes_headers_keeps_its_format() -> None:
 
 
 def test_another_reasoning_block_cannot_be_taught() -> None:
-    seed = find_format("seed_oss", FORMATS)
+    seed = find_named("seed_oss", FORMATS)
     assert seed
     with pytest.raises(RequestError, match="<seed:think> </seed:think> and <think> </think>"):
         select_format(ChatTemplate(HERMES_SOURCE), seed)

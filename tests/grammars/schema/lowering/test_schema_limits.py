@@ -30,7 +30,7 @@ from grammars.schema.lowering.nodes.flat import MAX_VALUES
 from grammars.schema.nodes import LARGEST_MULTIPLE, Number, Schema, String, Union
 from grammars.turn import Choice, ChoiceAnswer, Policy, State, Tool
 from grammars.turn_grammar.turn import build_grammar
-from grammars.wire.format import find_format
+from grammars.wire.format import find_named
 from grammars.wire.formats import FORMATS
 from tests.agreement.matching import Masked
 from tests.real_templates import require_models_directory
@@ -269,7 +269,7 @@ def test_multiples_of_many_residues_are_checked(step: float) -> None:
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder"])
 def test_a_grammar_that_is_too_large(name: str) -> None:
-    format = find_format(name, FORMATS)
+    format = find_named(name, FORMATS)
     assert format
     words = ["x" * 500 + str(i) for i in range(MAX_VALUES)]
     tools = [Tool("many", one({"enum": words}))]
@@ -356,7 +356,7 @@ def test_long_multiples_do_not_exhaust_the_mask(
     """From 10,000 remainders on, they did."""
     schema = one({"type": "number", "multipleOf": divisor, **bounds})
     assert checked(schema) == []
-    format = find_format("hermes", FORMATS)
+    format = find_named("hermes", FORMATS)
     assert format
     policy = Policy(choice=Choice.REQUIRED)
     masked = Masked(format, [Tool("f", schema)], policy, State(), real=llama3)
@@ -390,7 +390,7 @@ def test_multiples_of_alternatives_are_followed_together(
     assert checked(schema) == [(pointer, "multipleOf") for pointer in checked_pointers]
     for finding in (*schema.report.enforced, *schema.report.narrowed):
         assert (finding.pointer, finding.keyword) not in checked(schema)
-    format = find_format("hermes", FORMATS)
+    format = find_named("hermes", FORMATS)
     assert format
     masked = Masked(
         format, [Tool("f", schema)], Policy(choice=Choice.REQUIRED), State(), real=llama3

@@ -13,7 +13,7 @@ from grammars.infer.verify import find_other_call, try_after_prompt
 from grammars.turn import Turn
 
 
-def detect(chat: ProbedTemplate) -> Detection | NoFormat:
+def find_format(chat: ProbedTemplate) -> Detection | NoFormat:
     """Returns the template's format, verified: it writes the same text as the template.
 
     There is none if the template writes no calls, or in a way that is neither inferred nor known.
