@@ -3,7 +3,7 @@ file says what it measures and prints; `python -m benchmarks.NAME` runs it. The 
 `docs/figures.md`.
 
 - whether turns are valid, whatever the model wants: adversary, endings, totality;
-- chat templates and formats: templates, arrival, faithful, replay;
+- chat templates and formats: templates, faithful, replay;
 - schemas: schemas, exact, patterns;
 - real weights: side_by_side;
 - time and memory: compiling;
