@@ -67,34 +67,34 @@ class Settings:
         api_keys: require this API key (repeatable) (--api-key KEY $LLAMA_API_KEY; server). None:
             anyone may send requests.
         cors_origins: allow web pages of this origin (CORS; repeatable); *: any (--cors-origin
-            ORIGIN; operate: access).
+            ORIGIN; advanced: access).
         allowed_hosts: Host names that are accepted, or *; default: on localhost its own, else any
-            (--allowed-hosts HOST[,HOST]; operate: access). Without ports. So no web page reaches
+            (--allowed-hosts HOST[,HOST]; advanced: access). Without ports. So no web page reaches
             the server by another name (DNS rebinding).
         share_cache: share caches between API keys; response times then reveal what others asked
-            (--share-cache; operate: access). Token counts do, too. A `cache_salt` still separates
+            (--share-cache; advanced: access). Token counts do, too. A `cache_salt` still separates
             them.
         reasoning_field: field for reasoning in Chat Completions; default: reasoning_content
-            (--reasoning-field; operate: prompts).
+            (--reasoning-field; advanced: prompts).
         reasoning: whether models reason by default; None: as their templates do.
         reasoning_budget: default maximum of reasoning tokens; None: no limit.
         max_tokens: default maximum of tokens in a reply; None: as many as the context has room for.
         stop: texts that end the content of every reply.
         template_kwargs: default variables of the chat template.
-        lenient_tools: do not enforce schemas of tools with strict: false (--lenient-tools; operate:
-            prompts).
+        lenient_tools: do not enforce schemas of tools with strict: false (--lenient-tools;
+            advanced: prompts).
         envelopes: calls in another form than the model's own, where calls are optional: kept as
             they are (the default), written again in its own (native), or text (off) (--envelopes;
-            operate: prompts).
+            advanced: prompts).
         keep_volatile: keep text that agents change in every request; prompts are then computed
-            again (--keep-volatile; operate: prompts). See `server.turns.stable_prompts`.
+            again (--keep-volatile; advanced: prompts). See `server.turns.stable_prompts`.
         date: date in prompts, YYYY-MM-DD; default: the day the conversation began (--date DATE;
-            operate: prompts).
-        timeout: limit for a request; default: none (--timeout SECONDS; operate: times).
+            advanced: prompts).
+        timeout: limit for a request; default: none (--timeout SECONDS; advanced: times).
         drain_seconds: time for running requests to end when the server stops (--drain SECONDS;
-            operate: times).
+            advanced: times).
         idle_seconds: disconnect clients that neither read nor send for this time (--idle-timeout
-            SECONDS; operate: times).
+            SECONDS; advanced: times).
         ping_seconds: a stream without events for this time sends a ping.
         max_waiting: maximum number of waiting requests; further ones get status 503 (--max-waiting
             N).
@@ -114,23 +114,23 @@ class Settings:
             KIB).
         max_echoed: maximum size of metadata, and of each field that is only returned, as JSON
             (--max-echoed KIB). OpenAI's metadata have 16 members of 64 and 512 characters.
-        max_tool_steps: maximum number of turns in one reply (--tool-steps N; operate: calls that
+        max_tool_steps: maximum number of turns in one reply (--tool-steps N; advanced: calls that
             the server executes).
-        max_tool_seconds: time after which the model has to answer (--tool-seconds SECONDS; operate:
-            calls that the server executes).
+        max_tool_seconds: time after which the model has to answer (--tool-seconds SECONDS;
+            advanced: calls that the server executes).
         max_tool_output: maximum length of a result, in 1,024 characters; the rest is cut
-            (--tool-output K; operate: calls that the server executes).
+            (--tool-output K; advanced: calls that the server executes).
         max_stored: responses that are kept for `previous_response_id`.
         max_stored_bytes: bytes of their JSON, with their conversations; a single larger response is
             not kept.
-        show_grammar: put the grammar into replies (--show-grammar; look inside).
-        log_prompts: write prompts and replies to the log (--log-prompts; look inside).
+        show_grammar: put the grammar into replies (--show-grammar; debug).
+        log_prompts: write prompts and replies to the log (--log-prompts; debug).
         trace: append a trace of each reply to FILE: what decided each token (constrained trace)
-            (--trace FILE; look inside). None: only requested traces are made.
+            (--trace FILE; debug). None: only requested traces are made.
         max_trace_bytes: size at which that file is renamed to FILE.1 and a new one begins
-            (--trace-size MIB; look inside).
+            (--trace-size MIB; debug).
         otel: export a span for each reply by OTLP (OTEL_EXPORTER_OTLP_ENDPOINT; extra otel)
-            (--otel; look inside).
+            (--otel; debug).
 
     Raises:
         RequestError: a limit is below 1.

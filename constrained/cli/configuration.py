@@ -173,7 +173,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         group = each.add_argument_group("common options")
         help = "colours in the output; default: auto, at a terminal (NO_COLOR, FORCE_COLOR)"
         group.add_argument("--color", choices=COLOURS, default=argparse.SUPPRESS, help=help)
-        help = f"read options from this file; default: {NAME} here, else the user's own"
+        help = f"read options from this file; default: {NAME} in this folder, else the user's"
         group.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=help)
         if each is parser:  # the rest is only for commands
             continue

@@ -25,7 +25,7 @@ from constrained.cli.configuration import MODEL, AtLeast, Parsed, ParsedCommand,
 from constrained.engine.options import PLAIN, ValueForm, read_hint
 from constrained.errors import RequestError
 
-DETAILS = ("look inside", "operate")
+DETAILS = ("debug", "advanced")
 """How the titles of groups begin that only --help-all shows; the others are for every day."""
 UNITS = {"KIB": 1 << 10, "K": 1 << 10, "MIB": 1 << 20}
 """What the help calls a value -> how many bytes or characters one of it is."""

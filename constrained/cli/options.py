@@ -23,9 +23,9 @@ THINKING = {"on": Think.REQUIRED, "off": Think.FORBIDDEN, "auto": Think.OPTIONAL
 # Titles of groups in the help; see `constrained.cli.declared.DETAILS`.
 MODEL_GROUP = "model"
 SAMPLING_GROUP = "sampling (defaults apply if the model recommends nothing)"
-DOWNLOADS_GROUP = "operate: downloads"
-ENGINE_GROUP = "operate: engine"
-PROMPTS_GROUP = "operate: prompts"
+DOWNLOADS_GROUP = "advanced: downloads"
+ENGINE_GROUP = "advanced: engine"
+PROMPTS_GROUP = "advanced: prompts"
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +80,7 @@ def add_hub_options(parser: argparse.ArgumentParser) -> None:
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options that name a model and its prompt."""
     add = partial(add_option, parser, group=MODEL_GROUP)
-    add_elsewhere = partial(add_option, parser, group="operate: engines elsewhere")
+    add_elsewhere = partial(add_option, parser, group="advanced: engines elsewhere")
     help = (
         "GGUF file, or a name that `constrained models` lists, such as demo or ollama:qwen3:8b, or "
         "the address of an engine that samples the tokens: "
@@ -104,7 +104,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def add_tool_format(parser: argparse.ArgumentParser) -> None:
     """Declares the option for another wire format than the template's."""
-    help = "wire format of calls: a known one, or a file from `formats detect --save`"
+    help = "how calls are written: a known format, or a file from `formats detect --save`"
     add_option(parser, "--tool-format NAME|FILE", help, group=MODEL_GROUP)
 
 
@@ -142,7 +142,7 @@ def read_server_key(options: argparse.Namespace) -> str:
 def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
     """Declares the budget of reasoning, and whether later turns keep it."""
     add_reasoning_budget(parser)
-    add = partial(add_option, parser, group="operate: reasoning")
+    add = partial(add_option, parser, group="advanced: reasoning")
     help = "text that ends the reasoning when the budget is spent"
     add("--reasoning-close TEXT", help, default="")
     help = (

@@ -16,7 +16,7 @@ import shtab
 import constrained
 from constrained.cli.commands import COMMANDS, Command
 from constrained.cli.configuration import add_options, describe, list_commands, parse
-from constrained.cli.declared import DETAILS, complete, rank_group
+from constrained.cli.declared import complete, rank_group
 from constrained.cli.terminal.exit_codes import ExitCode, find_code
 from constrained.cli.terminal.log_lines import show_warnings
 from constrained.cli.terminal.output import print_error, print_json, print_table, set_colour
@@ -232,7 +232,7 @@ def _divide_help(parser: argparse.ArgumentParser) -> None:
     parser._action_groups.sort(key=lambda group: rank_group(group.title))
     names = [str(action.metavar or action.dest) for action in parser._get_positional_actions()]
     parser.usage = " ".join(["%(prog)s [OPTIONS]", *names])
-    help = f"show all options, also those to {' and to '.join(DETAILS)}"
+    help = "show all options, including the advanced ones"
     parser.add_argument("--help-all", action=PrintWholeHelp, nargs=0, help=help)
 
 

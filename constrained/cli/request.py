@@ -43,11 +43,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shared.add_reasoning_options(parser)
     shared.add_engine_options(parser)
     shared.add_sampling_options(parser)
-    add = partial(add_option, parser, group="operate: calls")
+    add = partial(add_option, parser, group="advanced: calls")
     add("--max-calls N", "maximum number of calls in a turn", kind=int)
     help = "maximum tokens of a value that repeats itself; -1: no limit"
     add("--max-repetition N", help, kind=int, default=MAX_REPEATED)
-    help = "calls in another form than the model's own: kept, written again in it, or text"
+    help = "calls in another form than the model's own: kept, rewritten in it, or text"
     add("--envelopes", help, kind=Envelopes, default=Envelopes.KEPT)
     help = "replace calls of which the model is less sure than P (0 to 1); needs --unsure"
     add("--min-confidence P", help, kind=float)
@@ -250,7 +250,7 @@ def fit(job: "Job", model: "Model") -> "Job":
 
 
 NO_CALL = (
-    "no call was made, as is usual for small models with this template: try --tool-choice "
+    "no call was made, which is common for small models with this template: try --tool-choice "
     "required, or --chat-template-file FILE"
 )
 """The note after a reply without calls where small models hardly call."""

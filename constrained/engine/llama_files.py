@@ -53,7 +53,7 @@ PROBE_MEMORY = 2_048 * MIB
 do the addresses that the libraries of a GPU reserve."""
 QUANTISED_BLOCK = 32  # numbers; all quantised types of a KV cache have blocks of this size
 MEMORY = re.compile("alloc|memory", re.IGNORECASE)
-MODEL_MEMORY = "Put fewer layers onto the GPU (gpu_layers, -ngl), or use a smaller quantisation"
+MODEL_MEMORY = "Put fewer layers onto the GPU (gpu_layers, -ngl), or use a smaller quantization"
 CONTEXT_MEMORY = (
     "Use a shorter context (context_length, -c), fewer sequences, smaller types for it "
     "(cache_type_k, -ctk; cache_type_v, -ctv), or fewer layers on the GPU (gpu_layers, -ngl)"

@@ -203,7 +203,7 @@ class EngineOptions:
             unless the context is too long for the memory.
         cache_type_k: type of the keys in the KV cache: f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl,
             q5_0, q5_1 (-ctk --cache-type-k TYPE $LLAMA_ARG_CACHE_TYPE_K).
-        cache_type_v: type of the values in the KV cache; quantised ones need flash attention (-ctv
+        cache_type_v: type of the values in the KV cache; quantized ones need flash attention (-ctv
             --cache-type-v TYPE $LLAMA_ARG_CACHE_TYPE_V).
         gpu_layers: layers on the GPU, if there is one; default: all (-ngl --gpu-layers
             --n-gpu-layers N $LLAMA_ARG_N_GPU_LAYERS; engine). -1: all.

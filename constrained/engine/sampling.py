@@ -49,14 +49,14 @@ class Sampling:
         min_p: keep only tokens at least this likely, relative to the most likely one; 0: all
             (--min-p P).
         seed: seed, which makes sampling repeatable; default, and -1: random (--seed N).
-        repeat_penalty: penalty for repeated tokens; 1: none (--repeat-penalty X; operate:
+        repeat_penalty: penalty for repeated tokens; 1: none (--repeat-penalty X; advanced:
             penalties). It divides their logits, or multiplies them if they are negative.
         frequency_penalty: subtracted from the logit of a token for each time that it appeared
-            (--frequency-penalty X; operate: penalties).
+            (--frequency-penalty X; advanced: penalties).
         presence_penalty: subtracted once from the logit of a token that appeared
-            (--presence-penalty X; operate: penalties).
+            (--presence-penalty X; advanced: penalties).
         penalty_last_n: number of last tokens that are penalised, prompt included; 0: none; -1: all
-            (--repeat-last-n N; operate: penalties).
+            (--repeat-last-n N; advanced: penalties).
         logit_bias: added to the logits of tokens, by token id. -inf: never sample this token,
             unless the grammar allows no other. A bias cannot override the mask.
 

@@ -51,7 +51,7 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
     shared.add_engine_options(parser, sequences=SEQUENCES)
     shared.add_sampling_options(parser, max_tokens=None)
     mcp_options.add_options(parser, approve=False)
-    add_fields(parser, Settings, "operate: limits")
+    add_fields(parser, Settings, "advanced: limits")
     _add_log(parser)
     _add_models(parser)
     _add_others(parser)
@@ -71,9 +71,9 @@ def _add_address(parser: argparse.ArgumentParser) -> None:
 
 def _add_log(parser: argparse.ArgumentParser) -> None:
     """Declares the options for the log."""
-    add = partial(add_option, parser, group="look inside")
+    add = partial(add_option, parser, group="debug")
     kind = Literal["debug", "info", "warning", "error"]
-    add("--log-level", "what the log has", kind=kind, default="info")
+    add("--log-level", "lowest level that is logged", kind=kind, default="info")
     help = "form of the log: lines of text, or of JSON with the figures of each reply"
     add("--log-format", help, kind=Literal[*FORMATTERS], default="text")
     add("-v --verbose", "same as --log-level debug", kind=bool)
@@ -81,10 +81,10 @@ def _add_log(parser: argparse.ArgumentParser) -> None:
 
 def _add_models(parser: argparse.ArgumentParser) -> None:
     """Declares further models beside the one of -m, which requests choose by name."""
-    add = partial(add_option, parser, group="operate: several models")
-    help = "offer the GGUF files of this folder by name"
+    add = partial(add_option, parser, group="advanced: several models")
+    help = "serve the GGUF files of this folder by name"
     add("--models-dir FOLDER $LLAMA_ARG_MODELS_DIR", help)
-    help = "offer models, each with its own options; see docs/server.md"
+    help = "serve models, each with its own options; see docs/server.md"
     add("--models-preset FILE $LLAMA_ARG_MODELS_PRESET", help)
     help = "maximum number of models loaded at once"
     add("--models-max N $LLAMA_ARG_MODELS_MAX", help, kind=int, default=MAX_MODELS)
@@ -99,20 +99,20 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
     """Declares what is no setting of the application."""
     add = partial(add_option, parser)
     help = "the same in llama-server's terms: none is inline, deepseek is reasoning_content"
-    add("--reasoning-format", help, group="operate: prompts", kind=Literal[*REASONING_FORMATS])
+    add("--reasoning-format", help, group="advanced: prompts", kind=Literal[*REASONING_FORMATS])
     help = "maximum memory of all other caches together; default: see docs/server.md; 0: none"
-    add("--cache-memory MIB", help, group="operate: limits", kind=int, least=0)
+    add("--cache-memory MIB", help, group="advanced: limits", kind=int, least=0)
     help = (
         "share responses, ids of calls and generated turns with other servers, and keep them "
         "after a restart: sqlite:FILE, or redis://HOST:PORT (extra redis)"
     )
-    add("--store ADDRESS", help, group="operate: files and stores")
+    add("--store ADDRESS", help, group="advanced: files and stores")
     help = (
         "MCP tools that requests may not use, since nobody approves their calls: none, those that "
         "may change something (writes), all"
     )
     kind = ForcedApproval
-    group = "operate: calls that the server executes"
+    group = "advanced: calls that the server executes"
     add("--mcp-approval", help, group=group, kind=kind, default=kind.NONE)
     help = "a Python file whose functions requests may use, as an MCP server; may be repeated"
     add("--tools FILE", help, group=group, kind=tuple[str, ...])

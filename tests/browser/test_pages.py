@@ -52,7 +52,7 @@ def test_the_trace_of_a_turn(watched: Watched):
 
 def test_from_the_chat_to_the_workbench_and_back_by_a_link(watched: Watched):
     page = ask_for_weather(watched)
-    page.locator(".turn").nth(1).get_by_role("button", name="To the workbench").click()
+    page.locator(".turn").nth(1).get_by_role("button", name="Open in workbench").click()
     page.get_by_text("accepts the text as a whole turn").wait_for()
     text = page.input_value("#w-text")
     page.fill("#w-text", text.replace('"Paris"', "Paris"))
@@ -88,7 +88,7 @@ def test_mistakes_are_told(watched: Watched):
     page.fill("#tools", "[")
     page.fill("#message", "Hi")
     page.click("#send")
-    page.get_by_text("This is no JSON").first.wait_for()
+    page.get_by_text("This is not JSON").first.wait_for()
     page.click("#tab-workbench")
     page.fill("#w-format", "nothing")
     page.get_by_text("unknown format 'nothing'").wait_for()

@@ -49,7 +49,7 @@ def test_no_key_is_asked_for_where_there_is_none(watched: Watched):
 
 def test_a_key_is_asked_for_and_sent(guarded: Watched):
     page = open_chat(guarded)
-    page.get_by_text("This server wants an API key").wait_for()
+    page.get_by_text("This server needs an API key").wait_for()
     check_looks(page)
     page.fill("#key", "secret")
     page.press("#key", "Enter")

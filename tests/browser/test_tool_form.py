@@ -131,7 +131,7 @@ def test_mistakes_in_the_form_change_nothing(watched: Watched):
 def test_a_mistake_in_the_json_is_told_in_the_form(watched: Watched):
     page = open_chat(watched)
     write_json(page, "[{")
-    assert "This is no JSON" in page.locator(FORM).inner_text()
+    assert "This is not JSON" in page.locator(FORM).inner_text()
     assert page.input_value("#tools") == "[{"
     write_json(page, "[3]")
     assert "A tool must be a JSON object" in page.locator(FORM).inner_text()

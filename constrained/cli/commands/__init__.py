@@ -29,22 +29,20 @@ def _command(name: str, summary: str) -> Command:
 COMMANDS = (
     _command("call", "answer one message, with tools"),
     _command("chat", "talk with a model, line by line"),
-    _command("grammar", "print the grammar of a request, also for other engines"),
-    _command("check", "replay recorded turns against grammar and parser"),
+    _command("grammar", "print the grammar that masks a request's tokens"),
+    _command("check", "replay recorded turns through grammar and parser"),
     Command(
         "suite",
         "test any parser or server of tool calls",
         "constrained.cli.commands.suite",
     ),
     _command("schema", "report which schema keywords are enforced, and which instances pass"),
-    _command("formats", "list the wire formats, or detect a template's"),
+    _command("formats", "list the call formats, or detect that of a template"),
     _command("doctor", "find what is wrong with a model or a template"),
-    _command("eval", "find which model file calls tools: does the syntax break, or the wits?"),
+    _command("eval", "find which model file calls tools, and whether syntax or wits fail"),
     _command("models", "list, download and remove models"),
     _command("bench", "measure how fast a model is on this machine"),
     _command("runs", "list, resume, replay, approve and export recorded runs"),
-    Command(
-        "mcp", "start an MCP server that lets other programs ask a model", f"{__name__}.mcp.command"
-    ),
+    Command("mcp", "serve a model to other programs by MCP", f"{__name__}.mcp.command"),
     _command("trace", "show what decided each token of a reply"),
 )

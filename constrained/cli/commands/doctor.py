@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
     else:
         print_text("\n".join(_show(diagnosis, is_verbose=options.verbose)))
         if subject.contents is not None:
-            print_text("\nDoes it call tools well? Ask it: constrained eval MODEL")
+            print_text("\nDoes it call tools well? Find out: constrained eval MODEL")
     return ExitCode.NEGATIVE if diagnosis.level is Level.FAILURE else ExitCode.DONE
 
 

@@ -1,4 +1,4 @@
-"""`constrained eval`: which model file calls tools, and whether the syntax or the wits break."""
+"""`constrained eval`: which model file calls tools, and whether the syntax or the wits fail."""
 
 import argparse
 import json
@@ -30,30 +30,33 @@ _PAUSE = 60  # seconds between two lines of progress where there is no terminal
 def add(parser: argparse.ArgumentParser) -> None:
     """Declares the options of the command."""
     parser.set_defaults(run=_run, hf_token=None, offline=False)
-    help = "models as -m of other commands takes them; the others are compared with the first"
+    help = "files or names, as for -m of other commands; all are compared with the first"
     parser.add_argument("models", metavar="MODEL", nargs="*", default=[], help=help)
     add = parser.add_argument
-    help = "also ask this server with Chat Completions, of any make (repeatable)"
+    help = "also ask this server, which needs Chat Completions (repeatable)"
     add("--against", metavar="URL", action="append", default=[], help=help)
     shared.add_server_options(add)
-    help = "questions as JSON Lines: tools, user or messages, gold (repeatable); default: of BFCL"
+    help = "questions as JSON Lines: tools, user or messages, gold (repeatable); default: from BFCL"
     add("--rows", metavar="FILE", action="append", default=[], help=help)
-    add("--count", type=int, metavar="N", default=_COUNT, help=f"of each kind; default: {_COUNT}")
-    add("--kinds", nargs="+", choices=_KINDS, default=_KINDS, help="of questions; default: all")
+    help = f"questions of each kind; default: {_COUNT}"
+    add("--count", type=int, metavar="N", default=_COUNT, help=help)
+    help = "kinds of questions; default: all"
+    add("--kinds", nargs="+", choices=_KINDS, default=_KINDS, help=help)
     help = "tool_choice; default: both"
     add("--choices", nargs="+", choices=_CHOICES, default=_CHOICES, help=help)
-    help = "without the mask, with it; default: both"
+    help = "without the mask (free), with it (masked); default: both"
     add("--ways", nargs="+", choices=_WAYS, default=_WAYS, help=help)
     help = "types of the KV cache to compare; default: that of -ctk and -ctv"
     types = get_args(CacheType)
     add("--cache-types", nargs="+", choices=types, metavar="TYPE", default=[None], help=help)
-    help = "keep the answers: what is in FILE is not asked again"
+    help = "save the answers in FILE, and ask only what it lacks"
     add("--answers", metavar="FILE", help=help)
     add("--json", metavar="FILE", help="write all results as JSON; -: to stdout")
     add("--picture", metavar="FILE", help="write a picture (SVG)")
-    help = "of the choice of questions, of sampling and of intervals; default: 0"
+    help = "seed for the choice of questions, sampling and intervals; default: 0"
     add("--seed", type=int, default=0, metavar="N", help=help)
-    add("--temperature", "--temp", type=float, default=0.0, metavar="N", help="default: 0")
+    help = "temperature; default: 0"
+    add("--temperature", "--temp", type=float, default=0.0, metavar="N", help=help)
     help = f"maximum tokens of an answer; default: {_MAX_TOKENS}"
     add("-n", "--max-tokens", type=int, default=_MAX_TOKENS, metavar="N", help=help)
     add("--no-parallel", action="store_true", help="allow at most one call in an answer")
@@ -88,14 +91,14 @@ def _run(options: argparse.Namespace) -> int:
                 _print(plan.report(judgements, kept), options)
     if not judgements:
         hint = "Add --choices auto, or --ways free"
-        raise RequestError("where no tool is of use, no call can be required", hint=hint)
+        raise RequestError("a call cannot be required where none would be right", hint=hint)
     return ExitCode.DONE
 
 
 def _check(options: argparse.Namespace) -> None:
     if not options.models and not options.against:
         hint = "Name a file, demo or smollm2, or a server: --against URL"
-        raise RequestError("nothing is named that could be asked", hint=hint)
+        raise RequestError("no model is named", hint=hint)
     for name in ("count", "max_tokens"):
         if getattr(options, name) < 1:
             option = f"--{name.replace('_', '-')}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def add(parser: argparse.ArgumentParser) -> None:
     """Declares the options of the command."""
     parser.set_defaults(run=_run)
-    parser.add_argument("--format", metavar="NAME", help="wire format to use without a model")
+    parser.add_argument("--format", metavar="NAME", help="format of calls, without a model")
     parser.add_argument(
         "--markers",
         choices=("text", "token"),

@@ -7,6 +7,6 @@ from pathlib import Path
 
 PATH = Path(__file__).with_name("demo-Q8_0.gguf")
 NOTICE = (
-    "no model is given: using the demo model of the package (5 million parameters, for short tools "
-    "in plain English), at temperature 0 unless another is set"
+    "no model is named: using the included demo model (5 million parameters, for simple tools in "
+    "plain English), at temperature 0 unless you set another"
 )

@@ -73,4 +73,4 @@ def suggest_source(source: str) -> str:
         return f"Did you mean {' or '.join(near)}? {_OTHERS}"
     if _OF_THE_HUB.fullmatch(source):
         return f"Check the path; a model of the Hugging Face Hub is -hf {source}, or hf:{source}"
-    return f"Check the path; here are {', '.join(find_near(0))}; {_OTHERS}"
+    return f"Check the path; models here: {', '.join(find_near(0))}; {_OTHERS}"

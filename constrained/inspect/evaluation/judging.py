@@ -53,7 +53,7 @@ class Judgement:
         if self.answer.error:
             return "errors"
         if self.exact is None:
-            return "a call where none is due"
+            return "a call where none is expected"
         if not self.called:
             return "no call"
         if not self.valid:

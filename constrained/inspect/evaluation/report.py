@@ -56,7 +56,7 @@ class SyntaxOrWits:
         rows: asked both ways.
         due: of these need a call.
         broken: of those have no call that fits as a strict parser reads it, although the reader or
-            the mask shows that one was meant: the syntax breaks.
+            the mask shows that one was meant: the syntax fails.
         read: of the broken ones, those of which the reader alone makes calls that fit.
         mended: of the broken ones, those of which the mask makes calls that fit.
         wrong: rows that are not right as a strict parser reads them.
@@ -85,15 +85,15 @@ class SyntaxOrWits:
     def __str__(self) -> str:
         wits = sum(self.faults.values())
         text = (
-            f"the syntax breaks in {self.broken} of {self.due} calls that are due: the reader "
-            f"alone mends {self.read}, the mask {self.mended}. Of {self.wrong} answers that are "
-            f"not right as written, the reader makes {self.read_right} right, the mask "
+            f"the syntax fails in {self.broken} of {self.due} expected calls: the parser alone "
+            f"repairs {self.read}, the mask {self.mended}. Of {self.wrong} answers that are "
+            f"wrong as written, the parser makes {self.read_right} right, the mask "
             f"{self.mask_right}; {wits} of {self.rows} are wrong either way, by the wits"
         )
         if faults := ", ".join(f"{count} {fault}" for fault, count in self.faults.items()):
             text += f" ({faults})"
         if self.lost:
-            text += f". {self.lost} are right as the reader reads them, and wrong with the mask"
+            text += f". {self.lost} are right without the mask, and wrong with it"
         return text
 
 

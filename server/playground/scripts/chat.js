@@ -61,7 +61,7 @@ function makeTurnButtons(entry) {
   if (!found) return [];
   return [
     makeButton("Trace", () => showTrace(found.trace)),
-    makeButton("To the workbench", () => openInWorkbench(found.trace, found.request)),
+    makeButton("Open in workbench", () => openInWorkbench(found.trace, found.request)),
   ];
 }
 
@@ -79,10 +79,10 @@ function showNext(fault = "") {
   byId("log").scrollTop = byId("log").scrollHeight;
 }
 
-const INVITATION = `Ask something. When the model calls a tool, its values appear here while it writes, and
-you give the result.`;
-const ABOUT_DEMO = `This is the demo model. It is tiny, knows plain English only, and calls short tools; it
-cannot converse.`;
+const INVITATION = `Ask something. When the model calls a tool, the arguments appear here as it writes them,
+and you enter the result.`;
+const ABOUT_DEMO = `This is the demo model. It is tiny: it understands simple English, calls simple tools, and
+cannot hold a conversation.`;
 
 function makeInvitation() {
   const names = readToolsOrNone().map(nameOf);
@@ -226,7 +226,7 @@ function setRunning(next) {
   byId(shown).hidden = false;
   if (hadFocus) byId(next ? shown : "message").focus();
   byId(hidden).hidden = true;
-  byId("state").textContent = next ? "The model writes \u2026" : "";
+  byId("state").textContent = next ? "The model is writing \u2026" : "";
 }
 
 /* --- Results --- */

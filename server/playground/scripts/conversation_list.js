@@ -9,8 +9,8 @@ function showConversations() {
 }
 
 function describeKeeping(count) {
-  if (!KEEPS) return "This browser keeps nothing: conversations end with this page.";
-  const place = "Kept in this browser only.";
+  if (!KEEPS) return "This browser stores nothing: conversations are lost when you close the page.";
+  const place = "Stored in this browser only.";
   return count ? place : `Your conversations will be listed here. ${place}`;
 }
 

@@ -18,7 +18,7 @@ function readJson(id, fallback, faultId) {
   try {
     return parseJson(text);
   } catch (error) {
-    const message = `This is no JSON: ${error.message}`;
+    const message = `This is not JSON: ${error.message}`;
     if (fault) fault.textContent = message;
     throw new Error(fault ? message : `${id.replace("w-", "")}: ${message}`);
   }

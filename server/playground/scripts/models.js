@@ -30,7 +30,7 @@ async function listModels() {
 }
 
 function describeMissingModels(error) {
-  if (NEEDS_KEY && !byId("key").value) return "This server wants an API key: enter it above.";
+  if (NEEDS_KEY && !byId("key").value) return "This server needs an API key: enter it above.";
   return error.message;
 }
 

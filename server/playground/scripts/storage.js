@@ -39,7 +39,7 @@ function keep(key, value) {
     stored.setItem(key, JSON.stringify(value));
     fault.textContent = "";
   } catch {
-    fault.textContent = "The storage of the browser is full: what you do now is not kept. Delete conversations.";
+    fault.textContent = "The storage of the browser is full: new messages are not saved. Delete conversations.";
   }
 }
 

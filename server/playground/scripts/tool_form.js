@@ -20,7 +20,7 @@ function showToolForm() {
     readTools("tools", "tools-fault");
     form.replaceChildren(...ownTools().map(makeToolFields), makeButton("Add a tool", addTool));
   } catch (error) { // also of tools that are none, whose parts are of other types
-    form.replaceChildren(make("p", "fault", `${error.message}. Correct the JSON, and the form is here again.`));
+    form.replaceChildren(make("p", "fault", `${error.message}. Correct the JSON to see the form again.`));
   }
 }
 
@@ -57,7 +57,7 @@ function removeTool(number) {
 function makeToolFields(tool, number) {
   const body = bodyOf(tool);
   const details = make("details", "tool");
-  const summary = make("summary", "", body.name || "without a name");
+  const summary = make("summary", "", body.name || "unnamed");
   const fault = make("p", "fault");
   fault.setAttribute("role", "alert");
   details.open = openTools.has(number);
@@ -196,7 +196,7 @@ function makeResultField(tool) {
   const area = make("textarea", "code");
   area.rows = 2;
   area.spellcheck = false;
-  area.placeholder = "none: you are asked";
+  area.placeholder = "none: you enter it when asked";
   area.value = writeResult(readResults()[nameOf(tool)]);
   return makeField("Example result", area, (field) => changeResults((results) => {
     if (field.value) results[nameOf(tool)] = readResult(field.value);

@@ -1,6 +1,6 @@
 /* One turn of the model, drawn once a frame however fast its tokens come. */
 
-const ENDINGS = { length: "cut: the tokens ran out", content_filter: "filtered" };
+const ENDINGS = { length: "cut off: the tokens ran out", content_filter: "filtered" };
 
 class TurnView {
   constructor(tools) {
@@ -82,7 +82,7 @@ class TurnView {
     const parts = [this.finish ? ENDINGS[this.finish] : "stopped"];
     if (this.usage) {
       const { prompt_tokens: prompt, completion_tokens: reply, prompt_tokens_details: details } = this.usage;
-      parts.push(`prompt ${prompt} (${details?.cached_tokens || 0} from the cache), reply ${reply} tokens`);
+      parts.push(`prompt ${prompt} tokens (${details?.cached_tokens || 0} from the cache), reply ${reply}`);
     }
     const rate = this.timings?.predicted_per_second;
     parts.push(`${seconds.toFixed(2)} s${rate ? `, ${rate.toFixed(0)} tokens/s` : ""}`);

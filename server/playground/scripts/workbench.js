@@ -5,14 +5,14 @@ const FIELDS = ["template", "tools", "messages", "kwargs", "choice", "markers", 
 const WAIT = 400; // milliseconds after the last key
 const STARTS = {
   plain: "the reply begins with text or a call",
-  open: "the prompt has opened the reasoning",
-  closed: "the prompt has ended the reasoning",
+  open: "the prompt opens the reasoning",
+  closed: "the prompt closes the reasoning",
 };
 const ORIGINS = {
-  inferred: "read off the template",
+  inferred: "inferred from the template",
   registered: "recognised by its markers",
-  shown: "read off an example in the prompt",
-  generic: "the template knows no tools, so the prompt explains this one",
+  shown: "taken from an example in the prompt",
+  generic: "the template knows no tools, so the prompt explains this format",
   chosen: "chosen",
   "named by the row": "as named",
 };
@@ -219,7 +219,7 @@ async function copy(text, done) {
     await navigator.clipboard.writeText(text);
     byId("copied").textContent = done;
   } catch {
-    byId("copied").textContent = "The browser does not allow copying here";
+    byId("copied").textContent = "The browser does not allow copying";
   }
 }
 

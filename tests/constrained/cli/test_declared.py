@@ -18,7 +18,7 @@ class Oven:
 
     Args:
         degrees: how hot it
-            is (-d --degrees N $OVEN_DEGREES; operate: heat). Cakes need less.
+            is (-d --degrees N $OVEN_DEGREES; advanced: heat). Cakes need less.
         size: room (--size KIB).
         fan: blow the air around (--no-fan).
         mode: what is hot (--mode).
@@ -51,7 +51,7 @@ def test_a_field_is_an_option_with_name_type_default_and_help():
     assert read("--no-fan", keep_unset=True)[0] == {"fan": False}
     _, help = read()
     found = " ".join(help.split())
-    assert "operate: heat: -d N, --degrees N how hot it is; default: 180 (OVEN_DEGREES)" in found
+    assert "advanced: heat: -d N, --degrees N how hot it is; default: 180 (OVEN_DEGREES)" in found
     assert "--size KIB room; default: 20" in found
     assert "--no-fan do not blow the air around" in found
     assert "colour" not in found

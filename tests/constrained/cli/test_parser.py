@@ -328,7 +328,7 @@ def test_help(run: Run):
 
 def test_help_is_in_two_levels(run: Run):
     short, whole = (run("call", words)[1] for words in ("--help", "--help-all"))
-    titles = re.findall(r"^operate: \w+:$", whole, re.MULTILINE)
+    titles = re.findall(r"^advanced: \w+:$", whole, re.MULTILINE)
     assert len(titles) > 3
     for daily in ("--help-all", "--model", "--tools", "--temp"):
         assert daily in short

@@ -221,7 +221,7 @@ def test_the_process_serves_and_ends_well() -> None:
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=PATIENCE)
     assert process.returncode in (0, -signal.SIGTERM)
-    assert "using the demo model of the package" in log
+    assert "using the included demo model" in log
     assert f"open {url}/ in a browser" in log
     assert "MCP server raw: 9 tools" in log
     assert "Traceback" not in log

@@ -27,7 +27,7 @@ _LATER = {
     "day": _MOMENT + timedelta(days=1),
 }
 _CONTRACTS = {
-    Contract.PROMPT: "the next prompt does not begin with this one",
+    Contract.PROMPT: "the next prompt differs from this one",
     Contract.TURN: "the template writes the turn differently from the model",
 }
 
@@ -141,7 +141,7 @@ def _describe_remedy(case: Case) -> str:
     if case.cures is not None:
         kwargs = json.dumps(case.cures)
         sentences.append(
-            f"--chat-template-kwargs '{kwargs}' makes every prompt begin with the last one"
+            f"--chat-template-kwargs '{kwargs}' makes every prompt begin with the previous one"
         )
     if case.kept >= _ALL:
         sentences.append("Not a problem here: the tokens of earlier turns are reused")

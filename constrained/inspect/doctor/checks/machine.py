@@ -107,7 +107,7 @@ def _judge_memory(contents: GgufContents) -> Iterator[Verdict]:
         return
     text += f"; {_show(free)} are free on this machine"
     if contents.weights > free:
-        remedy = "Use a smaller quantisation or model: this one would be read from disk"
+        remedy = "Use a smaller quantization or model: this one would be read from disk"
         yield Verdict(Level.FAILURE, text, remedy, facts)
     elif needed > free:
         remedy = "Use a shorter context (-c), or keep it in q8_0 (-ctk, -ctv)"

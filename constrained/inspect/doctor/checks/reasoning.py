@@ -11,7 +11,7 @@ from grammars.turn import Start
 EFFORTS = "reasoning_effort"
 """The variable that gets the effort of a request."""
 _STARTS = {
-    Start.PLAIN: "at its beginning: the model decides whether it reasons",
+    Start.PLAIN: "before any reasoning: the model decides whether it reasons",
     Start.OPEN: "inside a reasoning block: it always reasons",
     Start.CLOSED: "after a closed reasoning block: it does not reason",
 }
@@ -28,7 +28,7 @@ def check_reasoning(subject: Subject) -> Iterator[Verdict]:
         yield Verdict(Level.OK, "the template has no reasoning block")
     else:
         markers = [block.opener.text, block.closer.text]
-        text = f"reasoning stands between {' and '.join(block.shown)}"
+        text = f"reasoning is written between {' and '.join(block.shown)}"
         yield Verdict(Level.OK, text, facts={"markers": markers})
         start = switches.default.start
         facts: dict[str, Any] = {"start": start.value, "prompt": switches.prompt}

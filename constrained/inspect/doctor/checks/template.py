@@ -164,7 +164,7 @@ def _judge_arrivals(arrivals: Sequence[Arrival]) -> Iterator[Verdict]:
         for form in arrival.forms:
             needed.setdefault(form, []).append(arrival.kind)
     for form, kinds in needed.items():
-        text = f"it does not write all conversations as they are, so {form} ({'; '.join(kinds)})"
+        text = f"some conversations are rewritten for it: {form} ({'; '.join(kinds)})"
         yield Verdict(Level.NOTE, text, facts={"form": form.name.lower(), "conversations": kinds})
 
 

@@ -40,7 +40,7 @@ def test_a_template_that_makes_the_cache_useless_is_a_warning_and_no_failure(
     code, out, _ = run("doctor", write(tmp_path / "t.jinja", LAST_QUERY))
     assert code == ExitCode.DONE
     (line,) = (line for line in out.splitlines() if "reasoning kept:" in line)
-    assert line.startswith("  warning  reasoning kept: at turn 2 the next prompt does not begin")
+    assert line.startswith("  warning  reasoning kept: at turn 2 the next prompt differs")
     assert "The template leaves out reasoning" in line
 
 

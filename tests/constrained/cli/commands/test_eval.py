@@ -63,7 +63,7 @@ def test_a_table_json_and_a_picture(run: Run, rows: str, tmp_path: Path) -> None
     ]
     assert "note: left out, since they have no `gold` or no tools: no gold" in out
     assert "bits per weight: 100 % Q8_0" in out
-    assert "With auto, the syntax breaks in " in out
+    assert "With auto, the syntax fails in " in out
     assert "q8_0 against demo-Q8_0.gguf f16, masked, auto, in points (95 %): " in out
     found = json.loads(report.read_text(encoding="utf-8"))
     rightly = [row for row in found["answers"] if row["id"] == "rows.jsonl:2"]
@@ -163,7 +163,7 @@ def test_no_call_is_required_where_none_is_due(run: Run, rows: str) -> None:
     options = ["--rows", rows, "--kinds", "irrelevance", "--ways", "masked", *SMALL]
     code, out, err = run("eval", "demo", *options, "--choices", "required")
     assert (code, out) == (ExitCode.USAGE, "")
-    assert "no call can be required" in err
+    assert "a call cannot be required" in err
 
 
 def test_a_server_that_cannot_be_reached(run: Run, rows: str) -> None:
@@ -176,7 +176,7 @@ def test_a_server_that_cannot_be_reached(run: Run, rows: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing is named that could be asked"),
+        ([], "no model is named"),
         (["demo", "--count", "0"], "--count is 0"),
         (["demo", "-n", "0"], "--max-tokens is 0"),
         (["demo", "--kinds", "hard"], "there is no 'hard'"),

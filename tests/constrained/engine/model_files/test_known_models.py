@@ -198,7 +198,7 @@ def test_what_is_not_there_suggests_what_is(machine: Machine, run: Run) -> None:
     assert "hf:USER/REPO[:QUANT]" in err
     code, _, err = run("doctor", "gemma3:4b")
     assert code == ExitCode.MODEL
-    assert "here are" in err
+    assert "models here: " in err
     assert "ollama:smollm2:135m" in err
 
 

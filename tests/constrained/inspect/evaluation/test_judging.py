@@ -109,7 +109,7 @@ def test_a_question_that_needs_a_call(
 def test_a_question_that_no_tool_answers() -> None:
     silent, calling = judge_calls(NOTHING_OF_USE), judge_calls(NOTHING_OF_USE, RINGS)
     assert (silent.no_call, silent.is_right, silent.valid, silent.exact) == (True, True, None, None)
-    assert (calling.no_call, calling.fault) == (False, "a call where none is due")
+    assert (calling.no_call, calling.fault) == (False, "a call where none is expected")
     failed = judge_calls(NOTHING_OF_USE, error="status 500")
     assert (failed.no_call, failed.fault) == (False, "errors")
 

@@ -83,17 +83,17 @@ def test_syntax_against_wits() -> None:
         "wrong arguments": 1,
         "no call": 1,
         "wrong tool": 1,
-        "a call where none is due": 2,
+        "a call where none is expected": 2,
     }
     assert found.lost == 1
     right = sum(judgement.is_right for judgement in evaluate().judgements[2::3])
     assert found.rows == right + sum(found.faults.values()) + found.lost
     assert str(found).startswith(
-        "the syntax breaks in 3 of 7 calls that are due: the reader alone mends 1, the mask 3. "
-        "Of 6 answers that are not right as written, the reader makes 1 right, the mask 2; "
-        "5 of 10 are wrong either way, by the wits (2 a call where none is due, 1 "
+        "the syntax fails in 3 of 7 expected calls: the parser alone repairs 1, the mask 3. "
+        "Of 6 answers that are wrong as written, the parser makes 1 right, the mask 2; "
+        "5 of 10 are wrong either way, by the wits (2 a call where none is expected, 1 "
     )
-    assert str(found).endswith("1 are right as the reader reads them, and wrong with the mask")
+    assert str(found).endswith("1 are right without the mask, and wrong with it")
 
 
 def test_the_table() -> None:
@@ -117,8 +117,8 @@ def test_the_page_shows_a_table_as_it_is_printed() -> None:
     [shown] = re.findall(r"^```\n(\| questions .*?)```", page, re.MULTILINE | re.DOTALL)
     printed = next(line for line in str(evaluate()).splitlines() if line.startswith("| questions"))
     assert shown.splitlines()[0].split() == printed.split()
-    assert "> With auto, the syntax breaks in " in page
-    assert "that are due: the reader alone mends " in page
+    assert "> With auto, the syntax fails in " in page
+    assert "expected calls: the parser alone repairs " in page
 
 
 def test_the_median_of_seconds_and_errors() -> None:
@@ -168,7 +168,7 @@ def test_the_report_as_json() -> None:
     assert found["figures"][0]["way"] == {"subject": "a", "name": "free", "choice": ""}
     assert len(found["answers"]) == 3 * len(ASKED)
     last = found["answers"][-1]
-    assert (last["id"], last["fault"]) == ("wrongly calls, unseen", "a call where none is due")
+    assert (last["id"], last["fault"]) == ("wrongly calls, unseen", "a call where none is expected")
     assert (last["subject"], last["name"], last["seconds"]) == ("a", "masked", 1.0)
 
 
