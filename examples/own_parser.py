@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
-from grammars.suite import Reading, find_failures
+from grammars.suite import Claims, Reading, find_failures
 from grammars.turn import Tool
 from grammars.wire.formats import HERMES
 
@@ -34,7 +34,8 @@ def make_parser(tools: Sequence[Tool]) -> Callable[[str], Reading]:
 
 def main() -> None:
     """Prints what the suite finds."""
-    found = find_failures(make_parser, HERMES, seed=0)
+    claims = Claims(space=False)  # it removes the white space around content
+    found = find_failures(make_parser, HERMES, claims=claims, seed=0)
     for failure in found:
         print(failure.report)
         print()

@@ -59,6 +59,7 @@ BROUGHT_ALONG = {
     "constrained.inspect.peers": set(
         "lmdeploy openai_harmony qwen_agent sglang transformers vllm vllm_mlx xinference".split()
     ),
+    "constrained.inspect.conformance.case_export": {"hypothesis"},
     "grammars.suite.pytest": {"pytest"},
 }
 """Rooms and modules that are imported only by those who have these packages: their own parsers are

@@ -223,12 +223,20 @@ class _Search:
         except StopSearch as e:
             stop = e
         tries = 0
-        for found in sorted(failing, key=_measure):
+        for found in sorted(failing, key=self._measure):
             if tries < MAX_SHRUNK and not self._is_explained(found):
                 tries += 1
                 self._add(found)
         if stop is not None and stop.is_whole:
             raise stop
+
+    def _measure(self, found: Found) -> tuple[int, int, int, int]:
+        """Returns what the first example to add has less of. One with fewer triggers explains more,
+        and not each example can be made smaller."""
+        example, severity = found.example, found.change.severity
+        triggers = find_triggers(example, self.subject.format)
+        calls = len(example.written.turn.calls)
+        return list(Severity).index(severity), len(triggers), calls, len(example.text)
 
     def _find(self, check: SuiteCheck, example: Example) -> Found | None:
         if check.can_shrink and not is_clear(
@@ -311,8 +319,3 @@ class _Search:
 def find_cause(change: Change, example: Example, format: Format) -> FaultCause:
     """Returns the cause of a failure, as far as its example shows it."""
     return FaultCause(change, find_triggers(example, format), find_marks(example))
-
-
-def _measure(found: Found) -> tuple[int, int, int]:
-    example, severity = found.example, found.change.severity
-    return list(Severity).index(severity), len(example.written.turn.calls), len(example.text)

@@ -35,7 +35,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "detect", help="the format of a chat template, with the evidence"
     )
     detect.set_defaults(run=_run_detect)
-    detect.add_argument("source", metavar="TEMPLATE_OR_GGUF", help="a Jinja file, or a model")
+    detect.add_argument(
+        "source", metavar="TEMPLATE_OR_GGUF", help="a Jinja file, or a model file or name"
+    )
     help = "also show the format as text, and what each probe gave"
     detect.add_argument("-v", "--verbose", action="store_true", help=help)
     shared.add_special_tokens(detect)
@@ -144,11 +146,14 @@ def _find_message_forms(template: "ChatTemplate") -> dict[str, list[str]]:
 def read_template(
     path: str, special_tokens: Sequence[str] | None
 ) -> "tuple[ChatTemplate, frozenset[str] | None]":
-    """Reads a template, that of a GGUF file, or that in a `tokenizer_config.json`; returns it with
-    the texts of special tokens, if they are known."""
+    """Reads a template, that of a GGUF file or of a model by name, or that in a
+    `tokenizer_config.json`; returns it with the texts of special tokens, if they are known."""
+    from constrained.engine.model_files.known_models import find_known
     from constrained.inspect.doctor.subject import read_subject
     from constrained.prompt.template.chat_template import ChatTemplate
 
+    if path != "-" and not Path(path).exists() and (known := find_known(path)):
+        path = str(known)
     name = Path(path).name
     if not _is_gguf(path):
         if name.endswith(".json"):

@@ -163,7 +163,7 @@ def test_formats(run: Run):
 
 
 def test_formats_detect(run: Run, model: str, tmp_path: Path):
-    for source in (str(FOLDER / "hermes.jinja"), model):
+    for source in (str(FOLDER / "hermes.jinja"), model, "demo"):
         code, out, err = run("formats", "detect", source)
         assert (code, err) == (0, "")
         lines = out.splitlines()
