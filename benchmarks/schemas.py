@@ -2,9 +2,8 @@
 
     python -m benchmarks.schemas [PATH ...] [--keywords] [--misses N]
 
-PATHs are JSON Lines files with rows `{id, schema, tests: [{data, valid}]}`, or checkouts of
-SchemaStore (see `benchmarks.inputs.schema_store`). Without a PATH, the committed sample. An
-instance of a schema that does not compile counts as refused by the mask.
+PATHs are JSON Lines files with rows `{id, schema, tests: [{data, valid}]}`; without one, the
+committed sample. An instance of a schema that does not compile counts as refused by the mask.
 """
 
 import argparse
@@ -15,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.inputs.schema_store import read_schema_store
 from benchmarks.inputs.tool_sets import SAMPLE
 from benchmarks.processes.limits import Limited
 from constrained.inspect.replay.schemas import check_schemas
@@ -27,9 +25,6 @@ _EMPTY = {"compiles": False, "enforced": [], "checked": [], "repaired": [], "ref
 def read(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yields the rows of all files."""
     for path in map(Path, paths or sorted(SAMPLE.glob("schemas*.jsonl"))):
-        if path.is_dir():
-            yield from read_schema_store(path)
-            continue
         with path.open(encoding="utf-8") as lines:
             yield from map(json.loads, lines)
 
