@@ -132,7 +132,8 @@ class ValueReader:
                     break
                 is_over = self._level == 0
                 continue
-            has_signs = self._level <= self._told_level or not literals.keeps
+            # What is held back must not be the end of a string: a quote may begin as it ends.
+            has_signs = self._level <= self._told_level or not literals.keeps or self._seen < 0
             pattern = literals.until_sign if has_signs else literals.until_bracket
             # Outside of strings, there is no sign in text that was held back.
             match = pattern.match(text, max(position, held + self._seen))
