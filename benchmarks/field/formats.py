@@ -19,7 +19,6 @@ from grammars.wire.formats import FORMATS
 
 _KNOWN = {format.name: format for format in FORMATS}
 _HERMES = _KNOWN["hermes"]
-_THINK = Reasoning(Marker("<think>"), Marker("</think>"), "\n", "\n", "\n\n")
 
 
 def _write_tagged(name: str, opener: str, closer: str) -> Format:

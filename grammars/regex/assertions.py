@@ -157,7 +157,7 @@ def look_behind(body: Expression, *, is_negative: bool = False) -> Expression:
     if not any(isinstance(part, LookAhead) for part in parts):
         return LookBehind(complement(texts) if is_negative else texts, reach)
     states, values = _explore_all((concatenate(texts, _HERE, ANYTHING),))
-    asked = [_ask(value) for (value,) in values]
+    asked = [_decide(_ask(value)) for (value,) in values]
     options: list[Expression] = []
     for condition in dict.fromkeys(asked):
         ending = [replace(s, accepts=a == condition) for s, a in zip(states, asked, strict=True)]
@@ -184,6 +184,32 @@ def _ask(state: Expression) -> Expression:
             return intersect(map(_ask, parts))
         case _:
             raise AssertionError(state)
+
+
+def _decide(condition: Expression) -> Expression:
+    """Returns a condition on the rest of the text without its look-behinds, which have seen the
+    text so far.
+
+    Raises:
+        TooManyStatesError: one of them stands further on.
+    """
+    match condition:
+        case _ if not _list_behinds(condition):
+            return condition
+        case LookBehind(before):
+            return EMPTY_STRING if is_nullable(before) else EMPTY_SET
+        case LookAhead(rest):
+            return LookAhead(_decide(rest))
+        case Concatenation(first, rest) if _list_assertions(first) is not None:
+            return concatenate(_decide(first), _decide(rest))
+        case Alternation(options):
+            return alternate(map(_decide, options))
+        case RegexIntersection(parts):
+            return intersect(map(_decide, parts))
+        case RegexComplement(body):
+            return complement(_decide(body))
+        case _:
+            raise TooManyStatesError("a look-behind further on in a look-behind")
 
 
 def settle(items: Sequence[Expression]) -> Expression:

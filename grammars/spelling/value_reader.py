@@ -32,7 +32,8 @@ _LETTERS = {letter: f"\\{letter}" for letter in '\\"bfnrtu'} | {"'": "'"}
 
 
 class FaultError(ValueError):
-    """A character that the style does not allow here, with its offset."""
+    """A character that the style does not allow here, or before which something stands that is no
+    value, with its offset."""
 
     def __init__(self, text: str, offset: int):
         self.offset = offset
@@ -118,7 +119,7 @@ class ValueReader:
         continues.
 
         Raises:
-            FaultError: a character that the style does not allow.
+            FaultError: the style does not allow a character, or the word before it.
         """
         literals, held = self._literals, len(self._held)
         text = self._held + piece
@@ -132,7 +133,8 @@ class ValueReader:
                     break
                 is_over = self._level == 0
                 continue
-            has_signs = self._level <= self._told_level or not literals.keeps
+            # What is held back must not be the end of a string: a quote may begin as it ends.
+            has_signs = self._level <= self._told_level or not literals.keeps or self._seen < 0
             pattern = literals.until_sign if has_signs else literals.until_bracket
             # Outside of strings, there is no sign in text that was held back.
             match = pattern.match(text, max(position, held + self._seen))
@@ -141,8 +143,10 @@ class ValueReader:
             if sign is None:
                 break
             position = match.end()
-            written += literals.write(text[start : position - len(sign)], sign)
-            if sign not in literals.signs:
+            token = literals.write(text[start : position - len(sign)], sign)
+            is_refused = token == REFUSED and not literals.keeps
+            written += "" if is_refused else token
+            if is_refused or sign not in literals.signs:
                 self.json = written
                 raise FaultError(piece, position - 1 - held)
             if sign in literals.strings:
@@ -190,7 +194,7 @@ def translate(text: str, style: JsonStyle) -> str:
     """Returns a value of this style as JSON, which is not valid if the text is not.
 
     Raises:
-        FaultError: a character that the style does not allow.
+        FaultError: the style does not allow a character, or the word before it.
     """
     reader = ValueReader(style)
     end = reader.feed(text)

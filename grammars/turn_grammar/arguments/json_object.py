@@ -216,17 +216,14 @@ class JsonStream:
         self.reader = ValueReader(node.style, told_level=1 if self._head is None else 2)
 
     def feed(self, _piece: str) -> None:
-        """Takes what the reader has made of the next piece.
-
-        Raises:
-            ValueError: the style does not have that.
-        """
-        piece = self.reader.json
-        if REFUSED in piece:
-            raise ValueError("this is no value")
+        """Takes what the reader has made of the next piece. An escape that the style does not have
+        ends what is passed on; the whole text is read, and refused, at its end."""
         if self._is_over:
             return
-        signs, start, stop = self.reader.signs, 0, len(piece)
+        piece, refused, _ = self.reader.json.partition(REFUSED)
+        self._is_over = bool(refused)
+        signs = [sign for sign in self.reader.signs if sign.offset < len(piece)]
+        start, stop = 0, len(piece)
         if self._head is not None:
             if not signs:
                 self._before += piece

@@ -6,7 +6,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from grammars.errors import SchemaError
 from grammars.limits.steps import spend
 from grammars.regex.writing import escape_regex
 from grammars.turn_grammar.ir.nodes import (
@@ -15,7 +14,6 @@ from grammars.turn_grammar.ir.nodes import (
     Expression,
     Guarded,
     Intersection,
-    JsonSchema,
     Literal,
     Pattern,
     Repeat,
@@ -91,18 +89,6 @@ class GrammarBuilder:
         other = copy(self)
         other._spell = spell
         return other
-
-    def embed(self, schema: JsonSchema, hint: str) -> Expression:
-        """Returns a reference to strings that llguidance enforces with its own JSON Schema support
-        (`%json`).
-
-        Raises:
-            SchemaError: this builder rewrites expressions, but llguidance can only write JSON.
-        """
-        if self._spell is not None:
-            message = "a pattern that cannot become an automaton cannot be enforced in this format"
-            raise SchemaError(message, hint="Use a simpler pattern, or none")
-        return self.define(schema, hint)
 
     def define(self, body: Expression, hint: str = "r") -> Expression:
         """Returns a reference to the rule with this body; adds the rule if it does not exist."""

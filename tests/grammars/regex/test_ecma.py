@@ -263,3 +263,10 @@ def test_sets_without_an_escaped_character_exclude_its_escape(pattern: str) -> N
         matcher = whole.fork()
         taken = matcher.count_accepted(tokens) == len(tokens)
         assert taken == jsonschema_rs.is_valid({"pattern": pattern}, text), text
+
+
+def test_a_look_behind_at_the_end_of_another_sees_the_text_once() -> None:
+    for pattern in (r"(?<=b(?!(?<=^ab)))", r"(?<=b(?!(?<=\bab)))"):
+        regex = translate(pattern)
+        assert regex is not None
+        assert [text for text in ("ab", "aab", "bb") if matches(regex, text)] == ["aab", "bb"]

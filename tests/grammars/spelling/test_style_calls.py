@@ -13,10 +13,8 @@ from grammars.parse.render import render
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import are_same
-from grammars.spelling.value_reader import ValueReader
-from grammars.turn import ArgumentsDelta, Policy, State, Tool, ToolCall, Turn
-from grammars.turn_grammar.arguments.json_object import JsonStream
-from grammars.turn_grammar.arguments.stream import CallSink
+from grammars.spelling.value_reader import FaultError, ValueReader
+from grammars.turn import ArgumentsDelta, Policy, State, Tool, ToolCall, Turn, collect
 from grammars.wire.format import (
     Format,
     JsonArguments,
@@ -137,10 +135,30 @@ def test_strings_of_python_are_told_as_they_come() -> None:
 
 @pytest.mark.parametrize("text", ["{a:nix,", "{a:NaN,", "{a:01,"])
 def test_what_is_no_value_of_gemma_is_told_early(text: str) -> None:
-    stream = JsonStream(JsonArguments(GEMMA), CallSink(print, print))
-    stream.reader.feed(text)
-    with pytest.raises(ValueError, match="no value"):
-        stream.feed(text)
+    reader = ValueReader(GEMMA)
+    assert reader.feed(text[:-1]) is None
+    with pytest.raises(FaultError) as error:
+        reader.feed(",")
+    assert error.value.offset == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rest"),
+    [
+        ("gemma", '<|call>call:f{a:<|"|>b<|"|>,c{}}<call|>Hi', "{}}<call|>Hi"),
+        ("gemma", "<|call>call:f{a:1}<call|><|call>call:f{a:nix,b:1}<call|>", ",b:1}<call|>"),
+        ("python", "<call>f{'a': '\\q', 'b': nix}</call>Hi", "}</call>Hi"),
+        ("python", "<call>f{'a': '\\q', 'b': 1}</call>Hi", "</call>Hi"),
+    ],
+)
+def test_where_a_call_is_none_does_not_depend_on_the_pieces(
+    name: str, text: str, rest: str
+) -> None:
+    for size in range(1, len(text) + 1):
+        parser = Parser(FORMATS[name], [Tool("f", lower({}))], stream=True)
+        pieces = (text[at : at + size] for at in range(0, len(text), size))
+        events = [event for piece in pieces for event in parser.feed(piece)]
+        assert collect([*events, *parser.close()]).content == rest
 
 
 def test_a_string_that_contains_its_quote_is_not_rendered() -> None:

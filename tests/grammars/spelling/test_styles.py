@@ -347,6 +347,11 @@ def test_an_object_is_read_as_it_arrives(
         assert written == text if keeps else are_same(read_json(written), value)
 
 
+def test_the_end_of_a_quote_begins_no_string() -> None:
+    reader = ValueReader(JsonStyle(quotes=("''",), escapes=False), keeps=True)
+    assert [reader.feed(piece) for piece in ("[''a''", "']")] == [None, 2]
+
+
 @pytest.mark.parametrize(
     ("style", "texts"),
     [
