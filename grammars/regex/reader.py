@@ -36,6 +36,8 @@ _ESCAPE = re.compile(
 _CATEGORY = re.compile(r"\\([pP])(?:\{(\^?)([A-Za-z]+)\}|([A-Za-z]))")
 _TIMES = re.compile(r"\{([0-9]{1,9})(,?)([0-9]{0,9})\}")  # engines refuse larger counts
 _GROUP = re.compile(r"\((?:\?(?:P?<[^>=!]*>|(s)?:|([&~])))?")
+_LONG_SET = re.compile(r"\[(?!\^?\])(?:[^\[\]\\]|\\.){100,}\]", re.DOTALL)
+"""A set of so many characters, without sets inside of it."""
 _FIXED = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LINE = Characters.of("\n").complement()
 _SPACE = Characters.collect(
@@ -109,6 +111,13 @@ def read(regex: str) -> Expression:
     return expression
 
 
+@keep_results("regexes", 4 * MIB)
+def _read_set(brackets: str) -> Characters:
+    """Reads a set. Long ones are classes of Unicode, which are read in each step from a pattern to
+    its grammar, and are few."""
+    return _RegexReader(brackets).brackets()
+
+
 @keep_results("regexes", MIB)
 def counts_words(regex: str | None) -> bool:
     """Returns whether the expression counts a group in which several parts can have any length,
@@ -173,7 +182,8 @@ class _RegexReader(PatternScanner):
             case "(":
                 return self.group()
             case "[":
-                characters = self.brackets()
+                long = self.find(_LONG_SET)
+                characters = _read_set(long[0]) if long else self.brackets()
                 return CharacterClass(characters) if characters.ranges else EMPTY_SET
             case ".":
                 self.take()

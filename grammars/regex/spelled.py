@@ -176,17 +176,10 @@ def _write_member(code: int) -> str:
     return character if character.isascii() and character.isalnum() else write_code(code)
 
 
-def spell_pattern(pattern: str) -> str:
-    """Returns a regex for the JSON strings, quotes included, whose characters match. If it has many
-    sets of characters, those beyond ASCII are not escaped.
-
-    Raises:
-        UnreadableError: the pattern cannot be read.
-    """
-    expression = read(pattern)
-    if _is_small(expression):
-        return _spell_string(expression)
-    return f'"({spell_expression(expression, _spell_briefly)})"'
+def choose_spelling(expression: Expression) -> Callable[[Characters], str]:
+    """Returns what writes a character of a set in a JSON string. If the expression has many sets of
+    characters, those beyond ASCII are not escaped."""
+    return _spell_set if _is_small(expression) else _spell_briefly
 
 
 @keep_results("regexes", MIB)

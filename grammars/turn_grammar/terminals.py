@@ -1,5 +1,9 @@
 """Writes regular expressions as parts of terminals."""
 
+from collections.abc import Callable
+
+from grammars.limits.byte_cache import MIB, keep_results
+from grammars.regex.characters import Characters
 from grammars.regex.expressions import (
     ANYTHING,
     EMPTY_STRING,
@@ -11,7 +15,14 @@ from grammars.regex.expressions import (
 from grammars.regex.expressions import Expression as Regex
 from grammars.regex.expressions import Repeat as RegexRepeat
 from grammars.regex.reader import read
-from grammars.regex.spelled import has_algebra, is_simple, write_expression
+from grammars.regex.spelled import (
+    choose_spelling,
+    has_algebra,
+    is_simple,
+    spell_expression,
+    write_expression,
+    write_set,
+)
 from grammars.regex.writing import escape_slashes
 from grammars.turn_grammar.ir.nodes import (
     ANY_TEXT,
@@ -33,47 +44,81 @@ def match_regex(regex: str) -> Expression:
     inside of `/.../`."""
     if not has_algebra(regex):
         return Pattern(escape_slashes(regex))
-    return _write(read(regex))
+    return _TerminalWriter(write_set, ANY_TEXT).write(read(regex))
 
 
-def _write(regex: Regex) -> Expression:
-    if regex == ANYTHING:
-        return ANY_TEXT
-    if regex == EMPTY_STRING:
-        return EMPTY  # `//` would be a comment
-    if is_simple(regex):
-        return Pattern(escape_slashes(write_expression(regex)))
-    match regex:
-        case Concatenation(first, rest):
-            return sequence(_write(first), _write(rest))
-        case Alternation(options):
-            return choice(map(_write, sorted(options, key=write_expression)))
-        case RegexRepeat(body, fewest, most):
-            return Repeat(_write(body), fewest, most)
-        case RegexIntersection(parts):
-            ordered = sorted(parts, key=write_expression)
-            texts = [_write(part) for part in ordered if not isinstance(part, RegexComplement)]
-            excluded = [_exclude(part) for part in ordered if isinstance(part, RegexComplement)]
-            return intersection(*(texts or [ANY_TEXT]), *excluded)
-        case RegexComplement():
-            return intersection(ANY_TEXT, _exclude(regex))
-        case _:
-            raise AssertionError(f"{regex} is not simple")
+@keep_results("regexes", 4 * MIB)
+def match_json_strings(pattern: str) -> Expression:
+    """Returns the JSON strings, quotes included, whose characters match, as part of a terminal. If
+    the pattern has many sets of characters, those beyond ASCII are not escaped. Tools have the same
+    formats over and over.
+
+    Raises:
+        UnreadableError: the pattern cannot be read.
+    """
+    expression = read(pattern)
+    spell_one = choose_spelling(expression)
+    if is_simple(expression):
+        return Pattern(escape_slashes(f'"({spell_expression(expression, spell_one)})"'))
+    any_text = Pattern(escape_slashes(spell_expression(ANYTHING, spell_one)))
+    quote = Pattern('"')
+    return sequence(quote, _TerminalWriter(spell_one, any_text).write(expression), quote)
 
 
-def _exclude(regex: RegexComplement) -> Complement:
-    return Complement(_write_open(regex.body))
+class _TerminalWriter:
+    """Writes expressions over spellings, as parts of a terminal. What is simple is spelled when it
+    is written: to spell all of it first and read that back took most of the time of a schema.
 
+    Args:
+        spell_one: see `spell_expression`.
+        any_text: the spellings of any text.
+    """
 
-def _write_open(regex: Regex) -> Expression:
-    """Writes texts that are excluded. Where any text may follow, any bytes may: see
-    `exclude_beginning`."""
-    match regex:
-        case _ if regex == ANYTHING:
-            return EVERYTHING
-        case Concatenation(first, rest):
-            return sequence(_write(first), _write_open(rest))
-        case Alternation(options):
-            return choice(map(_write_open, sorted(options, key=write_expression)))
-        case _:
-            return _write(regex)
+    def __init__(self, spell_one: Callable[[Characters], str], any_text: Expression):
+        self._spell_one = spell_one
+        self._any_text = any_text
+
+    def write(self, regex: Regex) -> Expression:
+        """Returns the spellings of the texts that match."""
+        if regex == ANYTHING:
+            return self._any_text
+        if regex == EMPTY_STRING:
+            return EMPTY  # `//` would be a comment
+        if is_simple(regex):
+            return Pattern(escape_slashes(spell_expression(regex, self._spell_one)))
+        match regex:
+            case Concatenation(first, rest):
+                return sequence(self.write(first), self.write(rest))
+            case Alternation(options):
+                return choice(map(self.write, sorted(options, key=write_expression)))
+            case RegexRepeat(body, fewest, most):
+                return Repeat(self.write(body), fewest, most)
+            case RegexIntersection(parts):
+                ordered = sorted(parts, key=write_expression)
+                texts = [
+                    self.write(part) for part in ordered if not isinstance(part, RegexComplement)
+                ]
+                excluded = [
+                    self._exclude(part) for part in ordered if isinstance(part, RegexComplement)
+                ]
+                return intersection(*(texts or [self._any_text]), *excluded)
+            case RegexComplement():
+                return intersection(self._any_text, self._exclude(regex))
+            case _:
+                raise AssertionError(f"{regex} is not simple")
+
+    def _exclude(self, regex: RegexComplement) -> Complement:
+        return Complement(self._write_open(regex.body))
+
+    def _write_open(self, regex: Regex) -> Expression:
+        """Writes texts that are excluded. Where any text may follow, any bytes may: see
+        `exclude_beginning`."""
+        match regex:
+            case _ if regex == ANYTHING:
+                return EVERYTHING
+            case Concatenation(first, rest):
+                return sequence(self.write(first), self._write_open(rest))
+            case Alternation(options):
+                return choice(map(self._write_open, sorted(options, key=write_expression)))
+            case _:
+                return self.write(regex)

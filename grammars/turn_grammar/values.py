@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from grammars.errors import SchemaError
-from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.ranges import NUMBER
-from grammars.regex.spelled import has_algebra, spell_extra_keys, spell_pattern
+from grammars.regex.spelled import has_algebra, spell_extra_keys
 from grammars.regex.texts import ANY, FREE, Texts
 from grammars.regex.writing import escape_slashes, match_any
 from grammars.schema.counted import Items, find_items
@@ -69,7 +68,7 @@ from grammars.turn_grammar.ir.nodes import (
 )
 from grammars.turn_grammar.members import MemberRules, write_items
 from grammars.turn_grammar.multiples import Multiples
-from grammars.turn_grammar.terminals import match_regex
+from grammars.turn_grammar.terminals import match_json_strings, match_regex
 from grammars.wire.format import JsonStyle
 
 LOOSE = r"( |\r?\n[ \t]{0,256})"
@@ -394,7 +393,7 @@ class JsonStrings:
     def string(self, node: String) -> Expression:
         """Returns the strings of a node."""
         if node.pattern is not None:
-            strings = _spell_matching(node.pattern)
+            strings = match_json_strings(node.pattern)
             if node.min_length or node.max_length is not None:
                 length = Pattern(f'"{_CHARACTER}{_count_characters(node)}"')
                 strings = intersection(strings, length)
@@ -565,10 +564,3 @@ def _count_characters(node: String) -> str:
     character."""
     longest = "" if node.max_length is None else node.max_length
     return f"{{{node.min_length},{longest}}}"
-
-
-@keep_results("regexes", 4 * MIB)
-def _spell_matching(pattern: str) -> Expression:
-    """Returns the JSON strings that match a pattern, as part of a terminal. Tools have the same
-    formats over and over."""
-    return match_regex(spell_pattern(pattern))

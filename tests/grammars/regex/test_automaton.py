@@ -42,6 +42,17 @@ def test_it_accepts_what_re_does(regex: str) -> None:
 
 
 @given(
+    start=st.sampled_from(["", "^", "]", "^]"]),
+    members=st.lists(st.sampled_from(["a", "b-d", r"\]", r"\\", r"\x{5b}", "^", "é"]), min_size=1),
+)
+def test_a_set_with_its_members_many_times_is_the_same(start: str, members: list[str]) -> None:
+    inner = "".join(members)
+    long, short = f"[{start}a{inner * 100}]0", f"[{start}a{inner}]0"
+    assert read(long) == read(short)
+    assert read(f"{long}[a{inner}]") == read(f"{short}[a{inner}]")
+
+
+@given(
     first=REGEXES,
     second=REGEXES,
     third=REGEXES,

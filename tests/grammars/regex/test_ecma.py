@@ -6,30 +6,42 @@ from contextlib import suppress
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 
+from constrained.errors import GrammarError
 from constrained.inspect.replay.replay_context import byte_tokenizer
 from constrained.mask.matcher import Matcher
 from grammars.limits.steps import StepsError, limit_steps
 from grammars.regex.automaton import compile_regexes
 from grammars.regex.ecma import read_pattern, translate
+from grammars.regex.spelled import is_fully_spelled
 from grammars.regex.string_formats import FORMATS
 from grammars.schema.nodes import String
 from grammars.schema.validator import Validator
 from grammars.turn_grammar.ir.grammar import GrammarBuilder
+from grammars.turn_grammar.ir.nodes import Expression
 from grammars.turn_grammar.ir.printer import print_expression
-from grammars.turn_grammar.terminals import match_regex
+from grammars.turn_grammar.terminals import match_json_strings, match_regex
 from grammars.turn_grammar.values import Values
 from tests.text_strategies import TEXTS, texts_of_format
 
 
 def matches(expression: str, text: str) -> bool:
     """Does llguidance match all of the text?"""
-    terminal = print_expression(match_regex(expression))
-    vocabulary, tokenizer = byte_tokenizer(())
-    matcher = Matcher.compile(tokenizer, f"%llguidance {{}}\nstart: T\nT: {terminal}\n")
-    tokens = vocabulary.encode(text)
+    return takes(compile_terminal(match_regex(expression)), text)
+
+
+def compile_terminal(terminal: Expression) -> Matcher:
+    """A matcher of the terminal alone."""
+    lark = f"%llguidance {{}}\nstart: T\nT: {print_expression(terminal)}\n"
+    return Matcher.compile(byte_tokenizer(())[1], lark)
+
+
+def takes(whole: Matcher, text: str) -> bool:
+    """Does the matcher, of which nothing is matched yet, match all of the text?"""
+    matcher = whole.fork()
+    tokens = byte_tokenizer(())[0].encode(text)
     if matcher.count_accepted(tokens) < len(tokens):
         return False
     for token in tokens:
@@ -101,6 +113,30 @@ def combine(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 PATTERNS = st.recursive(ATOMS, combine, max_leaves=8)
+
+
+@given(PATTERNS, st.lists(MARKS, max_size=6))
+@example("^(?!a)", ["", "a", 'b"', "é\n"])
+@example(r"^(?!.*éa)\p{L}{2}$", ["éa", "aé", "éé", "1a"])
+@example(r"^(?!.*é\p{L})\p{L}{2}|\P{L}\p{L}(?<!b)$", ["éa", "aé", "éé", "1a", "1b"])
+def test_the_json_strings_of_a_pattern_are_the_spellings_of_its_texts(
+    pattern: str, texts: list[str]
+) -> None:
+    regex = translate(pattern)
+    automaton = None if regex is None else compile_regexes((regex,))
+    if regex is None or automaton is None:
+        reject()
+    try:
+        whole = compile_terminal(match_json_strings(regex))
+    except GrammarError:
+        assert not any(map(automaton.accepts, texts))  # the pattern matches nothing
+        return
+    for text in texts:
+        for ascii in {False, is_fully_spelled(regex)}:
+            spelled = json.dumps(text, ensure_ascii=ascii)
+            assert takes(whole, spelled) == automaton.accepts(text), spelled
+            assert not takes(whole, spelled[:-1])
+            assert not takes(whole, spelled + '"')
 
 
 @settings(max_examples=3 * settings().max_examples)

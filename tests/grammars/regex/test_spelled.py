@@ -12,19 +12,20 @@ from grammars.regex.spelled import (
     is_fully_spelled,
     spell_extra_keys,
     spell_numbers,
-    spell_pattern,
     write_numbers,
 )
 from grammars.regex.texts import FREE
+from grammars.turn_grammar.ir.nodes import Pattern
+from grammars.turn_grammar.terminals import match_json_strings
 
 PATTERN = "(?s:.*)[/](?s:.*)"
 
 
 def takes(pattern: str, text: str) -> bool:
     """True if the spelled pattern matches that JSON text."""
-    spelled = spell_pattern(pattern)
-    assert spelled is not None
-    automaton = compile_regexes((spelled,))
+    spelled = match_json_strings(pattern)
+    assert isinstance(spelled, Pattern)
+    automaton = compile_regexes((spelled.regex,))
     assert automaton is not None
     return automaton.accepts(text)
 
