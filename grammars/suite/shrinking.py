@@ -9,7 +9,7 @@ from typing import Any, cast
 from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.types import name_types
 from grammars.suite.corners import find_triggers
-from grammars.suite.strategies import WORDS, Example, make_tool, write
+from grammars.suite.strategies import WORDS, Example, Written, make_tool, write
 from grammars.turn import Tool, ToolCall, Turn
 from grammars.wire.format import Format
 
@@ -61,6 +61,7 @@ def _list_plainer(example: Example, format: Format) -> Iterator[Example]:
     written, turn = example.written, example.written.turn
     if example.text != written.text:
         return
+    write_alike = _find_writer(written, format)
     for i, call in enumerate(turn.calls):
         changes = [replace(call, arguments={"a": "a"}), replace(call, name=f"h{i}")]
         changes.append(replace(call, name=f"h{i}", arguments={"a": "a"}))
@@ -68,9 +69,28 @@ def _list_plainer(example: Example, format: Format) -> Iterator[Example]:
             changes.append(replace(call, arguments={**call.arguments, key: "a"}))
         for changed in changes:
             calls = (*turn.calls[:i], changed, *turn.calls[i + 1 :])
-            plainer = write(replace(turn, calls=calls), format, _make_tools(calls))
+            plainer = write_alike(replace(turn, calls=calls), _make_tools(calls))
             if plainer is not None:
                 yield from _cut_alike(Example(plainer, (plainer.text,)), example)
+
+
+def _find_writer(
+    written: Written, format: Format
+) -> Callable[[Turn, Sequence[Tool]], Written | None]:
+    """Returns what writes other turns as this one is written: with its text around the calls, if it
+    has some where the format writes none."""
+    calls = write(replace(written.turn, content=""), format, written.tools)
+    if calls is None or write(written.turn, format, written.tools) == written:
+        return lambda turn, tools: write(turn, format, tools)
+    before, found, behind = written.text.partition(calls.text)
+
+    def write_alike(turn: Turn, tools: Sequence[Tool]) -> Written | None:
+        alike = write(replace(turn, content=""), format, tools)
+        if alike is None or not found or turn.content != written.turn.content:
+            return None
+        return Written(turn, before + alike.text + behind, tuple(tools))
+
+    return write_alike
 
 
 def _make_tools(calls: Sequence[ToolCall]) -> tuple[Tool, ...]:
@@ -99,8 +119,9 @@ def _list_candidates(example: Example, format: Format) -> Iterator[Example]:
         yield from _edit_text(example)
         return
     dropped = len(written.text) - len(text)
+    write_alike = _find_writer(written, format)
     for turn, tools in _list_turns(written.turn, written.tools):
-        smaller = write(turn, format, tools)
+        smaller = write_alike(turn, tools)
         if smaller is not None and smaller.text:
             end = max(0, len(smaller.text) - dropped)
             yield from _cut_alike(Example(smaller, (smaller.text[:end],)), example)
