@@ -35,10 +35,13 @@ class CopyingModel:
     def __init__(self, special: Sequence[str], distance: int):
         self.distance = distance
         characters = [chr(code) for code in range(33, 127)]
-        self._tokens = [END, *special, "▁", *characters, *(f"<0x{i:02X}>" for i in range(256))]
+        self._tokens = [END, *special, "▁", *characters]
+        self._tokens += [f"<0x{byte:02X}>" for byte in range(256)]
         kinds = gguf.TokenType
-        self._kinds = [kinds.CONTROL, *[kinds.USER_DEFINED] * len(special)]
-        self._kinds += [kinds.NORMAL] * (1 + len(characters)) + [kinds.BYTE] * 256
+        self._kinds = [kinds.CONTROL]
+        self._kinds += [kinds.USER_DEFINED] * len(special)
+        self._kinds += [kinds.NORMAL] * (1 + len(characters))
+        self._kinds += [kinds.BYTE] * 256
         self._ids = {text: i for i, text in enumerate(self._tokens)}
         self._special = sorted(special, key=len, reverse=True)
 

@@ -31,10 +31,12 @@ class HeaderReader:
     def find(self, *, calls: bool, lines: bool) -> tuple[str, ...]:
         """Returns the texts that end the current message or begin the next one; arguments as for
         `TextStops.find`."""
-        spaced = (f" {self._headers.end}",)
+        ends, starts = self._ends, self._headers.starts
         if self._output.in_block:  # in which the words of a recipient are text
-            return (*spaced, *self._ends, self._headers.start, self._headers.channel)
-        return (*(spaced if self._is_spaced else ()), *self._ends, *self._headers.starts)
+            starts = (self._headers.start, self._headers.channel)
+        if self._output.in_block or self._is_spaced:
+            ends = (f" {self._headers.end}", *ends)
+        return ends + starts
 
     def read(self, stop: str, *, calls: bool) -> Steps[tuple[str, str] | None]:
         """Continues after one of these texts. If a call begins, returns its header and the name of

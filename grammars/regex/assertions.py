@@ -160,7 +160,9 @@ def look_behind(body: Expression, *, is_negative: bool = False) -> Expression:
     asked = [_decide(_ask(value)) for (value,) in values]
     options: list[Expression] = []
     for condition in dict.fromkeys(asked):
-        ending = [replace(s, accepts=a == condition) for s, a in zip(states, asked, strict=True)]
+        ending: list[DeterministicState] = []
+        for state, its_condition in zip(states, asked, strict=True):
+            ending.append(replace(state, accepts=its_condition == condition))
         before = write_back(minimize(ending), _MAX_SIZE)
         rest = complement(condition) if is_negative else condition
         options.append(concatenate(LookBehind(before, reach), LookAhead(rest)))

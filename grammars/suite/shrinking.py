@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.types import name_types
@@ -16,6 +16,7 @@ from grammars.wire.format import Format
 MAX_TRIES = 600
 """Candidates for each example; each is read by the parser."""
 _SHORT = "fghabcdeijk"
+Writer: TypeAlias = Callable[[Turn, Sequence[Tool]], Written | None]
 
 
 def shrink(example: Example, format: Format, fails: Callable[[Example], bool]) -> Example:
@@ -27,11 +28,12 @@ def shrink(example: Example, format: Format, fails: Callable[[Example], bool]) -
         fails: whether an example fails in the same way.
     """
     example = _join_pieces(example, fails)
+    write_alike = _find_writer(example.written, format)
     tries = 0
     improved = True
     while improved:
         improved = False
-        for candidate in _list_candidates(example, format):
+        for candidate in _list_candidates(example, write_alike):
             if measure(candidate) >= measure(example):
                 continue
             tries += 1
@@ -49,19 +51,24 @@ def simplify(example: Example, format: Format, fails: Callable[[Example], bool])
     Args:
         example, format, fails: see `shrink`.
     """
+    write_alike = _find_writer(example.written, format)
     triggers = find_triggers(example, format)
-    for candidate in _list_plainer(example, format):
-        if find_triggers(candidate, format) < triggers and fails(candidate):
-            return simplify(candidate, format, fails)
+    improved = True
+    while improved:
+        improved = False
+        for candidate in _list_plainer(example, write_alike):
+            fewer = find_triggers(candidate, format)
+            if fewer < triggers and fails(candidate):
+                example, triggers, improved = candidate, fewer, True
+                break
     return example
 
 
-def _list_plainer(example: Example, format: Format) -> Iterator[Example]:
+def _list_plainer(example: Example, write_alike: Writer) -> Iterator[Example]:
     """Yields the example with a plain text as a value, or with a tool of its own for a call."""
     written, turn = example.written, example.written.turn
     if example.text != written.text:
         return
-    write_alike = _find_writer(written, format)
     for i, call in enumerate(turn.calls):
         changes = [replace(call, arguments={"a": "a"}), replace(call, name=f"h{i}")]
         changes.append(replace(call, name=f"h{i}", arguments={"a": "a"}))
@@ -74,9 +81,7 @@ def _list_plainer(example: Example, format: Format) -> Iterator[Example]:
                 yield from _cut_alike(Example(plainer, (plainer.text,)), example)
 
 
-def _find_writer(
-    written: Written, format: Format
-) -> Callable[[Turn, Sequence[Tool]], Written | None]:
+def _find_writer(written: Written, format: Format) -> Writer:
     """Returns what writes other turns as this one is written: with its text around the calls, if it
     has some where the format writes none."""
     calls = write(replace(written.turn, content=""), format, written.tools)
@@ -113,13 +118,12 @@ def measure(example: Example) -> tuple[int, int, str]:
     return len(example.text) + tools, len(example.pieces), "\0".join(example.pieces)
 
 
-def _list_candidates(example: Example, format: Format) -> Iterator[Example]:
+def _list_candidates(example: Example, write_alike: Writer) -> Iterator[Example]:
     written, text = example.written, example.text
     if not written.text.startswith(text):
         yield from _edit_text(example)
         return
     dropped = len(written.text) - len(text)
-    write_alike = _find_writer(written, format)
     for turn, tools in _list_turns(written.turn, written.tools):
         smaller = write_alike(turn, tools)
         if smaller is not None and smaller.text:

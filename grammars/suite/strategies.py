@@ -321,8 +321,10 @@ _HABITS = (
 def list_habits(tags: Sequence[str]) -> list[tuple[str, str]]:
     """Returns what models without a mask make of a call: an expression, and what they write instead
     of it. They also leave out a tag, or write it twice."""
-    spelled = [re.escape(tag) for tag in tags]
-    return [*_HABITS, *[(tag, "") for tag in spelled], *[(tag, r"\g<0>\g<0>") for tag in spelled]]
+    habits = list(_HABITS)
+    for written in ("", r"\g<0>\g<0>"):
+        habits += [(re.escape(tag), written) for tag in tags]
+    return habits
 
 
 @st.composite

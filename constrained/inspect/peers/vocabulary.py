@@ -127,7 +127,8 @@ class HarmonyTokenizer(StubTokenizer):
     def __init__(self, special: Sequence[str]):
         import openai_harmony  # pyright: ignore[reportMissingImports]  of its server
 
-        super().__init__([*dict.fromkeys([*special, "<|call|>", "<|return|>"])])
+        tokens = dict.fromkeys(special) | dict.fromkeys(("<|call|>", "<|return|>"))
+        super().__init__(list(tokens))
         self._encoding = openai_harmony.load_harmony_encoding("HarmonyGptOss")
         self.end = []  # several tokens end a turn; its parser ends without one
 
