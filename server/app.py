@@ -11,7 +11,6 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -21,7 +20,6 @@ from grammars.errors import Error
 from server.dialects.chat import routes as chat
 from server.dialects.common import model_routes, status
 from server.dialects.common.body import describe_mistakes
-from server.dialects.common.hosted_tools import McpServerPool
 from server.dialects.messages import routes as messages
 from server.dialects.messages.reply import encode_anthropic_error
 from server.dialects.ollama import routes as ollama
@@ -29,7 +27,6 @@ from server.dialects.ollama.reply import encode_ollama_error
 from server.dialects.responses import routes as responses
 from server.dialects.responses.shared_responses import SharedResponses
 from server.errors import HttpError, as_http_error, log_error
-from server.hosting.mcp.active_run import start_run
 from server.http.dialect import Dialect, find_dialect
 from server.http.disconnects import make_gone
 from server.http.gate import OPEN, Cors, Gate, NoteRequest
@@ -82,7 +79,6 @@ def make_app(
     stop: Callable[[Exception], None] | None = None,
     address: str = "",
     store: SharedStore | None = None,
-    mcp: McpServerPool | None = None,
 ) -> FastAPI:
     """Makes the application for one model or several.
 
@@ -96,7 +92,6 @@ def make_app(
         address: where the server listens, for the log.
         store: the store that this server shares with others, and that outlives it; None: there is
             none. The application closes it.
-        mcp: the MCP servers whose tools requests may use; None: there are none.
     """
     settings = settings or Settings()
     counters = Counters()
@@ -123,8 +118,6 @@ def make_app(
     app.state.models = models
     app.state.settings = settings
     app.state.counters = counters
-    app.state.mcp = mcp
-    app.state.start_run = start_run
     app.state.store = store
     app.state.traces = traces
     app.state.stop = stop
@@ -170,25 +163,8 @@ async def _run(app: FastAPI) -> AsyncIterator[None]:
         if state.traces is not None:
             ending.push_async_callback(asyncio.to_thread, state.traces.close)
         state.models.start(state.stop)
-        if state.mcp is not None:
-            await _connect(state)
-            ending.push_async_callback(state.mcp.close)
         ending.push_async_callback(state.models.close)
         yield
-
-
-async def _connect(state: State) -> None:
-    """Connects to MCP servers, unless the server ends first.
-
-    Raises:
-        Error: one cannot be reached, and there is no `stop` to call.
-    """
-    try:
-        await state.models.end.limit(state.mcp.start())
-    except Error as error:
-        if state.stop is None:
-            raise
-        state.stop(error)
 
 
 def _add_errors(app: FastAPI) -> None:

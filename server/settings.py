@@ -114,12 +114,6 @@ class Settings:
             KIB).
         max_echoed: maximum size of metadata, and of each field that is only returned, as JSON
             (--max-echoed KIB). OpenAI's metadata have 16 members of 64 and 512 characters.
-        max_tool_steps: maximum number of turns in one reply (--tool-steps N; advanced: calls that
-            the server executes).
-        max_tool_seconds: time after which the model has to answer (--tool-seconds SECONDS;
-            advanced: calls that the server executes).
-        max_tool_output: maximum length of a result, in 1,024 characters; the rest is cut
-            (--tool-output K; advanced: calls that the server executes).
         max_stored: responses that are kept for `previous_response_id`.
         max_stored_bytes: bytes of their JSON, with their conversations; a single larger response is
             not kept.
@@ -164,9 +158,6 @@ class Settings:
     max_schema: Count = MIB
     max_template_kwargs: Count = MIB // 4
     max_echoed: Count = MIB // 16
-    max_tool_steps: Count = 16
-    max_tool_seconds: Seconds = 600.0
-    max_tool_output: Count = 256 << 10
     max_stored: int = 1000
     max_stored_bytes: int = 256 * MIB
     show_grammar: bool = False

@@ -51,7 +51,7 @@ ONLY_IN = {
     "mcp": {module.name for module in MODULES if module.name.startswith("constrained.agent.mcp.")},
     "prometheus_client": {"server.observe.metrics", "server.observe.routes"},
     "ray": {"server.cluster.ray_app", "server.cluster.ray_router", "server.cluster.command"},
-    "redis": {"server.hosting.store.redis_store"},
+    "redis": {"server.store.redis_store"},
 }
 ON_DEMAND = {"httpx2": "mcp", "mcp": "mcp", "ray": "ray", "redis": "redis"}
 """Packages of extras, without which there is a message that says what to install."""

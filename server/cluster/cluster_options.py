@@ -18,7 +18,7 @@ from server.commands.serve import complete_options
 from server.commands.serve_options import SEQUENCES, add_serve_options
 
 CLUSTER = "cluster"  # the title of its options in the help
-ALONE = "mcp mcp_config tools models_max models_memory sleep_idle_seconds".split()
+ALONE = "models_max models_memory sleep_idle_seconds".split()
 """Options of `serve` that a cluster does not have: its models are loaded all the time."""
 
 

@@ -5,13 +5,11 @@ from functools import partial
 from typing import Any, Literal
 
 from constrained.cli import options as shared
-from constrained.cli.commands.mcp import connection as mcp_options
 from constrained.cli.declared import add_fields, add_option, read_fields
 from constrained.cli.terminal.input import read_text
 from constrained.engine.options import SWITCH
 from constrained.errors import RequestError
 from server.commands.logs import FORMATTERS
-from server.hosting.mcp.forced_approval import ForcedApproval
 from server.settings import ReasoningField, Settings
 
 LOCAL_HOST = "127.0.0.1"
@@ -50,7 +48,6 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
     shared.add_reasoning_budget(parser)
     shared.add_engine_options(parser, sequences=SEQUENCES)
     shared.add_sampling_options(parser, max_tokens=None)
-    mcp_options.add_options(parser, approve=False)
     add_fields(parser, Settings, "advanced: limits")
     _add_log(parser)
     _add_models(parser)
@@ -107,15 +104,6 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
         "after a restart: sqlite:FILE, or redis://HOST:PORT (extra redis)"
     )
     add("--store ADDRESS", help, group="advanced: files and stores")
-    help = (
-        "MCP tools that requests may not use, since nobody approves their calls: none, those that "
-        "may change something (writes), all"
-    )
-    kind = ForcedApproval
-    group = "advanced: calls that the server executes"
-    add("--mcp-approval", help, group=group, kind=kind, default=kind.NONE)
-    help = "a Python file whose functions requests may use, as an MCP server; may be repeated"
-    add("--tools FILE", help, group=group, kind=tuple[str, ...])
 
 
 def _add_without_effect(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from constrained.cli import options as shared
-from constrained.cli.commands.mcp import connection as mcp_options
 from constrained.cli.terminal.exit_codes import ExitCode, find_code
 from constrained.cli.terminal.output import print_error
 from constrained.engine.gguf.contents import ModelPurpose, read_purpose
@@ -27,7 +26,6 @@ from constrained.remote.address import is_address
 from grammars.limits.byte_cache import MIB, bound_caches
 from server.app import make_app
 from server.commands.model_files import find_offers, load_model, name_first
-from server.hosting.mcp.forced_approval import ForcedApproval
 from server.http.listening import (
     ACCEPTED,
     DELIVERY_SECONDS,
@@ -43,7 +41,6 @@ from server.models.source import ModelSource
 from server.settings import Settings
 
 if TYPE_CHECKING:
-    from server.dialects.common.hosted_tools import McpServerPool
     from server.models.shared_store import SharedStore
 
 MAX_NAMED = 5  # models of the cache
@@ -72,7 +69,6 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
         server.should_exit = True
 
     sources = find_models(options)
-    mcp = find_servers(options)
     listening = open_socket(options.host, options.port)
     address = f"http://{write_address(options.host, listening.getsockname()[1])}"
     LOG.info("listening on %s%s", address, _describe_start(sources))
@@ -84,7 +80,6 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
         stop=stop,
         address=address,
         store=find_store(options),
-        mcp=mcp,
     )
 
     def drain() -> None:
@@ -166,23 +161,9 @@ def find_store(options: argparse.Namespace) -> "SharedStore | None":
     """
     if options.store is None:
         return None
-    from server.hosting.store.store_address import open_store
+    from server.store.store_address import open_store
 
     return open_store(options.store)
-
-
-def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
-    """Returns the MCP servers that the options name, and those of Python files; None: none.
-
-    Raises:
-        RequestError: one is none, or the package `mcp` is not installed.
-    """
-    if not mcp_options.has_servers(options) and not options.tools:
-        return None
-    servers = mcp_options.read_servers(options, options.tools or ())
-    from server.hosting.mcp.mcp_pool import McpPool
-
-    return McpPool(servers, options.mcp_timeout, approval=ForcedApproval(options.mcp_approval))
 
 
 def find_models(options: argparse.Namespace) -> list[ModelSource]:

@@ -1,7 +1,6 @@
 """Work for a client that may disconnect in the meantime."""
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -36,20 +35,6 @@ async def wait_for_client(
         return await run_until(work, _watch(request), request.app.state.models.end.wait())
     finally:
         cancel()
-
-
-async def do_together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Runs all works at the same time; if one fails, the others are cancelled.
-
-    Raises:
-        Exception: the first error.
-    """
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in works]
-    except ExceptionGroup as errors:  # the first one cancelled the other tasks
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]
 
 
 async def _watch(request: Request) -> HttpError:

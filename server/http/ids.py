@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from constrained.model.reply import ID_LENGTH, derive_id
 
 MAX_IDS = 10_000  # ids of calls that the model wrote
-_PREFIXED = re.compile(r"(?:call|toolu|fc|mcp|mcptoolu)_(?:p_)?(.+)", re.DOTALL)
+_PREFIXED = re.compile(r"(?:call|toolu|fc|mcp|mcptoolu)_(.+)", re.DOTALL)
 _OWN = re.compile(rf"[A-Za-z0-9]{{{ID_LENGTH}}}")
 
 

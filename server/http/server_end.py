@@ -1,8 +1,8 @@
 """The end of a server: running requests get some time, then they end with an error that says why.
 
 A model ends its own turns at that time (`Model.drain`). Everything else for which a request may
-wait, such as a tool of an MCP server, a connection to one, or the loading of a model, ends here.
-What nothing can end, such as a long call into a library, ends with the process.
+wait, such as the loading of a model, ends here. What
+nothing can end, such as a long call into a library, ends with the process.
 """
 
 import asyncio
@@ -61,35 +61,14 @@ class ServerEnd:
         self._changed.set()
         self._changed.clear()
 
-    def _find_error(self) -> ModelError | None:
-        """Returns a new error if the server has ended. A shared error would collect the tracebacks
-        of all tasks that raise it."""
-        if self._end is None or not self._end.is_over(time.monotonic()):
-            return None
-        return self._end.fail_draining()
-
     async def wait(self) -> ModelError:
-        """Waits for the end; returns at once if it has come.
-
-        Returns:
-            The error for running work.
-        """
-        while (error := self._find_error()) is None:
+        """Waits for the end; returns at once if it has come. The error is for running work, and new
+        each time: a shared one would collect the tracebacks of all tasks that raise it."""
+        while self._end is None or not self._end.is_over(time.monotonic()):
             rest = None if self._end is None else self._end.at - time.monotonic()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), rest)
-        return error
-
-    async def limit(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs work that is cancelled when the server ends, and not started afterwards.
-
-        Raises:
-            ModelError: the server has ended.
-        """
-        if (error := self._find_error()) is not None:
-            work.close()
-            raise error
-        return await run_until(work, self.wait())
+        return self._end.fail_draining()
 
 
 async def run_until(work: Coroutine[Any, Any, T], *ends: Coroutine[Any, Any, Exception]) -> T:

@@ -102,7 +102,6 @@ class ServedModel:
         *,
         observers: Observers,
         store: SharedStore | None,
-        end: ServerEnd,
     ):
         self.source = source
         self.facts = NO_FACTS
@@ -124,7 +123,6 @@ class ServedModel:
             dates=ConversationDates(settings.date, shared=dates),
             observers=observers,
             name=source.name,
-            end=end,
         )
         self._timer: asyncio.TimerHandle | None = None
 
@@ -330,7 +328,7 @@ class ServedModels(NamedModels):
         self._is_stopped = False  # because a model that it starts with cannot be loaded
         models: list[ServedModel] = []
         for source in sources:
-            model = ServedModel(source, settings, observers=observers, store=store, end=self.end)
+            model = ServedModel(source, settings, observers=observers, store=store)
             models.append(model)
         super().__init__(models)
         self.readers = Workers("read", settings.max_waiting)

@@ -17,7 +17,6 @@ from constrained.errors import AbandonedError
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.reply import Reply, Usage
 from constrained.model.trace.turn_trace import FAILED, TurnTrace
-from constrained.prompt.tools.call_result import CallResult
 from server.errors import as_http_error
 from server.http.caller import find_key, find_owner, find_request_id
 from server.http.time_left import find_time_left
@@ -29,35 +28,8 @@ from server.turns.turn_request import GenerationOptions, TurnRequest
 LOG = logging.getLogger("constrained.server")
 
 
-@dataclass(frozen=True)
-class TurnStarted:
-    """Event: a turn of a run begins; the next events belong to it."""
-
-    compiled: CompiledRequest
-
-
-@dataclass(frozen=True)
-class CallAnswered:
-    """Event: this server has executed a call of the turn. Calls that the client executes have none.
-
-    Args:
-        index: the number of the call in its turn, from 0.
-        result: its result.
-    """
-
-    index: int
-    result: CallResult
-
-
-@dataclass(frozen=True)
-class ContextFilled:
-    """Event: the next turn of a run does not fit into the context, so the reply ends here. It comes
-    before the reply, whose `finish_reason` is "length"."""
-
-
-TurnEvent: TypeAlias = StreamEvent | TurnStarted | CallAnswered | ContextFilled | Reply
-"""An event of a turn, or of a run of several turns (`server.hosting.mcp`). The reply comes last.
-The reply of a run is that of its last turn, with the usage of all turns."""
+TurnEvent: TypeAlias = StreamEvent | Reply
+"""An event of a turn. The reply comes last."""
 TurnEvents: TypeAlias = tuple[int, Sequence[TurnEvent]]
 """The number of a choice, from 0, and events of its turn."""
 

@@ -2,18 +2,16 @@
 
 Functions stay as they are. The tools of a namespace (Responses) get its name as a prefix. A custom
 tool takes a text: it becomes a function with this text as its only argument, in the format of the
-tool. This server executes the tools of MCP servers, see `server.hosting.mcp`. Tools that only
-OpenAI or the client's own software can execute, such as `web_search`, are left out, and the reply
-names them.
+tool. Tools that only OpenAI or the client's own software can execute, such as `web_search`, are
+left out, and the reply names them. Tools of MCP servers are refused.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from constrained.errors import Error
-from constrained.prompt.tools.functions import FunctionTool
 from grammars.errors import SchemaError
 from grammars.regex.lark_texts import express_lark
 from grammars.schema.json_values import JsonObject
@@ -25,6 +23,10 @@ INPUT = "input"
 """The argument with the text of a custom tool."""
 JOINT = "__"  # between a namespace and the name of a tool
 _SCHEMAS = ("parameters", "input_schema", "inputSchema")
+NO_MCP = (
+    "this server calls no tools of MCP servers: let the client connect to the MCP server and send "
+    "its tools as functions, or use constrained chat --mcp, or Model.run in Python"
+)
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,12 @@ class ToolForm:
         namespace: the namespace of the tool; None: it has none.
         is_custom: it takes a text instead of arguments.
         is_described: the API defines it, not the client; its calls have a special form.
-        server: the label of the MCP server that has the tool, and whose calls this server executes;
-            None: the client executes them.
     """
 
     name: str
     namespace: str | None = None
     is_custom: bool = False
     is_described: bool = False
-    server: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,6 @@ class OfferedTools:
     skipped: tuple[SkippedTool, ...] = ()
     places: tuple[str, ...] = ()
 
-    @property
-    def runs_here(self) -> bool:
-        """True if this server executes calls of a tool."""
-        return any(form.server is not None for form in self.forms.values())
-
     def skips(self, type: Any) -> bool:
         """Returns whether a tool of this type is left out. The type may be any JSON value."""
         return any(tool.type == type for tool in self.skipped)
@@ -100,8 +94,8 @@ class OfferedTools:
                 return {"type": "function", "name": self._find_name(name, None)}
             case {"type": "function" | "custom", "name": str(name)}:
                 return {"type": "function", "name": self._find_name(name, choice.get("namespace"))}
-            case {"type": "mcp", "server_label": str(label)}:
-                return self._choose_of_server(label, choice.get("name"))
+            case {"type": "mcp"}:
+                raise HttpError(400, NO_MCP, "unsupported_tool", where="/tool_choice")
             case {"type": str(kind)} if self.find_form(kind).is_described:
                 return {"type": "function", "name": kind}
             case {"type": str(kind)} if self.skips(kind):
@@ -114,27 +108,12 @@ class OfferedTools:
             case _:
                 return choice
 
-    def _choose_of_server(self, label: str, name: Any) -> JsonObject:
-        """Returns the choice of a tool of an MCP server, or of any of its tools."""
-        found: list[JsonObject] = []
-        for function, form in self.forms.items():
-            if form.server == label and name in (None, form.name):
-                found.append({"type": "function", "name": function})
-        if not found:
-            message = f"it names no tool that is offered of the MCP server {label!r}"
-            raise HttpError(400, message, "invalid_value", where="/tool_choice")
-        if name is not None:
-            return found[0]
-        return {"type": "allowed_tools", "mode": "required", "tools": found}
-
     def _translate_allowed(self, tools: Sequence[Any], where: str) -> list[Any]:
         allowed: list[Any] = []
         for tool in tools:
             if isinstance(tool, Mapping) and self.skips(tool.get("type")):
                 continue
-            translated = self.translate_choice(tool)
-            is_several = isinstance(translated, Mapping) and "tools" in translated
-            allowed += translated["tools"] if is_several else [translated]
+            allowed.append(self.translate_choice(tool))
         if tools and not allowed:
             message = "this server can run none of the tools that it allows"
             raise HttpError(400, message, "unsupported_tool", where=where)
@@ -174,8 +153,6 @@ class OfferedTools:
 
 def find_function_name(function: Any) -> str | None:
     """Returns the name of a function, in any tool shape; None: it has none."""
-    if isinstance(function, FunctionTool):
-        return function.name
     body = function.get("function", function) if isinstance(function, Mapping) else None
     name = body.get("name") if isinstance(body, Mapping) else None
     return name if isinstance(name, str) else None
@@ -196,36 +173,26 @@ def read_offered_tools(
     settings: Settings,
     *,
     where: str = "/tools",
-    elsewhere: Collection[str] = (),
 ) -> OfferedTools:
     """Reads the tools of a request.
 
     Args:
         where: JSON pointer to the list.
-        elsewhere: types of tools that the dialect itself reads.
 
     Raises:
         HttpError: a tool is invalid; has the pointer.
     """
-    reader = _ToolReader(settings, elsewhere)
+    reader = _ToolReader(settings)
     for number, tool in enumerate(tools):
         reader.read(tool, f"{where}/{number}", None)
-    check_tool_count(len(reader.functions), settings.max_tools, where=where)
+    count = len(reader.functions)
+    if count > settings.max_tools:
+        message = f"there are {count:,} tools, the limit is {settings.max_tools:,}: send fewer, or "
+        message += "raise --max-tools"
+        raise HttpError(400, message, "too_many_tools", where=where)
     return OfferedTools(
         tuple(reader.functions), reader.forms, tuple(reader.skipped), tuple(reader.places)
     )
-
-
-def check_tool_count(count: int, max_tools: int, *, where: str) -> None:
-    """Refuses more tools than the server allows.
-
-    Raises:
-        HttpError: there are more; has `where`.
-    """
-    if count > max_tools:
-        message = f"there are {count:,} tools, the limit is {max_tools:,}: send fewer, or raise "
-        message += "--max-tools"
-        raise HttpError(400, message, "too_many_tools", where=where)
 
 
 def enforce_strictly(tool: Any, settings: Settings) -> Any:
@@ -246,9 +213,8 @@ def _drop_strict(body: Mapping[str, Any]) -> JsonObject:
 class _ToolReader:
     """Collects the tools of a request."""
 
-    def __init__(self, settings: Settings, elsewhere: Collection[str]):
+    def __init__(self, settings: Settings):
         self._settings = settings
-        self._elsewhere = elsewhere
         self.functions: list[Any] = []
         self.places: list[str] = []
         self.forms: dict[str, ToolForm] = {}
@@ -263,11 +229,8 @@ class _ToolReader:
                     self.read(member, f"{where}/tools/{number}", join_name(namespace, name))
             case {"type": "custom"}:
                 self._add_custom(tool, where, namespace)
-            case {"type": str(kind)} if kind in self._elsewhere:
-                pass
-            case {"type": "mcp"} if not _is_function(tool):
-                message = "tools of MCP servers work only in /v1/responses and /v1/messages"
-                raise HttpError(400, message, "unsupported_tool", where=f"{where}/type")
+            case {"type": "mcp" | "mcp_toolset"} if not _is_function(tool):
+                raise HttpError(400, NO_MCP, "unsupported_tool", where=f"{where}/type")
             case {"type": str(kind)} if kind != "function" and not _is_function(tool):
                 self.skipped.append(SkippedTool(kind, where))
             case _:

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from constrained.model.loaded_model import LoadedModel
 from server.http.ids import CallIds
-from server.http.server_end import ServerEnd
 from server.settings import Settings
 from server.turns.observers import Observers
 from server.turns.stable_prompts import ConversationDates
@@ -21,7 +20,6 @@ class Service:
         dates: when conversations began.
         observers: who watches its requests.
         name: the name of the model in the API.
-        end: when the requests of the server have to be over.
     """
 
     model: LoadedModel
@@ -30,4 +28,3 @@ class Service:
     dates: ConversationDates = field(default_factory=ConversationDates)
     observers: Observers = field(default_factory=Observers)
     name: str = "demo"
-    end: ServerEnd = field(default_factory=ServerEnd)

@@ -57,7 +57,6 @@ class TurnRequest:
         plan: the reasoning that the turn gets; filled in by `complete_request`.
         tools: how the client knows the tools of the job.
         repeated_calls: calls that the conversation has three times or more: names and counts.
-        max_calls: how many calls this server may execute; None: any number.
     """
 
     job: Job
@@ -69,4 +68,3 @@ class TurnRequest:
     plan: ReasoningPlan = field(default_factory=ReasoningPlan)
     tools: OfferedTools = field(default_factory=OfferedTools)
     repeated_calls: tuple[tuple[str, int], ...] = ()
-    max_calls: int | None = None

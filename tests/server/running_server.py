@@ -15,7 +15,6 @@ from fastapi import FastAPI
 
 from constrained.agent.model import Model
 from server.app import make_app
-from server.dialects.common.hosted_tools import McpServerPool
 from server.models.served_models import ModelBounds, ServedModel
 from server.models.source import ModelSource
 from server.settings import Settings
@@ -38,7 +37,6 @@ def running(
     bounds: ModelBounds | None = None,
     *,
     name: str = "demo",
-    mcp: McpServerPool | None = None,
 ) -> Iterator[httpx.Client]:
     """Serves a model, or several, which are closed in the end; gives a client of the server, which
     holds every reply against the OpenAPI document and the types of the SDKs."""
@@ -46,7 +44,7 @@ def running(
     with ExitStack() as stack:
         if DRAWS_ELSEWHERE and not isinstance(load, Sequence):
             load = stack.enter_context(sampled_elsewhere(load))
-        app = make_app(load, settings, bounds, name=name, mcp=mcp)
+        app = make_app(load, settings, bounds, name=name)
         yield stack.enter_context(_serve(app))
 
 

@@ -6,7 +6,6 @@ two cannot differ.
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from typing import Protocol
 
 from fastapi import Request
 from fastapi.responses import Response
@@ -15,29 +14,7 @@ from grammars.schema.json_values import JsonObject
 from server.errors import as_http_error, encode_openai_error, log_error
 from server.http.disconnects import wait_for_client
 from server.http.sse import COMMENT, EventStream, encode_event, encode_json
-from server.turns.active_request import TurnEvent, TurnEvents
-from server.turns.compiled_request import CompiledRequest
-
-
-class RunningRequest(Protocol):
-    """A running request: one turn or more (`ActiveRequest`, `ActiveRun`)."""
-
-    @property
-    def compiled(self) -> CompiledRequest:
-        """The request, with prompt and grammar."""
-        ...
-
-    async def wait(self, seconds: float) -> Sequence[TurnEvent]:
-        """Waits until there is an event, at most for this time; returns the first ones."""
-        ...
-
-    def follow(self) -> AsyncIterator[TurnEvents]:
-        """Yields the available events, in batches per choice."""
-        ...
-
-    def cancel(self) -> None:
-        """Ends the request; does nothing if it is over."""
-        ...
+from server.turns.active_request import ActiveRequest, TurnEvent
 
 
 class ReplyWriter:
@@ -93,7 +70,7 @@ def answer_json(value: JsonObject) -> Response:
 
 
 async def answer(
-    request: Request, active: RunningRequest, writer: ReplyWriter, *, is_streamed: bool
+    request: Request, active: ActiveRequest, writer: ReplyWriter, *, is_streamed: bool
 ) -> Response:
     """Returns the reply to a running request.
 
@@ -120,7 +97,7 @@ async def answer(
 
 
 async def _wait_for_start(
-    request: Request, active: RunningRequest, seconds: float
+    request: Request, active: ActiveRequest, seconds: float
 ) -> Sequence[TurnEvent]:
     """Delays the status of a stream until there is something to send, or a ping is due; returns the
     events that have come. So an error before that gets its own status."""
@@ -131,7 +108,7 @@ async def _wait_for_start(
         raise
 
 
-async def _write(active: RunningRequest, writer: ReplyWriter) -> AsyncIterator[list[JsonObject]]:
+async def _write(active: ActiveRequest, writer: ReplyWriter) -> AsyncIterator[list[JsonObject]]:
     """Yields the chunks of a reply, in batches."""
     yield _take_chunks(writer, writer.open())
     async for number, events in active.follow():
@@ -150,14 +127,14 @@ def _take_chunks(writer: ReplyWriter, chunks: Iterable[JsonObject]) -> list[Json
     return taken
 
 
-async def _collect(active: RunningRequest, writer: ReplyWriter) -> list[JsonObject]:
+async def _collect(active: ActiveRequest, writer: ReplyWriter) -> list[JsonObject]:
     collected = list[JsonObject]()
     async for chunks in _write(active, writer):
         collected += chunks
     return collected
 
 
-async def _stream(active: RunningRequest, writer: ReplyWriter) -> AsyncGenerator[bytes, None]:
+async def _stream(active: ActiveRequest, writer: ReplyWriter) -> AsyncGenerator[bytes, None]:
     try:
         async for chunks in _write(active, writer):
             if chunks:  # one write for all

@@ -2,8 +2,8 @@
 
 Messages of one role that follow each other are one turn, as the dialect has it. A turn of the user
 becomes a message for each tool result and, after them, one for its text. A turn of the assistant
-may contain results of calls that the server has executed. After each of these results, the model
-has begun a new turn.
+may contain results of MCP tools that another server has executed. After each of these results, the
+model has begun a new turn.
 """
 
 import functools
@@ -23,14 +23,13 @@ from server.dialects.messages.documents import (
     read_result,
 )
 from server.errors import refuse
-from server.turns.offered_tools import OfferedTools, join_name
+from server.turns.offered_tools import join_name
 from server.turns.request_checks import (
     UNREADABLE,
     list_texts,
     read_noted_parts,
 )
 
-NO_TOOLS = OfferedTools()
 ROLES = ("user", "assistant", "system")
 LEFT_OUT = ("redacted_thinking", "container_upload")
 """Types of blocks without text that messages may contain."""
@@ -134,14 +133,12 @@ def is_marked(body: Any) -> bool:
 def read_conversation(
     system: str | Sequence[Any] | None,
     messages: Sequence[Mapping[str, Any]],
-    tools: OfferedTools = NO_TOOLS,
 ) -> Conversation:
     """Returns a conversation in OpenAI's form.
 
     Args:
         system: the system prompt.
         messages: in Anthropic's form.
-        tools: of the request, which this server may have called.
 
     Raises:
         HttpError: a message or a block is invalid, or a text model cannot read it; with its JSON
@@ -177,7 +174,7 @@ def read_conversation(
         if block.body["type"] in ("tool_result", "mcp_tool_result"):
             content = block.body.get("content")
             unread += find_left_out_of_result(content, f"{block.where[1:]}/content")
-    written = list(_write(blocks, tools))
+    written = list(_write(blocks))
     marks = list[int]()
     for count, one in enumerate(written, 1):
         if any(block.is_marked for block in one.blocks):
@@ -256,8 +253,8 @@ def _check_block(body: Any, where: str, role: str) -> None:
             raise refuse(f"{name} of a {kind} block must be {wanted}", f"{where}/{name}")
 
 
-def _write(blocks: Iterable[_Block], tools: OfferedTools) -> Iterator[_WrittenMessage]:
-    writer = _ResultWriter(tools)
+def _write(blocks: Iterable[_Block]) -> Iterator[_WrittenMessage]:
+    writer = _ResultWriter()
     for role, turn in itertools.groupby(blocks, lambda block: block.role):
         if role == "assistant":
             for own, results in _split_turns(turn):
@@ -319,22 +316,16 @@ def _write_turn(blocks: Sequence[_Block], writer: "_ResultWriter") -> JsonObject
 
 
 class _ResultWriter:
-    """Writes calls, and the results that belong to them.
+    """Writes calls, and the results that belong to them."""
 
-    Args:
-        tools: of the request.
-    """
-
-    def __init__(self, tools: OfferedTools):
-        self._functions = {(form.server, form.name): name for name, form in tools.forms.items()}
+    def __init__(self):
         self._names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
 
     def write_call(self, body: JsonObject) -> JsonObject:
         """Returns a call."""
         name = body["name"]
         if body["type"] == "mcp_tool_use":
-            server = body["server_name"]
-            name = self._functions.get((server, name), join_name(server, name))
+            name = join_name(body["server_name"], name)
         self._names[body["id"]] = name
         function = {"name": name, "arguments": body["input"]}
         return {"id": body["id"], "type": "function", "function": function}

@@ -9,7 +9,6 @@ from pydantic_core import from_json
 from constrained.decode.filters.events import ProgressMade
 from constrained.errors import ContextError
 from constrained.model.reply import Reply, Usage
-from constrained.prompt.tools.call_result import CallResult, Outcome
 from grammars.schema.json_values import JsonObject
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.common.replies import ReplyWriter
@@ -18,7 +17,7 @@ from server.dialects.messages.request import DecodedRequest
 from server.errors import HttpError, as_http_error
 from server.http.ids import make_id
 from server.http.sse import encode_event
-from server.turns.active_request import CallAnswered, ContextFilled, TurnEvent, TurnStarted
+from server.turns.active_request import TurnEvent
 from server.turns.call_stream import (
     CallArguments,
     CallEvent,
@@ -72,11 +71,11 @@ class MessagesWriter(ReplyWriter):
     def __init__(self, compiled: CompiledRequest, decoded: DecodedRequest):
         self._compiled = compiled
         self._decoded = decoded
-        self._start_turn(compiled)
+        tools = compiled.request.tools
+        self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
         self._index = 0
         self._kind = ""  # of the block that is open
         self._thought: list[str] = []
-        self._is_context_full = False
         self._cached = 0
 
     def foresee(self, events: Sequence[TurnEvent]) -> None:
@@ -110,14 +109,6 @@ class MessagesWriter(ReplyWriter):
             case ContentDelta(text) if text:
                 yield from self._enter("text", {"text": ""})
                 yield self._add("text_delta", text=text)
-            case TurnStarted(compiled):
-                yield from self._leave()
-                self._start_turn(compiled)
-            case CallAnswered(index, result):
-                yield from self._leave()
-                yield from self._answer(index, result)
-            case ContextFilled():
-                self._is_context_full = True
             case Reply():
                 yield from self._leave()
                 yield self._finish(event)
@@ -133,22 +124,6 @@ class MessagesWriter(ReplyWriter):
     def fold(self, chunks: Sequence[JsonObject]) -> JsonObject:
         return fold(chunks)
 
-    def _start_turn(self, compiled: CompiledRequest) -> None:
-        tools = compiled.request.tools
-        self._last = compiled
-        self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
-        self._ids: dict[int, str] = {}  # by number, of calls that this server executes
-
-    def _answer(self, index: int, result: CallResult) -> Iterator[JsonObject]:
-        """Writes the result of a call that this server has executed, as one block."""
-        id = self._ids.pop(index, None)
-        if id is None:
-            return
-        block = _show_result(id, result)
-        yield {"type": "content_block_start", "index": self._index, "content_block": block}
-        yield {"type": "content_block_stop", "index": self._index}
-        self._index += 1
-
     def _think(self, text: str) -> Iterator[JsonObject]:
         yield from self._enter("thinking", {"thinking": "", "signature": ""})
         self._thought.append(text)
@@ -159,23 +134,14 @@ class MessagesWriter(ReplyWriter):
         match event:
             case CallStarted():
                 yield from self._leave()
-                kind, head = self._open_call(event)
-                yield from self._enter(kind, head)
+                head: JsonObject = {"id": f"toolu_{event.id}", "name": event.tool.name, "input": {}}
+                yield from self._enter("tool_use", head)
             case CallArguments(_, text) if text:
                 yield self._add("input_json_delta", partial_json=text)
             case CallFinished():
                 yield from self._leave()
             case _:
                 pass
-
-    def _open_call(self, started: CallStarted) -> tuple[str, JsonObject]:
-        """Returns the kind of block of a call, and what it begins with."""
-        id, tool = started.id, started.tool
-        head: JsonObject = {"name": tool.name, "input": {}}
-        if tool.server is None:
-            return "tool_use", {"id": f"toolu_{id}", **head}
-        self._ids[started.index] = f"mcptoolu_{id}"
-        return "mcp_tool_use", {"id": f"mcptoolu_{id}", **head, "server_name": tool.server}
 
     def _enter(self, kind: str, fields: JsonObject) -> Iterator[JsonObject]:
         if self._kind == kind:
@@ -210,20 +176,12 @@ class MessagesWriter(ReplyWriter):
     def _find_reason(self, reply: Reply) -> str:
         if reply.stop_sequence is not None:
             return "stop_sequence"
-        last = self._last  # of a run, each turn has what the turns before it have left
-        room = last.service.model.engine.context_length - len(last.turn.tokens)
-        max_tokens = last.request.generation.max_tokens or room
-        is_full = self._is_context_full or max_tokens > room
-        if reply.finish_reason == "length" and is_full:
+        compiled = self._compiled
+        room = compiled.service.model.engine.context_length - len(compiled.turn.tokens)
+        max_tokens = compiled.request.generation.max_tokens or room
+        if reply.finish_reason == "length" and max_tokens > room:
             return "model_context_window_exceeded"
         return REASONS.get(reply.finish_reason, "end_turn")
-
-
-def _show_result(id: str, result: CallResult) -> JsonObject:
-    is_error = result.outcome is not Outcome.DONE
-    text = json.loads(result.content)["error"] if is_error else result.content
-    content = [{"type": "text", "text": text}]
-    return {"type": "mcp_tool_result", "tool_use_id": id, "is_error": is_error, "content": content}
 
 
 def count_usage(usage: Usage, breakpoint_tokens: int) -> JsonObject:

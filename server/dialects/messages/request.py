@@ -17,15 +17,8 @@ from constrained.prompt.answers import read_response_format
 from constrained.prompt.job import Job
 from grammars.schema.json_values import JsonObject
 from grammars.turn import Answer
-from server.dialects.common.hosted_tools import (
-    NO_HOSTED,
-    HostedOffer,
-    McpServerPool,
-    RequestedServer,
-)
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.dialects.messages.documents import has_citations
-from server.dialects.messages.mcp_servers import TOOLSET, read_requested_servers
 from server.errors import refuse
 from server.settings import Settings
 from server.turns.fields.common_fields import (
@@ -39,6 +32,7 @@ from server.turns.fields.common_fields import (
 from server.turns.fields.openai_fields import replace_given
 from server.turns.fields.request_lists import Objects, Texts
 from server.turns.offered_tools import (
+    NO_MCP,
     OfferedTools,
     find_function_name,
     read_offered_tools,
@@ -62,7 +56,7 @@ OWN_TOOLS = (None, "custom")
 NO_THREADS = RefusedField(
     "this server keeps no threads: send the whole conversation", "thread_unsupported_request"
 )
-REFUSED = {"thread": NO_THREADS}
+REFUSED = {"thread": NO_THREADS, "mcp_servers": RefusedField(NO_MCP)}
 NO_COMPACTION = RefusedField(
     "this server does not compact conversations: leave the field out, and ask for a summary in the "
     "last message"
@@ -117,9 +111,6 @@ class CountRequest(RequestFields, RepetitionFields, ConfidenceFields):
     tools: Objects | None = None
     """The tools that the model may call, with the JSON schemas of their inputs. The prompt has all
     of them, also those with `defer_loading`."""
-    mcp_servers: Objects | None = None
-    """MCP servers of this server, by name. The model may call their tools, and this server executes
-    the calls. A tool of type `mcp_toolset` configures one of them."""
     tool_choice: ToolChoice | None = None
     """Whether and which tool the model has to call."""
     stop_sequences: Texts | None = None
@@ -144,26 +135,14 @@ class CountRequest(RequestFields, RepetitionFields, ConfidenceFields):
     harmless = HARMLESS
     refused = REFUSED
 
-    def read_requested_servers(self, pool: McpServerPool | None) -> Sequence[RequestedServer]:
-        """Returns the MCP servers that the request uses.
-
-        Raises:
-            HttpError: there is no such server, or a field is invalid; with its JSON pointer.
-        """
-        return read_requested_servers(self.mcp_servers or (), self.tools or (), pool)
-
-    def read(self, service: Service, hosted: HostedOffer = NO_HOSTED) -> "DecodedRequest":
+    def read(self, service: Service) -> "DecodedRequest":
         """Reads the request.
-
-        Args:
-            hosted: the tools of its MCP servers.
 
         Raises:
             HttpError, Error: a field is invalid; with its JSON pointer.
         """
         tools = _read_tools(self.tools or (), service.settings)
-        tools = hosted.join(tools, service.settings.max_tools)
-        conversation = read_conversation(self.system, self.messages, tools)
+        conversation = read_conversation(self.system, self.messages)
         breakpoints = self._find_breakpoints(conversation)
         self._check_choice(tools)
         job = Job(
@@ -355,4 +334,4 @@ def _read_tools(tools: Sequence[JsonObject], settings: Settings) -> OfferedTools
             where = f"/tools/{number}/input_schema"
             raise refuse(message, where)
         known.append({name: tool[name] for name in TOOL_FIELDS if tool.get(name) is not None})
-    return read_offered_tools(known, settings, elsewhere=(TOOLSET,))
+    return read_offered_tools(known, settings)

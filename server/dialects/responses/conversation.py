@@ -2,35 +2,26 @@
 message."""
 
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from constrained.prompt.tools.execution import format_result
 from grammars.schema.json_values import JsonObject
 from server.dialects.responses.client_tools import describe_client_call, is_client_call
-from server.turns.offered_tools import ToolForm, join_name, pack_input
+from server.turns.offered_tools import join_name, pack_input
 from server.turns.request_checks import list_texts
-
-PARALLEL = "p_"
-"""A part of the id of an item that is a call of the same turn as the call before it. If a call is
-followed by its result, nothing else shows whether the next call is of the next turn."""
-_PARALLEL_ID = re.compile(rf"[a-z]+_{PARALLEL}")
 
 
 def write_messages(
-    items: Iterable[JsonObject],
-    instructions: str | None = None,
-    forms: Mapping[str, ToolForm] | None = None,
+    items: Iterable[JsonObject], instructions: str | None = None
 ) -> list[JsonObject]:
     """Returns the conversation in OpenAI's chat form.
 
     Args:
         items: from `read_input`, and the output of responses.
         instructions: the text before them; it is joined with a system message that follows.
-        forms: by the names of functions, how the client knows them.
     """
-    writer = _MessageWriter(instructions, forms or {})
+    writer = _MessageWriter(instructions)
     for item in items:
         writer.write(item)
     return [_join_texts(message) for message in writer.messages]
@@ -41,18 +32,16 @@ class _MessageWriter:
 
     Args:
         instructions: see `write_messages`.
-        forms: see `write_messages`.
 
     Attributes:
         messages: so far; the assistant's texts are still lists.
     """
 
-    def __init__(self, instructions: str | None, forms: Mapping[str, ToolForm]):
+    def __init__(self, instructions: str | None):
         self.messages: list[JsonObject] = []
         self._has_instructions = bool(instructions)
         if instructions:
             self.messages.append({"role": "system", "content": instructions})
-        self._functions = {(form.server, form.name): name for name, form in forms.items()}
 
     def write(self, item: JsonObject) -> None:
         """Adds an item."""
@@ -71,30 +60,21 @@ class _MessageWriter:
                 name, arguments = describe_client_call(item)
                 self._add_call(item, name, arguments)
             case "mcp_call":  # its result is in the item
-                self._add_call(item, self._name_function(item), item["arguments"])
+                name = join_name(item["server_label"], item["name"])
+                self._add_call(item, name, item["arguments"])
                 self._add_result(item["id"], _read_mcp_result(item))
             case "mcp_list_tools":
-                pass  # the prompt has the tools of these lists
+                pass  # the tools of a server that another service has called
             case _ if item["role"] == "assistant":
                 turn = self._find_turn(not_after=("text",))
                 turn["content"].extend(_find_texts(item))
             case _:
                 self._add_message({"role": item["role"], "content": _as_content(item["content"])})
 
-    def _name_function(self, item: JsonObject) -> str:
-        """Returns the function of a tool of an MCP server; for one that is no longer offered, a
-        name of the same form."""
-        label, name = item["server_label"], item["name"]
-        return self._functions.get((label, name), join_name(label, name))
-
     def _add_call(self, item: JsonObject, name: str, arguments: str) -> None:
         function = {"name": name, "arguments": arguments}
         call = {"id": item.get("call_id") or item["id"], "type": "function", "function": function}
-        turn = None
-        if _PARALLEL_ID.match(item["id"]):
-            turn = self._find_answered_turn()
-        turn = turn or self._find_turn()
-        turn.setdefault("tool_calls", []).append(call)
+        self._find_turn().setdefault("tool_calls", []).append(call)
 
     def _add_result(self, id: str, content: Any) -> None:
         self.messages.append({"role": "tool", "tool_call_id": id, "content": content})
@@ -118,15 +98,6 @@ class _MessageWriter:
         turn: JsonObject = {"role": "assistant", "content": list[str]()}
         self.messages.append(turn)
         return turn
-
-    def _find_answered_turn(self) -> JsonObject | None:
-        """Returns the assistant's message if only results follow it; None: there is none."""
-        for message in reversed(self.messages):
-            if message["role"] == "assistant":
-                return message
-            if message["role"] != "tool":
-                return None
-        return None
 
     def _add_message(self, message: JsonObject) -> None:
         is_second = self._has_instructions and len(self.messages) == 1

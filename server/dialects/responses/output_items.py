@@ -5,16 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from constrained.prompt.tools.call_result import CallResult, Outcome
 from grammars.schema.json_values import JsonObject
-from server.dialects.common.hosted_tools import ListedServer
 from server.dialects.common.sealed_reasoning import seal
 from server.dialects.responses.client_tools import CALL, CLIENT_TOOLS
 from server.http.ids import make_id
 from server.turns.offered_tools import ToolForm
 
 ITEM_DONE = "response.output_item.done"
-GIVEN_UP = "the response has ended before the call; whether that had an effect is not known"
 
 
 @dataclass(frozen=True)
@@ -130,15 +127,14 @@ class CallItem(OutputItem):
         id: the id that its result refers to, without its prefix.
         tool: the tool.
         index: of the item in the output.
-        mark: a part of the item's id, see `PARALLEL`.
     """
 
-    def __init__(self, id: str, tool: ToolForm, index: int, *, mark: str = ""):
+    def __init__(self, id: str, tool: ToolForm, index: int):
         kind, prefix = ("custom_tool_call", "ctc_") if tool.is_custom else ("function_call", "fc_")
         self._name: JsonObject = {"name": tool.name}
         if tool.namespace is not None:
             self._name["namespace"] = tool.namespace
-        ids = {"id": make_id(prefix + mark), "call_id": f"call_{id}"}
+        ids = {"id": make_id(prefix), "call_id": f"call_{id}"}
         super().__init__({"type": kind, **ids, **self._name}, index)
         self._field = "input" if tool.is_custom else "arguments"
         self._event = f"{kind}_{self._field}"
@@ -163,12 +159,11 @@ class ClientCallItem(OutputItem):
         id: the id that its result refers to.
         name: of the function.
         index: of the item in the output.
-        mark: a part of the item's id, see `PARALLEL`.
     """
 
-    def __init__(self, id: str, name: str, index: int, *, mark: str = ""):
+    def __init__(self, id: str, name: str, index: int):
         self._tool = CLIENT_TOOLS[name]
-        ids = {"id": make_id(self._tool.prefix + mark), "call_id": id}
+        ids = {"id": make_id(self._tool.prefix), "call_id": id}
         super().__init__({"type": f"{name}{CALL}", **ids}, index)
 
     def close(self, status: str) -> Iterator[JsonObject]:
@@ -180,72 +175,3 @@ class ClientCallItem(OutputItem):
         ended = self._tool.unfinished if status == "incomplete" else status
         yield self._show("added", **given, status="in_progress")
         yield self._show("done", **given, status=ended)
-
-
-class McpCallItem(OutputItem):
-    """A call that this server executes; its result is in the item.
-
-    Args:
-        id: of the item.
-        server: the label of the server.
-        name: of the tool.
-        index: of the item in the output.
-    """
-
-    def __init__(self, id: str, *, server: str, name: str, index: int):
-        tool = {"approval_request_id": None, "server_label": server, "name": name}
-        super().__init__({"type": "mcp_call", "id": id, **tool}, index)
-
-    def open(self) -> Iterator[JsonObject]:
-        result = {"output": None, "error": None, "status": "in_progress"}
-        yield self._show("added", arguments="", **result)
-        yield self._make_event("mcp_call.in_progress")
-
-    def add(self, text: str) -> Iterator[JsonObject]:
-        self._texts.append(text)
-        yield self._make_event("mcp_call_arguments.delta", delta=text)
-
-    def finish_arguments(self) -> Iterator[JsonObject]:
-        """Completes the arguments."""
-        yield self._make_event("mcp_call_arguments.done", arguments=self._text)
-
-    def answer(self, result: CallResult) -> Iterator[JsonObject]:
-        """Adds the result of the call."""
-        if result.outcome is Outcome.DONE:
-            yield self._make_event("mcp_call.completed")
-            shown = {"output": result.content, "error": None, "status": "completed"}
-            yield self._show("done", arguments=self._text, **shown)
-        else:
-            status = "incomplete" if result.outcome is Outcome.CUT else "failed"
-            yield from self._fail(json.loads(result.content)["error"], status)
-
-    def close(self, status: str) -> Iterator[JsonObject]:
-        """Ends a call that was given up."""
-        return self._fail(GIVEN_UP, "incomplete")
-
-    def _fail(self, text: str, status: str) -> Iterator[JsonObject]:
-        yield self._make_event("mcp_call.failed")
-        content = [{"type": "text", "text": text}]
-        error = {"type": "mcp_tool_execution_error", "content": content}
-        shown = {"output": None, "error": error, "status": status}
-        yield self._show("done", arguments=self._text, **shown)
-
-
-class McpListItem(OutputItem):
-    """The tools of an MCP server."""
-
-    def __init__(self, server: ListedServer, index: int):
-        head = {"type": "mcp_list_tools", "id": make_id("mcpl_"), "server_label": server.label}
-        super().__init__(head, index)
-        self._server = server
-
-    def close(self, status: str) -> Iterator[JsonObject]:
-        """Writes the item, which comes complete."""
-        server = self._server
-        yield self._show("added", tools=[], error=None)
-        yield self._make_event("mcp_list_tools.in_progress")
-        step = "completed" if server.error is None else "failed"
-        yield self._make_event(f"mcp_list_tools.{step}")
-        yield self._show(
-            "done", tools=[tool.to_json() for tool in server.tools], error=server.error
-        )

@@ -12,24 +12,20 @@ from constrained.model.reply import Reply, Usage
 from grammars.schema.json_values import JsonObject
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
-from server.dialects.common.hosted_tools import ListedServer
 from server.dialects.common.replies import ReplyWriter
-from server.dialects.responses.conversation import PARALLEL
 from server.dialects.responses.output_items import (
     ITEM_DONE,
     MESSAGE,
     REASONING,
     CallItem,
     ClientCallItem,
-    McpCallItem,
-    McpListItem,
     OutputItem,
     TextItem,
     TextItemKind,
 )
 from server.errors import as_http_error
 from server.http.ids import make_id
-from server.turns.active_request import CallAnswered, ContextFilled, TurnEvent, TurnStarted
+from server.turns.active_request import TurnEvent
 from server.turns.call_stream import (
     CallArguments,
     CallEvent,
@@ -40,9 +36,6 @@ from server.turns.call_stream import (
 )
 from server.turns.compiled_request import CompiledRequest
 from server.turns.unshown_tokens import UnshownTokens
-
-NO_ANSWERS = ("reasoning", "mcp_list_tools", "mcp_call")
-"""Types of items that cannot be the end of a response."""
 
 
 class ResponsesWriter(ReplyWriter):
@@ -55,7 +48,6 @@ class ResponsesWriter(ReplyWriter):
         seals: reasoning is also sent sealed.
         keep: stores the response before its last event is sent, since the next request may come at
             once. None: it is not stored.
-        listed: MCP servers whose tools the conversation does not list yet.
     """
 
     names_events = True
@@ -68,7 +60,6 @@ class ResponsesWriter(ReplyWriter):
         shows_logprobs: bool = False,
         seals: bool = False,
         keep: Callable[[JsonObject], None] | None = None,
-        listed: Sequence[ListedServer] = (),
     ):
         self._head: JsonObject = {
             "id": make_id("resp_"),
@@ -85,10 +76,8 @@ class ResponsesWriter(ReplyWriter):
         self._keep = keep
         self._shows_logprobs = shows_logprobs
         self._seals = seals
-        self._listed = listed
         self._output: list[JsonObject | None] = []  # None: the item is not complete
         self._item: OutputItem | None = None
-        self._unanswered: dict[int, McpCallItem] = {}  # calls of the turn, by number
         self._unshown = UnshownTokens()
         self._is_exhausted = False
         self._number = 0
@@ -97,9 +86,6 @@ class ResponsesWriter(ReplyWriter):
         """Writes two events with the empty response, as OpenAI sends them."""
         for type in ("response.created", "response.in_progress"):
             yield self._count({"type": type, "response": self._show("in_progress")})
-        for server in self._listed:
-            for event in self._add_whole(McpListItem(server, self._reserve()).close("completed")):
-                yield self._count(event)
 
     def take(self, number: int, event: TurnEvent) -> Iterator[JsonObject]:
         for written in self._take(event):
@@ -107,7 +93,7 @@ class ResponsesWriter(ReplyWriter):
 
     def fail(self, error: Exception) -> Iterator[JsonObject]:
         fault = as_http_error(error)
-        for event in (*self._close_item("incomplete"), *self._give_up()):
+        for event in self._close_item("incomplete"):
             yield self._count(event)
         described = {"code": fault.code, "message": fault.message, "param": fault.where}
         yield self._count({"type": "error", **described})
@@ -144,13 +130,6 @@ class ResponsesWriter(ReplyWriter):
             case ContentDelta(text):
                 item = yield from self._open_text(MESSAGE)
                 yield from item.add(text, self._show_logprobs(text))
-            case TurnStarted(compiled):
-                self._start_turn(compiled)
-            case CallAnswered(index, result):
-                if (call := self._unanswered.pop(index, None)) is not None:
-                    yield from self._add_whole(call.answer(result))
-            case ContextFilled():
-                pass  # to OpenAI, a reply that fills the context has used up its tokens
             case Reply():
                 yield from self._finish(event)
             case _:
@@ -179,37 +158,14 @@ class ResponsesWriter(ReplyWriter):
             case CallArguments(_, text) | CallInput(_, text):
                 assert self._item is not None
                 yield from self._item.add(text)
-            case CallFinished(index) if isinstance(self._item, McpCallItem):
-                yield from self._item.finish_arguments()
-                self._unanswered[index] = self._item
-                self._item = None
             case CallFinished():
                 yield from self._close_item("incomplete" if self._is_exhausted else "completed")
 
     def _make_item(self, started: CallStarted) -> OutputItem:
         """Makes the item of a call."""
-        id, tool, index = started.id, started.tool, self._reserve()
-        is_parallel = started.index > 0 and self._compiled.request.tools.runs_here
-        mark = PARALLEL if is_parallel else ""
-        if tool.is_described:
-            return ClientCallItem(f"call_{id}", tool.name, index, mark=mark)
-        if tool.server is None:
-            return CallItem(id, tool, index, mark=mark)
-        return McpCallItem(f"mcp_{mark}{id}", server=tool.server, name=tool.name, index=index)
-
-    def _start_turn(self, compiled: CompiledRequest) -> None:
-        """Begins a turn of a run with several turns."""
-        tools = compiled.request.tools
-        self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
-        self._unanswered.clear()
-        self._is_exhausted = False
-        self._unshown.take_all()
-
-    def _give_up(self) -> Iterator[JsonObject]:
-        """Ends the calls that will not be answered any more."""
-        for call in self._unanswered.values():
-            yield from self._add_whole(call.close("incomplete"))
-        self._unanswered.clear()
+        if started.tool.is_described:
+            return ClientCallItem(f"call_{started.id}", started.tool.name, self._reserve())
+        return CallItem(started.id, started.tool, self._reserve())
 
     def _reserve(self) -> int:
         """Reserves the place of a new item in the output."""
@@ -221,11 +177,7 @@ class ResponsesWriter(ReplyWriter):
             return
         item = self._item
         self._item = None
-        yield from self._add_whole(item.close(status))
-
-    def _add_whole(self, events: Iterator[JsonObject]) -> Iterator[JsonObject]:
-        """Adds an item that is complete with the last of its events."""
-        for event in events:
+        for event in item.close(status):
             if event["type"] == ITEM_DONE:
                 self._output[event["output_index"]] = event["item"]
             yield event
@@ -241,7 +193,6 @@ class ResponsesWriter(ReplyWriter):
             yield {"type": "response.completed", "response": response}
             return
         yield from self._close_item("incomplete")
-        yield from self._give_up()
         reason = {"reason": "max_output_tokens"} if reply.finish_reason == "length" else None
         response = self._show("incomplete", usage=usage, incomplete_details=reason)
         yield {"type": "response.incomplete", "response": response}
@@ -253,7 +204,7 @@ class ResponsesWriter(ReplyWriter):
         is_reasoning = isinstance(item, TextItem) and item.kind is REASONING
         if item is not None and not is_reasoning:
             return True
-        return any(item["type"] not in NO_ANSWERS for item in self._output if item is not None)
+        return any(item["type"] != "reasoning" for item in self._output if item is not None)
 
     def _show_logprobs(self, text: str) -> list[JsonObject]:
         """Returns the log probabilities of the tokens that spell a piece of content."""

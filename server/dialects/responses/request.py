@@ -11,19 +11,11 @@ from constrained.errors import Error
 from constrained.prompt.answers import read_response_format
 from constrained.prompt.job import Job
 from constrained.prompt.messages import read_arguments
-from constrained.prompt.tools.functions import FunctionTool
 from constrained.prompt.tools.shapes import read_policy
 from grammars.schema.json_values import JsonObject
-from server.dialects.common.hosted_tools import (
-    NO_HOSTED,
-    HostedOffer,
-    McpServerPool,
-    RequestedServer,
-)
 from server.dialects.responses.client_tools import describe_client_tools, list_client_forms
 from server.dialects.responses.conversation import write_messages
 from server.dialects.responses.items import find_unread_items
-from server.dialects.responses.mcp_tools import MCP, read_requested_servers
 from server.errors import refuse
 from server.settings import Settings
 from server.turns.fields.common_fields import (
@@ -88,15 +80,14 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
     previous_response_id: str | None = None
     """The response that this one continues."""
     tools: Objects | None = None
-    """The tools that the model may call: functions, with a JSON schema of their arguments, custom
-    tools, and tools of the MCP servers of this server (`mcp`). The prompt has all of them, also
-    those with `defer_loading`."""
+    """The tools that the model may call: functions, with a JSON schema of their arguments, and
+    custom tools. The prompt has all of them, also those with `defer_loading`."""
     tool_choice: str | JsonObject | None = None
     """`auto`, `none`, `required`, or the tool to call."""
     parallel_tool_calls: bool | None = None
     """false: at most one call."""
     max_tool_calls: int | None = Field(None, ge=0)
-    """The maximum number of calls that this server executes."""
+    """Returned unchanged: this server executes no calls."""
     text: TextOptions | None = None
     """The form of the text."""
     reasoning: ReasoningOptions | None = None
@@ -142,37 +133,23 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
     def _echoed(self) -> JsonObject:
         return {name: self._extra.get(name) for name in ECHOED_OR_NULL}
 
-    def read_requested_servers(self, pool: McpServerPool | None) -> Sequence[RequestedServer]:
-        """Returns the MCP servers that the request uses.
-
-        Raises:
-            HttpError: there is no such server, or a field is invalid; says where.
-        """
-        return read_requested_servers(self.tools or (), pool)
-
-    def read(
-        self, service: Service, items: Sequence[JsonObject] = (), hosted: HostedOffer = NO_HOSTED
-    ) -> TurnRequest:
+    def read(self, service: Service, items: Sequence[JsonObject] = ()) -> TurnRequest:
         """Reads the request.
 
         Args:
             items: the conversation.
-            hosted: the tools of MCP servers that it asks for.
 
         Raises:
             HttpError, Error: a field is invalid; says which.
         """
-        messages = write_messages(items, self.instructions, hosted.tools.forms)
+        messages = write_messages(items, self.instructions)
         settings = service.settings
         if not messages:
             raise refuse("there is no input", "/input")
         check_echoed({"metadata": self.metadata, **self._echoed}, settings)
         text = self.text or TextOptions()
         with locating_errors():
-            tools = _read_tools(self.tools or (), settings, hosted)
-            if tools.runs_here and self.max_tool_calls == 0:
-                message = "it must be 1 or more where this server carries calls out"
-                raise refuse(message, "/max_tool_calls")
+            tools = _read_tools(self.tools or (), settings)
             check_size(text.format, settings, "/response_format")
             choice = tools.translate_choice(self.tool_choice)
             read_policy(choice)  # reports errors in the choice before those in the tools
@@ -197,7 +174,6 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
             generation,
             reasoning=read_reasoning_request(self.reasoning),
             tools=tools,
-            max_calls=self.max_tool_calls,
         )
         return self.complete(service, turn_request)
 
@@ -242,19 +218,15 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
         }
 
 
-def _read_tools(
-    tools: Sequence[JsonObject], settings: Settings, hosted: HostedOffer
-) -> OfferedTools:
-    """Reads the tools of a request, followed by those of MCP servers. A search for tools is left
-    out, since the prompt has them all.
+def _read_tools(tools: Sequence[JsonObject], settings: Settings) -> OfferedTools:
+    """Reads the tools of a request. A search for tools is left out, since the prompt has them all.
 
     Raises:
         HttpError: a tool is invalid; says where.
     """
     kept = [{"type": SEARCH} if tool.get("type") == SEARCH else tool for tool in tools]
-    offered = read_offered_tools(describe_client_tools(kept), settings, elsewhere=(MCP,))
-    forms = {**offered.forms, **list_client_forms(kept)}
-    return hosted.join(replace(offered, forms=forms), settings.max_tools)
+    offered = read_offered_tools(describe_client_tools(kept), settings)
+    return replace(offered, forms={**offered.forms, **list_client_forms(kept)})
 
 
 def _list_tools(tools: Sequence[JsonObject]) -> Iterator[Any]:
@@ -266,10 +238,8 @@ def _list_tools(tools: Sequence[JsonObject]) -> Iterator[Any]:
             yield from members
 
 
-def _drop_foreign(tool: JsonObject | FunctionTool) -> Any:
+def _drop_foreign(tool: JsonObject) -> JsonObject:
     """Returns a function without the fields that only OpenAI's own service reads."""
-    if isinstance(tool, FunctionTool):
-        return tool
     if "function" in tool:  # the form of Chat Completions, which many send
         return {name: part for name, part in tool.items() if name != "defer_loading"}
     return {name: tool[name] for name in TOOL_FIELDS if name in tool}

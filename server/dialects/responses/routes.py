@@ -1,6 +1,6 @@
 """Responses: the paths; all but the first concern stored responses."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal, TypeVar
@@ -9,16 +9,10 @@ from fastapi import Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from grammars.schema.json_values import JsonObject
-from server.dialects.common.hosted_request import read_hosted_request, start_hosted
-from server.dialects.common.hosted_tools import (
-    HostedOffer,
-    ListedServer,
-)
-from server.dialects.common.reading import run_unassigned
-from server.dialects.common.replies import RunningRequest, answer
+from server.dialects.common.reading import read_request, run_unassigned
+from server.dialects.common.replies import answer
 from server.dialects.common.serving import find_key_owner
 from server.dialects.responses.items import pack_checked, read_input
-from server.dialects.responses.mcp_tools import list_servers
 from server.dialects.responses.reply import ResponsesWriter
 from server.dialects.responses.request import ResponsesRequest, locating_errors
 from server.dialects.responses.store import ResponseStore, StoredResponse
@@ -28,6 +22,7 @@ from server.http.disconnects import wait_for_client
 from server.http.openapi import STREAMED, ApiRouter, describe_errors
 from server.http.sse import encode_json
 from server.http.time_left import find_time_left
+from server.turns.active_request import ActiveRequest, start_request
 from server.turns.compiled_request import CompiledRequest, compile_request
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
@@ -50,39 +45,36 @@ class _ReadRequest:
         turn_request: the request for a turn.
         described: the fields of the response that repeat the request.
         context: the conversation that it answers.
-        listed: the MCP servers whose tools the conversation does not list yet.
         packed: the repeated fields and the conversation, in the stored form.
     """
 
     turn_request: TurnRequest
     described: JsonObject
     context: tuple[JsonObject, ...]
-    listed: Sequence[ListedServer]
     packed: bytes
 
 
 @router.post_json("/v1/responses", ResponsesRequest, EXAMPLE, responses=STREAMED)
 async def create_response(request: Request) -> Response:
     """Answers a conversation with text, with calls of tools, or with both."""
-    service, body, read_request = await _read_request(request)
-    starting = _start(request, service, body, turn_request=read_request.turn_request)
+    service, body, read = await _read_request(request)
+    starting = _start(service, body, read.turn_request)
     active = await wait_for_client(request, starting)
     keep = None
     if body.store is not False:
         keep = partial(
             find_response_store(request).keep,
-            context=read_request.context,
+            context=read.context,
             owner=find_key_owner(request),
-            repeated=frozenset(read_request.described),
-            request=read_request.packed,
+            repeated=frozenset(read.described),
+            request=read.packed,
         )
     writer = ResponsesWriter(
         active.compiled,
-        read_request.described,
+        read.described,
         keep=keep,
         shows_logprobs=body.shows_logprobs,
         seals=body.seals,
-        listed=read_request.listed,
     )
     return await answer(request, active, writer, is_streamed=body.stream is True)
 
@@ -90,8 +82,8 @@ async def create_response(request: Request) -> Response:
 @router.post_json("/v1/responses/input_tokens", ResponsesRequest, EXAMPLE)
 async def count_tokens(request: Request) -> Response:
     """Counts the tokens of a request's prompt; generates nothing."""
-    service, body, read_request = await _read_request(request)
-    compiling = _compile(service, body, read_request.turn_request)
+    service, body, read = await _read_request(request)
+    compiling = _compile(service, body, read.turn_request)
     compiled = await wait_for_client(request, compiling)
     count = {"object": "response.input_tokens", "input_tokens": len(compiled.turn.tokens)}
     return JSONResponse(count, headers=compiled.headers)
@@ -104,23 +96,12 @@ async def compact() -> Response:
 
 
 async def _read_request(request: Request) -> tuple[Service, ResponsesRequest, _ReadRequest]:
-    """Reads a request, and connects to the MCP servers that it asks for.
-
-    Raises:
-        HttpError, Error: a field of the request is invalid, or the client has disconnected.
-    """
     read = partial(_read, store=find_response_store(request), owner=find_key_owner(request))
-    kind = ResponsesRequest
-    return await read_hosted_request(request, kind, read, kind.read_requested_servers)
+    return await read_request(request, ResponsesRequest, read)
 
 
 def _read(
-    body: ResponsesRequest,
-    service: Service,
-    hosted: HostedOffer,
-    *,
-    store: ResponseStore,
-    owner: str,
+    body: ResponsesRequest, service: Service, *, store: ResponseStore, owner: str
 ) -> _ReadRequest:
     """Reads a request and the conversation that it continues.
 
@@ -129,23 +110,14 @@ def _read(
     """
     earlier = _find_earlier(body, store, owner)
     context = (*earlier, *read_input(body.input, partial(store.find_items, owner)))
-    turn_request = body.read(service, context, hosted)
+    turn_request = body.read(service, context)
     described = body.describe(turn_request)
-    known = set(list_servers(context))
-    return _ReadRequest(
-        turn_request,
-        described,
-        context,
-        listed=[server for server in hosted.listed if server.label not in known],
-        packed=pack_checked(described, context),
-    )
+    return _ReadRequest(turn_request, described, context, pack_checked(described, context))
 
 
-async def _start(
-    request: Request, service: Service, body: ResponsesRequest, *, turn_request: TurnRequest
-) -> RunningRequest:
+async def _start(service: Service, body: ResponsesRequest, request: TurnRequest) -> ActiveRequest:
     with locating_errors(body.input):
-        return await start_hosted(request, service, await _fit(service, body, turn_request))
+        return await start_request(service, await _fit(service, body, request))
 
 
 async def _compile(

@@ -162,26 +162,26 @@ def test_every_option_can_be_in_a_file():
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("command", "line"),
     [
-        'host = "0.0.0.0"',
-        "log-prompts = true",
-        'cors-origin = ["*"]',
-        'trace = "turns.jsonl"',
-        'model = "vllm://h:1"',
-        'backend = "vllm://h:1"',
-        'mcp = ["program"]',
-        'tools = ["program.py"]',
+        ("serve", 'host = "0.0.0.0"'),
+        ("serve", "log-prompts = true"),
+        ("serve", 'cors-origin = ["*"]'),
+        ("serve", 'trace = "turns.jsonl"'),
+        ("serve", 'model = "vllm://h:1"'),
+        ("serve", 'backend = "vllm://h:1"'),
+        ("chat", 'mcp = ["program"]'),
+        ("chat", 'tools = "program.py"'),
     ],
 )
 def test_what_opens_a_server_is_not_taken_from_the_folder(
-    run: Run, folder: Path, line: str
+    run: Run, folder: Path, command: str, line: str
 ) -> None:
-    write(folder / "constrained.toml", f"[serve]\n{line}")
-    code, _, err = run("serve", "--show-config")
+    write(folder / "constrained.toml", f"[{command}]\n{line}")
+    code, _, err = run(command, "--show-config")
     assert code == ExitCode.USAGE
     assert "cannot be set by a file in the current folder" in err
-    code, _, _ = run("serve", "--show-config", "--config", "constrained.toml")
+    code, _, _ = run(command, "--show-config", "--config", "constrained.toml")
     assert code == ExitCode.DONE
 
 

@@ -67,7 +67,6 @@ def test_what_is_sent_to_other_processes_can_be_pickled(tmp_path: Path) -> None:
         ("--replicas 0", "--replicas is 0"),
         ("--replicas 3 --max-replicas 2", "--max-replicas is 2"),
         ("--models-max 2", "--models-max is not available in a cluster"),
-        ("--mcp npx", "--mcp is not available in a cluster"),
         ("-m vllm://host:8000", "vllm://host:8000 is not a model file"),
         ("--replicas 3x", "invalid int value"),
         ("--frobnicate", "unknown options: --frobnicate"),

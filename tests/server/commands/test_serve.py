@@ -4,7 +4,6 @@ import gc
 import json
 import signal
 import socket
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -27,7 +26,7 @@ from server.commands.server_process import end_by_signal, find_models, run_serve
 from server.settings import MIB, ReasoningField, Settings
 from tests.embedding_file import write_embedding_model
 from tests.server.commands.serve_arguments import read
-from tests.server.started_server import PATIENCE, ROOT, begin, start
+from tests.server.started_server import PATIENCE, begin, start
 
 
 def test_the_defaults_let_this_machine_ask_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,19 +200,13 @@ def post(url: str, body: dict[str, Any]) -> HTTPResponse:
 
 
 def test_the_process_serves_and_ends_well() -> None:
-    server = f"raw={sys.executable} {ROOT / 'tests/constrained/agent/mcp/raw_server.py'}"
-    process, port = start("-t", "1", "-c", "1024", "--mcp", server, "--mcp-approval", "all")
+    process, port = start("-t", "1", "-c", "1024")
     url = f"http://127.0.0.1:{port}"
     try:
         body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello!"}]}
         body |= {"model": "demo", "max_tokens": 8}
         with post(f"{url}/v1/chat/completions", body) as response:
             assert json.load(response)["choices"][0]["message"]["content"]
-        body["mcp_servers"] = [{"type": "url", "url": "mcp:raw", "name": "raw"}]
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            post(f"{url}/v1/messages", body)
-        with refused.value as response:
-            assert b"to be approved" in response.read()
         for path in ("/%0aERROR:%20forged%1b[2J", "/v1/models/%0aERROR:%20forged%1b[2J"):
             with pytest.raises(urllib.error.HTTPError, match="404"):
                 urllib.request.urlopen(url + path)
@@ -223,7 +216,6 @@ def test_the_process_serves_and_ends_well() -> None:
     assert process.returncode in (0, -signal.SIGTERM)
     assert "using the included demo model" in log
     assert f"open {url}/ in a browser" in log
-    assert "MCP server raw: 9 tools" in log
     assert "Traceback" not in log
     assert "forged" in log
     for line in log.splitlines():  # those of uvicorn, too

@@ -53,9 +53,6 @@ SETTINGS = {
     "max_choices": ("--max-choices 5", "max_choices", 5),
     "max_repetition": ("--max-repetition 5", "max_repetition", 5),
     "max_repetition_limit": ("--max-repetition-limit 5", "max_repetition_limit", 5),
-    "tool_steps": ("--tool-steps 5", "max_tool_steps", 5),
-    "tool_seconds": ("--tool-seconds 5", "max_tool_seconds", 5),
-    "tool_output": ("--tool-output 5", "max_tool_output", 5 << 10),
     "max_schema": ("--max-schema 5", "max_schema", 5 << 10),
     "max_template_kwargs": ("--max-template-kwargs 5", "max_template_kwargs", 5 << 10),
     "max_echoed": ("--max-echoed 5", "max_echoed", 5 << 10),
@@ -67,8 +64,7 @@ SETTINGS = {
 OF_THE_PROCESS = frozenset(
     "declared run json host port log_level log_format verbose ignored api_key_file alias "
     "models_dir models_preset models_max models_memory sleep_idle_seconds cache_memory "
-    "store mcp mcp_config mcp_timeout "
-    "mcp_approval tools".split()
+    "store".split()
 )
 LLAMA_SERVER_LINES = (
     "--jinja -fa -c 512 -ngl 99 --host 127.0.0.1 --port 0",

@@ -17,7 +17,7 @@ def test_an_id_of_ours_comes_back_as_it_was(id: str) -> None:
     ids = CallIds()
     for prefix in ("call_", "toolu_", "fc_"):
         assert ids.read(prefix + id) == id
-    assert ids.read(f"mcp_p_{id}") == id
+    assert ids.read(f"mcp_{id}") == id
 
 
 @given(st.text(min_size=1))

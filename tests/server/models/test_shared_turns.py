@@ -7,8 +7,8 @@ import pytest
 
 from constrained import Model
 from constrained.prompt.job import Job
-from server.hosting.store.store_address import open_store
 from server.models.shared_turns import SharedTurns
+from server.store.store_address import open_store
 from tests.scripted_model import scripted
 
 TOOL = {

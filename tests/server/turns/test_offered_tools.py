@@ -174,6 +174,39 @@ def test_tools_that_nobody_runs_are_named() -> None:
         assert body["constrained"]["skipped_tools"][0]["where"] == "/tools/0"
 
 
+MCP: Json = {"type": "mcp", "server_label": "raw", "require_approval": "never"}
+TOOLSET: Json = {"type": "mcp_toolset", "mcp_server_name": "raw"}
+SERVER: Json = {"type": "url", "url": "http://localhost/mcp", "name": "raw"}
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "where"),
+    [
+        ("/v1/responses", {"tools": [MEMBER, MCP]}, "/tools/1/type"),
+        ("/v1/responses/input_tokens", {"tools": [MCP]}, "/tools/0/type"),
+        ("/v1/responses", {"tools": [MEMBER], "tool_choice": MCP}, "/tool_choice"),
+        ("/v1/chat/completions", {"tools": [MCP]}, "/tools/0/type"),
+        ("/v1/messages", {"max_tokens": 9, "mcp_servers": [SERVER]}, "/mcp_servers"),
+        ("/v1/messages/count_tokens", {"mcp_servers": [SERVER]}, "/mcp_servers"),
+        ("/v1/messages", {"max_tokens": 9, "tools": [TOOLSET]}, "/tools/0/type"),
+    ],
+)
+def test_tools_of_mcp_servers_are_refused(path: str, options: Json, where: str) -> None:
+    said = {"messages": ASK} if "responses" not in path else {"input": "Go on."}
+    with running(scripted("hi")) as client:
+        response = client.post(path, json={**said, **options})
+        assert response.status_code == 400
+        error = response.json()["error"]
+        assert "send its tools as functions" in error["message"]
+        assert error.get("param", where) == where
+        assert "messages" not in path or f"(at {where})" in error["message"]
+
+
+def test_an_empty_list_of_mcp_servers_asks_for_nothing() -> None:
+    with running(scripted("hi")) as client:
+        assert post(client, "/v1/messages", {"max_tokens": 9, "mcp_servers": []})["content"]
+
+
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions", "/v1/messages"])
 def test_strict_false_is_enforced_all_the_same(path: str) -> None:
     schema = {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"]}

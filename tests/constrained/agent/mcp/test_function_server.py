@@ -1,17 +1,13 @@
 """The functions of a Python file, served over MCP."""
 
-import argparse
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from constrained import connect_mcp, load
 from constrained.agent.mcp.function_server import make_command
-from constrained.cli.commands.mcp.connection import add_options
 from constrained.errors import RequestError
 from constrained.prompt.tools.python_file import load_functions
-from server.commands.server_process import find_servers
 from tests.command_line import write
 
 SOURCE = '''
@@ -63,36 +59,7 @@ def test_files_of_the_current_folder_are_not_imported(
         assert [tool.name for tool in servers.tools()] == ["get_weather", "fail"]
 
 
-def read_servers(*files: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add_options(parser, approve=False)
-    options = parser.parse_args([])
-    options.tools, options.mcp_approval = files, "writes"
-    return options
-
-
-async def list_tools(path: str) -> list[tuple[str, bool]]:
-    """The tools of the file on a server, and whether they need approval."""
-    pool = find_servers(read_servers(path))
-    assert pool is not None
-    try:
-        await pool.start()
-        borrowed = await pool.borrow("", "my_home")
-        found = [(tool.name, tool.needs_approval) for tool in borrowed.server.tools]
-        borrowed.give_back()
-        return found
-    finally:
-        await pool.close()
-
-
-def test_a_server_has_them_by_the_name_of_the_file(path: str) -> None:
-    assert asyncio.run(list_tools(path)) == [("get_weather", False), ("fail", True)]
-    options = read_servers()
-    options.tools = None  # as the command line leaves it
-    assert find_servers(options) is None
-
-
 def test_what_is_no_python_file(tmp_path: Path) -> None:
     for file in (write(tmp_path / "tools.json", []), str(tmp_path / "none.py")):
         with pytest.raises(RequestError, match="is no Python file"):
-            find_servers(read_servers(file))
+            make_command(file)

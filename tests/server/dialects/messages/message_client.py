@@ -113,7 +113,6 @@ def check_delta(block: str | None, delta: Json) -> None:
         "text": {"text_delta": "text"},
         "thinking": {"thinking_delta": "thinking", "signature_delta": "signature"},
         "tool_use": {"input_json_delta": "partial_json"},
-        "mcp_tool_use": {"input_json_delta": "partial_json"},
         "server_tool_use": {"input_json_delta": "partial_json"},
     }
     name = kinds[block or "none"][delta["type"]]

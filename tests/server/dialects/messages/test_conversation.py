@@ -86,6 +86,22 @@ def test_results_stand_in_front_of_the_text_beside_them() -> None:
     ]
 
 
+def test_each_result_of_an_mcp_tool_ends_a_turn_of_the_model() -> None:
+    use = {"type": "mcp_tool_use", "id": "mcptoolu_1", "server_name": "raw", "name": "echo"}
+    answered = {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "content": [text("hi")]}
+    failed = {**answered, "is_error": True}
+    turn = assistant(text("I look."), {**use, "input": {}}, answered, failed, text("Done."))
+    function = {"name": "raw__echo", "arguments": {}}
+    call = {"id": "mcptoolu_1", "type": "function", "function": function}
+    one = {"role": "tool", "tool_call_id": "mcptoolu_1", "name": "raw__echo"}
+    assert told(turn) == [
+        {"role": "assistant", "content": "I look.", "tool_calls": [call]},
+        {**one, "content": "hi"},
+        {**one, "content": '{"error": "hi"}'},
+        {"role": "assistant", "content": "Done."},
+    ]
+
+
 def test_a_result_of_no_call_that_is_known_has_no_name() -> None:
     (message,) = told(user(result("ok", id="toolu_other")))
     assert message == {"role": "tool", "tool_call_id": "toolu_other", "content": "ok"}

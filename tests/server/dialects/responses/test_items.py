@@ -143,7 +143,16 @@ FILES: Json = {"type": "file_search_call", "id": "fs_1", "queries": ["a"], "resu
 CODE: Json = {"type": "code_interpreter_call", "id": "ci_1", "code": "2+2", "container_id": "c"}
 SHELL: Json = {"type": "shell_call", "call_id": "call_1", "action": {"commands": ["ls"]}}
 SHELL_OUTPUT: Json = {"type": "shell_call_output", "call_id": "call_1", "output": [{"stdout": "a"}]}
+MCP_CALL: Json = {"type": "mcp_call", "id": "mcp_1", "server_label": "raw", "name": "echo"}
+MCP_CALL |= {"arguments": "{}", "output": "hi", "error": None}
+TIMED_OUT: Json = {"content": [{"type": "text", "text": "too late"}]}
 FOREIGN: list[tuple[list[Json], list[str], list[str]]] = [
+    ([{"type": "mcp_list_tools", "server_label": "raw", "tools": []}], [], []),
+    ([MCP_CALL], ["a raw__echo", "t hi"], []),
+    ([{**MCP_CALL, "output": None}], ["a raw__echo", "t"], []),
+    ([{**MCP_CALL, "output": None, "error": "no"}], ["a raw__echo", 't {"error": "no"}'], []),
+    ([{**MCP_CALL, "error": TIMED_OUT}], ["a raw__echo", 't {"error": "too late"}'], []),
+    ([{**MCP_CALL, "error": {"code": 5}}], ["a raw__echo", 't {"error": "{\\"code\\": 5}"}'], []),
     ([SEALED], [], ["(reasoning)"]),
     ([{**SEALED, "summary": SUMMARY}], ["a in short"], ["(encrypted_content)"]),
     ([{**thought("hm"), "encrypted_content": "gAAAAABo"}], ["a hm"], []),

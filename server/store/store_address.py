@@ -1,9 +1,9 @@
 """Opens the shared store at an address."""
 
 from constrained.errors import RequestError
-from server.hosting.store.redis_store import RedisStore
-from server.hosting.store.sqlite_store import SqliteStore
 from server.models.shared_store import SharedStore
+from server.store.redis_store import RedisStore
+from server.store.sqlite_store import SqliteStore
 
 SQLITE, REDIS = "sqlite:", ("redis://", "rediss://", "unix://")
 

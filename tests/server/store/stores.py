@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from server.errors import StoreError
-from server.hosting.store.store_address import open_store
 from server.models.shared_store import SharedStore
+from server.store.store_address import open_store
 
 SECONDS = 15
 
