@@ -85,8 +85,6 @@ def make_app(
     Args:
         load: gives the one model, in a thread, when the application starts; until then, requests
             get 503. The application closes it. Or the models that there are.
-        settings: how the server behaves.
-        bounds: limits of the models that are loaded at a time.
         name: the name of the single model.
         stop: called with the error if a model cannot be loaded that the application starts with.
         address: where the server listens, for the log.
@@ -134,14 +132,12 @@ def make_app(
 def _list_sources(
     load: Callable[[], LoadedModel] | Sequence[ModelSource], name: str
 ) -> Sequence[ModelSource]:
-    """Returns the models of a server; a single one has the name `name` and is loaded at once."""
     if isinstance(load, Sequence):
         return load
     return [ModelSource(name, load, preloaded=True)]
 
 
 def _add_middleware(app: FastAPI, settings: Settings, note_request: NoteRequest) -> None:
-    """Adds the middleware, the innermost first."""
     app.add_middleware(Leases)
     app.add_middleware(Gate, dialects=DIALECTS, settings=settings, note_request=note_request)
     if settings.cors_origins:

@@ -53,13 +53,11 @@ STATUSES: tuple[tuple[type[Error], int, str], ...] = (
 
 
 class HttpError(Error):
-    """A request fails, with this status and reason.
+    """A request fails, with this status and reason. Whatever reads a part of a request raises it,
+    with the JSON pointer to what is invalid.
 
     Args:
-        status: the HTTP status.
-        message: what is wrong and what to do; the middle of a long one is left out.
-        code: the kind of error, for programs.
-        where: a JSON pointer into the request, or None; likewise.
+        message: the middle of a long one is left out, and so is that of `where`.
         retry_after: for status 503: seconds after which to try again; None: that would not help,
             here or at another server of the same kind.
     """
@@ -82,7 +80,6 @@ class HttpError(Error):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Response headers that belong to the status."""
         if self.status == 401:
             return {"WWW-Authenticate": "Bearer"}
         if self.code == INTERNAL:  # uvicorn closes the connection, and the client has to know
@@ -97,13 +94,7 @@ class HttpError(Error):
 
 
 def refuse(message: str, where: str | None = None, code: str = "invalid_value") -> HttpError:
-    """Returns the error of a request that has to be changed, with status 400.
-
-    Args:
-        message: what is wrong and what to do.
-        where: a JSON pointer into the request.
-        code: the kind of error, for programs.
-    """
+    """Returns the error of a request that has to be changed, with status 400."""
     return HttpError(400, message, code, where=where)
 
 

@@ -13,13 +13,8 @@ REQUESTS, KV_USED, SLOTS = "requests", "kv_used", "slots"
 
 @dataclass(frozen=True)
 class ReplicaLoad:
-    """How busy a replica is.
-
-    Args:
-        requests: those that it has, decoded or waiting.
-        slots: how many it decodes together.
-        kv_used: the share of its KV cache that they take, 0 to 1.
-    """
+    """How busy a replica is: the requests that it decodes or that wait, how many it decodes
+    together, and the share of its KV cache that they take, 0 to 1."""
 
     requests: float
     slots: float
@@ -30,7 +25,6 @@ def count_wanted(loads: Sequence[ReplicaLoad], *, waiting: float, target: float)
     """Returns the number of replicas that requests want.
 
     Args:
-        loads: of the replicas that there are.
         waiting: requests that no replica has yet.
         target: share of the slots that should be in use, 0 to 1.
     """
@@ -45,12 +39,7 @@ def count_wanted(loads: Sequence[ReplicaLoad], *, waiting: float, target: float)
 
 def choose_replicas(context: Any, target: float = 0.8) -> tuple[int, dict[str, Any]]:
     """Returns the policy for Ray Serve: the number of replicas, within the bounds of the
-    deployment.
-
-    Args:
-        context: Ray Serve's figures of the deployment.
-        target: as of `count_wanted`.
-    """
+    deployment."""
     figures: Mapping[str, Mapping[Any, float]] = context.aggregated_metrics or {}
     loads: list[ReplicaLoad] = []
     for replica, requests in figures.get(REQUESTS, {}).items():

@@ -24,15 +24,8 @@ ALONE = "models_max models_memory sleep_idle_seconds".split()
 
 @dataclass(frozen=True)
 class ClusterModel:
-    """A model of a cluster.
-
-    Args:
-        offer: its names, and its options.
-        slots: sequences of each replica.
-        replicas: how many there are, at least.
-        max_replicas: how many, at most.
-        cpus, gpus: of each replica.
-    """
+    """A model of a cluster: its names and options, the sequences of each replica, how many replicas
+    there are at least and at most, and the processors and GPUs of each."""
 
     offer: OfferedModel
     slots: int
@@ -44,12 +37,8 @@ class ClusterModel:
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """The options of a cluster.
-
-    Args:
-        options: the options, including those of `serve`.
-        models: one at least; the first answers requests that name none.
-    """
+    """The options of a cluster, including those of `serve`; the first of its models answers
+    requests that name none."""
 
     options: argparse.Namespace
     models: tuple[ClusterModel, ...]
@@ -84,11 +73,7 @@ def _add_replica_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read_words(command: str) -> ClusterOptions:
-    """Returns the options in the words of a command, as in a shell.
-
-    Raises:
-        RequestError: an option is unknown or invalid.
-    """
+    """Returns the options in the words of a command, as in a shell."""
     parser = argparse.ArgumentParser(
         prog="constrained cluster", exit_on_error=False, allow_abbrev=False
     )
@@ -103,11 +88,7 @@ def read_words(command: str) -> ClusterOptions:
 
 
 def read_cluster(options: argparse.Namespace) -> ClusterOptions:
-    """Completes and checks options.
-
-    Raises:
-        RequestError: one of them cannot be.
-    """
+    """Completes and checks options."""
     for name in ALONE:
         if getattr(options, name) not in (None, []):
             option = f"--{name.replace('_', '-')}"
@@ -137,11 +118,7 @@ def _find_offers(options: argparse.Namespace) -> list[OfferedModel]:
 
 
 def _read_models(options: argparse.Namespace) -> tuple[ClusterModel, ...]:
-    """Returns the models of a cluster.
-
-    Raises:
-        RequestError: an option of a model is invalid, or two models have the same name; names them.
-    """
+    """Returns the models of a cluster; an error names the one that it is about."""
     models: list[ClusterModel] = []
     names: set[str] = set()
     for offer in _find_offers(options):

@@ -27,12 +27,7 @@ MAX_REPORTED = 32
 
 
 class EngineReplica:
-    """Decodes turns. For one event loop.
-
-    Args:
-        name: the name of the replica.
-        model: decodes the turns.
-    """
+    """Decodes turns. For one event loop."""
 
     def __init__(self, name: str, model: LoadedModel):
         self.name = name

@@ -56,8 +56,6 @@ class ReplicaFacts:
 
     Args:
         vocabulary: the hash of their vocabulary, see `Vocabulary.fingerprint`.
-        context_length: the maximum number of tokens of one sequence.
-        slots: the number of sequences of each replica.
     """
 
     vocabulary: str
@@ -66,13 +64,7 @@ class ReplicaFacts:
 
 
 class FrontModel(LoadedModel):
-    """A model whose turns are decoded by replicas; made by `load_front`.
-
-    Args:
-        engine: the header of its file.
-        args, options: as in `Model`.
-        fleet: the replicas.
-    """
+    """A model whose turns are decoded by replicas; made by `load_front`."""
 
     def __init__(self, engine: HeaderEngine, *args: Any, fleet: Fleet, **options: Any):
         super().__init__(engine, *args, **options)
@@ -145,15 +137,8 @@ async def _resolve(result: Future[Generation], following: "FollowedTurn") -> Non
 
 @dataclass
 class FollowedTurn:
-    """A turn that replicas decode; if one fails, the next one continues.
-
-    Args:
-        order: the turn.
-        fleet: the replicas.
-        is_wanted: returns True while a client waits for it.
-        sink: takes the events as they come.
-        shows_progress: include `ProgressMade` events.
-    """
+    """A turn that replicas decode; if one fails, the next one continues. `sink` gets the events,
+    with `ProgressMade` if `shows_progress`."""
 
     order: TurnOrder
     fleet: Fleet
@@ -213,11 +198,7 @@ class FollowedTurn:
         raise ModelError(message, hint="Try again later")
 
     async def _follow(self, order: TurnOrder) -> Generation | None:
-        """Has one replica decode the turn. None: the replica is busy.
-
-        Raises:
-            ReplicaLostError: it has ended.
-        """
+        """Has one replica decode the turn; None: the replica is busy."""
         answers = self.fleet.open(order)
         try:
             while True:
@@ -260,11 +241,7 @@ class FollowedTurn:
                 await asyncio.gather(waiting, return_exceptions=True)
 
     def _is_out_of_reach(self) -> bool:
-        """Returns whether no replica has accepted the turn for too long.
-
-        Raises:
-            DeadlineError: the time of the turn is over.
-        """
+        """Returns whether no replica has accepted the turn for too long."""
         seconds = self._time_left.measure()
         if seconds is not None and seconds <= LOOK_SECONDS:
             hint = "Allow more time (timeout), or try again when a replica is available"
@@ -310,14 +287,8 @@ def load_front(
     tool_format: str | Format | None = None,
     max_waiting: int,
 ) -> FrontModel:
-    """Loads the model of a front: everything in a file except the weights.
-
-    Args:
-        path: the GGUF file of the replicas.
-        fleet: the replicas.
-        facts: the facts about the replicas.
-        replicas: the maximum number of replicas.
-        chat_template, tool_format, max_waiting: as in `load`.
+    """Loads the model of a front: everything in a file except the weights. `replicas` is the
+    maximum number of them; the rest is as in `load`.
 
     Raises:
         ModelError: the file is missing or damaged, or differs from that of the replicas.

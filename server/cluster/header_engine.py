@@ -10,14 +10,8 @@ from constrained.errors import ModelError
 
 
 class HeaderEngine:
-    """The header of a model file, with the bounds of the engines that decode for it.
-
-    Args:
-        header: of the file.
-        path: of the file.
-        context_length: tokens of one sequence.
-        max_sequences: of all these engines together.
-    """
+    """The header of a model file, with the bounds of the engines that decode for it: the tokens of
+    one sequence, and the sequences of all of them together."""
 
     needs_checkpoints = False
     offloads = False
@@ -58,4 +52,4 @@ class HeaderEngine:
         """There is nothing to forget."""
 
     def close(self) -> None:
-        """Does nothing: the contents of the header stay."""
+        """The contents of the header stay."""

@@ -19,13 +19,7 @@ _NAME_BYTES = 8
 
 def chain_prefixes(tokens: Sequence[int], scope: CacheScope, block: int = BLOCK) -> tuple[int, ...]:
     """Returns the hashes of the prefixes of one block, two blocks and so on. Tokens after the last
-    complete block are left out.
-
-    Args:
-        tokens: the token ids of the prompt.
-        scope: the cache scope of the request; None: the prompt is not cached and has no hashes.
-        block: the number of tokens in a block.
-    """
+    complete block are left out. Without a scope, a prompt is not cached and has no hashes."""
     if scope is None:
         return ()
     data = array("i", tokens).tobytes()

@@ -20,13 +20,8 @@ STRIDE = 4
 
 
 class PrefixIndex:
-    """The prefixes that replicas have computed; those that were not used for the longest time are
-    forgotten first.
-
-    Args:
-        max_bytes: the limit for its size, approximately.
-        stride: see `STRIDE`.
-    """
+    """The prefixes that replicas have computed, in about `max_bytes`; those that were not used for
+    the longest time are forgotten first."""
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES, stride: int = STRIDE):
         self._max_bytes = max_bytes
@@ -39,16 +34,11 @@ class PrefixIndex:
 
     @property
     def bytes(self) -> int:
-        """Its approximate size."""
         return self._bytes
 
     def note(self, replica: int, chain: Sequence[int], known: int = 0) -> None:
-        """A replica has computed a prompt.
-
-        Args:
-            chain: the hash chain of the prompt.
-            known: how many of its blocks it is known to have already.
-        """
+        """Notes that a replica has computed a prompt, of whose blocks it is known to have `known`
+        already."""
         self.note_names(replica, thin_out(chain, self._stride, known=known))
 
     def note_names(self, replica: int, names: Sequence[int]) -> None:

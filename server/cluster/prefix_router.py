@@ -32,14 +32,9 @@ _SPREAD = 2.0**64
 
 @dataclass(frozen=True)
 class ReplicaReport:
-    """A replica's report of its load.
-
-    Args:
-        requests: the number of its running and waiting requests, from all fronts.
-        slots: how many requests it decodes at a time.
-        unread: how many blocks of prompts it has yet to compute.
-        prefixes: the hashes of the prefixes that it has computed last, prompt by prompt.
-    """
+    """A replica's report of its load: its running and waiting requests, from all fronts, and how
+    many it decodes at a time; the blocks of prompts that it has yet to compute; and the hashes of
+    the prefixes that it has computed last, prompt by prompt."""
 
     requests: int
     slots: int
@@ -49,13 +44,8 @@ class ReplicaReport:
 
 @dataclass(frozen=True)
 class RouteChoice:
-    """A replica that may answer a request.
-
-    Args:
-        name: the name of the replica.
-        known: how many blocks of the prompt, from the first, it is known to have.
-        unknown: how many it would have to compute.
-    """
+    """A replica that may answer a request; how many blocks of the prompt, from the first, it is
+    known to have, and how many it would have to compute."""
 
     name: str
     known: int
@@ -64,13 +54,8 @@ class RouteChoice:
 
 @dataclass(eq=False)
 class RoutedRequest:
-    """A request that was sent to a replica.
-
-    Args:
-        choice: the replica.
-        unread: how many blocks the replica has yet to compute.
-        blocks: the number of blocks in its prompt.
-    """
+    """A request that was sent to a replica: the blocks that the replica has yet to compute, and
+    those of its prompt."""
 
     choice: RouteChoice
     unread: int
@@ -108,11 +93,7 @@ class _Candidate:
 
 
 class PrefixRouter:
-    """Chooses replicas for requests. For one thread.
-
-    Args:
-        index: the index of known prefixes; None: a new one.
-    """
+    """Chooses replicas for requests. For one thread."""
 
     def __init__(self, index: PrefixIndex | None = None):
         self.index = index or PrefixIndex(DEFAULT_MAX_BYTES)
@@ -129,15 +110,11 @@ class PrefixRouter:
 
     @property
     def names(self) -> Collection[str]:
-        """Returns the names of replicas that may get requests."""
+        """The names of replicas that may get requests."""
         return [replica.name for replica in self._order]
 
     def add(self, name: str, slots: int = 1) -> None:
-        """Adds a replica; a known one keeps its state.
-
-        Args:
-            slots: how many requests it decodes together.
-        """
+        """Adds a replica that decodes `slots` requests together; a known one keeps its state."""
         if slots < 1:
             raise ValueError(f"{name} has {slots} slots, must be 1 or more")
         if name in self._numbers:
@@ -177,7 +154,6 @@ class PrefixRouter:
         Args:
             chain: the hash chain of the prompt, see `chain_prefixes`; empty: the prompt is too
                 short or may not be shared.
-            among: only these; None: all.
         """
         named = set[int]()
         for candidate in self._find_preferred(chain, among):
@@ -274,11 +250,8 @@ class PrefixRouter:
             self._note_wait(replica)
 
     def finish(self, routed: RoutedRequest, chain: Sequence[int] = ()) -> None:
-        """Notes that a request has ended, in any way. A second call does nothing.
-
-        Args:
-            chain: the hash chain of the prompt and the generated tokens, if known.
-        """
+        """Notes that a request has ended, in any way; a second call does nothing. The hash chain is
+        that of the prompt and the generated tokens, if known."""
         if routed.is_over:
             return
         self.note_read(routed)

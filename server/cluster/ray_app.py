@@ -55,11 +55,7 @@ ENGINE, FRONT = "Engine", "Front"
 
 
 class EngineDeployment:
-    """A replica: an engine, and nothing of HTTP.
-
-    Args:
-        options: of the command line, completed.
-    """
+    """A replica: an engine, and nothing of HTTP."""
 
     def __init__(self, options: argparse.Namespace):
         start_log(options)
@@ -67,7 +63,6 @@ class EngineDeployment:
         self._replica = EngineReplica(name, load_model(options))
 
     def facts(self) -> ReplicaFacts:
-        """Returns what fronts have to know."""
         engine = self._replica.model.engine
         return ReplicaFacts(
             engine.vocabulary.fingerprint,
@@ -76,7 +71,6 @@ class EngineDeployment:
         )
 
     async def decode(self, order: TurnOrder) -> AsyncGenerator[Answer, None]:
-        """Decodes a turn; see `EngineReplica.decode`."""
         answers = self._replica.decode(order)
         try:
             async for answer in answers:
@@ -103,17 +97,12 @@ class EngineDeployment:
 
 
 class RayFleet:
-    """The replicas that a handle of Ray Serve reaches.
-
-    Args:
-        engines: the handle.
-    """
+    """The replicas that a handle of Ray Serve reaches."""
 
     def __init__(self, engines: DeploymentHandle):
         self._decode = engines.options(stream=True).decode
 
     async def open(self, order: TurnOrder) -> AsyncGenerator[Answer, None]:
-        """As of `Fleet`."""
         answers: Any = self._decode.remote(order)
         is_over = False
         try:
@@ -133,12 +122,8 @@ class RayFleet:
 
 @serve.ingress()
 class FrontDeployment:
-    """A front: HTTP, prompts and grammars; it has no weights.
-
-    Args:
-        given: the options of the cluster.
-        engines: for each of its models, the handle of its replicas.
-    """
+    """A front: HTTP, prompts and grammars; it has no weights. For each model, it has the handle of
+    the replicas."""
 
     async def __init__(self, given: ClusterOptions, engines: list[DeploymentHandle]):
         options = given.options
@@ -229,7 +214,6 @@ def _name_engine(number: int, models: Sequence[ClusterModel]) -> str:
 
 
 def _deploy_engine(model: ClusterModel, name: str, index_mib: int) -> serve.Application:
-    """Returns the replicas of a model."""
     options = model.offer.options
     scaling: dict[str, Any] = {"num_replicas": model.replicas}
     if model.max_replicas > model.replicas:

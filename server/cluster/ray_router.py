@@ -26,12 +26,7 @@ class PrefixRequestRouter(RequestRouter):
     """
 
     def initialize_state(self, index_mib: int = INDEX_MIB, slots: int = 1, **kwargs: Any) -> None:
-        """Called by Ray Serve.
-
-        Args:
-            index_mib: the MiB for the index of known prefixes.
-            slots: the slots of a replica without a report.
-        """
+        """Called by Ray Serve. `slots` are those of a replica without a report."""
         self._lock = threading.Lock()  # fronts report progress from another thread
         self._router = PrefixRouter(PrefixIndex(index_mib * MIB))
         self._slots = slots

@@ -9,13 +9,10 @@ from server.cluster.turn_order import ReplicaLostError
 
 class ResumePoint:
     """Follows a turn. Its events come in batches, each after a `ProgressMade` with the tokens.
+    `scored` are the tokens that came with their log probabilities.
 
     Where the tokens run out, the shortest ending is written in one step, and not by the model: its
     events wait until the turn is over, so that another replica may write it again.
-
-    Attributes:
-        tokens: of the turn, after which the others can be generated.
-        scored: the tokens that came with their log probabilities.
     """
 
     def __init__(self) -> None:
@@ -47,7 +44,6 @@ class ResumePoint:
         return sent
 
     def finish(self) -> list[StreamEvent]:
-        """Ends the turn; returns the events that have waited."""
         held, self._held = self._held or [], None
         return held
 

@@ -46,17 +46,9 @@ class RouteTicket:
 
 @dataclass(frozen=True)
 class TurnOrder:
-    """A turn to decode.
-
-    Args:
-        turn: the compiled turn, with the tokens of its prompt.
-        options: how to decode it; it continues after their `written`.
-        chain: the hash chain of its prompt.
-        seconds: the time that it may take; None: no limit.
-        owner: the client.
-        avoid: the names of replicas that have been tried or are busy.
-        ticket: connects the request with the router.
-    """
+    """A turn to decode, after the `written` of its options: the hash chain of its prompt, the
+    seconds that it may take (None: no limit), its client, and the names of replicas that have been
+    tried or are busy."""
 
     turn: DetachedTurn
     options: DecodeOptions
@@ -68,7 +60,6 @@ class TurnOrder:
 
     @property
     def prompt(self) -> tuple[int, ...]:
-        """The tokens that the model reads before the first new token of the turn."""
         plan = self.turn.plan
         return (*plan.prompt.tokens, *plan.prefill.tokens)
 
@@ -110,11 +101,7 @@ empty batch if none comes for long), and finally the result or the error."""
 
 
 class ReplicaLostError(Exception):
-    """The replica of a turn has ended, or has stopped sending messages.
-
-    Args:
-        reason: what is known about it.
-    """
+    """The replica of a turn has ended, or has stopped sending messages."""
 
     def __init__(self, reason: str):
         super().__init__(reason)

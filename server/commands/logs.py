@@ -28,12 +28,8 @@ FORMATTERS = {"text": LineFormatter("%(levelname)s: %(message)s"), "json": JsonF
 
 
 def set_up_log(level: str, form: str = "text") -> None:
-    """Writes the records of all loggers to stderr, from this level on; also those of uvicorn, if it
-    does not configure its own log (`log_config=None`).
-
-    Args:
-        form: a key of `FORMATTERS`.
-    """
+    """Writes the records of all loggers to stderr, from this level on, in a form of `FORMATTERS`;
+    also those of uvicorn, if it does not configure its own log (`log_config=None`)."""
     handler = logging.StreamHandler()
     handler.setFormatter(FORMATTERS[form])
     logging.basicConfig(level=level.upper(), handlers=[handler])

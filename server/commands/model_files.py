@@ -45,14 +45,8 @@ def load_model(options: argparse.Namespace) -> "LoadedModel":
 
 @dataclass(frozen=True)
 class OfferedModel:
-    """A model that the command line offers.
-
-    Args:
-        name: its name for clients.
-        options: its completed options.
-        aliases: further names, as in `ModelSource`.
-        place: where its options come from, for errors; empty: the command line.
-    """
+    """A model that the command line offers. `place` is where its options come from, for errors;
+    empty: the command line."""
 
     name: str
     options: argparse.Namespace
@@ -82,11 +76,8 @@ def find_offers(
     declare: Callable[[argparse.ArgumentParser], None] = _declare_nothing,
 ) -> list[OfferedModel]:
     """Returns the models of --models-dir and --models-preset. A preset replaces a file of the same
-    name.
-
-    Args:
-        options: the completed options of `serve`; presets inherit what they do not set.
-        declare: declares the options of a preset other than those of a model.
+    name, and inherits the options of `serve` that it does not set; `declare` declares its options
+    other than those of a model.
 
     Raises:
         RequestError: the folder or the file cannot be read, or the file contains an unknown option.
@@ -109,11 +100,8 @@ def find_offers(
 
 
 def name_first(options: argparse.Namespace, path: str | None) -> OfferedModel:
-    """Returns the model of -m or -hf, or the demo model, with the names of --alias.
-
-    Args:
-        path: the path of its file, or the address of an engine; None: the demo model.
-    """
+    """Returns the model of -m or -hf, or the demo model, with the names of --alias. `path` is that
+    of its file, or the address of an engine; None: the demo model."""
     known = name_model(Path(path)) if path else DEMO
     if is_address(path):
         known = read_address(str(path)).kind
@@ -139,14 +127,7 @@ def read_presets(
     declare: Callable[[argparse.ArgumentParser], None] = _declare_nothing,
 ) -> Iterator[OfferedModel]:
     """Yields the models of a file of presets. Each section is a model; its keys are long names of
-    options.
-
-    Args:
-        text: the text of the file.
-        options: the values of options that the file does not set.
-        place: the name of the file, for errors.
-        declare: as in `find_offers`.
-    """
+    options. The file sets the others of `options`; `place` is its name, for errors."""
     # References between values (%(x)s) and a section of defaults are off, because values and names
     # may look like them.
     presets = ConfigParser(interpolation=None, default_section="", strict=True)

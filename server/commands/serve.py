@@ -19,17 +19,12 @@ LOG = logging.getLogger("constrained.server")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of the command."""
     parser.set_defaults(run=_run, json=False)
     add_serve_options(parser)
 
 
 def complete_options(options: argparse.Namespace) -> Settings:
-    """Completes and checks the options of a server.
-
-    Raises:
-        RequestError: one of them cannot be.
-    """
+    """Completes and checks the options of a server."""
     check_timeout(options.timeout)
     complete(options)
     settings = read_settings(options)
@@ -63,7 +58,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _log_configuration(options: argparse.Namespace) -> None:
-    """Logs which options a configuration file has set."""
     parsed: Parsed | None = getattr(options, "parsed", None)
     if parsed is None or not parsed.of_file:
         return

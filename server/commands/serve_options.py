@@ -41,7 +41,6 @@ REASONING_FORMATS = {
 
 
 def add_serve_options(parser: argparse.ArgumentParser) -> None:
-    """Declares all options of the command."""
     _add_address(parser)
     shared.add_model_options(parser)
     shared.add_tool_format(parser)
@@ -56,7 +55,6 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_address(parser: argparse.ArgumentParser) -> None:
-    """Declares the address of the server, and what its model is called."""
     add = partial(add_option, parser, group="server")
     add("--host HOST $LLAMA_ARG_HOST", "address", default=LOCAL_HOST)
     add("--port PORT $LLAMA_ARG_PORT", "port; 0: any free one", kind=int, default=PORT)
@@ -67,7 +65,6 @@ def _add_address(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_log(parser: argparse.ArgumentParser) -> None:
-    """Declares the options for the log."""
     add = partial(add_option, parser, group="debug")
     kind = Literal["debug", "info", "warning", "error"]
     add("--log-level", "lowest level that is logged", kind=kind, default="info")
@@ -93,7 +90,6 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_others(parser: argparse.ArgumentParser) -> None:
-    """Declares what is no setting of the application."""
     add = partial(add_option, parser)
     help = "the same in llama-server's terms: none is inline, deepseek is reasoning_content"
     add("--reasoning-format", help, group="advanced: prompts", kind=Literal[*REASONING_FORMATS])
@@ -116,8 +112,6 @@ def _add_without_effect(parser: argparse.ArgumentParser) -> None:
 
 
 class _WithoutEffect(argparse.Action):
-    """Notes an option that has no effect."""
-
     def __call__(
         self,
         parser: argparse.ArgumentParser,
@@ -130,11 +124,7 @@ class _WithoutEffect(argparse.Action):
 
 
 def read_settings(options: argparse.Namespace) -> Settings:
-    """Makes the settings of the server from its options.
-
-    Raises:
-        RequestError: a key is empty, or a limit is too small.
-    """
+    """Makes the settings of the server from its options."""
     from constrained.decode.filters.stop_texts import read_stops
 
     given = read_fields(Settings, options)
@@ -156,7 +146,6 @@ def _read_reasoning_field(options: argparse.Namespace) -> ReasoningField:
 
 
 def _read_budget(given: int | None) -> int | None:
-    """Returns the maximum number of reasoning tokens; None: no limit."""
     if given is None or given < 0:
         return None
     return given

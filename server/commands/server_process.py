@@ -49,18 +49,8 @@ LOG = logging.getLogger("constrained.server")
 
 
 def run_server(options: argparse.Namespace, settings: Settings) -> int:
-    """Serves until a signal comes, or a model cannot be loaded that the server starts with.
-
-    Args:
-        options: the options of the command.
-        settings: the settings made of them.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        Error: the server cannot start.
-    """
+    """Serves until a signal comes, or a model cannot be loaded that the server starts with; returns
+    the exit code."""
     tune_process(options)
     failures = list[Exception]()
 
@@ -132,7 +122,6 @@ def end_by_signal() -> None:
 
 
 def tune_process(options: argparse.Namespace) -> None:
-    """Sets what holds for the whole process: memory, caches, threads."""
     bound_heap()
     keep_returning()
     if options.cache_memory is not None:
@@ -143,7 +132,6 @@ def tune_process(options: argparse.Namespace) -> None:
 
 
 def _read_bounds(options: argparse.Namespace) -> ModelBounds:
-    """Returns the limits of the models that are loaded at the same time."""
     memory = available_memory()
     if options.models_memory is not None:
         memory = options.models_memory << 20
@@ -154,11 +142,7 @@ def _read_bounds(options: argparse.Namespace) -> ModelBounds:
 
 
 def find_store(options: argparse.Namespace) -> "SharedStore | None":
-    """Returns the store that the options name, if they name one.
-
-    Raises:
-        RequestError, StoreError: it cannot be used.
-    """
+    """Returns the store that the options name, if they name one."""
     if options.store is None:
         return None
     from server.store.store_address import open_store

@@ -21,12 +21,8 @@ _caller: ContextVar[_Caller] = ContextVar("caller", default=_Caller())  # noqa: 
 
 
 def set_caller(key: Hashable | None, *, request_id: str = "") -> None:
-    """Sets the client of the current request.
-
-    Args:
-        key: the API key; None: there are no keys.
-        request_id: names the request, to the client and in the log.
-    """
+    """Sets the client of the current request; `key` is None where there are no keys. The id names
+    the request, to the client and in the log."""
     _caller.set(_Caller(key, request_id))
 
 
@@ -51,7 +47,6 @@ def find_request_id() -> str:
 
 
 def find_key() -> Hashable | None:
-    """Returns the API key of the current request; None: there are no keys."""
     return _caller.get().key
 
 
@@ -63,13 +58,9 @@ def find_owner() -> Hashable:
 
 
 def find_salt(given: str | None, *, is_shared: bool) -> str | None:
-    """Returns the cache salt of the current request: the client's own, which several keys may
-    share, or else one made from its key. None: the salt of all requests with neither.
-
-    Args:
-        given: the request's `cache_salt`.
-        is_shared: no salt is made from the key.
-    """
+    """Returns the cache salt of the current request: its `cache_salt`, which several keys may
+    share, or else one made from its key, unless caches are shared. None: the salt of all requests
+    with neither."""
     if given is not None:
         return f"salt {given}"
     key = _caller.get().key

@@ -16,10 +16,8 @@ class Dialect:
     """A dialect.
 
     Args:
-        router: its paths.
         prefixes: what the paths begin with, after `/v1`, that have its errors; "": all those that
             no other dialect claims.
-        encode_error: the body of an error.
         id_headers: the headers of replies with the id of the request.
     """
 

@@ -20,12 +20,8 @@ def make_gone() -> HttpError:
 async def wait_for_client(
     request: Request, work: Coroutine[Any, Any, T], cancel: Callable[[], None] = lambda: None
 ) -> T:
-    """Runs the work while the client is connected.
-
-    Args:
-        request: the client's request; its body must have been read.
-        work: the work.
-        cancel: called at the end, even if the work was not started.
+    """Runs the work while the client is connected; the body of the request must have been read.
+    `cancel` is called at the end, even if the work was not started.
 
     Raises:
         HttpError: the client has disconnected; the work was cancelled.

@@ -43,11 +43,8 @@ KEY_HEADERS = ("x-api-key", "api-key")
 
 
 def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Returns the API key in a request, checked or not; empty if there is none.
-
-    Args:
-        headers: as in an ASGI scope; of repeated headers, the last one counts.
-    """
+    """Returns the API key in the headers of an ASGI scope, checked or not; empty if there is none.
+    Of repeated headers, the last one counts."""
     values = {name.lower(): value for name, value in headers}
     scheme, _, token = values.get(b"authorization", b"").partition(b" ")
     if scheme.lower() == b"bearer":
@@ -72,16 +69,7 @@ class Cors(CORSMiddleware):
 
 class Gate:
     """Lets a request through if its API key is valid (or none is needed) and its body is not too
-    large.
-
-    Answers a bare OPTIONS with 200.
-
-    Args:
-        app: the application that the gate protects.
-        dialects: determine the form of errors.
-        settings: keys and limits.
-        note_request: counts requests.
-    """
+    large. Answers a bare OPTIONS with 200."""
 
     def __init__(
         self,
@@ -199,14 +187,12 @@ class Gate:
 
 
 def _make_foreign(origin: str) -> HttpError:
-    """Returns the error of a request of a page that may not send one."""
     hint = f"start the server with --cors-origin {origin}"
     message = f"pages of {origin!r} may not send requests: {hint}"
     return HttpError(403, message, "unknown_origin")
 
 
 def _make_too_large(max_bytes: int) -> HttpError:
-    """Returns the error for a body of more than `max_bytes` bytes."""
     message = f"the request is larger than {max_bytes:,} bytes: send less, or raise --max-body"
     return HttpError(413, message, "request_too_large", where="")
 
@@ -248,8 +234,6 @@ class _Limited:
     """The body of a request, limited in size, for bodies without a length header, and in time.
 
     Args:
-        receive: the ASGI callable.
-        max_bytes: the limit in bytes.
         seconds: the limit for the time until the next part arrives. For all parts together, it is
             this plus the time that their bytes may take at `MIN_RATE`.
     """

@@ -37,12 +37,8 @@ class SharedIds(Protocol):
 
 
 class CallIds:
-    """The ids that the model wrote, by the ids that clients know. For several threads.
-
-    Args:
-        max_ids: how many.
-        shared: a store with the ids of other processes; None: nowhere.
-    """
+    """The ids that the model wrote, by the ids that clients know. For several threads; `shared` has
+    the ids of other processes."""
 
     def __init__(self, max_ids: int = MAX_IDS, shared: SharedIds | None = None):
         self._max_ids = max_ids
@@ -78,7 +74,6 @@ class CallIds:
         return written or own
 
     def restore(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Messages in OpenAI's form with the ids inside."""
         return [self._restore(message) for message in messages]
 
     def _restore(self, message: Mapping[str, Any]) -> dict[str, Any]:

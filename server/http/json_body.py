@@ -46,15 +46,8 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def read_json(body: bytes, *, max_values: int) -> Any:
-    """Reads the body of a request.
-
-    Args:
-        body: the text in UTF-8.
-        max_values: the limit for values at all depths, and names of members.
-
-    Raises:
-        HttpError: it is not JSON, or has too many or too deeply nested values; says at which byte.
-    """
+    """Reads the body of a request, in UTF-8, with at most `max_values` values at all depths and
+    names of members. An error says at which byte."""
     body = body.removeprefix(_BOM)
     if not body.strip():
         raise refuse("the body is empty: send a JSON object", code="invalid_json")
@@ -121,12 +114,7 @@ def _check_shape(body: bytes, max_values: int) -> None:
 
 def _find_member(body: bytes, offsets: "np.ndarray", colons: "np.ndarray") -> str:
     """Returns the pointer of the last member of the outermost object; "": there is none, or its
-    name is long.
-
-    Args:
-        offsets: of the characters between values.
-        colons: which of these are colons behind the names of the outermost object.
-    """
+    name is long."""
     if not colons.size:
         return ""
     begin, end = offsets[colons[-1] - 1 : colons[-1] + 1]

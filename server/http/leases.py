@@ -11,11 +11,7 @@ _HELD = "constrained.held"
 
 
 class Leases:
-    """Releases what requests hold.
-
-    Args:
-        app: the application whose requests hold something.
-    """
+    """Releases what requests hold."""
 
     def __init__(self, app: ASGIApp):
         self._app = app
@@ -27,9 +23,6 @@ class Leases:
 
 
 def hold(scope: MutableMapping[str, Any], release: Callable[[], None]) -> None:
-    """Makes a request hold something; `release` is called when the request has been answered.
-
-    Args:
-        scope: the ASGI scope of the request.
-    """
+    """Makes the request of this ASGI scope hold something; `release` is called when it has been
+    answered."""
     scope[_HELD].callback(release)

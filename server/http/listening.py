@@ -73,7 +73,6 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def write_address(host: str, port: int) -> str:
-    """Returns host and port as in a URL."""
     if ":" in host:
         host = f"[{host}]"
     return f"{host}:{port}"
@@ -240,12 +239,7 @@ class _CheckedConnection(h11.Connection):
 
 class DrainingServer(uvicorn.Server):
     """A server with an orderly stop: the first signal ends listening and calls `drain`; a second
-    signal ends everything at once.
-
-    Args:
-        config: uvicorn's configuration.
-        drain: called at the first signal.
-    """
+    signal ends everything at once."""
 
     def __init__(self, config: uvicorn.Config, drain: Callable[[], None]):
         super().__init__(config)

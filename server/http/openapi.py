@@ -75,7 +75,6 @@ def describe_stream(media_type: str) -> Responses:
 
 
 def describe_text(media_type: str, description: str) -> Responses:
-    """Returns the reply of a path that is not JSON."""
     return {200: {"description": description, "content": {media_type: {}}}}
 
 
@@ -109,13 +108,8 @@ class ApiRouter(APIRouter):
         *examples: JsonObject,
         responses: Responses = ERRORS,
     ) -> Callable[[Endpoint], Endpoint]:
-        """Adds a path that gets JSON; for the decorated function.
-
-        Args:
-            kind: the pydantic model that validates the body.
-            examples: bodies that the demo model can answer.
-            responses: the replies, as described.
-        """
+        """Adds a path that gets JSON, which `kind` validates; for the decorated function. The
+        examples are bodies that the demo model can answer."""
         _bodies[kind.__name__] = kind
         content: JsonObject = {"schema": {"$ref": REFERENCES.format(model=kind.__name__)}}
         if examples:
@@ -126,17 +120,12 @@ class ApiRouter(APIRouter):
 
 
 def list_requests() -> list[type[BaseModel]]:
-    """Returns the pydantic models of all request bodies."""
     return list(_bodies.values())
 
 
 def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[str]) -> None:
     """Adds the schemas of requests, and the ways to send an API key, to the OpenAPI document. Any
-    thread can then ask for it.
-
-    Args:
-        open_paths: the paths that need no key.
-    """
+    thread can then ask for it."""
     make = app.openapi
     lock = threading.Lock()
 

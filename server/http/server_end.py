@@ -72,14 +72,8 @@ class ServerEnd:
 
 
 async def run_until(work: Coroutine[Any, Any, T], *ends: Coroutine[Any, Any, Exception]) -> T:
-    """Runs work until it is done, or cancels it at the first of some ends.
-
-    Args:
-        ends: each waits for an end, and returns the error for the work.
-
-    Raises:
-        Exception: that of the work, or of the end.
-    """
+    """Runs work until it is done, or cancels it at the first of some ends, each of which returns
+    the error for the work."""
     task = asyncio.ensure_future(work)
     over = [asyncio.ensure_future(end) for end in ends]
     try:

@@ -41,12 +41,8 @@ class EventStream(StreamingResponse):
     """A stream of events, with pings while there are none.
 
     Args:
-        events: the encoded events.
         idle_seconds: a client that reads nothing for this time is cut off.
         ping_seconds: a ping is sent if nothing was sent for this time.
-        ping: the encoded ping.
-        media_type: the media type of the stream.
-        headers: added to the headers of every stream.
         cancel: called at the end, even if nothing was sent.
     """
 

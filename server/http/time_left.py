@@ -11,19 +11,14 @@ MIN_SECONDS = 1e-3
 
 
 class TimeLeft:
-    """The remaining seconds of a request, counted from the creation of this object.
-
-    Args:
-        seconds: the time limit of the whole request; None: no limit.
-        clock: a monotonic clock, in seconds.
-    """
+    """The remaining seconds of a request, counted from the creation of this object; None: no
+    limit."""
 
     def __init__(self, seconds: float | None, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
         self._end = None if seconds is None else clock() + seconds
 
     def measure(self) -> float | None:
-        """Returns the remaining seconds; None: no limit."""
         if self._end is None:
             return None
         return max(MIN_SECONDS, self._end - self._clock())
@@ -43,7 +38,6 @@ _time_left: ContextVar[TimeLeft] = ContextVar("time_left")
 
 
 def start_time(seconds: float | None) -> TimeLeft:
-    """Starts the time of the current request."""
     time_left = TimeLeft(seconds)
     _time_left.set(time_left)
     return time_left

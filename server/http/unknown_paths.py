@@ -66,13 +66,7 @@ ABSENT = {
 
 
 def explain_unknown_path(path: str, method: str, routers: Sequence[APIRouter]) -> str:
-    """Returns what to do about a path that the application does not have, as a sentence.
-
-    Args:
-        path: of the request.
-        method: of the request.
-        routers: of the application.
-    """
+    """Returns what to do about a path that the application does not have, as a sentence."""
     advice = _find_advice(path, ABSENT_VERSIONS)
     if advice is not None:
         return advice
@@ -108,7 +102,6 @@ def _find_known_end(path: str, method: str, routers: Sequence[APIRouter]) -> str
 
 
 def _is_served(path: str, routers: Sequence[APIRouter], method: str) -> bool:
-    """Returns whether the application has the path, with this method."""
     for router in routers:
         for route in router.routes:
             if not isinstance(route, Route) or not route.path_regex.match(path):

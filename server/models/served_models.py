@@ -47,7 +47,6 @@ class ModelBounds:
     """How many models are loaded at a time.
 
     Args:
-        count: the maximum number of models.
         memory: the maximum bytes of weights and contexts together; None: no limit.
         idle_seconds: a model without requests for this time is unloaded; None: never.
     """
@@ -57,11 +56,7 @@ class ModelBounds:
     idle_seconds: float | None = None
 
     def check(self, model: "ServedModel") -> None:
-        """Refuses a model that is larger than the limit.
-
-        Raises:
-            HttpError: it is.
-        """
+        """Refuses a model that is larger than the limit."""
         if self.memory is not None and model.memory_bytes > self.memory:
             message = (
                 f"the model {model.name!r} needs {model.memory_bytes >> 20:,} MiB, but all models "
@@ -87,7 +82,6 @@ class ServedModel:
 
     Attributes:
         facts: what its file says about it, after `read_facts`.
-        service: the loaded model; None if it is not loaded.
         failure: why the last attempt to load it failed; None if it did not.
         start_failure: the same for a model that was loaded at the server's start.
         users: the number of requests that use it or wait for it. It stays loaded while there are
@@ -132,7 +126,6 @@ class ServedModel:
 
     @property
     def model(self) -> LoadedModel | None:
-        """The loaded model; None if it is not loaded."""
         return None if self.service is None else self.service.model
 
     @property
@@ -142,7 +135,6 @@ class ServedModel:
 
     @property
     def state(self) -> ModelState:
-        """Whether it is loaded, in llama-server's words."""
         if self.service is not None:
             return ModelState.LOADED
         if self.loading is not None or self.is_starting:
@@ -170,14 +162,7 @@ class ServedModel:
         return self.facts.bytes or self.source.file_bytes
 
     async def load(self, address: str) -> None:
-        """Loads it.
-
-        Args:
-            address: where the server listens, for the log.
-
-        Raises:
-            Exception: why it cannot be loaded.
-        """
+        """Loads it, or raises why it cannot be loaded. The log says where the server listens."""
         try:
             model = await _load_in_thread(self.source)
         except Exception as error:
@@ -200,7 +185,6 @@ class ServedModel:
         self.service, self.failure = self._make_service(model), None
 
     async def close(self) -> None:
-        """Unloads it, if it is loaded."""
         service, self.service = self.service, None
         self.set_timer(None)
         if service is not None:
@@ -244,14 +228,7 @@ class NamedModels:
         return len(self._models) > 1
 
     def find(self, name: str | None) -> ServedModel:
-        """Returns the model that a request names.
-
-        Args:
-            name: the name in the request; None: it has none.
-
-        Raises:
-            HttpError: no model has this name, or the request has to name one.
-        """
+        """Returns the model that a request names; None: it names none."""
         if not self.has_choice:
             return self._models[0]
         if name:
@@ -263,11 +240,7 @@ class NamedModels:
         raise refuse(message, "/model", "model_required")
 
     def get(self, name: str) -> ServedModel:
-        """Returns the model of this name.
-
-        Raises:
-            HttpError: no model has this name.
-        """
+        """Returns the model of this name."""
         for model in self._models:
             if model.source.answers_to(name):
                 return model
@@ -288,7 +261,6 @@ class NamedModels:
         return [service for service in services if service is not None]
 
     def measure(self) -> Metrics:
-        """Returns the metrics of all loaded models together."""
         return add_metrics([service.model.metrics() for service in self.services])
 
 
@@ -301,11 +273,6 @@ class ServedModels(NamedModels):
 
     Args:
         sources: the models; the first of them that is preloaded answers requests that name none.
-        settings: how the server behaves.
-        bounds: limits of what is loaded at a time.
-        observers: who watches the requests of the models.
-        address: where the server listens, for the log.
-        store: what several servers share; None: nothing.
 
     Attributes:
         readers: the threads that read requests whose model is not known yet.
@@ -389,7 +356,6 @@ class ServedModels(NamedModels):
         return model
 
     def release(self, model: ServedModel) -> None:
-        """Notes that a request no longer uses a model."""
         model.users -= 1
         if model.users:
             return
@@ -433,11 +399,7 @@ class ServedModels(NamedModels):
             raise self._refuse_load(message) from error
 
     async def _make_room(self, model: ServedModel) -> None:
-        """Unloads others until there is room for a model; waits while all are in use.
-
-        Raises:
-            HttpError: it is larger than the limits allow.
-        """
+        """Unloads others until there is room for a model; waits while all are in use."""
         self._bounds.check(model)
         while not self._bounds.have_room(model, self._models):
             self._freed.clear()

@@ -16,11 +16,7 @@ QUIET_SECONDS = 10.0
 
 def explain_failure(name: str, error: Exception, *, is_opening: bool) -> StoreError:
     """Returns the error of a store that cannot be used. The operator sees the reason at the start
-    or in the log. Clients do not, because it may name files and machines.
-
-    Args:
-        is_opening: the store is being opened, before any client is there.
-    """
+    or in the log. Clients do not, because it may name files and machines."""
     if is_opening:
         message = f"the shared store {name} cannot be used: {error}"
         return StoreError(message, hint="Give --store another address, or none")
@@ -30,8 +26,6 @@ def explain_failure(name: str, error: Exception, *, is_opening: bool) -> StoreEr
 
 @dataclass(frozen=True)
 class StoreEntry:
-    """A value, with its space, key and field."""
-
     space: str
     key: str
     value: bytes
@@ -61,28 +55,20 @@ class SharedStore(Protocol):
         """Deletes a key with all its fields; returns whether it existed."""
         ...
 
-    def close(self) -> None:
-        """Closes the store; a second call does nothing."""
-        ...
+    def close(self) -> None: ...
 
 
 class BestEffortStore:
-    """A store that is used only as a cache: while it cannot be reached, it counts as empty.
-
-    Args:
-        store: the store.
-    """
+    """A store that is used only as a cache: while it cannot be reached, it counts as empty."""
 
     def __init__(self, store: SharedStore):
         self._store = store
         self._said_at = -QUIET_SECONDS
 
     def read(self, space: str, key: str) -> dict[str, bytes]:
-        """As the store; empty if it cannot be reached."""
         return self._try(lambda: self._store.read(space, key), dict[str, bytes]())
 
     def write(self, entry: StoreEntry) -> None:
-        """As the store; does nothing if it cannot be reached."""
         self._try(lambda: self._store.write(entry), None)
 
     def _try(self, work: Callable[[], T], otherwise: T) -> T:

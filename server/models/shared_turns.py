@@ -14,13 +14,8 @@ _LENGTH = 4
 
 
 class SharedTurns:
-    """A `TurnStore` in a shared store.
-
-    Args:
-        store: the shared store.
-        model: identifies vocabulary and templates, since tokens of other models mean something
-            else.
-    """
+    """A `TurnStore` in a shared store; `model` identifies vocabulary and templates, since tokens of
+    other models mean something else."""
 
     def __init__(self, store: SharedStore, model: str):
         self._store = BestEffortStore(store)
@@ -33,7 +28,6 @@ class SharedTurns:
                 yield _unpack(value)
 
     def keep(self, key: bytes, turn: PackedTurn) -> None:
-        """Stores a turn after a key."""
         self._store.write(StoreEntry(self._space, key.hex(), _pack(turn), field=turn.name.hex()))
 
 

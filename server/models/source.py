@@ -18,7 +18,6 @@ class ModelSource:
     """A model that a server may load.
 
     Args:
-        name: what clients call it, and what replies call it.
         load: gives the model, in a thread; the server closes it.
         aliases: further names; in them, `*` stands for any text, and `?` for any character.
         file_bytes: size of its files; 0: not known.

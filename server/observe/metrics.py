@@ -80,7 +80,6 @@ class Counters:
         self._requests.labels(path, str(status)).inc()
 
     def note_usage(self, usage: Usage) -> None:
-        """A turn has ended."""
         for kind, count in vars(usage).items():
             self._tokens[kind].inc(count)
 
@@ -109,7 +108,6 @@ class Counters:
         return tool
 
     def note_unfinished(self, count: int) -> None:
-        """Counts turns that ended without a reply."""
         self._unfinished.inc(count)
 
     def write(self, metrics: Metrics) -> bytes:

@@ -43,12 +43,8 @@ def find_tracer() -> Tracer:
 
 
 class Telemetry:
-    """Writes a span for each reply, with an event for each phase.
-
-    Args:
-        tracer: OpenTelemetry's tracer.
-        clock: returns the seconds since the epoch.
-    """
+    """Writes a span for each reply, with an event for each phase. The clock returns the seconds
+    since the epoch."""
 
     def __init__(self, tracer: Tracer, clock: Callable[[], float] = time.time):
         self._tracer = tracer
@@ -72,7 +68,6 @@ class Telemetry:
         )
 
     def _add_parts(self, span: Any, record: RequestRecord, start: float) -> None:
-        """Adds an event for the beginning of each phase."""
         at = start
         for name, seconds in vars(record.durations).items():
             span.add_event(name, {"seconds": seconds}, timestamp=_as_nanoseconds(at))

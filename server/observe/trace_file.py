@@ -30,7 +30,7 @@ class TraceFile:
     The file is opened for each line: if it is moved away, a new one begins.
 
     Args:
-        path: the file; other users lose the permission to read it.
+        path: other users lose the permission to read it.
         max_bytes: the limit for its size in bytes, and for one line.
 
     Raises:
@@ -60,7 +60,6 @@ class TraceFile:
         self._writer.submit(self._write, request, trace, datetime.now(UTC))
 
     def close(self) -> None:
-        """Writes the queue, and accepts no more traces."""
         self._writer.shutdown()
 
     def _write(self, request: TracedRequest, trace: TurnTrace, time: datetime) -> None:
@@ -95,11 +94,7 @@ class TraceFile:
             os.close(handle)
 
     def _open(self) -> int:
-        """Opens the file for appending, readable only by its user.
-
-        Raises:
-            OSError, ValueError: the file cannot be opened.
-        """
+        """Opens the file for appending, readable only by its user."""
         handle = os.open(self._path, APPEND, PRIVATE_FILE)
         try:
             found = os.fstat(handle)

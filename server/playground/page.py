@@ -30,11 +30,7 @@ behind it later."""
 
 @cache
 def write_playground(*, needs_key: bool) -> str:
-    """Returns the page as one HTML text.
-
-    Args:
-        needs_key: the server wants an API key, so the page asks for one.
-    """
+    """Returns the page as one HTML text, which asks for an API key if the server wants one."""
     folder = files("server.playground")
     scripts = folder.joinpath("scripts")
     texts = [scripts.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]

@@ -18,10 +18,7 @@ STAMP_BYTES = 8
 
 
 class RedisStore:
-    """A `SharedStore` in Redis: a hash for each key.
-
-    Args:
-        address: `redis://`, or with TLS `rediss://`.
+    """A `SharedStore` in Redis, at `redis://` or, with TLS, `rediss://`: a hash for each key.
 
     Raises:
         RequestError: the package is missing, or the address is not valid.

@@ -29,12 +29,8 @@ CREATE INDEX IF NOT EXISTS by_use ON entries (used);
 
 
 class SqliteStore:
-    """A `SharedStore` in a file that only its user may read.
-
-    Args:
-        path: the file; it is created if it is missing.
-        max_bytes: the limit for its size.
-        checked: how many writes come between two checks of the size.
+    """A `SharedStore` in a file that only its user may read; it is created if it is missing.
+    `checked` writes come between two checks of the size.
 
     Raises:
         StoreError: the file cannot be opened.
@@ -80,7 +76,6 @@ class SqliteStore:
             self._insert(entries)
 
     def _insert(self, entries: Sequence[StoreEntry]) -> None:
-        """Writes entries in a transaction."""
         rows: list[tuple[str, str, str, bytes, int, float]] = []
         for entry in entries:
             texts = len(entry.space) + len(entry.key) + len(entry.field)

@@ -11,9 +11,6 @@ SQLITE, REDIS = "sqlite:", ("redis://", "rediss://", "unix://")
 def open_store(address: str) -> SharedStore:
     """Opens a store.
 
-    Args:
-        address: `sqlite:FILE`, or `redis://[:PASSWORD@]HOST[:PORT][/NUMBER]`.
-
     Raises:
         RequestError: the address is not valid, or the package is missing.
         StoreError: the store cannot be reached.

@@ -36,25 +36,15 @@ TurnEvents: TypeAlias = tuple[int, Sequence[TurnEvent]]
 
 @dataclass(frozen=True)
 class LaunchedTurn:
-    """A turn that is being generated.
-
-    Args:
-        stream: its events.
-        failed_traces: gets the trace of the turn, if it is traced and fails.
-    """
+    """A turn that is being generated; `failed_traces` gets its trace, if it is traced and fails."""
 
     stream: AsyncStream[Reply]
     failed_traces: list[TurnTrace]
 
 
 class ActiveRequest:
-    """A request whose turns are being generated.
-
-    Args:
-        compiled: the request, with prompt and grammar.
-        turns: one for each choice.
-        compile_seconds: how long it took to compile the request.
-    """
+    """A request whose turns are being generated, one for each choice; and how many seconds it took
+    to compile it."""
 
     def __init__(
         self,
@@ -81,15 +71,9 @@ class ActiveRequest:
             self._events = _merge(followed)
 
     async def wait(self, seconds: float) -> Sequence[TurnEvent]:
-        """Waits for the first events, so many seconds at most. If the request is refused at once,
-        the response then has the status of the error, and is not a stream with status 200.
-
-        Returns:
-            The first events, which `follow` yields again; none: none have come in this time.
-
-        Raises:
-            Error: as `follow`.
-        """
+        """Waits for the first events, so many seconds at most, and returns them; `follow` yields
+        them again. If the request is refused at once, the response then has the status of the
+        error, and is not a stream with status 200."""
         self._first = asyncio.ensure_future(anext(self._events))
         done, _ = await asyncio.wait([self._first], timeout=seconds)
         for task in done:
@@ -167,7 +151,6 @@ class ActiveRequest:
         traces.note(self._name_choice(number, error), trace)
 
     def _make_empty(self) -> Reply:
-        """Returns an empty reply, for a turn that has none."""
         usage = Usage(len(self.compiled.turn.tokens), 0, 0)
         return Reply("", "", (), "cancelled", usage, unfinished="", text="")
 
@@ -219,11 +202,7 @@ class ActiveRequest:
 
 
 async def start_request(service: Service, request: TurnRequest) -> ActiveRequest:
-    """Compiles a request and starts its turns.
-
-    Raises:
-        Error: as in `Model.call`.
-    """
+    """Compiles a request and starts its turns."""
     time_left = find_time_left(service.settings.timeout)
     began = time.monotonic()
     compiled = await compile_request(service, request, time_left.measure())
@@ -248,18 +227,8 @@ def launch(
     instead: CompiledTurn | None = None,
     timeout: float | None = None,
 ) -> list[LaunchedTurn]:
-    """Starts the turns of a request, one for each choice.
-
-    Args:
-        service: the model.
-        options: of the request.
-        turn: the compiled turn.
-        instead: the turn that replaces one with a call that the model is unsure of.
-        timeout: in seconds; None: no limit.
-
-    Raises:
-        Error: as in `Model.stream_turn`; then no turn has started.
-    """
+    """Starts the turns of a request, one for each choice; if there is an error, no turn has
+    started. `instead` replaces a turn with a call that the model is unsure of."""
     is_traced = options.trace or service.observers.traces is not None
     launched: list[LaunchedTurn] = []
     owner = find_owner()  # the same for all choices: they are one request
@@ -326,7 +295,6 @@ async def _follow(stream: AsyncStream[Reply], number: int) -> AsyncGenerator[Tur
 
 
 async def _merge(streams: Sequence[AsyncIterator[TurnEvents]]) -> AsyncGenerator[TurnEvents, None]:
-    """Merges the events of several turns, as they come."""
     queue: asyncio.Queue[TurnEvents | Exception | None] = asyncio.Queue()
 
     async def read(stream: AsyncIterator[TurnEvents]) -> None:

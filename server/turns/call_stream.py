@@ -56,12 +56,6 @@ class CallStream:
 
     A call that begins only when the tokens have run out is not the model's own: it is left out,
     unless a call is required and there is no other.
-
-    Args:
-        turn: the turn that is generated.
-        call_ids: notes the ids that the model itself writes.
-        choice: the number of the choice.
-        tools: how the client knows the tools.
     """
 
     def __init__(
@@ -83,7 +77,6 @@ class CallStream:
 
     @property
     def count(self) -> int:
-        """The number of calls so far."""
         return len(self._ids)
 
     def take(self, event: TurnEvent) -> Iterator[CallEvent]:
@@ -143,7 +136,6 @@ class _InputText:
         return self._send(read)
 
     def finish(self, arguments: Any) -> str:
-        """Returns the rest of the text, from the complete arguments."""
         return self._send(arguments)
 
     def _send(self, arguments: Any) -> str:

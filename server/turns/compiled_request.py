@@ -31,13 +31,7 @@ MAX_NAME_LENGTH = 1_000  # characters of a client's name for something, in notes
 
 @dataclass(frozen=True)
 class CompiledRequest:
-    """A request whose prompt and grammar are ready.
-
-    Args:
-        service: the model that the request is for.
-        request: the request, as `complete_request` returns it.
-        turn: its prompt and grammar.
-    """
+    """A request whose prompt and grammar are ready, as `complete_request` returns it."""
 
     service: Service
     request: TurnRequest
@@ -45,7 +39,6 @@ class CompiledRequest:
 
     @property
     def reasoning(self) -> ReasoningPlan:
-        """The reasoning that the turn gets."""
         return self.request.plan
 
     @cached_property
@@ -133,11 +126,7 @@ class CompiledRequest:
     def annotate(self, replies: Mapping[int, Reply]) -> dict[str, Any]:
         """Returns all notes, including those that only complete replies have: values that repeated
         themselves and were ended, other forms in which calls came, positions where another replica
-        took over, the remote engine, the confidence, and why there may be no call.
-
-        Args:
-            replies: by the number of the choice.
-        """
+        took over, the remote engine, the confidence, and why there may be no call."""
         further: dict[str, Any] = {}
         ended: list[dict[str, Any]] = []
         envelopes: list[dict[str, Any]] = []
@@ -167,13 +156,9 @@ class CompiledRequest:
     def record(
         self, reply: Reply, *, compile_seconds: float, elapsed_seconds: float
     ) -> RequestRecord:
-        """Returns the record of a reply, without the id of the request.
-
-        Args:
-            reply: the reply, or an empty one if the turn was cancelled or has failed.
-            compile_seconds: how long it took to compile the request.
-            elapsed_seconds: from the end of compiling to the end of the reply.
-        """
+        """Returns the record of a reply, without the id of the request; the reply is empty if the
+        turn was cancelled or has failed. `elapsed_seconds` are from the end of compiling to the end
+        of the reply."""
         usage, timings = reply.usage, reply.timings
         decoding = timings.prompt_seconds + timings.generation_seconds
         return RequestRecord(
@@ -196,7 +181,6 @@ class CompiledRequest:
         )
 
     def _show_confidence(self, reply: Reply) -> dict[str, Any]:
-        """Returns how likely the reply was."""
         shown: dict[str, Any] = {}
         if reply.call_probability is not None:
             shown["call_probability"] = reply.call_probability
@@ -223,14 +207,8 @@ class CompiledRequest:
 async def compile_request(
     service: Service, request: TurnRequest, timeout: float | None = None
 ) -> CompiledRequest:
-    """Writes the prompt of a request and builds its grammar.
-
-    Args:
-        request: as `complete_request` returns it.
-
-    Raises:
-        Error: as in `TurnModel.compile`; an error of a tool has its place in the request.
-    """
+    """Writes the prompt of a request that `complete_request` has returned, and builds its grammar.
+    An error of a tool has its place in the request."""
     if request.tools.skipped:
         types = ", ".join(map(_name_type, request.tools.skipped))
         LOG.info("tools that this server cannot run are not offered: %s", types)
@@ -241,11 +219,7 @@ async def compile_request(
 
 async def compile_instead(compiled: CompiledRequest, timeout: float | None) -> CompiledTurn | None:
     """Compiles the turn that replaces one with a call that the model is unsure of; None: the
-    request wants no such replacement.
-
-    Raises:
-        Error: as `compile_request`.
-    """
+    request wants no such replacement."""
     request, service = compiled.request, compiled.service
     if request.generation.confidence_policy.unsure is Unsure.APPROVE:
         return None
@@ -255,7 +229,6 @@ async def compile_instead(compiled: CompiledRequest, timeout: float | None) -> C
 
 
 def _judge_call(call: ToolCall) -> str:
-    """Returns the outcome of a call for the record."""
     if call.truncated:
         return "truncated"
     return "valid" if call.valid else "unfit"

@@ -18,15 +18,8 @@ KEY_DIGITS = 12
 
 @dataclass(frozen=True)
 class TracedRequest:
-    """What a trace says about its request.
-
-    Args:
-        id: the value of `x-request-id`.
-        model: the client's name of the model.
-        choice: the number of the reply, if the request has several.
-        key: identifies the API key, see `name_key`; "" if there are no keys.
-        error: the error of the turn; "" if there was none.
-    """
+    """What a trace says about its request: the value of `x-request-id`, the number of the reply,
+    the API key as `name_key` writes it, and the error of the turn; "": there is none."""
 
     id: str
     model: str
@@ -35,7 +28,6 @@ class TracedRequest:
     error: str = ""
 
     def to_json(self, time: datetime) -> dict[str, Json]:
-        """Returns the field `request` of a line."""
         shown: dict[str, Json] = {
             "id": self.id,
             "time": time.isoformat(timespec="milliseconds"),
@@ -59,13 +51,9 @@ def name_key(key: object) -> str:
 class TurnCounters(Protocol):
     """Counts turns and their tokens."""
 
-    def note_usage(self, usage: Usage) -> None:
-        """Counts the tokens of a turn."""
-        ...
+    def note_usage(self, usage: Usage) -> None: ...
 
-    def note_record(self, record: RequestRecord) -> None:
-        """Counts a turn that is over."""
-        ...
+    def note_record(self, record: RequestRecord) -> None: ...
 
     def note_unfinished(self, count: int) -> None:
         """Counts turns that ended without a reply."""
@@ -75,9 +63,7 @@ class TurnCounters(Protocol):
 class RecordObserver(Protocol):
     """Takes the record of each turn that is over."""
 
-    def note(self, record: RequestRecord) -> None:
-        """Takes the record of a turn that has just ended."""
-        ...
+    def note(self, record: RequestRecord) -> None: ...
 
 
 class TraceObserver(Protocol):
@@ -90,13 +76,8 @@ class TraceObserver(Protocol):
 
 @dataclass(frozen=True)
 class Observers:
-    """Who watches the requests of one model.
-
-    Args:
-        counters: count turns and tokens; None: nobody does.
-        records: takes the record of each turn; None: nobody does.
-        traces: takes the trace of each turn; None: turns are traced only if clients want that.
-    """
+    """Who watches the requests of one model. Without `traces`, turns are traced only if clients
+    want that."""
 
     counters: TurnCounters | None = None
     records: RecordObserver | None = None

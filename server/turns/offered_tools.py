@@ -34,8 +34,6 @@ class ToolForm:
     """How the client knows a tool.
 
     Args:
-        name: the client's name of the tool.
-        namespace: the namespace of the tool; None: it has none.
         is_custom: it takes a text instead of arguments.
         is_described: the API defines it, not the client; its calls have a special form.
     """
@@ -61,7 +59,6 @@ class OfferedTools:
     Args:
         functions: the tools as functions, in the client's order.
         forms: by the names of functions: how the client knows them, if not as functions.
-        skipped: the tools that are left out.
         places: the JSON pointer of each function in the request.
     """
 
@@ -75,15 +72,10 @@ class OfferedTools:
         return any(tool.type == type for tool in self.skipped)
 
     def find_form(self, name: str) -> ToolForm:
-        """Returns how the client knows the function with this name."""
         return self.forms.get(name, ToolForm(name))
 
     def translate_choice(self, choice: Any) -> Any:
-        """Returns the `tool_choice` with the names of functions.
-
-        Raises:
-            HttpError: it names a tool that this server cannot execute.
-        """
+        """Returns the `tool_choice` with the names of functions."""
         match choice:
             case {"type": "allowed_tools", "allowed_tools": {"tools": list(tools)} as body}:
                 allowed = self._translate_allowed(tools, "/tool_choice/allowed_tools/tools")
@@ -164,7 +156,6 @@ def join_name(namespace: str | None, name: str) -> str:
 
 
 def pack_input(text: str) -> JsonObject:
-    """Returns the arguments of a custom tool's function."""
     return {INPUT: text}
 
 
@@ -174,14 +165,7 @@ def read_offered_tools(
     *,
     where: str = "/tools",
 ) -> OfferedTools:
-    """Reads the tools of a request.
-
-    Args:
-        where: JSON pointer to the list.
-
-    Raises:
-        HttpError: a tool is invalid; has the pointer.
-    """
+    """Reads the tools of a request; `where` is the JSON pointer to the list."""
     reader = _ToolReader(settings)
     for number, tool in enumerate(tools):
         reader.read(tool, f"{where}/{number}", None)
@@ -211,8 +195,6 @@ def _drop_strict(body: Mapping[str, Any]) -> JsonObject:
 
 
 class _ToolReader:
-    """Collects the tools of a request."""
-
     def __init__(self, settings: Settings):
         self._settings = settings
         self.functions: list[Any] = []
@@ -221,7 +203,6 @@ class _ToolReader:
         self.skipped: list[SkippedTool] = []
 
     def read(self, tool: Any, where: str, namespace: str | None) -> None:
-        """Adds a tool, or the tools of a namespace."""
         check_size(tool, self._settings, where)
         match tool:
             case {"type": "namespace", "name": str(name), "tools": list(inner)}:
@@ -284,11 +265,7 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
 
 
 def _read_format(given: Any, where: str) -> tuple[JsonObject, str]:
-    """Returns the schema of a custom tool's text, and a description for the model.
-
-    Raises:
-        HttpError: the format is unknown, or cannot be enforced in a JSON string.
-    """
+    """Returns the schema of a custom tool's text, and a description for the model."""
     body = given
     if isinstance(given, Mapping) and isinstance(given.get("grammar"), Mapping):
         body = {"type": "grammar", **given["grammar"]}  # Chat Completions

@@ -56,7 +56,7 @@ class ReasoningRequest:
     """The reasoning that a request asks for.
 
     Args:
-        effort: the effort; None: the template's default.
+        effort: None: the template's default.
         budget: the maximum number of reasoning tokens, which overrides the effort's; None: not
             given.
         must: the turn has to reason, however briefly.
@@ -68,12 +68,10 @@ class ReasoningRequest:
 
     @property
     def is_given(self) -> bool:
-        """True if the request asks for or against reasoning."""
         return self.effort is not None or self.budget is not None or self.must
 
     @property
     def is_off(self) -> bool:
-        """True if the request turns reasoning off."""
         return self.effort is Effort.NONE or (self.effort is None and self.budget == 0)
 
     @property
@@ -91,9 +89,6 @@ class ReasoningPlan:
     """The reasoning of a turn of the served model.
 
     Args:
-        think: whether the turn begins with reasoning.
-        budget: the maximum number of reasoning tokens; None: no limit.
-        variables: of the chat template, which control reasoning.
         ignored: the request asks for reasoning, but the model or its template has none.
     """
 
@@ -103,7 +98,6 @@ class ReasoningPlan:
     ignored: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the plan for the field `constrained` of replies."""
         if self.ignored:
             return {"ignored": True}
         shown: dict[str, Any] = {"think": self.think.value}
@@ -123,9 +117,6 @@ def plan_reasoning(
     """Plans the reasoning of a request for one model.
 
     Args:
-        request: what the request asks for.
-        has_block: whether the format of the model's turns has a reasoning block.
-        variables: those that the chat template reads.
         refuses: whether variables cannot have these values.
         write: writes a prompt with these values; None: the template fails.
     """

@@ -8,12 +8,8 @@ from grammars.turn import decode_arguments
 
 
 def find_repeated_calls(messages: Sequence[Mapping[str, Any]], least: int) -> list[tuple[str, int]]:
-    """Finds calls with the same name and arguments since the last message of the user: names of
-    tools, with their counts.
-
-    Args:
-        least: the minimum count.
-    """
+    """Finds calls with the same name and arguments since the last message of the user, `least`
+    times or more: names of tools, with their counts."""
     counts: dict[str, int] = {}
     names: dict[str, str] = {}
     for message in messages:

@@ -15,11 +15,7 @@ UNREADABLE = "cannot be read by this server: it serves text models. Leave it out
 
 
 def read_text_parts(content: Any, where: str) -> Any:
-    """Converts content to OpenAI's form with all parts as `{"type": "text", "text": ...}`.
-
-    Raises:
-        HttpError: a part is not text; names its type, and its pointer.
-    """
+    """Converts content to OpenAI's form with all parts as `{"type": "text", "text": ...}`."""
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, Mapping):
@@ -35,21 +31,12 @@ def read_text_parts(content: Any, where: str) -> Any:
 
 def read_noted_parts(content: Any, where: str) -> Any:
     """Converts content as `read_text_parts` does, with a note in the place of each part that is not
-    text; for results, and where else `constrained.prompt.messages.find_noted` says so.
-
-    Raises:
-        HttpError: a part has no type, or no text; has its pointer.
-    """
+    text; for results, and where else `constrained.prompt.messages.find_noted` says so."""
     return read_text_parts(note_left_out(content), where)
 
 
 def find_left_out(content: Any, where: str) -> list[str]:
-    """Lists the parts of content that `read_noted_parts` leaves out, each with its type.
-
-    Args:
-        content: as the client sent it.
-        where: the path to it in the request.
-    """
+    """Lists the parts of content that `read_noted_parts` leaves out, each with its type."""
     places: list[str] = []
     for number, part in enumerate(content if isinstance(content, list) else ()):
         if is_left_out(part):
@@ -90,11 +77,7 @@ def renaming_place(known: str, given: str) -> Iterator[None]:
 
 
 def check_size(schema: Any, settings: Settings, where: str) -> None:
-    """Refuses a schema, or another constraint of an answer, that is too large.
-
-    Raises:
-        HttpError: it is too large; has the pointer.
-    """
+    """Refuses a schema, or another constraint of an answer, that is too large."""
     size = measure(schema, where)
     if size > settings.max_schema:
         message = f"it has {size:,} bytes, the limit is {settings.max_schema:,}"
@@ -102,11 +85,7 @@ def check_size(schema: Any, settings: Settings, where: str) -> None:
 
 
 def check_template_kwargs(kwargs: Mapping[str, Any], settings: Settings) -> None:
-    """Refuses variables of the chat template that are too large.
-
-    Raises:
-        HttpError: they are; has the pointer.
-    """
+    """Refuses variables of the chat template that are too large."""
     where = "/chat_template_kwargs"
     size, limit = measure(kwargs, where), settings.max_template_kwargs
     if size > limit:
@@ -116,11 +95,7 @@ def check_template_kwargs(kwargs: Mapping[str, Any], settings: Settings) -> None
 
 def check_echoed(fields: Mapping[str, Any], settings: Settings) -> None:
     """Refuses values that the reply only repeats, if they are too long or cannot be written in
-    UTF-8.
-
-    Raises:
-        HttpError: a value is too long, or has a lone surrogate; has the pointer.
-    """
+    UTF-8."""
     for name, value in fields.items():
         size = 0 if value is None else measure(value, f"/{name}")
         if size > settings.max_echoed:
@@ -135,11 +110,7 @@ def check_echoed(fields: Mapping[str, Any], settings: Settings) -> None:
 
 
 def measure(value: Any, where: str) -> int:
-    """Returns the size of a value as ASCII JSON, in bytes.
-
-    Raises:
-        HttpError: it is nested too deeply; has the pointer.
-    """
+    """Returns the size of a value as ASCII JSON, in bytes."""
     try:
         return len(json.dumps(value, default=str))
     except RecursionError as error:

@@ -18,13 +18,6 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
     """Fills in what the server decides: reasoning, date, ids of calls, limits, cache scope.
 
     Takes long for long conversations or many tools: do not call it on the event loop.
-
-    Args:
-        service: the model that the request is for.
-        request: as its dialect has read it.
-
-    Raises:
-        HttpError: the variables of the chat template are too large.
     """
     compiler = service.model.compiler
     settings = service.settings

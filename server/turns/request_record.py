@@ -18,9 +18,6 @@ class Durations:
 
     Args:
         compile: making prompt and grammar, including the wait for a thread.
-        queue: until a sequence was free.
-        prefill: until the first token was sampled.
-        generation: until the turn was over.
     """
 
     compile: float = 0.0
@@ -30,7 +27,6 @@ class Durations:
 
     @property
     def total(self) -> float:
-        """The sum of all phases."""
         return self.compile + self.queue + self.prefill + self.generation
 
 
@@ -39,19 +35,11 @@ class RequestRecord:
     """One reply.
 
     Args:
-        model: the client's name of the model.
-        format: the wire format of the calls.
         finish: why the turn ended; "cancelled" if the client stopped waiting, "error" if it failed.
-        usage: how many tokens it took.
-        durations: the time that it took.
-        tools: the number of offered tools.
         calls: name and outcome of each call: "valid", "unfit", "truncated".
         envelopes: the forms, other than the model's own, in which it began calls.
         prompt_hash: identifies the beginning that all prompts with these tools and system messages
             share; "" if nothing is shared.
-        grammar_hash: identifies the grammar; "" if there is none.
-        repeated_calls: how many calls the conversation repeats.
-        request_id: the value of the header `x-request-id`.
         error: the code of the error; "" if there was none.
     """
 
@@ -71,12 +59,10 @@ class RequestRecord:
 
     @property
     def is_finished(self) -> bool:
-        """True if the client got the reply."""
         return self.finish not in (FAILED, CANCELLED)
 
     @property
     def tokens_per_second(self) -> float:
-        """The speed of the generation."""
         seconds = self.durations.generation
         return self.usage.completion_tokens / seconds if seconds else 0.0
 

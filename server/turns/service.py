@@ -11,16 +11,9 @@ from server.turns.stable_prompts import ConversationDates
 
 @dataclass(frozen=True)
 class Service:
-    """A model that is served, and the settings of the server.
-
-    Args:
-        model: the model.
-        settings: of the server.
-        call_ids: the ids that the model wrote in its calls.
-        dates: when conversations began.
-        observers: who watches its requests.
-        name: the name of the model in the API.
-    """
+    """A model that is served, and the settings of the server: the ids that the model wrote in its
+    calls, when conversations began, who watches its requests, and the name of the model in the
+    API."""
 
     model: LoadedModel
     settings: Settings

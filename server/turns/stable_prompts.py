@@ -47,13 +47,8 @@ def normalise_text(text: str) -> tuple[str, int]:
 def normalise_messages(
     messages: Sequence[Mapping[str, Any]], *, keep: bool = False
 ) -> tuple[list[dict[str, Any]], int]:
-    """Applies `normalise_text` to the system messages; returns all messages and the number of
-    replacements.
-
-    Args:
-        messages: in OpenAI's form; their content is text, or a list of parts.
-        keep: change nothing.
-    """
+    """Applies `normalise_text` to the system messages, which are in OpenAI's form, unless volatile
+    text is kept; returns all messages and the number of replacements."""
     normalised = list[dict[str, Any]]()
     changed = 0
     for message in messages:
@@ -102,8 +97,6 @@ class ConversationDates:
 
     Args:
         fixed: the date of all conversations; None: that of their first request.
-        max_dates: the maximum number of dates.
-        shared: dates of conversations that other processes have seen begin; None: there are none.
     """
 
     def __init__(

@@ -15,14 +15,10 @@ class GenerationOptions:
 
     Args:
         max_tokens: the maximum number of tokens of a reply; None: as many as fit into the context.
-        sampling: how tokens are sampled.
         stop: stop texts: the content ends before the first of them.
         logprobs: how many alternatives the reply has for each token; None: no log probabilities.
         choices: the number of replies (OpenAI's `n`).
         reports_cached: the stream begins with how much of the prompt was cached.
-        ignore_eos: the model cannot end a turn by itself.
-        trace: note what decided each token.
-        confidence_policy: what happens to calls that the model is unsure of.
     """
 
     max_tokens: int | None = None
@@ -37,7 +33,6 @@ class GenerationOptions:
 
     @property
     def measures(self) -> bool:
-        """True if the reply reports how likely it was."""
         return self.trace or self.confidence_policy.min_confidence is not None
 
 
@@ -48,9 +43,6 @@ class TurnRequest:
     Args:
         job: messages, tools and the form of the reply. `complete_request` fills in reasoning, date
             and the ids of calls.
-        generation: how replies are generated.
-        reasoning: the reasoning that the request asks for.
-        ignored_fields: fields of the request that the server does not know.
         normalised: in how many places volatile text was made constant, see
             `server.turns.stable_prompts`.
         dropped: how many of the oldest messages the prompt lacks, since it would be too long.

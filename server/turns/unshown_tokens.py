@@ -14,7 +14,6 @@ class UnshownTokens:
         self._is_inside = False  # the piece before was content, too
 
     def add(self, token: TokenDrawn) -> None:
-        """Adds a token."""
         self._waiting.append(token)
 
     def take_all(self) -> Sequence[TokenDrawn]:

@@ -15,15 +15,8 @@ BLOCK_LISTS = ("reasoning_details", "thinking_blocks")
 
 
 def separate_reasoning(content: list[Any], where: str) -> tuple[Any, str]:
-    """Returns the parts of text, as `read_text_parts` reads them, and the reasoning.
-
-    Args:
-        content: the parts of a message.
-        where: the JSON pointer to them.
-
-    Raises:
-        HttpError: a part is neither; says which.
-    """
+    """Returns the parts of text of a message, as `read_text_parts` reads them, and the
+    reasoning."""
     reasoning: dict[int, str] = {}
     others: list[Any] = []
     for number, part in enumerate(content):
@@ -38,14 +31,8 @@ def separate_reasoning(content: list[Any], where: str) -> tuple[Any, str]:
 
 
 def place_reasoning(message: dict[str, Any], reasoning: str, where: str) -> None:
-    """Moves the reasoning of a message's parts to a field of the message.
-
-    Args:
-        where: the JSON pointer to the message.
-
-    Raises:
-        HttpError: the message has other reasoning, too; says where.
-    """
+    """Moves the reasoning of a message's parts to a field of the message; refuses a message that
+    has other reasoning, too."""
     for name in REASONING_NAMES:
         beside = message.get(name)
         if beside and beside != reasoning:
@@ -57,11 +44,7 @@ def place_reasoning(message: dict[str, Any], reasoning: str, where: str) -> None
 def take_blocks(message: dict[str, Any]) -> None:
     """Moves the text of an assistant message's blocks of reasoning to the field for reasoning.
     Clients send the same text in several fields: the reasoning of the message comes first, then the
-    first list that has text. Blocks of other roles are removed.
-
-    Args:
-        message: changed.
-    """
+    first list that has text. Blocks of other roles are removed."""
     reasoning = ""
     for name in BLOCK_LISTS:
         blocks = message.pop(name, None)
@@ -73,12 +56,7 @@ def take_blocks(message: dict[str, Any]) -> None:
 
 def find_unread_blocks(message: Mapping[str, Any], where: str) -> list[str]:
     """Lists the blocks of reasoning that have no text, such as encrypted ones, with their types.
-    Only messages of the assistant have reasoning, so all blocks of others are listed.
-
-    Args:
-        message: as the client sent it.
-        where: the path to it in the request.
-    """
+    Only messages of the assistant have reasoning, so all blocks of others are listed."""
     unread: list[str] = []
     for name in BLOCK_LISTS:
         blocks = message.get(name)

@@ -26,13 +26,8 @@ from server.turns.unshown_tokens import UnshownTokens
 
 
 class ChatWriter(ReplyWriter):
-    """Writes the chunks of one reply, each of them with a part of a choice.
-
-    Args:
-        compiled: the request that is answered.
-        field: the place of the reasoning.
-        shows_usage: the last chunk has the usage; a whole reply always has it.
-    """
+    """Writes the chunks of one reply, each of them with a part of a choice. `field` is the place of
+    the reasoning. If it `shows_usage`, the last chunk has it; a whole reply always does."""
 
     end = DONE
 
@@ -107,8 +102,6 @@ class ChatWriter(ReplyWriter):
 
 
 class _ChoiceWriter:
-    """Writes the deltas of one choice."""
-
     def __init__(self, compiled: CompiledRequest, field: ReasoningField, number: int):
         self._fields = field.names
         tools = compiled.request.tools
@@ -131,7 +124,6 @@ class _ChoiceWriter:
                     yield from self._show_call(call_event)
 
     def close(self) -> Iterator[JsonObject]:
-        """Closes an open tag."""
         if closer := self._leave():
             yield {"content": closer}
 
@@ -184,7 +176,6 @@ def _find_tags(compiled: CompiledRequest) -> tuple[str, str]:
 
 
 def fold(chunks: Sequence[JsonObject]) -> JsonObject:
-    """Adds chunks up to the whole reply."""
     body: JsonObject = {}
     choices: dict[int, JsonObject] = {}
     for chunk in chunks:

@@ -116,15 +116,9 @@ class ChatRequest(GenerationFields, ConfidenceFields):
     refused = REFUSED
 
     def read_reasoning_field(self, default: ReasoningField) -> ReasoningField:
-        """Returns the field of the reply that has the reasoning."""
         return REASONING_PLACES.get(self.reasoning_format or "auto", default)
 
     def read(self, service: Service) -> TurnRequest:
-        """Reads the request.
-
-        Raises:
-            HttpError, Error: a field is invalid; says which.
-        """
         self._check(service)
         tools = read_offered_tools(self.tools or (), service.settings)
         choice = tools.translate_choice(self.tool_choice)
@@ -190,7 +184,6 @@ class ChatRequest(GenerationFields, ConfidenceFields):
 
     @property
     def continues_last_message(self) -> bool:
-        """True if the reply continues the last message."""
         return bool(self.continuation_field)
 
     @property
@@ -240,15 +233,7 @@ class ChatRequest(GenerationFields, ConfidenceFields):
 
 def _read_message(message: JsonObject, number: int, is_noted: bool) -> JsonObject:
     """Converts a message: its content becomes text, its reasoning a separate field, its calls calls
-    of functions.
-
-    Args:
-        is_noted: a note takes the place of each part that is not text.
-
-    Raises:
-        HttpError: a part is neither text nor reasoning; the message has other reasoning, too; a
-            field of `CONTINUED` is not a boolean; or it has a call in the form of 2023.
-    """
+    of functions. If it `is_noted`, a note takes the place of each part that is not text."""
     if message.get("role") == "function" or message.get("function_call"):
         field = "function_call" if message.get("function_call") else "role"
         where = f"/messages/{number}/{field}"

@@ -36,9 +36,6 @@ async def receive_body(request: Request) -> bytes:
     Another site's web page may send a body without a preflight request, but not with the content
     type of JSON. So web pages must send this type. Other clients often leave it out, since Ollama
     and llama-server do not check it.
-
-    Raises:
-        HttpError: it is something else, or the client has disconnected.
     """
     header = Message()
     header["content-type"] = request.headers.get("content-type", "")
@@ -60,11 +57,7 @@ def _is_json(header: Message) -> bool:
 
 
 def read_object(body: bytes, settings: Settings) -> JsonObject:
-    """Reads a body as a JSON object.
-
-    Raises:
-        HttpError: it is not a JSON object, or exceeds a limit.
-    """
+    """Reads a body as a JSON object within the limits."""
     value = read_json(body, max_values=settings.max_values)
     if not isinstance(value, dict):
         raise refuse("the body must be a JSON object", "")
@@ -106,12 +99,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def validate_fields(value: JsonObject, kind: type[M]) -> M:
-    """Validates the fields of a request.
-
-    Raises:
-        HttpError: the request exceeds a limit, or a field is not valid or not supported; says
-            which one.
-    """
+    """Validates the fields of a request."""
     if len(value) > MAX_FIELDS:
         message = f"the request has {len(value):,} fields, the limit is {MAX_FIELDS}"
         raise refuse(message, "", "too_large")
@@ -137,7 +125,6 @@ def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpEr
 
     Args:
         details: `errors()` of a ValidationError, with inputs.
-        body: the validated value.
     """
     places = [_find_place(detail, body) for detail in details]
     furthest = places[0]

@@ -35,11 +35,7 @@ async def list_all_models(request: Request) -> list[ServedModel]:
 
 
 async def find_listed_model(request: Request, name: str) -> ServedModel:
-    """Returns the model of this name, with the facts in its file.
-
-    Raises:
-        HttpError: there is no such model.
-    """
+    """Returns the model of this name, with the facts in its file."""
     models: ServedModels = request.app.state.models
     await models.read_facts()
     return models.get(name)
@@ -65,7 +61,6 @@ async def show_model(id: str, request: Request) -> JsonObject:
 
 
 def describe_model(served: ServedModel) -> JsonObject:
-    """Describes a model for the clients of OpenAI, Anthropic and llama-server."""
     meta: JsonObject = {"size": served.file_bytes, **_describe_file(served.facts)}
     if served.model is not None:
         meta["n_ctx"] = served.context_length  # of a request and its reply together

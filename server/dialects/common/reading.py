@@ -45,8 +45,6 @@ _ANSWER_FIELDS = (
 
 @dataclass(frozen=True)
 class _Read(Generic[T]):
-    """The result of reading, which may be None."""
-
     value: T
 
 
@@ -59,8 +57,7 @@ async def read_request(
     If the server has several models, the field `model` of the body, or of the query, names one.
 
     Args:
-        kind: the pydantic model of the request.
-        read: makes the result from the request and its model.
+        read: makes the value from the request and its model.
         quick: `read` takes almost no time, unless the fields say otherwise.
 
     Raises:
@@ -96,11 +93,7 @@ async def read_request(
 
 
 async def read_fields(request: Request, kind: type[M]) -> M:
-    """Reads a request that needs no model, while its client is connected.
-
-    Raises:
-        HttpError: the request is not valid, or the client has disconnected.
-    """
+    """Reads a request that needs no model, while its client is connected."""
     data = await receive_body(request)
     settings: Settings = request.app.state.settings
     start_time(settings.timeout)
@@ -112,17 +105,13 @@ async def read_fields(request: Request, kind: type[M]) -> M:
 
 
 def _find_name(value: JsonObject) -> str | None:
-    """Returns the field `model`; None if it is missing or not a string, which the dialect
-    reports."""
     name = value.get("model")
     return name if isinstance(name, str) else None
 
 
 async def run_unassigned(request: Request, work: Callable[[], T], *, quick: bool) -> T:
     """Runs work for a request in the threads that all models share, while its client is connected.
-
-    Args:
-        quick: the work takes almost no time; other work waits for its turn.
+    Work that is not `quick` waits for its turn.
 
     Raises:
         HttpError: the client has disconnected.
@@ -143,15 +132,7 @@ async def run_unassigned(request: Request, work: Callable[[], T], *, quick: bool
 async def run_off_loop(
     request: Request, service: Service, work: Callable[[], T], *, quick: bool
 ) -> T:
-    """Runs work for a request in the compile threads, while its client is connected.
-
-    Args:
-        quick: the work takes almost no time; other work waits for its turn.
-
-    Raises:
-        HttpError: the client has disconnected.
-        BusyError, DeadlineError: too much work is waiting, or the time of the request is over.
-    """
+    """Runs work for a request in the compile threads; the rest is as in `run_unassigned`."""
     work = as_caller(work)
     seconds = find_time_left(service.settings.timeout).measure()
     start = service.model.queue.prepare(work, seconds, find_owner(), is_known=quick)
@@ -159,5 +140,4 @@ async def run_off_loop(
 
 
 def _is_quick(body: object) -> bool:
-    """Returns whether nothing in the request takes long to read."""
     return all(getattr(body, name, None) is None for name in _ANSWER_FIELDS)

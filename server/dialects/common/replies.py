@@ -33,15 +33,13 @@ class ReplyWriter:
         its beginning tells of them. `take` gets them as well."""
 
     def open(self) -> Iterator[JsonObject]:
-        """Returns the first chunks."""
         return iter(())
 
     def take(self, number: int, event: TurnEvent) -> Iterator[JsonObject]:
-        """Returns the chunks for an event of the choice with this number."""
+        """The chunks for an event of the choice with this number."""
         raise NotImplementedError
 
     def close(self) -> Iterator[JsonObject]:
-        """Returns the last chunks."""
         return iter(())
 
     def fail(self, error: Exception) -> Iterator[JsonObject]:
@@ -72,12 +70,7 @@ def answer_json(value: JsonObject) -> Response:
 async def answer(
     request: Request, active: ActiveRequest, writer: ReplyWriter, *, is_streamed: bool
 ) -> Response:
-    """Returns the reply to a running request.
-
-    Raises:
-        Error: the turn failed before anything was sent.
-        HttpError: the client has disconnected.
-    """
+    """Returns the reply to a running request."""
     compiled = active.compiled
     if not is_streamed:
         chunks = await wait_for_client(request, _collect(active, writer), active.cancel)

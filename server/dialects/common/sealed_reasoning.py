@@ -21,11 +21,8 @@ def seal(text: str) -> str:
 
 
 def unseal(sealed: Any, where: str) -> str | None:
-    """Returns the text that was sealed; None: another server has sealed it.
-
-    Raises:
-        HttpError: this server has, but it was damaged; has `where`.
-    """
+    """Returns the text that was sealed; None: another server has sealed it. A damaged one is
+    refused."""
     if not isinstance(sealed, str):
         raise refuse("it must be a text", where)
     if not is_sealed_here(sealed):

@@ -18,7 +18,6 @@ async def find_named_service(request: Request, name: str | None) -> Service:
 
     Args:
         request: its body, if it has one, must have been read: waiting for a model would consume it.
-        name: None: the request names none.
 
     Raises:
         HttpError: there is no such model, it cannot be loaded, or the client has disconnected.

@@ -13,7 +13,6 @@ router = APIRouter()
 
 
 def describe_server() -> JsonObject:
-    """Names the server and the paths that describe it."""
     return {
         "name": "constrained",
         "version": read_version(),

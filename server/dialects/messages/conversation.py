@@ -63,11 +63,9 @@ class Conversation:
     """The conversation in OpenAI's form, and the origin of its messages.
 
     Args:
-        messages: in OpenAI's form.
         sources: for each, the number of the client's message that it begins in; None: `system`.
         calls: for each, the JSON pointers of the client's blocks that are its calls.
         marks: numbers of first messages after which the client has put a `cache_control`.
-        prefill: the last message is one of the assistant, which is to go on.
         unread: names blocks, and fields of blocks and messages, that the model does not read.
     """
 
@@ -115,8 +113,6 @@ class _Block:
 
 @dataclass(frozen=True)
 class _WrittenMessage:
-    """A message in OpenAI's form, and the blocks that it is made of."""
-
     message: JsonObject
     blocks: Sequence[_Block]
 
@@ -134,16 +130,7 @@ def read_conversation(
     system: str | Sequence[Any] | None,
     messages: Sequence[Mapping[str, Any]],
 ) -> Conversation:
-    """Returns a conversation in OpenAI's form.
-
-    Args:
-        system: the system prompt.
-        messages: in Anthropic's form.
-
-    Raises:
-        HttpError: a message or a block is invalid, or a text model cannot read it; with its JSON
-            pointer.
-    """
+    """Returns a conversation in OpenAI's form; system prompt and messages are in Anthropic's."""
     blocks = list(_read_content(system or [], "/system", role="system", source=None))
     unread = list[str]()
     last_of_user = _find_last_of_user(messages)
@@ -322,7 +309,6 @@ class _ResultWriter:
         self._names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
 
     def write_call(self, body: JsonObject) -> JsonObject:
-        """Returns a call."""
         name = body["name"]
         if body["type"] == "mcp_tool_use":
             name = join_name(body["server_name"], name)
@@ -331,7 +317,6 @@ class _ResultWriter:
         return {"id": body["id"], "type": "function", "function": function}
 
     def write(self, block: _Block) -> JsonObject:
-        """Returns the result of a call."""
         id = block.body["tool_use_id"]
         message = {"role": "tool", "tool_call_id": id, "content": _read_result(block)}
         if id in self._names:  # some templates write it

@@ -20,24 +20,12 @@ KINDS = ("document", "search_result")
 
 def read_result(content: Any, where: str) -> Any:
     """Reads the content of a tool's result: its documents as `read_documents` does, and with notes
-    in the places of pictures and files.
-
-    Args:
-        where: the JSON pointer to it.
-
-    Raises:
-        HttpError: a part is invalid; with its JSON pointer.
-    """
+    in the places of pictures and files."""
     return read_noted_parts(read_documents(content, where, read_noted_parts), where)
 
 
 def find_left_out_of_result(content: Any, where: str) -> list[str]:
-    """Lists the parts of a result that `read_result` leaves out, each with its type.
-
-    Args:
-        content: as the client sends it.
-        where: the path to it in the request.
-    """
+    """Lists the parts of a result that `read_result` leaves out, each with its type."""
     places: list[str] = []
     for number, part in enumerate(content if isinstance(content, list) else ()):
         source = part.get("source") if isinstance(part, Mapping) else None
@@ -50,17 +38,8 @@ def find_left_out_of_result(content: Any, where: str) -> list[str]:
 
 def read_documents(content: Any, where: str, read_parts: ReadParts = read_text_parts) -> Any:
     """Replaces documents and search results by blocks of text. Their titles, sources and contexts
-    come before their texts.
-
-    Args:
-        content: as the client sends it; anything but a list of blocks stays as it is, and so do
-            files.
-        where: the JSON pointer to it.
-        read_parts: reads the parts of a document.
-
-    Raises:
-        HttpError: a document is invalid; with its JSON pointer.
-    """
+    come before their texts. Anything but a list of blocks stays as it is, and so do files.
+    `read_parts` reads the parts of a document."""
     if not isinstance(content, list):
         return content
     read: list[Any] = []
@@ -82,16 +61,7 @@ def is_file(source: Any) -> bool:
 def read_document(
     block: Mapping[str, Any], where: str, read_parts: ReadParts = read_text_parts
 ) -> JsonObject:
-    """Converts a document, or a search result, to a block of text.
-
-    Args:
-        block: as the client sends it.
-        where: the JSON pointer to it.
-        read_parts: reads its parts.
-
-    Raises:
-        HttpError: it is a file, or is invalid; with its JSON pointer.
-    """
+    """Converts a document, or a search result, to a block of text; refuses a file."""
     lines: list[str] = []
     # In the order of the API's reference: title, source, context.
     names = ("title", "context") if block["type"] == "document" else ("title", "source")
@@ -110,7 +80,6 @@ def read_document(
 
 
 def _read_texts(block: Mapping[str, Any], where: str, read_parts: ReadParts) -> Sequence[str]:
-    """Returns the texts in a document or a search result."""
     if block["type"] == "search_result":
         return _list_texts(block.get("content"), f"{where}/content", read_parts)
     match block.get("source"):

@@ -58,12 +58,7 @@ def encode_anthropic_error(error: HttpError) -> JsonObject:
 
 
 class MessagesWriter(ReplyWriter):
-    """Writes the events of one reply: blocks that are opened and closed one after the other.
-
-    Args:
-        compiled: the request that is answered.
-        decoded: the same, as the client has sent it.
-    """
+    """Writes the events of one reply: blocks that are opened and closed one after the other."""
 
     names_events = True
     ping = encode_event(PING, "ping")
@@ -185,13 +180,8 @@ class MessagesWriter(ReplyWriter):
 
 
 def count_usage(usage: Usage, breakpoint_tokens: int) -> JsonObject:
-    """Returns the tokens of a reply in Anthropic's form.
-
-    Args:
-        usage: its tokens.
-        breakpoint_tokens: the number of prompt tokens before the last breakpoint. Those that were
-            not cached count as written to the cache.
-    """
+    """Returns the tokens of a reply in Anthropic's form. Of the prompt tokens before the last
+    breakpoint, those that were not cached count as written to the cache."""
     read = usage.cached_tokens
     created = max(0, breakpoint_tokens - read)
     return {
@@ -204,7 +194,6 @@ def count_usage(usage: Usage, breakpoint_tokens: int) -> JsonObject:
 
 
 def fold(events: Sequence[JsonObject]) -> JsonObject:
-    """Returns the whole message that events add up to."""
     message: JsonObject = {}
     texts: list[str] = []
     for event in events:

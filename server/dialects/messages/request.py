@@ -136,11 +136,6 @@ class CountRequest(RequestFields, RepetitionFields, ConfidenceFields):
     refused = REFUSED
 
     def read(self, service: Service) -> "DecodedRequest":
-        """Reads the request.
-
-        Raises:
-            HttpError, Error: a field is invalid; with its JSON pointer.
-        """
         tools = _read_tools(self.tools or (), service.settings)
         conversation = read_conversation(self.system, self.messages)
         breakpoints = self._find_breakpoints(conversation)
@@ -205,11 +200,7 @@ class CountRequest(RequestFields, RepetitionFields, ConfidenceFields):
         return tuple(sorted({min(mark, message_count) for mark in marks}))
 
     def _check_choice(self, offered: OfferedTools) -> None:
-        """Refuses the choice of a tool that is left out, unless another one has its name.
-
-        Raises:
-            HttpError: the choice names no tool, or only one that is left out.
-        """
+        """Refuses the choice of a tool that is left out, unless another one has its name."""
         choice = self.tool_choice
         if choice is None or choice.type != "tool":
             return
@@ -273,10 +264,7 @@ class DecodedRequest:
     """A request after it has been read.
 
     Args:
-        turn_request: the request in the form that all dialects share.
-        conversation: the messages, and their places in the request.
         breakpoints: how many messages are before each cache breakpoint.
-        shows_thinking: the reply has the text of the thinking.
     """
 
     turn_request: TurnRequest
@@ -319,11 +307,7 @@ class DecodedRequest:
 def _read_tools(tools: Sequence[JsonObject], settings: Settings) -> OfferedTools:
     """Returns the tools, without those that only Anthropic's own service supports. Tools that it
     runs itself, such as its web search, and tools whose schema only its own models know are left
-    out and named.
-
-    Raises:
-        HttpError: a tool is invalid.
-    """
+    out and named."""
     known: list[JsonObject] = []
     for number, tool in enumerate(tools):
         if tool.get("type") not in (None, "custom"):

@@ -19,7 +19,6 @@ from server.turns.offered_tools import INPUT
 
 
 def encode_line(value: JsonObject) -> bytes:
-    """Encodes a line of a stream."""
     return encode_json(value) + b"\n"
 
 
@@ -31,18 +30,13 @@ def encode_ollama_error(error: HttpError) -> JsonObject:
 
 
 def make_head(name: str) -> JsonObject:
-    """Returns the common fields of all lines."""
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     return {"model": name, "created_at": now}
 
 
 class OllamaWriter(ReplyWriter):
-    """Writes the lines of one reply.
-
-    Args:
-        compiled: the request that is answered.
-        is_chat: for /api/chat: messages with calls; otherwise for /api/generate: only text.
-    """
+    """Writes the lines of one reply: messages with calls for /api/chat, only text for
+    /api/generate."""
 
     media_type = "application/x-ndjson"
 

@@ -79,7 +79,6 @@ class ModelOptions(SamplingFields, RepetitionFields, ConfidenceFields):
     """Has no effect: the server has a fixed context length."""
 
     def read_generation(self, service: Service, logprobs: int | None) -> GenerationOptions:
-        """Returns how the reply is generated."""
         sampling = replace_given(
             self.read_sampling(service.model.sampling),
             repeat_penalty=self.repeat_penalty,
@@ -162,7 +161,6 @@ class OllamaRequest(RequestFields):
         tools: OfferedTools,
         tool_choice: str | JsonObject | None = None,
     ) -> TurnRequest:
-        """Makes the request for a turn after these messages."""
         job = Job(
             messages=messages,
             tools=tools.functions,
@@ -182,16 +180,10 @@ class OllamaRequest(RequestFields):
         return self.complete(service, turn_request)
 
     def read_generation(self, service: Service) -> GenerationOptions:
-        """Returns how the reply is generated."""
         logprobs = (self.top_logprobs or 0) if self.logprobs else None
         return self._options.read_generation(service, logprobs)
 
     def read_answer(self, service: Service) -> Answer | None:
-        """Returns the form of the reply from `format`; None: any text.
-
-        Raises:
-            HttpError, Error: it is neither "json" nor a schema that can be enforced.
-        """
         match self.format:
             case None | "":
                 return None
@@ -269,12 +261,7 @@ class OllamaGenerateRequest(OllamaRequest):
 
 def read_messages(messages: Sequence[JsonObject]) -> list[JsonObject]:
     """Converts messages to OpenAI's form. Ollama's calls need no ids: a result belongs to the first
-    call of its `tool_name` that has none yet.
-
-    Raises:
-        HttpError: the user asks about an image; calls that are not an array, or a call without a
-            function.
-    """
+    call of its `tool_name` that has none yet."""
     read: list[JsonObject] = []
     noted = find_noted([message.get("role") for message in messages])
     waiting: list[tuple[str, str]] = []  # the ids and names of calls without a result

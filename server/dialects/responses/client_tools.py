@@ -22,8 +22,6 @@ class ClientTool:
     Args:
         prefix: of the ids of its items.
         arguments_field: the field of an item with the arguments of a call.
-        description: for the model.
-        parameters: the JSON schema of the arguments.
         unfinished: the status of a call that was cut.
     """
 

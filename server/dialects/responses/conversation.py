@@ -15,12 +15,9 @@ from server.turns.request_checks import list_texts
 def write_messages(
     items: Iterable[JsonObject], instructions: str | None = None
 ) -> list[JsonObject]:
-    """Returns the conversation in OpenAI's chat form.
-
-    Args:
-        items: from `read_input`, and the output of responses.
-        instructions: the text before them; it is joined with a system message that follows.
-    """
+    """Returns the conversation in OpenAI's chat form. The items are from `read_input`, and the
+    output of responses; instructions come before them, and are joined with a system message that
+    follows."""
     writer = _MessageWriter(instructions)
     for item in items:
         writer.write(item)
@@ -28,14 +25,7 @@ def write_messages(
 
 
 class _MessageWriter:
-    """Writes messages, item after item.
-
-    Args:
-        instructions: see `write_messages`.
-
-    Attributes:
-        messages: so far; the assistant's texts are still lists.
-    """
+    """Writes messages, item after item; the assistant's texts are still lists."""
 
     def __init__(self, instructions: str | None):
         self.messages: list[JsonObject] = []
@@ -44,7 +34,6 @@ class _MessageWriter:
             self.messages.append({"role": "system", "content": instructions})
 
     def write(self, item: JsonObject) -> None:
-        """Adds an item."""
         match item["type"]:
             case "reasoning":
                 turn = self._find_turn(not_after=("text", "calls"))

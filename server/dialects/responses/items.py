@@ -53,9 +53,6 @@ def read_input(given: str | Sequence[JsonObject] | None, find: Find) -> list[Jso
     Args:
         given: a user's text, or items; "" and None: nothing.
         find: finds items that are given only by their ids.
-
-    Raises:
-        HttpError: an item is invalid; says which, and what is wrong with it.
     """
     if not given:
         return []
@@ -88,11 +85,8 @@ def _find_role(item: JsonObject) -> Any:
 
 
 def _read_references(given: Sequence[JsonObject]) -> set[str]:
-    """Returns the ids of items that are given only by them.
-
-    Raises:
-        HttpError: an id is given twice: a few bytes could name a long item ten thousand times.
-    """
+    """Returns the ids of items that are given only by them, each once: a few bytes could name a
+    long item ten thousand times."""
     ids: set[str] = set()
     for number, item in enumerate(given):
         if not _is_reference(item):
@@ -148,7 +142,6 @@ def _has_summary_alone(item: JsonObject) -> bool:
 
 
 def _is_sealed_elsewhere(item: JsonObject) -> bool:
-    """True of reasoning that another server has encrypted."""
     sealed = item.get("encrypted_content")
     return isinstance(sealed, str) and bool(sealed) and not is_sealed_here(sealed)
 
@@ -195,9 +188,6 @@ def _complete(item: JsonObject, where: str, prefix: str, *texts: str) -> JsonObj
 
     Args:
         prefix: of a new id, if the item has none.
-
-    Raises:
-        HttpError: a field is no text; says which.
     """
     read: JsonObject = {name: _read_text(item, name, where) for name in texts}
     id = item.get("id")
@@ -331,11 +321,7 @@ def _read_output(item: JsonObject, where: str) -> JsonObject:
 
 def pack_checked(described: JsonObject, context: Iterable[JsonObject]) -> bytes:
     """Packs what a response repeats of its request, see `pack_request`. Refuses what JSON in UTF-8
-    cannot represent.
-
-    Raises:
-        HttpError: there is a lone surrogate, or a number that is not finite.
-    """
+    cannot represent: lone surrogates, and numbers that are not finite."""
     try:
         return pack_request(described, context)
     except UnicodeEncodeError as error:

@@ -16,14 +16,7 @@ ITEM_DONE = "response.output_item.done"
 
 @dataclass(frozen=True)
 class TextItemKind:
-    """A kind of item with a text.
-
-    Args:
-        type: of the item.
-        prefix: of its id.
-        part: the type of its one part.
-        fields: further fields of the item.
-    """
+    """A kind of item with a text; `part` is the type of its one part."""
 
     type: str
     prefix: str
@@ -36,12 +29,8 @@ REASONING = TextItemKind("reasoning", "rs_", "reasoning_text", {"summary": []})
 
 
 class OutputItem:
-    """Writes the events of an item.
-
-    Args:
-        head: the fields that it has from the beginning, with `type` and `id`.
-        index: of the item in the output.
-    """
+    """Writes the events of an item at this index of the output; `head` has the fields that it has
+    from the beginning, with `type` and `id`."""
 
     def __init__(self, head: JsonObject, index: int):
         self.index = index
@@ -49,7 +38,6 @@ class OutputItem:
         self._texts: list[str] = []
 
     def open(self) -> Iterator[JsonObject]:
-        """Begins the item."""
         return iter(())
 
     def add(self, text: str) -> Iterator[JsonObject]:
@@ -76,13 +64,7 @@ class OutputItem:
 
 
 class TextItem(OutputItem):
-    """A message, or reasoning.
-
-    Args:
-        kind: of the item.
-        index: of the item in the output.
-        seals: reasoning is also sent sealed.
-    """
+    """A message, or reasoning, which is also sent sealed if it `seals`."""
 
     def __init__(self, kind: TextItemKind, index: int, *, seals: bool = False):
         super().__init__({"type": kind.type, "id": make_id(kind.prefix), **kind.fields}, index)
@@ -121,13 +103,8 @@ class TextItem(OutputItem):
 
 
 class CallItem(OutputItem):
-    """A call of a function, or of a custom tool, which takes a text.
-
-    Args:
-        id: the id that its result refers to, without its prefix.
-        tool: the tool.
-        index: of the item in the output.
-    """
+    """A call of a function, or of a custom tool, which takes a text. Its result refers to the id,
+    which has no prefix yet."""
 
     def __init__(self, id: str, tool: ToolForm, index: int):
         kind, prefix = ("custom_tool_call", "ctc_") if tool.is_custom else ("function_call", "fc_")
@@ -153,13 +130,8 @@ class CallItem(OutputItem):
 
 
 class ClientCallItem(OutputItem):
-    """A call of a tool that OpenAI describes. It comes complete: before, it would not fit its type.
-
-    Args:
-        id: the id that its result refers to.
-        name: of the function.
-        index: of the item in the output.
-    """
+    """A call of a tool that OpenAI describes. It comes complete: before, it would not fit its
+    type."""
 
     def __init__(self, id: str, name: str, index: int):
         self._tool = CLIENT_TOOLS[name]

@@ -42,10 +42,7 @@ class ResponsesWriter(ReplyWriter):
     """Writes the events of one response.
 
     Args:
-        compiled: the request that is answered.
         described: the fields of the response that repeat its request.
-        shows_logprobs: messages have log probabilities.
-        seals: reasoning is also sent sealed.
         keep: stores the response before its last event is sent, since the next request may come at
             once. None: it is not stored.
     """
@@ -111,7 +108,6 @@ class ResponsesWriter(ReplyWriter):
             self._keep(response)
 
     def fold(self, chunks: Sequence[JsonObject]) -> JsonObject:
-        """Returns the response of the last event, which is complete."""
         return chunks[-1]["response"]
 
     def _count(self, event: JsonObject) -> JsonObject:
@@ -162,13 +158,11 @@ class ResponsesWriter(ReplyWriter):
                 yield from self._close_item("incomplete" if self._is_exhausted else "completed")
 
     def _make_item(self, started: CallStarted) -> OutputItem:
-        """Makes the item of a call."""
         if started.tool.is_described:
             return ClientCallItem(f"call_{started.id}", started.tool.name, self._reserve())
         return CallItem(started.id, started.tool, self._reserve())
 
     def _reserve(self) -> int:
-        """Reserves the place of a new item in the output."""
         self._output.append(None)
         return len(self._output) - 1
 

@@ -117,7 +117,6 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
 
     @property
     def shows_logprobs(self) -> bool:
-        """True if messages have log probabilities."""
         return LOGPROBS in (self.include or ()) or bool(self.top_logprobs)
 
     @property
@@ -134,14 +133,7 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
         return {name: self._extra.get(name) for name in ECHOED_OR_NULL}
 
     def read(self, service: Service, items: Sequence[JsonObject] = ()) -> TurnRequest:
-        """Reads the request.
-
-        Args:
-            items: the conversation.
-
-        Raises:
-            HttpError, Error: a field is invalid; says which.
-        """
+        """Reads the request to continue the conversation of these items."""
         messages = write_messages(items, self.instructions)
         settings = service.settings
         if not messages:
@@ -187,7 +179,7 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
         return ignored
 
     def describe(self, request: TurnRequest) -> JsonObject:
-        """Returns the fields of a response that repeat its request."""
+        """The fields of a response that repeat its request."""
         text = self.text or TextOptions()
         reasoning = self.reasoning or ReasoningOptions.model_construct(effort=None)
         summary = (reasoning.model_extra or {}).get("summary")
@@ -219,11 +211,8 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
 
 
 def _read_tools(tools: Sequence[JsonObject], settings: Settings) -> OfferedTools:
-    """Reads the tools of a request. A search for tools is left out, since the prompt has them all.
-
-    Raises:
-        HttpError: a tool is invalid; says where.
-    """
+    """Reads the tools of a request. A search for tools is left out, since the prompt has them
+    all."""
     kept = [{"type": SEARCH} if tool.get("type") == SEARCH else tool for tool in tools]
     offered = read_offered_tools(describe_client_tools(kept), settings)
     return replace(offered, forms={**offered.forms, **list_client_forms(kept)})
@@ -282,11 +271,7 @@ def _find_cut_call(items: Sequence[Any]) -> str:
 
 @contextmanager
 def locating_errors(items: Any = ()) -> Iterator[None]:
-    """Makes errors that are raised inside point to this request.
-
-    Args:
-        items: the `input` of the request.
-    """
+    """Makes errors that are raised inside point to this request, whose `input` has these items."""
     try:
         yield
     except Error as error:

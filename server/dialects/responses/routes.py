@@ -39,14 +39,8 @@ NO_COMPACTION = (
 
 @dataclass(frozen=True)
 class _ReadRequest:
-    """A request that has been read.
-
-    Args:
-        turn_request: the request for a turn.
-        described: the fields of the response that repeat the request.
-        context: the conversation that it answers.
-        packed: the repeated fields and the conversation, in the stored form.
-    """
+    """A request that has been read: the fields of the response that repeat it, the conversation
+    that it answers, and both in the stored form."""
 
     turn_request: TurnRequest
     described: JsonObject
@@ -103,11 +97,7 @@ async def _read_request(request: Request) -> tuple[Service, ResponsesRequest, _R
 def _read(
     body: ResponsesRequest, service: Service, *, store: ResponseStore, owner: str
 ) -> _ReadRequest:
-    """Reads a request and the conversation that it continues.
-
-    Raises:
-        HttpError, Error: a field of the request is invalid; says which.
-    """
+    """Reads a request and the conversation that it continues."""
     earlier = _find_earlier(body, store, owner)
     context = (*earlier, *read_input(body.input, partial(store.find_items, owner)))
     turn_request = body.read(service, context)
@@ -137,11 +127,7 @@ async def _fit(service: Service, body: ResponsesRequest, request: TurnRequest) -
 def _find_earlier(
     body: ResponsesRequest, store: ResponseStore, owner: str
 ) -> tuple[JsonObject, ...]:
-    """Returns the conversation that the request continues.
-
-    Raises:
-        HttpError: it is not stored, or its last turn has failed.
-    """
+    """Returns the conversation that the request continues."""
     id = body.previous_response_id
     if id is None:
         return ()
@@ -156,7 +142,6 @@ def _find_earlier(
 
 
 def find_response_store(request: Request) -> ResponseStore:
-    """Returns the stored responses of this server."""
     state = request.app.state
     if not hasattr(state, "responses"):
         state.responses = ResponseStore(state.settings.max_stored, state.settings.max_stored_bytes)
@@ -164,12 +149,7 @@ def find_response_store(request: Request) -> ResponseStore:
 
 
 async def _read_kept(id: str, request: Request, read: Callable[[StoredResponse], T]) -> T:
-    """Reads a part of a stored response, off the event loop.
-
-    Raises:
-        HttpError: there is no such response, or `read` raises it.
-        BusyError, DeadlineError: too many requests wait, or the time of the request is over.
-    """
+    """Reads a part of a stored response, off the event loop."""
     store, owner = find_response_store(request), find_key_owner(request)
 
     def find() -> T:
@@ -225,11 +205,7 @@ async def list_input_items(
 def _show_items(
     stored: StoredResponse, *, limit: int, order: Literal["asc", "desc"], after: str
 ) -> bytes:
-    """Returns a page of the items that a response answered.
-
-    Raises:
-        HttpError: there is no item `after`.
-    """
+    """Returns a page of the items that a response answered."""
     items = list(stored.context)
     if order == "desc":
         items.reverse()

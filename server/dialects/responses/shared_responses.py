@@ -17,8 +17,6 @@ stored once, by the hash of its JSON, and a copy is only this hash, by the id of
 
 @dataclass(frozen=True)
 class _OwnedId:
-    """The id of a response or an item together with its owner; other owners do not find it."""
-
     owner: str
     id: str
 
@@ -28,12 +26,7 @@ class _OwnedId:
 
 
 class SharedResponses(ResponseStore):
-    """A `ResponseStore` whose responses are in a shared store.
-
-    Args:
-        store: the shared store.
-        max_bytes: of one response.
-    """
+    """A `ResponseStore` whose responses are in a shared store, each of at most `max_bytes`."""
 
     def __init__(self, store: SharedStore, max_bytes: int):
         super().__init__(max_responses=1, max_bytes=max_bytes)

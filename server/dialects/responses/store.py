@@ -20,7 +20,6 @@ class StoredResponse:
     """A response, and the conversation that it answered.
 
     Args:
-        response: the response as it was sent.
         context: all items before it, including those of earlier responses, without instructions.
         owner: only the owner finds it. "": everybody does, if no API key is needed.
         size: of response and context in bytes, in the stored form.
@@ -67,7 +66,6 @@ class _PackedResponse:
     Args:
         request: the fields that repeat its request, and its context; see `pack_request`.
         rest: its other fields.
-        owner, size: as in `StoredResponse`.
         items: the ids of the items of its conversation.
     """
 
@@ -110,12 +108,8 @@ class ResponseStore:
         repeated: Collection[str],
         request: bytes,
     ) -> None:
-        """Stores the response to a conversation.
-
-        Args:
-            repeated: fields of the response that repeat the request.
-            request: these and the context, see `pack_request`.
-        """
+        """Stores the response to a conversation. `request` has the fields of the response that
+        repeat the request, which are named, and the context; see `pack_request`."""
         rest = {name: value for name, value in response.items() if name not in repeated}
         packed = pack(rest)
         items = len(context) + len(response["output"])
@@ -123,11 +117,8 @@ class ResponseStore:
         self.put(StoredResponse(response, context, owner=owner, size=size), (request, packed))
 
     def put(self, stored: StoredResponse, packed: tuple[bytes, bytes] | None = None) -> None:
-        """Stores a response, if it is not too large.
-
-        Args:
-            packed: the fields that repeat its request, with the context; and its other fields.
-        """
+        """Stores a response, if it is not too large. `packed` has the fields that repeat its
+        request, with the context, and its other fields."""
         id = stored.response["id"]
         if stored.size > self._max_bytes:
             self.delete(stored.owner, id)
@@ -168,16 +159,11 @@ class ResponseStore:
         return kept.unpack()
 
     def delete(self, owner: str, id: str) -> bool:
-        """Deletes a response; returns whether the owner had it."""
         with self._lock:
             return self._forget((owner, id))
 
     def find_items(self, owner: str, ids: Iterable[str]) -> Mapping[str, JsonObject]:
-        """Returns the owner's stored items with these ids; of several with one id, the newest.
-
-        Raises:
-            HttpError: the responses that have them, or the items, are too large together.
-        """
+        """Returns the owner's stored items with these ids; of several with one id, the newest."""
         wanted = dict[str, set[str]]()  # by the response that has them
         kept = list[_PackedResponse]()
         with self._lock:
@@ -195,15 +181,8 @@ class ResponseStore:
         return found
 
     def _check_read(self, size: int, *, count: int) -> None:
-        """Refuses to read too much for one request.
-
-        Args:
-            size: bytes of what has to be read to find the items.
-            count: of how many stored values. A single one may have any size.
-
-        Raises:
-            HttpError: it is too much.
-        """
+        """Refuses to read too much for one request: so many bytes, in so many stored values. A
+        single one may have any size."""
         if count > 1 and size > self._max_read:
             message = (
                 f"the stored values with the items have {size:,} bytes together, the limit is "

@@ -21,10 +21,6 @@ async def drop_oldest(service: Service, request: TurnRequest) -> TurnRequest:
     So many are dropped that there is room for `max_tokens`, but at most for a quarter of the
     context. If not even that fits which is never dropped, the request is too long as before.
 
-    Args:
-        service: the model.
-        request: as `complete_request` returns it.
-
     Raises:
         Error: as in `compile_request`, unless the prompt is too long.
     """
@@ -51,11 +47,7 @@ async def drop_oldest(service: Service, request: TurnRequest) -> TurnRequest:
 def list_droppable(messages: Sequence[Mapping[str, Any]]) -> Iterator[range]:
     """Yields the parts of a conversation that may be dropped, the oldest first: single messages,
     and messages with calls together with the results. Instructions, the user's last message and the
-    last part are not among them.
-
-    Args:
-        messages: the conversation, in OpenAI's form.
-    """
+    last part are not among them."""
     asked = [number for number, message in enumerate(messages) if message["role"] == "user"]
     kept = asked[-1:]
     start = 0

@@ -21,12 +21,7 @@ NOTHING: tuple[object, ...] = (None, "", [], {})
 
 @dataclass(frozen=True)
 class RefusedField:
-    """What the error of a refused field says.
-
-    Args:
-        message: why, and what to do instead.
-        code: for programs.
-    """
+    """What the error of a refused field says: why, and what to do instead."""
 
     message: str
     code: str = "unsupported_field"
@@ -45,11 +40,7 @@ class Fields(BaseModel):
     """Fields that change nothing for the client, also of objects: `reasoning.summary`."""
 
     def check_refused(self) -> None:
-        """Refuses fields that this server does not support, and must not ignore.
-
-        Raises:
-            HttpError: names the field, and says what to do instead.
-        """
+        """Refuses fields that this server does not support, and must not ignore."""
         for name, refusal in self.refused.items():
             if (self.model_extra or {}).get(name):
                 raise HttpError(400, refusal.message, refusal.code, where=f"/{name}")
@@ -82,11 +73,7 @@ class RequestFields(Fields):
 
     def complete(self, service: Service, request: TurnRequest) -> TurnRequest:
         """Completes a request that a dialect has read: with the fields that all dialects share, and
-        with what the server decides.
-
-        Raises:
-            HttpError: the variables of the chat template are too large.
-        """
+        with what the server decides."""
         cache_prompt = self.cache_prompt is not False
         job = replace(request.job, cache_salt=self.cache_salt, cache_prompt=cache_prompt)
         ignored = (*self.find_ignored(), *request.ignored_fields)
@@ -103,12 +90,7 @@ def find_ignored(extra: Mapping[str, Any] | None, harmless: Collection[str]) -> 
 def find_ignored_of_tools(
     tools: Iterable[Any], known: Collection[str], kinds: Collection[str | None]
 ) -> list[str]:
-    """Lists the fields of tools that have no effect, each once.
-
-    Args:
-        known: the fields that have an effect, or that change nothing.
-        kinds: the types of the tools whose fields these are; None is a tool without a type.
-    """
+    """Lists the fields of tools that have no effect, each once."""
     names: dict[str, None] = {}
     for tool in tools:
         if isinstance(tool, Mapping) and tool.get("type") in kinds:
@@ -125,15 +107,8 @@ class RepetitionFields(Fields):
     the limit of the server."""
 
     def read_max_repetition(self, settings: Settings, parent: str = "") -> int | None:
-        """Returns the limit; None: no limit.
-
-        Args:
-            settings: have the default and the maximum.
-            parent: JSON pointer to the object with the field.
-
-        Raises:
-            HttpError: the limit is above the maximum.
-        """
+        """Returns the limit; None: no limit. `parent` is the JSON pointer to the object with the
+        field."""
         if "max_repetition" not in self.model_fields_set:
             return settings.default_repetition
         wanted, limit = self.max_repetition, settings.max_repetition_limit
@@ -155,15 +130,8 @@ class ConfidenceFields(Fields):
     client; with `ask` the reply is a question to the user instead, with `decline` an answer."""
 
     def read_confidence_policy(self, parent: str = "", *, choices: int = 1) -> ConfidencePolicy:
-        """Returns what happens to calls that the model is unsure of.
-
-        Args:
-            parent: JSON pointer to the object with the fields.
-            choices: the number of choices.
-
-        Raises:
-            HttpError: the fields contradict each other.
-        """
+        """Returns what happens to calls that the model is unsure of. `parent` is the JSON pointer
+        to the object with the fields."""
         least = self.min_confidence
         unsure = self.unsure or Unsure.APPROVE
         if unsure is not Unsure.APPROVE and least is None:

@@ -129,7 +129,6 @@ class SamplingFields(Fields):
     """Lowers the probability of tokens for each time that they have occurred."""
 
     def read_sampling(self, default: Sampling) -> Sampling:
-        """Returns the sampling; missing fields have the default."""
         return replace_given(
             default,
             temperature=self.temperature,
@@ -195,15 +194,9 @@ class GenerationFields(SamplingFields, RequestFields, RepetitionFields):
 
     @property
     def shows_usage(self) -> bool:
-        """True if a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage is True
 
     def read_sampling_with(self, model: LoadedModel) -> Sampling:
-        """Returns the sampling; missing fields have the model's default.
-
-        Raises:
-            HttpError: `logit_bias` names no token.
-        """
         return replace_given(
             self.read_sampling(model.sampling),
             repeat_penalty=self.repeat_penalty or self.repetition_penalty,
@@ -212,11 +205,7 @@ class GenerationFields(SamplingFields, RequestFields, RepetitionFields):
         )
 
     def check_answer(self, settings: Settings) -> None:
-        """Refuses a schema or a grammar that is too large.
-
-        Raises:
-            HttpError: names the field.
-        """
+        """Refuses a schema or a grammar that is too large."""
         for name in ANSWERS:
             check_size(getattr(self, name), settings, f"/{name}")
         if self.structured_outputs is not None:
@@ -224,11 +213,7 @@ class GenerationFields(SamplingFields, RequestFields, RepetitionFields):
 
     def read_answer(self) -> Answer | None:
         """Returns the constraint on the content: OpenAI's `response_format`, or one of the fields
-        of llama-server and vLLM; None: any text.
-
-        Raises:
-            HttpError, Error: there are two constraints, or one that cannot be enforced.
-        """
+        of llama-server and vLLM; None: any text."""
         structured = self.structured_outputs or StructuredOutputs.model_construct()
         targets: JsonObject = {
             "schema": _find_given(structured.json_, self.json_schema, self.guided_json),
@@ -274,11 +259,6 @@ def replace_given(sampling: Sampling, **fields: Any) -> Sampling:
 
 
 def _read_biases(given: Mapping[str, float] | None) -> list[tuple[int, float]] | None:
-    """Reads the biases of tokens.
-
-    Raises:
-        HttpError: a key is not the id of a token.
-    """
     if given is None:
         return None
     biases: list[tuple[int, float]] = []  # not a map: `Sampling` refuses two biases of a token

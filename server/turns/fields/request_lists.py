@@ -16,11 +16,8 @@ WRONG_VALUE: LiteralString = "wrong_value"
 
 
 def stop_at_first(kind: Any) -> Callable[[Any], Any]:
-    """Makes a check of a map's values, which runs before pydantic's own.
-
-    Args:
-        kind: the type of the values, or a union of types.
-    """
+    """Makes a check of a map's values of this type, or union of types, which runs before pydantic's
+    own."""
     adapter = TypeAdapter(kind)
 
     def check(given: Any) -> Any:
