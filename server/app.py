@@ -1,7 +1,4 @@
-"""The application: its dialects, its middleware, and its errors.
-
-A new dialect is a package under `server.dialects`, and a row of `DIALECTS`.
-"""
+"""The application: its dialects, its middleware, and its errors."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,7 +15,7 @@ import constrained
 from constrained.model.loaded_model import LoadedModel
 from grammars.errors import Error
 from server.dialects.chat import routes as chat
-from server.dialects.common import model_routes, status
+from server.dialects.common import server_routes
 from server.dialects.common.body import describe_mistakes
 from server.dialects.messages import routes as messages
 from server.dialects.messages.reply import encode_anthropic_error
@@ -26,6 +23,7 @@ from server.dialects.ollama import routes as ollama
 from server.dialects.ollama.reply import encode_ollama_error
 from server.dialects.responses import routes as responses
 from server.dialects.responses.shared_responses import SharedResponses
+from server.dialects.responses.store import ResponseStore
 from server.errors import HttpError, as_http_error, log_error
 from server.http.dialect import Dialect, find_dialect
 from server.http.disconnects import make_gone
@@ -36,7 +34,7 @@ from server.http.unknown_paths import explain_unknown_path
 from server.models.served_models import ModelBounds, ServedModels
 from server.models.shared_store import SharedStore
 from server.models.source import ModelSource
-from server.observe import routes as metrics
+from server.observe import metrics
 from server.observe.metrics import Counters
 from server.observe.telemetry import Telemetry, find_tracer
 from server.observe.trace_file import TraceFile
@@ -63,8 +61,7 @@ DIALECTS = (
 )
 ALL_ROUTERS = (
     *(dialect.router for dialect in DIALECTS),
-    model_routes.router,
-    status.router,
+    server_routes.router,
     metrics.router,
     playground.router,
 )
@@ -85,20 +82,18 @@ def make_app(
     Args:
         load: gives the one model, in a thread, when the application starts; until then, requests
             get 503. The application closes it. Or the models that there are.
-        name: the name of the single model.
         stop: called with the error if a model cannot be loaded that the application starts with.
-        address: where the server listens, for the log.
-        store: the store that this server shares with others, and that outlives it; None: there is
-            none. The application closes it.
+        store: what this server shares with others. The application closes it.
     """
     settings = settings or Settings()
     counters = Counters()
-    sources = _list_sources(load, name)
+    if not isinstance(load, Sequence):
+        load = [ModelSource(name, load, preloaded=True)]
     telemetry = Telemetry(find_tracer()) if settings.otel else None
     trace = settings.trace
     traces = None if trace is None else TraceFile(trace, settings.max_trace_bytes)
     models = ServedModels(
-        sources,
+        load,
         settings,
         bounds,
         observers=Observers(counters, telemetry, traces),
@@ -119,7 +114,9 @@ def make_app(
     app.state.store = store
     app.state.traces = traces
     app.state.stop = stop
-    if store is not None:
+    if store is None:
+        app.state.responses = ResponseStore(settings.max_stored, settings.max_stored_bytes)
+    else:
         app.state.responses = SharedResponses(store, settings.max_stored_bytes)
     for router in ALL_ROUTERS:
         app.include_router(router)
@@ -127,14 +124,6 @@ def make_app(
     complete_document(app, settings, OPEN)
     _add_middleware(app, settings, counters.note_request)
     return app
-
-
-def _list_sources(
-    load: Callable[[], LoadedModel] | Sequence[ModelSource], name: str
-) -> Sequence[ModelSource]:
-    if isinstance(load, Sequence):
-        return load
-    return [ModelSource(name, load, preloaded=True)]
 
 
 def _add_middleware(app: FastAPI, settings: Settings, note_request: NoteRequest) -> None:
@@ -151,7 +140,6 @@ def _add_middleware(app: FastAPI, settings: Settings, note_request: NoteRequest)
 
 @asynccontextmanager
 async def _run(app: FastAPI) -> AsyncIterator[None]:
-    """Starts everything that belongs to the application, and ends it in the opposite order."""
     state = app.state
     async with AsyncExitStack() as ending:
         if state.store is not None:

@@ -49,7 +49,7 @@ ONLY_IN = {
     },
     "httpx2": {"constrained.agent.mcp.transports", "constrained.agent.mcp.connection"},
     "mcp": {module.name for module in MODULES if module.name.startswith("constrained.agent.mcp.")},
-    "prometheus_client": {"server.observe.metrics", "server.observe.routes"},
+    "prometheus_client": {"server.observe.metrics"},
     "ray": {"server.cluster.ray_app", "server.cluster.ray_router", "server.cluster.command"},
     "redis": {"server.store.redis_store"},
 }

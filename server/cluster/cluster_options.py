@@ -45,7 +45,6 @@ class ClusterOptions:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `serve` and of a cluster."""
     add_serve_options(parser)
     _add_replica_options(parser)
     add = partial(add_option, parser, group=CLUSTER)
@@ -165,7 +164,6 @@ def _read_model(offer: OfferedModel) -> ClusterModel:
 
 
 def _without_process(options: argparse.Namespace) -> argparse.Namespace:
-    """Returns the options without what stays in this process: they are sent to others."""
     sent = copy.copy(options)
     for name in ("run", "parsed", "declared"):
         if hasattr(sent, name):

@@ -16,7 +16,6 @@ LOG = logging.getLogger("constrained.server")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of the command."""
     add_options(parser)
     parser.set_defaults(run=_run)
 

@@ -22,8 +22,7 @@ from server.cluster.turn_order import Accepted, Answer, Failed, TurnOrder
 ALIVE_SECONDS = 2.0
 """A replica without events of a turn for this time sends an empty batch, to show that it is
 alive."""
-MAX_REPORTED = 32
-"""The maximum number of prompts in a report, the latest ones."""
+MAX_REPORTED = 32  # the maximum number of prompts in a report, the latest ones
 
 
 class EngineReplica:

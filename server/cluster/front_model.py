@@ -10,13 +10,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from constrained.decode.filters.events import ProgressMade, StreamEvent
+from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
 from constrained.decode.metrics import Amount, Metrics
 from constrained.decode.request import Generation, PassingOwner
 from constrained.decode.schedule.streams import Sink, Wanted
 from constrained.engine.llama_files import read_header
 from constrained.errors import AbandonedError, BusyError, DeadlineError, ModelError
 from constrained.limits.deadline import Deadline
+from constrained.mask.logprobs import TokenDrawn
 from constrained.model.call_options import CallOptions
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.compile.detached_turn import TurnPacker
@@ -25,7 +26,6 @@ from constrained.model.loaded_model import LoadedModel
 from grammars.wire.format import Format
 from server.cluster.header_engine import HeaderEngine
 from server.cluster.prefix_chain import chain_prefixes
-from server.cluster.resume_point import ResumePoint
 from server.cluster.turn_order import (
     Accepted,
     Answer,
@@ -46,8 +46,7 @@ LOOK_AGAIN_SECONDS = 0.5
 SILENT_SECONDS = 15.0
 """A replica that sends nothing about a turn for this time is lost; a living one sends something far
 more often."""
-LOOK_SECONDS = 0.05
-"""The interval of checks whether a client still waits for a turn."""
+LOOK_SECONDS = 0.05  # the interval of checks whether a client still waits for a turn
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class FrontModel(LoadedModel):
         options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Generation]:
-        """Starts a turn, as in `Model`; only in the event loop."""
+        """Only in the event loop."""
         if options.decode.ignore_eos:
             turn.plan.check_endless()
         seconds = None if deadline is None else max(0.0, deadline.at - self.queue.clock())
@@ -135,6 +134,53 @@ async def _resolve(result: Future[Generation], following: "FollowedTurn") -> Non
         result.set_result(generation)
 
 
+class ResumePoint:
+    """Follows a turn. Its events come in batches, each after a `ProgressMade` with the tokens.
+    `scored` are the tokens that came with their log probabilities.
+
+    Where the tokens run out, the shortest ending is written in one step, and not by the model: its
+    events wait until the turn is over, so that another replica may write it again.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.scored: list[TokenDrawn] = []
+        self._held: list[StreamEvent] | None = None
+
+    def take(self, batch: Sequence[StreamEvent]) -> list[StreamEvent]:
+        """Takes a batch; returns the events that may be sent.
+
+        Raises:
+            ReplicaLostError: earlier tokens are missing.
+        """
+        sent: list[StreamEvent] = []
+        for event in batch:
+            if self._held is None and isinstance(event, Exhausted):
+                self._held = []
+            if self._held is not None:
+                self._held.append(event)
+                continue
+            if isinstance(event, ProgressMade):
+                if event.position > len(self.tokens):
+                    missing = f"tokens {len(self.tokens)} to {event.position - 1}"
+                    raise ReplicaLostError(f"{missing} did not arrive")
+                self.tokens[event.position :] = event.tokens
+            if isinstance(event, TokenDrawn):
+                self.scored.append(event)
+            sent.append(event)
+        return sent
+
+    def finish(self) -> list[StreamEvent]:
+        held, self._held = self._held or [], None
+        return held
+
+    def resume(self) -> tuple[int, ...]:
+        """Returns the tokens after which another replica continues; events that have not been sent
+        are written again."""
+        self._held = None
+        return tuple(self.tokens)
+
+
 @dataclass
 class FollowedTurn:
     """A turn that replicas decode; if one fails, the next one continues. `sink` gets the events,
@@ -158,7 +204,7 @@ class FollowedTurn:
         self._time_left = TimeLeft(self.order.seconds)
 
     async def run(self) -> Generation:
-        """Has the turn decoded, and returns its result.
+        """Has the turn decoded, over as many replicas as it takes.
 
         Raises:
             Error: as in `Model.call`; ModelError also if no replica is left, DeadlineError also if
@@ -265,7 +311,6 @@ class FollowedTurn:
             self.sink(events)
 
     def _complete(self, generation: Generation) -> Generation:
-        """Returns the result of the whole turn, over all replicas."""
         self._send(self.point.finish())
         if not self.resumed:
             return generation

@@ -12,8 +12,7 @@ from itertools import islice
 
 from constrained.prompt.cache_scope import CacheScope
 
-BLOCK = 64
-"""Tokens in a block."""
+BLOCK = 64  # tokens in a block
 _NAME_BYTES = 8
 
 

@@ -42,7 +42,6 @@ class PrefixIndex:
         self.note_names(replica, thin_out(chain, self._stride, known=known))
 
     def note_names(self, replica: int, names: Sequence[int]) -> None:
-        """A replica has computed the prefixes of these names."""
         for name in names:
             self._add(name, replica)
         while self._bytes > self._max_bytes:

@@ -85,8 +85,6 @@ class _Replica:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A replica that may answer a request, with the cost in computed blocks."""
-
     choice: RouteChoice
     replica: _Replica
     cost: float
@@ -126,7 +124,6 @@ class PrefixRouter:
         self._arrange()
 
     def remove(self, name: str) -> None:
-        """Removes a dead replica, with its prefixes."""
         number = self._numbers.pop(name, None)
         if number is not None:
             del self._replicas[number]
@@ -155,32 +152,25 @@ class PrefixRouter:
             chain: the hash chain of the prompt, see `chain_prefixes`; empty: the prompt is too
                 short or may not be shared.
         """
-        named = set[int]()
-        for candidate in self._find_preferred(chain, among):
-            if candidate.replica.number not in named:
-                named.add(candidate.replica.number)
-                yield candidate.choice
-        for place in np.argsort(self._waits, kind="stable"):
-            replica = self._order[place]
-            if replica.number not in named and (among is None or replica.name in among):
-                yield RouteChoice(replica.name, 0, len(chain))
-
-    def _find_preferred(
-        self, chain: Sequence[int], among: Collection[str] | None
-    ) -> list[_Candidate]:
-        """Returns the replicas worth considering, cheapest first; of equal ones, the one with the
-        longest prefix first."""
 
         def may_ask(replica: _Replica) -> bool:
             return among is None or replica.name in among
 
         found = [*self._find_holders(chain, may_ask), *self._find_others(chain, may_ask)]
-        return sorted(found, key=lambda candidate: candidate.cost)
+        named = set[int]()
+        # Of equally cheap ones, the one with the longest prefix comes first.
+        for candidate in sorted(found, key=lambda candidate: candidate.cost):
+            if candidate.replica.number not in named:
+                named.add(candidate.replica.number)
+                yield candidate.choice
+        for place in np.argsort(self._waits, kind="stable"):
+            replica = self._order[place]
+            if replica.number not in named and may_ask(replica):
+                yield RouteChoice(replica.name, 0, len(chain))
 
     def _find_holders(
         self, chain: Sequence[int], may_ask: Callable[[_Replica], bool]
     ) -> Iterator[_Candidate]:
-        """Yields the replicas with a prefix of the prompt, the longest first."""
         seen = set[int]()
         for known, numbers in self.index.find(chain):
             unknown = len(chain) - known
@@ -228,7 +218,6 @@ class PrefixRouter:
         return RouteChoice(name, 0, len(chain))
 
     def start(self, choice: RouteChoice, chain: Sequence[int]) -> RoutedRequest:
-        """Notes that a request is sent to a replica."""
         replica = self._find(choice.name)
         if replica is not None:
             replica.requests += 1
@@ -273,7 +262,6 @@ class PrefixRouter:
             self._waits[place] = replica.wait + replica.requests / replica.slots
 
     def _arrange(self) -> None:
-        """Updates the arrays of replicas that may get requests."""
         self._order = [*self._replicas.values()]
         self._place_of = {replica.number: place for place, replica in enumerate(self._order)}
         self._seeds = np.array([_seed(replica.name) for replica in self._order], np.uint64)

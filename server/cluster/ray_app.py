@@ -79,11 +79,11 @@ class EngineDeployment:
             await answers.aclose()
 
     def record_routing_stats(self) -> dict[str, Any]:
-        """Reports the load to the routers of the fronts."""
+        """For the routers of the fronts."""
         return asdict(self._replica.report())
 
     def record_autoscaling_stats(self) -> dict[str, float]:
-        """Reports the load to the autoscaler, which decides the number of replicas."""
+        """For the autoscaler, which decides the number of replicas."""
         report = self._replica.report()
         return {
             autoscaling.REQUESTS: float(report.requests),
@@ -122,8 +122,7 @@ class RayFleet:
 
 @serve.ingress()
 class FrontDeployment:
-    """A front: HTTP, prompts and grammars; it has no weights. For each model, it has the handle of
-    the replicas."""
+    """A front: HTTP, prompts and grammars; it has no weights."""
 
     async def __init__(self, given: ClusterOptions, engines: list[DeploymentHandle]):
         options = given.options

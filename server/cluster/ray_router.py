@@ -85,7 +85,6 @@ class PrefixRequestRouter(RequestRouter):
         order.ticket.watch = _Watch(self._lock, self._router, routed)
 
     def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
-        """Called by Ray Serve when a replica has died."""
         super().on_replica_actor_died(replica_id)
         with self._lock:
             self._router.remove(replica_id.unique_id)
@@ -93,8 +92,6 @@ class PrefixRequestRouter(RequestRouter):
 
 @dataclass(frozen=True)
 class _Watch:
-    """Reports the progress of a request to the router."""
-
     lock: threading.Lock
     router: PrefixRouter
     routed: RoutedRequest
@@ -110,6 +107,5 @@ class _Watch:
 
 
 def _find_order(pending: PendingRequest | None) -> TurnOrder | None:
-    """Returns the turn in a request; None: the request is not for a turn."""
     arguments: Sequence[Any] = pending.args if pending is not None else ()
     return next((value for value in arguments if isinstance(value, TurnOrder)), None)

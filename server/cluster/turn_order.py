@@ -31,12 +31,10 @@ class RouteTicket:
     watch: RouteWatch | None = None
 
     def note_read(self) -> None:
-        """Notes that the first token has arrived."""
         if self.watch is not None:
             self.watch.note_read()
 
     def finish(self, chain: tuple[int, ...]) -> None:
-        """Notes that the replica has finished the request or is lost."""
         if self.watch is not None:
             self.watch.finish(chain)
 
@@ -64,7 +62,6 @@ class TurnOrder:
         return (*plan.prompt.tokens, *plan.prefill.tokens)
 
     def name_prefixes(self, tokens: Sequence[int]) -> tuple[int, ...]:
-        """Returns the hash chain of the prompt followed by these tokens."""
         return chain_prefixes([*self.prompt, *tokens], self.turn.plan.scope)
 
     def resume(

@@ -30,14 +30,12 @@ from server.models.source import ModelSource
 if TYPE_CHECKING:
     from constrained.model.loaded_model import LoadedModel
 
-FOR_ALL = "*"
-"""The section of presets for all models."""
+FOR_ALL = "*"  # the section of presets for all models
 DEMO = "demo"
 TRUE, FALSE = ("1", "true", "on", "yes", "enabled"), ("0", "false", "off", "no", "disabled")
 
 
 def load_model(options: argparse.Namespace) -> "LoadedModel":
-    """Loads the model of completed options, with their sampling."""
     model = request.load_model(options)
     model.sampling = shared.read_sampling(options, model.sampling)
     return model
@@ -67,13 +65,9 @@ class OfferedModel:
         )
 
 
-def _declare_nothing(parser: argparse.ArgumentParser) -> None:
-    """Presets have no further options."""
-
-
 def find_offers(
     options: argparse.Namespace,
-    declare: Callable[[argparse.ArgumentParser], None] = _declare_nothing,
+    declare: Callable[[argparse.ArgumentParser], None] | None = None,
 ) -> list[OfferedModel]:
     """Returns the models of --models-dir and --models-preset. A preset replaces a file of the same
     name, and inherits the options of `serve` that it does not set; `declare` declares its options
@@ -124,7 +118,7 @@ def read_presets(
     options: argparse.Namespace,
     *,
     place: str,
-    declare: Callable[[argparse.ArgumentParser], None] = _declare_nothing,
+    declare: Callable[[argparse.ArgumentParser], None] | None = None,
 ) -> Iterator[OfferedModel]:
     """Yields the models of a file of presets. Each section is a model; its keys are long names of
     options. The file sets the others of `options`; `place` is its name, for errors."""
@@ -145,7 +139,8 @@ def read_presets(
         if name != FOR_ALL:
             given = {**common, **presets[name]}
             parser = _make_parser()
-            declare(parser)
+            if declare is not None:
+                declare(parser)
             yield _read_preset(name, given, options, parser=parser, place=f"{place}, [{name}]")
 
 
@@ -203,7 +198,6 @@ def _make_parser() -> argparse.ArgumentParser:
 def _read_option(
     parser: argparse.ArgumentParser, key: str, value: str, *, place: str
 ) -> Iterator[str]:
-    """Yields the command-line arguments that are equal to a line of a preset."""
     option = f"--{key}"
     action = find_option(ParsedCommand(parsers=(parser,)), key, place=place, of=" for a model")
     if action.nargs != 0:
@@ -215,7 +209,6 @@ def _read_option(
 
 
 def _with_model(options: argparse.Namespace, path: str | None) -> argparse.Namespace:
-    """Returns the same options for another model."""
     changed = copy.copy(options)
     changed.model, changed.hf_repo, changed.hf_file, changed.alias = path, None, None, None
     changed.load_on_startup = False

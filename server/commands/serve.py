@@ -35,8 +35,6 @@ def complete_options(options: argparse.Namespace) -> Settings:
 
 
 def start_log(options: argparse.Namespace) -> None:
-    """Sets up the log of completed options, and logs which of them have no effect, and which are
-    from a configuration file."""
     set_up_log("debug" if options.verbose else options.log_level, options.log_format)
     _log_configuration(options)
     if options.ignored:

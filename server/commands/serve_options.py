@@ -2,7 +2,7 @@
 
 import argparse
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from constrained.cli import options as shared
 from constrained.cli.declared import add_fields, add_option, read_fields
@@ -21,17 +21,9 @@ SEQUENCES = 4
 better. llama-server also has four."""
 LOCAL = ("127.0.0.1", "localhost", "::1")
 WITHOUT_EFFECT = (
-    "--jinja",
-    "--metrics",
-    "--slots --no-slots",
-    "--props",
-    "-cb --cont-batching",
-    "--webui --no-webui",
-    "--warmup --no-warmup",
-    "--mmap",
-    "--kv-unified -kvu",
-    "--log-disable",
-)
+    "--jinja --metrics --slots --no-slots --props -cb --cont-batching --webui --no-webui --warmup "
+    "--no-warmup --mmap --kv-unified -kvu --log-disable"
+).split()
 REASONING_FORMATS = {
     "none": ReasoningField.INLINE,
     "auto": ReasoningField.REASONING_CONTENT,
@@ -105,26 +97,13 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
 def _add_without_effect(parser: argparse.ArgumentParser) -> None:
     """Declares options of llama-server without effect here, so that its start commands work
     unchanged. The server warns about them."""
-    for names in WITHOUT_EFFECT:
+    for name in WITHOUT_EFFECT:
         parser.add_argument(
-            *names.split(), action=_WithoutEffect, nargs=0, help=argparse.SUPPRESS, dest="ignored"
+            name, action="append_const", const=name, help=argparse.SUPPRESS, dest="ignored"
         )
 
 
-class _WithoutEffect(argparse.Action):
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        noted: list[str] = getattr(namespace, self.dest) or []
-        setattr(namespace, self.dest, [*noted, option_string])
-
-
 def read_settings(options: argparse.Namespace) -> Settings:
-    """Makes the settings of the server from its options."""
     from constrained.decode.filters.stop_texts import read_stops
 
     given = read_fields(Settings, options)
@@ -132,7 +111,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
     given["allowed_hosts"] = _read_hosts(options)
     given["reasoning_field"] = _read_reasoning_field(options)
     given["reasoning"] = SWITCH[options.reasoning]
-    given["reasoning_budget"] = _read_budget(options.reasoning_budget)
+    budget = options.reasoning_budget
+    given["reasoning_budget"] = None if budget is None or budget < 0 else budget
     given["max_tokens"] = options.max_tokens
     given["stop"] = read_stops(options.stop)
     given["template_kwargs"] = shared.read_kwargs(options)
@@ -145,14 +125,7 @@ def _read_reasoning_field(options: argparse.Namespace) -> ReasoningField:
     return REASONING_FORMATS[options.reasoning_format or "auto"]
 
 
-def _read_budget(given: int | None) -> int | None:
-    if given is None or given < 0:
-        return None
-    return given
-
-
 def _read_hosts(options: argparse.Namespace) -> tuple[str, ...] | None:
-    """Returns the host names that requests may use; None: any."""
     given: str | None = options.allowed_hosts
     if given == "*" or (given is None and (options.host or LOCAL_HOST) not in LOCAL):
         return None

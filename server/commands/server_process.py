@@ -142,7 +142,6 @@ def _read_bounds(options: argparse.Namespace) -> ModelBounds:
 
 
 def find_store(options: argparse.Namespace) -> "SharedStore | None":
-    """Returns the store that the options name, if they name one."""
     if options.store is None:
         return None
     from server.store.store_address import open_store
@@ -184,8 +183,6 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
 
 
 def describe_known(models: Sequence[LocalModel]) -> str:
-    """Returns the models on this machine that could be served in place of the demo model, in one
-    line."""
     options = [f"-m {model.source}" for model in models[:MAX_NAMED]]
     rest = len(models) - len(options)
     if rest:

@@ -42,7 +42,6 @@ def as_caller(work: Callable[[], T]) -> Callable[[], T]:
 
 
 def find_request_id() -> str:
-    """Returns the id of the current request; "" if it has none."""
     return _caller.get().request_id
 
 

@@ -13,7 +13,7 @@ from server.errors import HttpError, encode_openai_error
 
 @dataclass(frozen=True)
 class Dialect:
-    """A dialect.
+    """What paths an API has, and the form of its errors.
 
     Args:
         prefixes: what the paths begin with, after `/v1`, that have its errors; "": all those that
@@ -27,7 +27,6 @@ class Dialect:
     id_headers: Sequence[bytes] = (b"x-request-id",)
 
     def answer(self, fault: HttpError) -> Response:
-        """Returns the reply of a request that has failed."""
         # In ASCII: a message may quote text of the client, which may contain lone surrogates.
         body = json.dumps(self.encode_error(fault))
         return Response(body, fault.status, fault.headers, media_type="application/json")

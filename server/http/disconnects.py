@@ -13,7 +13,6 @@ GONE = 499  # nginx's status for this; no client receives it
 
 
 def make_gone() -> HttpError:
-    """Returns the error of a request whose client has disconnected."""
     return HttpError(GONE, "the client has disconnected", "client_closed_request")
 
 

@@ -157,8 +157,7 @@ class Gate:
         return None
 
     def _is_own(self, origin: str, allowed: Sequence[str]) -> bool:
-        """Returns whether pages of this origin may send requests. Desktop programs use special
-        schemes."""
+        """Desktop programs use special schemes."""
         if origin in self._origins or "*" in self._origins:
             return True
         scheme, _, rest = origin.partition("://")
@@ -225,7 +224,6 @@ def _tidy_path(scope: Scope) -> Scope:
 
 
 def _read_host(text: str) -> str:
-    """Returns the host in a Host header or an origin, without its port."""
     name, colon, port = text.strip().lower().rpartition(":")
     return name if colon and port.isdigit() else text.strip().lower()
 
@@ -246,7 +244,7 @@ class _Limited:
         self._began = time.monotonic()
 
     def _find_patience(self) -> float | None:
-        """Returns the seconds until the next part must arrive; None: the body is complete."""
+        """None: the body is complete."""
         if self._seconds is None:
             return None
         end = self._began + self._seconds + self._size / MIN_RATE

@@ -20,7 +20,6 @@ _OWN = re.compile(rf"[A-Za-z0-9]{{{ID_LENGTH}}}")
 
 
 def make_id(prefix: str) -> str:
-    """Returns a new id, such as `chatcmpl-` and 24 hexadecimal digits."""
     return prefix + secrets.token_hex(12)
 
 
@@ -28,12 +27,10 @@ class SharedIds(Protocol):
     """Ids that several processes share."""
 
     def find(self, id: str) -> str | None:
-        """Returns what the model wrote in place of an id; None: that is not known."""
+        """None: it is not known."""
         ...
 
-    def keep(self, id: str, written: str) -> None:
-        """The model wrote another id than this one."""
-        ...
+    def keep(self, id: str, written: str) -> None: ...
 
 
 class CallIds:

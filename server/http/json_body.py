@@ -21,8 +21,7 @@ from server.errors import HttpError, refuse
 
 MAX_DEPTH = 512
 """The limit for nested objects and lists; half of what Python's stack allows."""
-MAX_DIGITS = 4300
-"""The limit for digits of an integer; Python reads no more."""
+MAX_DIGITS = 4300  # the limit for digits of an integer; Python reads no more
 MAX_SHOWN = 200  # bytes of the name of a member
 _OPENS, _CLOSES, _BEGINS = 1, -1, 2
 _KINDS = np.zeros(256, np.int8)
@@ -77,8 +76,6 @@ def count_values(text: bytes) -> int:
 
 
 def _find_marks(text: bytes) -> "tuple[np.ndarray, np.ndarray]":
-    """Returns the offsets of the characters between the values of a JSON text, and what they
-    are."""
     codes = np.frombuffer(text.replace(rb"\\", b"__").replace(rb"\"", b"__"), np.uint8)
     # 8-bit sums overflow, but their parity stays right.
     is_outside = np.cumsum(codes == ord('"'), dtype=np.uint8) % 2 == 0
@@ -134,7 +131,6 @@ def _count_bytes(text: str, characters: int) -> int:
 
 
 def _find(pattern: "re.Pattern[str]", text: str) -> int:
-    """Returns the byte offset of the first match of the pattern's group."""
     for found in pattern.finditer(text):
         if found[1] is not None:
             return _count_bytes(text, found.start(1))

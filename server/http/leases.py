@@ -11,8 +11,6 @@ _HELD = "constrained.held"
 
 
 class Leases:
-    """Releases what requests hold."""
-
     def __init__(self, app: ASGIApp):
         self._app = app
 

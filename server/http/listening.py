@@ -26,8 +26,7 @@ if sys.platform != "win32":
 ACCEPTED = 8
 """Connections that are accepted at a time, before any of them can be refused: uvicorn's `backlog`.
 asyncio accepts as many even if there is no descriptor left, and logs an error for each."""
-QUEUE = 1_024
-"""Connections that the system keeps until they are accepted."""
+QUEUE = 1_024  # connections that the system keeps until they are accepted
 MAX_PORT = 2**16 - 1
 MAX_DESCRIPTORS = 8_192
 QUIET_SECONDS = 60  # between two equal lines in the log
@@ -247,13 +246,11 @@ class DrainingServer(uvicorn.Server):
         self._stopped_at = 0.0  # seconds of the monotonic clock
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Called by uvicorn to start listening."""
         await super().startup(sockets)
         for listening in sockets or ():
             listening.listen(QUEUE)  # asyncio has told the system the other number
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Called by uvicorn at a signal to stop."""
         if self.should_exit:
             if time.monotonic() - self._stopped_at < ONE_STOP:
                 return

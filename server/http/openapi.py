@@ -22,8 +22,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 REFERENCES = "#/components/schemas/{model}"
 EVENTS = "text/event-stream"
 JSON = "application/json"
-_bodies: dict[str, type[BaseModel]] = {}
-"""The bodies of requests, by the names of their types."""
+BODIES: dict[str, type[BaseModel]] = {}  # the bodies of requests, by the names of their types
 _SCHEMES: JsonObject = {
     "bearer": {
         "type": "http",
@@ -79,7 +78,6 @@ def describe_text(media_type: str, description: str) -> Responses:
 
 
 def describe_errors(*statuses: int) -> Responses:
-    """Returns the errors of a path, for FastAPI's `responses`."""
     return {
         status: {"description": _DESCRIPTIONS[status], "content": {JSON: {}}} for status in statuses
     }
@@ -110,17 +108,13 @@ class ApiRouter(APIRouter):
     ) -> Callable[[Endpoint], Endpoint]:
         """Adds a path that gets JSON, which `kind` validates; for the decorated function. The
         examples are bodies that the demo model can answer."""
-        _bodies[kind.__name__] = kind
+        BODIES[kind.__name__] = kind
         content: JsonObject = {"schema": {"$ref": REFERENCES.format(model=kind.__name__)}}
         if examples:
             named = enumerate(examples, 1)
             content["examples"] = {f"example {number}": {"value": one} for number, one in named}
         body = {"required": True, "content": {JSON: content}}
         return self.post(path, responses=responses, openapi_extra={"requestBody": body})
-
-
-def list_requests() -> list[type[BaseModel]]:
-    return list(_bodies.values())
 
 
 def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[str]) -> None:
@@ -133,8 +127,12 @@ def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[st
         with lock:
             if app.openapi_schema is None:
                 document = make()
+                kinds: list[tuple[type[BaseModel], JsonSchemaMode]] = []
+                for kind in BODIES.values():
+                    kinds.append((kind, "validation"))
+                _, described = models_json_schema(kinds, ref_template=REFERENCES)
                 document["components"] = {
-                    "schemas": dict(sorted(_describe_bodies().items())),
+                    "schemas": dict(sorted(described["$defs"].items())),
                     "securitySchemes": _SCHEMES,
                 }
                 known: list[JsonObject] = [{name: []} for name in _SCHEMES]
@@ -147,14 +145,6 @@ def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[st
             return make()
 
     app.openapi = make_complete
-
-
-def _describe_bodies() -> JsonObject:
-    kinds: list[tuple[type[BaseModel], JsonSchemaMode]] = []
-    for kind in _bodies.values():
-        kinds.append((kind, "validation"))
-    _, described = models_json_schema(kinds, ref_template=REFERENCES)
-    return described["$defs"]
 
 
 def _complete_operation(operation: JsonObject) -> None:

@@ -97,6 +97,6 @@ async def _cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
 
 
 def _drop_error(task: asyncio.Future[Any]) -> None:
-    """Reads the error of a task, so that asyncio does not log it."""
+    """So that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

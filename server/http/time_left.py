@@ -25,7 +25,6 @@ class TimeLeft:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Stops the clock inside the `with` block."""
         began = self._clock()
         try:
             yield

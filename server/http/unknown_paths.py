@@ -7,8 +7,7 @@ from starlette.routing import Route
 
 MAX_SEGMENTS = 8
 """The maximum number of segments of a path in which a known path is searched."""
-VERSIONS = ("/v1beta", "/v1", "/api")
-"""What paths of APIs begin with."""
+VERSIONS = ("/v1beta", "/v1", "/api")  # what paths of APIs begin with
 TEXT_ONLY = "This server serves text models"
 NO_THREADS = (
     "Conversations are not kept as objects here: use /v1/responses, which continues a conversation "

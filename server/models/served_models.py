@@ -21,9 +21,8 @@ from constrained.model.loaded_model import LoadedModel
 from server.errors import RETRY_AFTER, HttpError, refuse
 from server.http.ids import CallIds
 from server.http.server_end import ServerEnd
-from server.models.shared_marks import StoredDates, StoredIds
 from server.models.shared_store import SharedStore
-from server.models.shared_turns import SharedTurns
+from server.models.shared_values import SharedTurns, StoredDates, StoredIds
 from server.models.source import ModelSource
 from server.settings import Settings
 from server.turns.observers import Observers
@@ -56,7 +55,6 @@ class ModelBounds:
     idle_seconds: float | None = None
 
     def check(self, model: "ServedModel") -> None:
-        """Refuses a model that is larger than the limit."""
         if self.memory is not None and model.memory_bytes > self.memory:
             message = (
                 f"the model {model.name!r} needs {model.memory_bytes >> 20:,} MiB, but all models "
@@ -65,7 +63,6 @@ class ModelBounds:
             raise HttpError(503, message, "model_unavailable", retry_after=None)
 
     def have_room(self, model: "ServedModel", models: "Iterable[ServedModel]") -> bool:
-        """Returns whether there is room for a model beside those that are loaded."""
         loaded = (ModelState.LOADED, ModelState.LOADING)
         others = [one for one in models if one is not model and one.state in loaded]
         if len(others) >= self.count:
@@ -192,7 +189,6 @@ class ServedModel:
             LOG.info("unloaded: model %s", self.name)
 
     def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
-        """Sets the timer that unloads it if no request uses it before."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = timer
@@ -212,59 +208,7 @@ class ServedModel:
             self._unreadable = version
 
 
-class NamedModels:
-    """The models of a server, by name."""
-
-    def __init__(self, models: Sequence[ServedModel]):
-        self._models = models
-
-    def __iter__(self) -> Iterator[ServedModel]:
-        return iter(self._models)
-
-    @property
-    def has_choice(self) -> bool:
-        """True if there are several models: requests then have to name one. A single model answers
-        to any name."""
-        return len(self._models) > 1
-
-    def find(self, name: str | None) -> ServedModel:
-        """Returns the model that a request names; None: it names none."""
-        if not self.has_choice:
-            return self._models[0]
-        if name:
-            return self.get(name)
-        for model in self._models:
-            if model.source.preloaded:
-                return model
-        message = f"the request names no model: {self._list_names()}"
-        raise refuse(message, "/model", "model_required")
-
-    def get(self, name: str) -> ServedModel:
-        """Returns the model of this name."""
-        for model in self._models:
-            if model.source.answers_to(name):
-                return model
-        for model in self._models:
-            if model.source.matches(name):
-                return model
-        message = f"there is no model {name!r}; {self._list_names()}"
-        raise HttpError(404, message, "model_not_found", where="/model")
-
-    def _list_names(self) -> str:
-        names = ", ".join(repr(model.name) for model in self._models)
-        return f"this server has {names}"
-
-    @property
-    def services(self) -> list[Service]:
-        """Returns the loaded models. For any thread."""
-        services = [model.service for model in self._models]
-        return [service for service in services if service is not None]
-
-    def measure(self) -> Metrics:
-        return add_metrics([service.model.metrics() for service in self.services])
-
-
-class ServedModels(NamedModels):
+class ServedModels:
     """The models of a server.
 
     A request holds its model from `acquire` to `release`. If another model needs room, the least
@@ -293,11 +237,10 @@ class ServedModels(NamedModels):
         observers = observers or Observers()
         self.end = ServerEnd()
         self._is_stopped = False  # because a model that it starts with cannot be loaded
-        models: list[ServedModel] = []
+        self._models: list[ServedModel] = []
         for source in sources:
             model = ServedModel(source, settings, observers=observers, store=store)
-            models.append(model)
-        super().__init__(models)
+            self._models.append(model)
         self.readers = Workers("read", settings.max_waiting)
         self._bounds = bounds or ModelBounds()
         self._address = address
@@ -306,6 +249,50 @@ class ServedModels(NamedModels):
         self._freed = asyncio.Event()  # set when a request has released a model
         self._tasks = set[asyncio.Task[None]]()
 
+    def __iter__(self) -> Iterator[ServedModel]:
+        return iter(self._models)
+
+    @property
+    def has_choice(self) -> bool:
+        """True if there are several models: requests then have to name one. A single model answers
+        to any name."""
+        return len(self._models) > 1
+
+    def find(self, name: str | None) -> ServedModel:
+        """Returns the model that a request names; None: it names none."""
+        if not self.has_choice:
+            return self._models[0]
+        if name:
+            return self.get(name)
+        for model in self._models:
+            if model.source.preloaded:
+                return model
+        message = f"the request names no model: {self._list_names()}"
+        raise refuse(message, "/model", "model_required")
+
+    def get(self, name: str) -> ServedModel:
+        for model in self._models:
+            if model.source.answers_to(name):
+                return model
+        for model in self._models:
+            if model.source.matches(name):
+                return model
+        message = f"there is no model {name!r}; {self._list_names()}"
+        raise HttpError(404, message, "model_not_found", where="/model")
+
+    def _list_names(self) -> str:
+        names = ", ".join(repr(model.name) for model in self._models)
+        return f"this server has {names}"
+
+    @property
+    def services(self) -> list[Service]:
+        """Returns the loaded models. For any thread."""
+        services = [model.service for model in self._models]
+        return [service for service in services if service is not None]
+
+    def measure(self) -> Metrics:
+        return add_metrics([service.model.metrics() for service in self.services])
+
     def check_health(self) -> None:
         """Raises HttpError while the server starts, or if its first model cannot be loaded."""
         for model in self._models:
@@ -313,8 +300,6 @@ class ServedModels(NamedModels):
                 self._check_start(model)
 
     def _check_start(self, model: ServedModel) -> None:
-        """Raises HttpError while the server loads this model at its start, or if that has
-        failed."""
         if model.is_starting:
             raise HttpError(503, "Loading model", "loading_model")
         if model.start_failure is not None:
@@ -423,7 +408,6 @@ class ServedModels(NamedModels):
             self._keep(asyncio.create_task(self.unload(model)))
 
     def unload_soon(self, name: str) -> None:
-        """Starts a task that unloads a model when no request uses it any more."""
         self._keep(asyncio.create_task(self.unload(self.find(name))))
 
     async def unload(self, model: ServedModel) -> None:
@@ -448,7 +432,6 @@ class ServedModels(NamedModels):
         task.add_done_callback(forget)
 
     async def close(self) -> None:
-        """Closes all models that are loaded."""
         for task in self._tasks:
             task.cancel()
         await asyncio.to_thread(self.readers.close)
@@ -456,7 +439,6 @@ class ServedModels(NamedModels):
             await model.close()
 
     async def read_facts(self) -> None:
-        """Reads the files of models that have not been read yet."""
         async with self._reading:
             for model in self._models:
                 await model.read_facts(self.readers)
@@ -469,7 +451,6 @@ class ServedModels(NamedModels):
 
 
 def _find_version(path: Path) -> tuple[int, int]:
-    """Returns the time at which a file was written and its size, to recognise changes."""
     try:
         found = path.stat()
     except OSError:

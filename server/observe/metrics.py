@@ -3,7 +3,10 @@
 Names and format: https://prometheus.io/docs/instrumenting/exposition_formats/
 """
 
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
 from prometheus_client import (
+    CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
     Gauge,
@@ -16,6 +19,7 @@ from constrained.decode.metrics import Metrics
 from constrained.engine.host import measure_heap
 from constrained.model.reply import Usage
 from grammars.limits.byte_cache import measure_shared
+from server.http.openapi import describe_errors, describe_text
 from server.turns.request_record import Durations, RequestRecord
 
 MAX_TOOLS = 200
@@ -26,8 +30,6 @@ TOKEN_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2)
 
 
 class Counters:
-    """Counts of one server; made when it starts."""
-
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)  # memory, descriptors, time of the processors
@@ -111,7 +113,6 @@ class Counters:
         self._unfinished.inc(count)
 
     def write(self, metrics: Metrics) -> bytes:
-        """Returns all metrics as text, including the current figures of the engine."""
         values = {
             "running": metrics.running,
             "waiting": metrics.waiting,
@@ -150,3 +151,17 @@ GAUGES = {
     "snapshot_misses": "Prompts that had no snapshot to continue from",
     "snapshot_failures": "Snapshots that could not be kept or used",
 }
+
+
+router = APIRouter()
+
+
+@router.get(
+    "/metrics",
+    responses=describe_text("text/plain", "The counters") | describe_errors(401),
+    response_class=Response,
+)
+async def show_metrics(request: Request) -> Response:
+    """The counters for Prometheus, summed over all loaded models."""
+    text = request.app.state.counters.write(request.app.state.models.measure())
+    return Response(text, media_type=CONTENT_TYPE_LATEST)

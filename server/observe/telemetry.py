@@ -18,8 +18,6 @@ NANOSECONDS = 10**9
 
 
 class Tracer(Protocol):
-    """The methods of OpenTelemetry's tracer that this module uses."""
-
     def start_span(self, name: str, *, start_time: int, attributes: Mapping[str, Any]) -> Any: ...
 
 
@@ -51,27 +49,21 @@ class Telemetry:
         self._clock = clock
 
     def note(self, record: RequestRecord) -> None:
-        """Writes the span of a reply that has just ended."""
         end = self._clock()
         start = end - record.durations.total
-        span = self._start(f"chat {record.model}", start, describe(record))
-        self._add_parts(span, record, start)
+        span = self._tracer.start_span(
+            f"chat {record.model}",
+            start_time=_as_nanoseconds(start),
+            attributes=describe(record),
+        )
+        for name, seconds in vars(record.durations).items():  # where each phase begins
+            span.add_event(name, {"seconds": seconds}, timestamp=_as_nanoseconds(start))
+            start += seconds
         if record.error:
             from opentelemetry.trace import Status, StatusCode
 
             span.set_status(Status(StatusCode.ERROR, record.error))
         span.end(end_time=_as_nanoseconds(end))
-
-    def _start(self, name: str, start: float, attributes: Mapping[str, Any]) -> Any:
-        return self._tracer.start_span(
-            name, start_time=_as_nanoseconds(start), attributes=attributes
-        )
-
-    def _add_parts(self, span: Any, record: RequestRecord, start: float) -> None:
-        at = start
-        for name, seconds in vars(record.durations).items():
-            span.add_event(name, {"seconds": seconds}, timestamp=_as_nanoseconds(at))
-            at += seconds
 
 
 def describe(record: RequestRecord) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The paths of the playground, which is the start page of the server for browsers."""
 
-from functools import partial
+from functools import cache, partial
+from importlib.resources import files
 from typing import Any, Literal
 
 from fastapi import Request
@@ -12,9 +13,8 @@ from constrained.model.trace.page import read_page
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.reading import read_fields, read_request, run_unassigned
 from server.dialects.common.replies import answer_json
-from server.dialects.common.status import describe_server
+from server.dialects.common.server_routes import describe_server
 from server.http.openapi import JSON, ApiRouter
-from server.playground.page import write_playground
 from server.turns.service import Service
 
 router = ApiRouter()
@@ -34,6 +34,41 @@ EXAMPLE: JsonObject = {
     "text": '<tool_call>\n{"name": "pong"',
 }
 CALLED: JsonObject = {"tools": EXAMPLE["tools"], "calls": [{"name": "ping", "arguments": "{}"}]}
+SCRIPTS = (
+    "elements",
+    "requests",
+    "storage",
+    "json_fields",
+    "tabs",
+    "models",
+    "settings",
+    "tool_document",
+    "tool_form",
+    "typed_values",
+    "call_card",
+    "turn_view",
+    "trace_dialog",
+    "conversations",
+    "conversation_list",
+    "chat",
+    "workbench_examples",
+    "workbench",
+    "start",
+)
+"""The scripts, in the order in which they run: each may use those before it at once, and those
+behind it later."""
+
+
+@cache
+def write_playground(*, needs_key: bool) -> str:
+    """Returns the page as one HTML text, which asks for an API key if the server wants one."""
+    folder = files("server.playground")
+    scripts = folder.joinpath("scripts")
+    texts = [scripts.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
+    page = folder.joinpath("page.html").read_text(encoding="utf-8")
+    page = page.replace("/*STYLE*/", folder.joinpath("style.css").read_text(encoding="utf-8"))
+    page = page.replace("/*NEEDS_KEY*/", str(needs_key).lower())
+    return page.replace("/*SCRIPT*/", "\n".join(texts))
 
 
 class InspectRequest(BaseModel):

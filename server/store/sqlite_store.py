@@ -16,8 +16,7 @@ MAX_BYTES = 1024 * MIB
 CHECKED = 256
 """How many writes of a process come between two checks of the size."""
 BUSY_SECONDS = 5
-OVERHEAD = 100
-"""The bytes of a row beside its key and value."""
+OVERHEAD = 100  # the bytes of a row beside its key and value
 _TABLE = """
 CREATE TABLE IF NOT EXISTS entries (
     space TEXT NOT NULL, key TEXT NOT NULL, field TEXT NOT NULL,

@@ -104,7 +104,6 @@ class ActiveRequest:
         return number, [self._note(number, event) for event in events]
 
     def _note(self, number: int, event: TurnEvent) -> TurnEvent:
-        """Notes a reply for the operator; returns the event for the client."""
         if not isinstance(event, Reply):
             return event
         self._finished.add(number)
@@ -127,7 +126,8 @@ class ActiveRequest:
 
     def _note_unfinished(self, number: int, ended: Future[Reply]) -> None:
         """Notes a turn without a reply for the client: it was cancelled, or has failed."""
-        reply, fault = self._make_empty(), None
+        usage = Usage(len(self.compiled.turn.tokens), 0, 0)
+        reply, fault = Reply("", "", (), "cancelled", usage, unfinished="", text=""), None
         if not ended.cancelled():
             match ended.exception():
                 case None:
@@ -149,10 +149,6 @@ class ActiveRequest:
             trace = TurnTrace(self.compiled.turn, finish)
         error = "" if fault is None else fault.message
         traces.note(self._name_choice(number, error), trace)
-
-    def _make_empty(self) -> Reply:
-        usage = Usage(len(self.compiled.turn.tokens), 0, 0)
-        return Reply("", "", (), "cancelled", usage, unfinished="", text="")
 
     def _name_choice(self, number: int, error: str = "") -> TracedRequest:
         return TracedRequest(
@@ -202,7 +198,6 @@ class ActiveRequest:
 
 
 async def start_request(service: Service, request: TurnRequest) -> ActiveRequest:
-    """Compiles a request and starts its turns."""
     time_left = find_time_left(service.settings.timeout)
     began = time.monotonic()
     compiled = await compile_request(service, request, time_left.measure())

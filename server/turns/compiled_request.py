@@ -18,7 +18,6 @@ from grammars.turn import ToolCall
 from server.errors import cut_middle
 from server.http.caller import find_owner
 from server.turns.offered_tools import SkippedTool
-from server.turns.reasoning import ReasoningPlan
 from server.turns.request_record import Durations, RequestRecord
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
@@ -37,10 +36,6 @@ class CompiledRequest:
     request: TurnRequest
     turn: CompiledTurn
 
-    @property
-    def reasoning(self) -> ReasoningPlan:
-        return self.request.plan
-
     @cached_property
     def ignored_fields(self) -> list[str]:
         """The names of the fields that were ignored; long names are shortened."""
@@ -48,7 +43,6 @@ class CompiledRequest:
 
     @cached_property
     def grammar_hash(self) -> str | None:
-        """A hash of the grammar; None: there is no grammar."""
         return None if self.turn.grammar is None else _hash_text(self.turn.grammar)
 
     @cached_property
@@ -82,7 +76,7 @@ class CompiledRequest:
             headers["X-Dropped-Messages"] = str(self.request.dropped)
         if self.request.normalised:
             headers["X-Normalised"] = str(self.request.normalised)
-        if self.reasoning.ignored:
+        if self.request.plan.ignored:
             headers["X-Reasoning-Effort"] = "ignored"
         return headers
 
@@ -107,12 +101,12 @@ class CompiledRequest:
         if self.request.repeated_calls:
             repeated = [{"name": name, "count": n} for name, n in self.request.repeated_calls]
             notes["repeated_calls"] = repeated
-        if self.reasoning.ignored:
-            notes["reasoning"] = self.reasoning.to_json()
+        if self.request.plan.ignored:
+            notes["reasoning"] = self.request.plan.to_json()
         if self.service.settings.show_grammar:
             notes["format"] = self.turn.format.name
             notes["start"] = self.turn.state.start.value
-            notes["reasoning"] = self.reasoning.to_json()
+            notes["reasoning"] = self.request.plan.to_json()
             notes["weakened"] = _describe_weakened(self.turn)
             notes["grammar"] = self.turn.grammar
         return {"constrained": notes} if notes else {}
@@ -127,6 +121,7 @@ class CompiledRequest:
         """Returns all notes, including those that only complete replies have: values that repeated
         themselves and were ended, other forms in which calls came, positions where another replica
         took over, the remote engine, the confidence, and why there may be no call."""
+        options = self.request.generation
         further: dict[str, Any] = {}
         ended: list[dict[str, Any]] = []
         envelopes: list[dict[str, Any]] = []
@@ -138,7 +133,7 @@ class CompiledRequest:
             resumed += [choice | {"tokens": count} for count in reply.resumed]
             if reply.remote is not None:
                 further["remote"] = reply.remote.to_json()
-            if self.request.generation.measures:
+            if options.trace or options.confidence_policy.min_confidence is not None:
                 further |= self._show_confidence(reply)
         if ended:
             further["ended_values"] = ended
@@ -235,7 +230,6 @@ def _judge_call(call: ToolCall) -> str:
 
 
 def _name_type(tool: SkippedTool) -> str:
-    """Returns the type of a tool that was left out; a long one is shortened."""
     return cut_middle(tool.type, MAX_NAME_LENGTH)
 
 

@@ -49,28 +49,20 @@ def name_key(key: object) -> str:
 
 
 class TurnCounters(Protocol):
-    """Counts turns and their tokens."""
-
     def note_usage(self, usage: Usage) -> None: ...
 
     def note_record(self, record: RequestRecord) -> None: ...
 
-    def note_unfinished(self, count: int) -> None:
-        """Counts turns that ended without a reply."""
-        ...
+    def note_unfinished(self, count: int) -> None: ...
 
 
 class RecordObserver(Protocol):
-    """Takes the record of each turn that is over."""
-
     def note(self, record: RequestRecord) -> None: ...
 
 
 class TraceObserver(Protocol):
-    """Takes what decided the tokens of each turn."""
-
     def note(self, request: TracedRequest, trace: TurnTrace) -> None:
-        """Takes the trace of a turn, without waiting for anything."""
+        """May not wait for anything."""
         ...
 
 

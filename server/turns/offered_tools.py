@@ -15,12 +15,11 @@ from constrained.errors import Error
 from grammars.errors import SchemaError
 from grammars.regex.lark_texts import express_lark
 from grammars.schema.json_values import JsonObject
-from server.errors import HttpError
+from server.errors import refuse
 from server.settings import Settings
 from server.turns.request_checks import check_size
 
-INPUT = "input"
-"""The argument with the text of a custom tool."""
+INPUT = "input"  # the argument with the text of a custom tool
 JOINT = "__"  # between a namespace and the name of a tool
 _SCHEMAS = ("parameters", "input_schema", "inputSchema")
 NO_MCP = (
@@ -87,16 +86,12 @@ class OfferedTools:
             case {"type": "function" | "custom", "name": str(name)}:
                 return {"type": "function", "name": self._find_name(name, choice.get("namespace"))}
             case {"type": "mcp"}:
-                raise HttpError(400, NO_MCP, "unsupported_tool", where="/tool_choice")
+                raise refuse(NO_MCP, "/tool_choice", "unsupported_tool")
             case {"type": str(kind)} if self.find_form(kind).is_described:
                 return {"type": "function", "name": kind}
             case {"type": str(kind)} if self.skips(kind):
-                raise HttpError(
-                    400,
-                    f"tool_choice asks for {kind!r}, which this server cannot run",
-                    "unsupported_tool",
-                    where="/tool_choice",
-                )
+                message = f"tool_choice asks for {kind!r}, which this server cannot run"
+                raise refuse(message, "/tool_choice", "unsupported_tool")
             case _:
                 return choice
 
@@ -108,11 +103,12 @@ class OfferedTools:
             allowed.append(self.translate_choice(tool))
         if tools and not allowed:
             message = "this server can run none of the tools that it allows"
-            raise HttpError(400, message, "unsupported_tool", where=where)
+            raise refuse(message, where, "unsupported_tool")
         return allowed
 
     def _find_name(self, name: str, namespace: Any) -> str:
-        """Returns the function with this name for the client; the name itself, if there is none."""
+        """Returns the function that the client knows by this name; the name itself, if there is
+        none."""
         found: list[str] = []
         for function, form in self.forms.items():
             if form.name == name and namespace in (None, form.namespace):
@@ -151,7 +147,6 @@ def find_function_name(function: Any) -> str | None:
 
 
 def join_name(namespace: str | None, name: str) -> str:
-    """Returns the name of a function in a namespace."""
     return f"{namespace}{JOINT}{name}" if namespace else name
 
 
@@ -162,18 +157,16 @@ def pack_input(text: str) -> JsonObject:
 def read_offered_tools(
     tools: Sequence[Any],
     settings: Settings,
-    *,
-    where: str = "/tools",
 ) -> OfferedTools:
-    """Reads the tools of a request; `where` is the JSON pointer to the list."""
+    """Reads the tools of a request."""
     reader = _ToolReader(settings)
     for number, tool in enumerate(tools):
-        reader.read(tool, f"{where}/{number}", None)
+        reader.read(tool, f"/tools/{number}", None)
     count = len(reader.functions)
     if count > settings.max_tools:
         message = f"there are {count:,} tools, the limit is {settings.max_tools:,}: send fewer, or "
         message += "raise --max-tools"
-        raise HttpError(400, message, "too_many_tools", where=where)
+        raise refuse(message, "/tools", "too_many_tools")
     return OfferedTools(
         tuple(reader.functions), reader.forms, tuple(reader.skipped), tuple(reader.places)
     )
@@ -211,7 +204,7 @@ class _ToolReader:
             case {"type": "custom"}:
                 self._add_custom(tool, where, namespace)
             case {"type": "mcp" | "mcp_toolset"} if not _is_function(tool):
-                raise HttpError(400, NO_MCP, "unsupported_tool", where=f"{where}/type")
+                raise refuse(NO_MCP, f"{where}/type", "unsupported_tool")
             case {"type": str(kind)} if kind != "function" and not _is_function(tool):
                 self.skipped.append(SkippedTool(kind, where))
             case _:
@@ -241,7 +234,7 @@ class _ToolReader:
             body, where = tool["custom"], f"{where}/custom"
         name = body.get("name") if isinstance(body, Mapping) else None
         if not isinstance(name, str) or not name:
-            raise HttpError(400, "a tool has no name", "invalid_value", where=f"{where}/name")
+            raise refuse("a tool has no name", f"{where}/name")
         joint = join_name(namespace, name)
         text, note = _read_format(body.get("format"), f"{where}/format")
         description = "\n\n".join(filter(None, (body.get("description"), note)))
@@ -281,12 +274,12 @@ def _read_format(given: Any, where: str) -> tuple[JsonObject, str]:
             except SchemaError as error:
                 message = ". ".join(filter(None, (error.message, error.hint)))
                 where = f"{where}/definition"
-                raise HttpError(400, message, "invalid_grammar", where=where) from error
+                raise refuse(message, where, "invalid_grammar") from error
         case _:
             message = (
                 'the format must be {"type": "text"}, or of type "grammar" with a syntax '
                 '("lark" or "regex") and a definition'
             )
-            raise HttpError(400, message, "invalid_value", where=where)
+            raise refuse(message, where)
     note = f"Its input has to match this grammar ({body['syntax']}):\n{definition}"
     return {"type": "string", "pattern": pattern}, note

@@ -182,7 +182,6 @@ def _list_words(effort: Effort, words: EffortWords) -> Iterator[str]:
 
 
 def _round_effort(effort: Effort) -> str:
-    """Rounds the effort to one of the three words that most templates know."""
     match effort:
         case Effort.NONE | Effort.MINIMAL | Effort.LOW:
             return "low"

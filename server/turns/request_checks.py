@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained.prompt.messages import TEXT_PARTS, is_left_out, note_left_out
 from grammars.errors import Error
-from server.errors import HttpError
+from server.errors import refuse
 from server.settings import Settings
 
 UNREADABLE = "cannot be read by this server: it serves text models. Leave it out, or describe it"
@@ -20,11 +20,9 @@ def read_text_parts(content: Any, where: str) -> Any:
         return content
     if isinstance(content, Mapping):
         message = "content is an object: write it as JSON text, or a part as a list with one part"
-        raise HttpError(400, message, "invalid_value", where=where)
+        raise refuse(message, where)
     if not isinstance(content, list):
-        raise HttpError(
-            400, "content must be a text or a list of parts", "invalid_value", where=where
-        )
+        raise refuse("content must be a text or a list of parts", where)
     parts = [_read_part(part, f"{where}/{i}") for i, part in enumerate(content)]
     return parts or ""
 
@@ -45,7 +43,6 @@ def find_left_out(content: Any, where: str) -> list[str]:
 
 
 def list_texts(content: str | Sequence[Mapping[str, str]]) -> list[str]:
-    """Lists the texts of content that `read_text_parts` has read."""
     if isinstance(content, str):
         return [content]
     return [part["text"] for part in content]
@@ -56,12 +53,10 @@ def _read_part(part: Any, where: str) -> dict[str, str]:
         return {"type": "text", "text": part}
     kind = part.get("type") if isinstance(part, Mapping) else None
     if not isinstance(kind, str) or kind not in TEXT_PARTS:
-        raise HttpError(
-            400, f"a part of type {kind!r} {UNREADABLE}", "unsupported_content", where=where
-        )
+        raise refuse(f"a part of type {kind!r} {UNREADABLE}", where, "unsupported_content")
     text = part.get("refusal" if kind == "refusal" else "text")
     if not isinstance(text, str):
-        raise HttpError(400, "the part has no text", "invalid_value", where=f"{where}/text")
+        raise refuse("the part has no text", f"{where}/text")
     return {"type": "text", "text": text}
 
 
@@ -81,16 +76,15 @@ def check_size(schema: Any, settings: Settings, where: str) -> None:
     size = measure(schema, where)
     if size > settings.max_schema:
         message = f"it has {size:,} bytes, the limit is {settings.max_schema:,}"
-        raise HttpError(400, f"{message}: raise --max-schema", "too_large", where=where)
+        raise refuse(f"{message}: raise --max-schema", where, "too_large")
 
 
 def check_template_kwargs(kwargs: Mapping[str, Any], settings: Settings) -> None:
-    """Refuses variables of the chat template that are too large."""
     where = "/chat_template_kwargs"
     size, limit = measure(kwargs, where), settings.max_template_kwargs
     if size > limit:
         message = f"it has {size:,} bytes, the limit is {limit:,}: raise --max-template-kwargs"
-        raise HttpError(400, message, "too_large", where=where)
+        raise refuse(message, where, "too_large")
 
 
 def check_echoed(fields: Mapping[str, Any], settings: Settings) -> None:
@@ -101,17 +95,16 @@ def check_echoed(fields: Mapping[str, Any], settings: Settings) -> None:
         if size > settings.max_echoed:
             message = f"it has {size:,} bytes as JSON, the limit is {settings.max_echoed:,}"
             hint = "it is only returned unchanged: send less, or raise --max-echoed"
-            raise HttpError(400, f"{message}, and {hint}", "too_large", where=f"/{name}")
+            raise refuse(f"{message}, and {hint}", f"/{name}", "too_large")
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             message = "it has a lone surrogate, which is not valid in text. Replace it"
-            raise HttpError(400, message, "invalid_value", where=f"/{name}") from error
+            raise refuse(message, f"/{name}") from error
 
 
 def measure(value: Any, where: str) -> int:
-    """Returns the size of a value as ASCII JSON, in bytes."""
     try:
         return len(json.dumps(value, default=str))
     except RecursionError as error:
-        raise HttpError(400, "it nests too deeply", "too_large", where=where) from error
+        raise refuse("it nests too deeply", where, "too_large") from error

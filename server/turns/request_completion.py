@@ -1,11 +1,14 @@
 """Completes the request that a dialect has read with what the server decides."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from grammars.schema.nodes import identify
+from grammars.turn import decode_arguments
 from server.http.caller import find_salt
 from server.settings import Settings
 from server.turns.reasoning import Effort, ReasoningRequest, plan_reasoning
-from server.turns.repeated_calls import find_repeated_calls
 from server.turns.request_checks import check_template_kwargs
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
@@ -61,7 +64,6 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
 
 
 def _choose_reasoning(request: ReasoningRequest, settings: Settings) -> ReasoningRequest:
-    """Returns the reasoning that the request asks for, or else that of the server's settings."""
     if request.is_given:
         if request.budget is None and not request.is_off:
             return replace(request, budget=settings.reasoning_budget)
@@ -73,3 +75,32 @@ def _choose_reasoning(request: ReasoningRequest, settings: Settings) -> Reasonin
             return ReasoningRequest(Effort.MEDIUM, settings.reasoning_budget)
         case False:
             return ReasoningRequest(Effort.NONE)
+
+
+def find_repeated_calls(messages: Sequence[Mapping[str, Any]], least: int) -> list[tuple[str, int]]:
+    """Finds calls with the same name and arguments since the last message of the user, `least`
+    times or more: names of tools, with their counts."""
+    counts: dict[str, int] = {}
+    names: dict[str, str] = {}
+    for message in messages:
+        if message.get("role") == "user":
+            counts.clear()
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") if isinstance(call, Mapping) else None
+            if not isinstance(function, Mapping):
+                continue
+            name = str(function.get("name"))
+            key = _identify_call(name, function.get("arguments"))
+            counts[key] = counts.get(key, 0) + 1
+            names[key] = name
+    return [(names[key], count) for key, count in counts.items() if count >= least]
+
+
+def _identify_call(name: str, arguments: Any) -> str:
+    """Names a call by its name and the value of its arguments, however the client writes them. Text
+    that is not JSON, or is nested too deeply, is compared as text."""
+    try:
+        return identify([name, decode_arguments(arguments)])
+    except RecursionError:
+        # Values that are nested this deeply are not compared.
+        return identify([name, arguments if isinstance(arguments, str) else id(arguments)])

@@ -62,11 +62,6 @@ class RequestRecord:
         return self.finish not in (FAILED, CANCELLED)
 
     @property
-    def tokens_per_second(self) -> float:
-        seconds = self.durations.generation
-        return self.usage.completion_tokens / seconds if seconds else 0.0
-
-    @property
     def fields(self) -> dict[str, Any]:
         """The record as flat fields for a structured log; durations are called `compile_seconds`,
         ..."""
@@ -85,9 +80,10 @@ class RequestRecord:
         return shown
 
     def __str__(self) -> str:
-        end, usage = self.error or self.finish, self.usage
+        end, usage, seconds = self.error or self.finish, self.usage, self.durations.generation
+        speed = usage.completion_tokens / seconds if seconds else 0.0
         return (
             f"reply of {usage.completion_tokens} tokens ({end}) to {usage.prompt_tokens} "
             f"({usage.cached_tokens} cached) in {self.durations.prefill:.2f} + "
-            f"{self.durations.generation:.2f} s, {self.tokens_per_second:.1f} tokens/s"
+            f"{seconds:.2f} s, {speed:.1f} tokens/s"
         )

@@ -36,7 +36,7 @@ _CONSTANTS = (
 
 
 def normalise_text(text: str) -> tuple[str, int]:
-    """Replaces the changing parts by constants; returns the text and the number of replacements."""
+    """Replaces the changing parts by constants; returns how many, too."""
     changed = 0
     for pattern, constant in _CONSTANTS:
         changed += sum(found[2] != constant for found in pattern.finditer(text))
@@ -81,12 +81,10 @@ class SharedDates(Protocol):
     """Dates that several processes share."""
 
     def find(self, key: bytes) -> datetime | None:
-        """Returns when the conversation with this key began; None: not known."""
+        """None: it is not known."""
         ...
 
-    def keep(self, key: bytes, moment: datetime) -> None:
-        """Notes when the conversation with this key began."""
-        ...
+    def keep(self, key: bytes, moment: datetime) -> None: ...
 
 
 class ConversationDates:

@@ -31,10 +31,6 @@ class GenerationOptions:
     trace: bool = False
     confidence_policy: ConfidencePolicy = field(default_factory=ConfidencePolicy)
 
-    @property
-    def measures(self) -> bool:
-        return self.trace or self.confidence_policy.min_confidence is not None
-
 
 @dataclass(frozen=True)
 class TurnRequest:

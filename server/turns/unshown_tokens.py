@@ -17,7 +17,7 @@ class UnshownTokens:
         self._waiting.append(token)
 
     def take_all(self) -> Sequence[TokenDrawn]:
-        """Returns all tokens: they spell no content."""
+        """They spell no content."""
         taken, self._waiting = self._waiting, []
         self._rest, self._is_inside = b"", False
         return taken

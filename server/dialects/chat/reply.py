@@ -48,7 +48,6 @@ class ChatWriter(ReplyWriter):
         self._choices = [_ChoiceWriter(compiled, field, number) for number in range(count)]
 
     def open(self) -> Iterator[JsonObject]:
-        """Yields the first chunk of each choice."""
         for number in range(len(self._choices)):
             yield self._chunk(number, {"role": "assistant", "content": ""})
 
@@ -93,8 +92,7 @@ class ChatWriter(ReplyWriter):
         return {**self._head, "choices": [choice]}
 
     def _end_choice(self, number: int, reply: Reply, last: JsonObject) -> JsonObject:
-        """Returns the last chunk of a choice; the very last one has the notes on the reply, if no
-        chunk with the usage follows."""
+        """The very last chunk has the notes on the reply, if no chunk with the usage follows."""
         self._replies[number] = reply
         if len(self._replies) == len(self._choices) and not self._shows_usage:
             return last | self._compiled.annotate(self._replies)
@@ -106,7 +104,9 @@ class _ChoiceWriter:
         self._fields = field.names
         tools = compiled.request.tools
         self._calls = CallStream(compiled.turn, compiled.service.call_ids, number, tools)
-        self._opener, self._closer = _find_tags(compiled)
+        self._opener, self._closer = "<think>", "</think>"
+        if block := compiled.turn.format.reasoning:
+            self._opener, self._closer = block.head, block.foot
         self._is_inside = False  # of the tags around reasoning in the content
         self._unshown = UnshownTokens()
         self._vocabulary = compiled.service.model.engine.vocabulary
@@ -166,13 +166,6 @@ class _ChoiceWriter:
                 yield {"tool_calls": [{"index": index, "custom": {"input": text}}]}
             case _:
                 pass
-
-
-def _find_tags(compiled: CompiledRequest) -> tuple[str, str]:
-    block = compiled.turn.format.reasoning
-    if block is None:
-        return "<think>", "</think>"
-    return block.head, block.foot
 
 
 def fold(chunks: Sequence[JsonObject]) -> JsonObject:
@@ -268,7 +261,6 @@ def show_timings(reply: Reply) -> JsonObject:
 
 
 def show_token(event: TokenDrawn, vocabulary: Vocabulary) -> JsonObject:
-    """Returns a token with its log probability, and its likely alternatives."""
     top = [_show_logprob(vocabulary.tokens[token], logprob) for token, logprob in event.top]
     return {**_show_logprob(event.text, event.logprob), "top_logprobs": top}
 

@@ -1,18 +1,20 @@
-"""Chat Completions: the request.
-
-The fields are those of OpenAI's reference, of llama-server and of vLLM; others are ignored, and the
-reply lists them.
-"""
+"""Chat Completions: the request."""
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, StrictBool
 
+from constrained.engine.sampling import Sampling
+from constrained.model.loaded_model import LoadedModel
+from constrained.prompt.answers import read_response_format, read_target
 from constrained.prompt.job import Job, MaxIdentical
 from constrained.prompt.messages import find_noted
 from constrained.prompt.tools.shapes import read_policy
 from grammars.schema.json_values import JsonObject
+from grammars.schema.pointers import point_to
+from grammars.turn import Answer
 from server.dialects.chat.reasoning_parts import (
     find_unread_blocks,
     place_reasoning,
@@ -20,20 +22,28 @@ from server.dialects.chat.reasoning_parts import (
     take_blocks,
 )
 from server.errors import refuse
-from server.settings import ReasoningField
-from server.turns.fields.common_fields import ConfidenceFields, RefusedField
+from server.settings import ReasoningField, Settings
+from server.turns.fields.common_fields import (
+    ConfidenceFields,
+    Fields,
+    RefusedField,
+    RepetitionFields,
+    RequestFields,
+)
 from server.turns.fields.openai_fields import (
-    GenerationFields,
+    ANSWERS,
     PromptCacheOptions,
     ReasoningOptions,
+    SamplingFields,
     Thinking,
-    find_token_limit,
     read_reasoning_request,
+    read_seed,
+    replace_given,
 )
-from server.turns.fields.request_lists import Objects
+from server.turns.fields.request_lists import Objects, Texts, stop_at_first
 from server.turns.offered_tools import pack_input, read_offered_tools
 from server.turns.reasoning import EffortField
-from server.turns.request_checks import find_left_out, read_noted_parts, read_text_parts
+from server.turns.request_checks import check_size, find_left_out, read_noted_parts, read_text_parts
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
@@ -53,9 +63,31 @@ REASONING_PLACES = {
 CONTINUED = ("prefix", "partial")
 """Fields of the last message if the reply continues it: in the APIs of DeepSeek and Mistral, and in
 those of Kimi and Qwen."""
+MAX_TOKEN_DIGITS = 10
+Biases = Annotated[dict[str, float], BeforeValidator(stop_at_first(float))]
 
 
-class ChatRequest(GenerationFields, ConfidenceFields):
+class StreamOptions(Fields):
+    """Parts of a stream in addition to the reply."""
+
+    include_usage: bool | None = None
+    """The stream ends with a chunk that has the usage."""
+
+
+class StructuredOutputs(Fields):
+    """vLLM's form of constraints on the answer."""
+
+    json_: JsonObject | StrictBool | None = Field(None, alias="json")
+    """A JSON schema that the reply has to fit."""
+    regex: str | None = None
+    """A regular expression that the reply has to match."""
+    choice: Texts | None = None
+    """Texts, one of which is the reply."""
+    grammar: str | None = None
+    """A grammar of the reply: Lark, or GBNF."""
+
+
+class ChatRequest(SamplingFields, RequestFields, RepetitionFields, ConfidenceFields):
     """A request to /v1/chat/completions, and to the path that only counts the tokens of one."""
 
     messages: Objects = Field(min_length=1)
@@ -112,11 +144,47 @@ class ChatRequest(GenerationFields, ConfidenceFields):
     trace: bool | None = None
     """The reply has a trace, with the reasons for each of its tokens. Not with several choices."""
 
+    response_format: JsonObject | None = None
+    """The form of the reply: `text`, `json_object`, or `json_schema` with a schema."""
+    json_schema: JsonObject | None = None
+    """llama-server's form: a JSON schema that the reply has to fit."""
+    structured_outputs: StructuredOutputs | None = None
+    """vLLM's constraints on the answer."""
+    grammar: str | None = None
+    """A grammar of the reply: Lark, or GBNF."""
+    regex: str | None = None
+    """A regular expression that the reply has to match."""
+    choice: Texts | None = None
+    """Texts, one of which is the reply."""
+    guided_json: JsonObject | None = None
+    """vLLM's older name of `structured_outputs.json`."""
+    guided_regex: str | None = None
+    """vLLM's older name of `structured_outputs.regex`."""
+    guided_choice: Texts | None = None
+    """vLLM's older name of `structured_outputs.choice`."""
+    guided_grammar: str | None = None
+    """vLLM's older name of `structured_outputs.grammar`."""
+    n_predict: int | None = Field(None, ge=-1)
+    """llama-server's name of `max_tokens`; -1: as many as fit into the context."""
+    n: int | None = Field(None, ge=1)
+    """The number of replies."""
+    random_seed: int | None = None
+    """Mistral's name of `seed`."""
+    logit_bias: Biases | None = None
+    """Biases that are added to logits, by token id."""
+    repeat_penalty: float | None = Field(None, gt=0)
+    """Lowers the probability of recent tokens; 1: no effect."""
+    repetition_penalty: float | None = Field(None, gt=0)
+    """vLLM's name of `repeat_penalty`."""
+    stream: bool | None = None
+    """The reply comes in parts, as server-sent events."""
+    stream_options: StreamOptions | None = None
+    """Parts of a stream in addition to the reply."""
+    ignore_eos: bool | None = None
+    """The reply continues until its tokens run out."""
+
     harmless = HARMLESS
     refused = REFUSED
-
-    def read_reasoning_field(self, default: ReasoningField) -> ReasoningField:
-        return REASONING_PLACES.get(self.reasoning_format or "auto", default)
 
     def read(self, service: Service) -> TurnRequest:
         self._check(service)
@@ -125,17 +193,20 @@ class ChatRequest(GenerationFields, ConfidenceFields):
         read_policy(choice)  # reports errors in the choice before those in the tools
         noted = find_noted([message.get("role") for message in self.messages])
         messages = [_read_message(one, i, i in noted) for i, one in enumerate(self.messages)]
+        max_identical: MaxIdentical = "auto"
+        if "max_identical_calls" in self.model_fields_set:
+            max_identical = self.max_identical_calls  # null: no limit
         job = Job(
             messages=messages,
             tools=tools.functions,
             tool_choice=choice,
             parallel=self.parallel_tool_calls is not False,
             max_calls=self.max_calls,
-            max_identical_calls=self._read_max_identical_calls(),
+            max_identical_calls=max_identical,
             max_repetition=self.read_max_repetition(service.settings),
             template_kwargs=self.chat_template_kwargs or {},
             answer=self.read_answer(),
-            prefill=self.continues_last_message,
+            prefill=bool(self.continuation_field),
             prefill_name=self.continuation_field,
         )
         generation = GenerationOptions(
@@ -164,6 +235,44 @@ class ChatRequest(GenerationFields, ConfidenceFields):
         )
         return self.complete(service, turn_request)
 
+    @property
+    def shows_usage(self) -> bool:
+        return self.stream_options is not None and self.stream_options.include_usage is True
+
+    def read_sampling_with(self, model: LoadedModel) -> Sampling:
+        return replace_given(
+            self.read_sampling(model.sampling),
+            repeat_penalty=self.repeat_penalty or self.repetition_penalty,
+            seed=read_seed(self.random_seed) if self.seed is None else None,
+            logit_bias=_read_biases(self.logit_bias),
+        )
+
+    def check_answer(self, settings: Settings) -> None:
+        for name in ANSWERS:
+            check_size(getattr(self, name), settings, f"/{name}")
+        if self.structured_outputs is not None:
+            check_size(self.structured_outputs.model_dump(), settings, "/structured_outputs")
+
+    def read_answer(self) -> Answer | None:
+        """Returns the constraint on the content: OpenAI's `response_format`, or one of the fields
+        of llama-server and vLLM; None: any text."""
+        structured = self.structured_outputs or StructuredOutputs.model_construct()
+        targets: JsonObject = {
+            "schema": _find_given(structured.json_, self.json_schema, self.guided_json),
+            "regex": _find_given(structured.regex, self.regex, self.guided_regex),
+            "choice": _find_given(structured.choice, self.choice, self.guided_choice),
+            "grammar": _find_given(structured.grammar, self.grammar, self.guided_grammar),
+        }
+        given = {name: value for name, value in targets.items() if value not in (None, "")}
+        answer = read_response_format(self.response_format)
+        if not given:
+            return answer
+        if answer is not None:
+            name = next(iter(given))
+            message = f"response_format and {name} both define the answer"
+            raise refuse(message, f"/{name}")
+        return read_target(**given).answer
+
     def _check(self, service: Service) -> None:
         settings = service.settings
         if (self.n or 1) > settings.max_choices:
@@ -177,14 +286,10 @@ class ChatRequest(GenerationFields, ConfidenceFields):
         if field and self.continue_final_message is False:
             message = f"it is false, and the last message has {field}: true: leave one out"
             raise refuse(message, "/continue_final_message")
-        if self.continues_last_message and self.add_generation_prompt:
+        if self.continuation_field and self.add_generation_prompt:
             message = f"{self.continuation_field} and add_generation_prompt cannot be combined"
             raise refuse(message, "/add_generation_prompt")
         self.check_answer(settings)
-
-    @property
-    def continues_last_message(self) -> bool:
-        return bool(self.continuation_field)
 
     @property
     def continuation_field(self) -> str:
@@ -202,7 +307,6 @@ class ChatRequest(GenerationFields, ConfidenceFields):
         return ""
 
     def _read_switch(self) -> ReasoningOptions:
-        """Reads whether there is reasoning, from the vendors' fields."""
         if self.reasoning is not None:
             return self.reasoning
         thinking = self.thinking or Thinking.model_construct()
@@ -212,7 +316,6 @@ class ChatRequest(GenerationFields, ConfidenceFields):
         return ReasoningOptions(enabled=is_enabled, max_tokens=thinking.budget_tokens)
 
     def find_ignored(self) -> tuple[str, ...]:
-        """As in `RequestFields`; also parts of messages, and what has become a note."""
         ignored = [*super().find_ignored()]
         noted = find_noted([message.get("role") for message in self.messages])
         for number, message in enumerate(self.messages):
@@ -221,14 +324,9 @@ class ChatRequest(GenerationFields, ConfidenceFields):
             ignored += find_unread_blocks(message, f"messages/{number}")
             if number in noted:
                 ignored += find_left_out(message.get("content"), f"messages/{number}/content")
-        if self.add_generation_prompt is False and not self.continues_last_message:
+        if self.add_generation_prompt is False and not self.continuation_field:
             ignored.append("add_generation_prompt")  # a turn begins with the generation prompt
         return tuple(ignored)
-
-    def _read_max_identical_calls(self) -> MaxIdentical:
-        if "max_identical_calls" in self.model_fields_set:
-            return self.max_identical_calls  # null: no limit
-        return "auto"
 
 
 def _read_message(message: JsonObject, number: int, is_noted: bool) -> JsonObject:
@@ -262,7 +360,6 @@ def _read_message(message: JsonObject, number: int, is_noted: bool) -> JsonObjec
 
 
 def _read_call(call: Any) -> Any:
-    """Converts a call of a custom tool to one of its function; other calls stay unchanged."""
     match call:
         case {"type": "custom", "custom": {"name": str(name), "input": str(text)}, **rest}:
             arguments = json.dumps(pack_input(text), ensure_ascii=False)
@@ -270,3 +367,30 @@ def _read_call(call: Any) -> Any:
             return {**rest, "type": "function", "function": function}
         case _:
             return call
+
+
+def find_token_limit(*given: int | None) -> int | None:
+    """Returns the maximum number of tokens of a reply: that of the first field that is given. None:
+    no field is given, or the first one is -1, llama-server's value for no limit."""
+    for limit in given:
+        if limit is not None:
+            return None if limit == -1 else limit
+    return None
+
+
+def _find_given(*values: Any) -> Any:
+    """Returns the first value that is given; `false` counts, since it is a schema, and so does an
+    empty choice, since it is an error to report."""
+    return next((value for value in values if value is not None), None)
+
+
+def _read_biases(given: Mapping[str, float] | None) -> list[tuple[int, float]] | None:
+    if given is None:
+        return None
+    biases: list[tuple[int, float]] = []  # not a map: `Sampling` refuses two biases of a token
+    for key, bias in given.items():
+        if not (key.isascii() and key.isdecimal() and len(key) <= MAX_TOKEN_DIGITS):
+            where = point_to(["logit_bias", key])
+            raise refuse(f"{key!r} is not a token id", where)
+        biases.append((int(key), bias))
+    return biases

@@ -4,7 +4,7 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
 from server.dialects.chat.reply import ChatWriter
-from server.dialects.chat.request import ChatRequest
+from server.dialects.chat.request import REASONING_PLACES, ChatRequest
 from server.dialects.common.reading import read_request
 from server.dialects.common.replies import answer
 from server.http.disconnects import wait_for_client
@@ -27,7 +27,7 @@ async def complete_chat(request: Request) -> Response:
     active = await wait_for_client(request, start_request(service, turn_request))
     writer = ChatWriter(
         active.compiled,
-        body.read_reasoning_field(service.settings.reasoning_field),
+        REASONING_PLACES.get(body.reasoning_format or "auto", service.settings.reasoning_field),
         shows_usage=body.shows_usage or not body.stream,
     )
     return await answer(request, active, writer, is_streamed=body.stream is True)

@@ -57,7 +57,6 @@ def _is_json(header: Message) -> bool:
 
 
 def read_object(body: bytes, settings: Settings) -> JsonObject:
-    """Reads a body as a JSON object within the limits."""
     value = read_json(body, max_values=settings.max_values)
     if not isinstance(value, dict):
         raise refuse("the body must be a JSON object", "")
@@ -99,7 +98,6 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def validate_fields(value: JsonObject, kind: type[M]) -> M:
-    """Validates the fields of a request."""
     if len(value) > MAX_FIELDS:
         message = f"the request has {len(value):,} fields, the limit is {MAX_FIELDS}"
         raise refuse(message, "", "too_large")

@@ -4,12 +4,12 @@ Each body is read once: in the threads of its model; or, if the server has sever
 the body names one, in threads that all models share.
 """
 
+import hashlib
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel
@@ -19,9 +19,10 @@ from constrained.decode.schedule.workers import Order
 from constrained.limits.deadline import set_deadline
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.body import read_object, receive_body, validate_fields
-from server.dialects.common.serving import find_named_service
 from server.http.caller import as_caller, find_owner
 from server.http.disconnects import wait_for_client
+from server.http.gate import find_key
+from server.http.leases import hold
 from server.http.time_left import find_time_left, start_time
 from server.models.served_models import ServedModels
 from server.settings import Settings
@@ -41,11 +42,6 @@ _ANSWER_FIELDS = (
     "format",
 )
 """Fields of all dialects for the form of the answer: lowering their schema takes time."""
-
-
-@dataclass(frozen=True)
-class _Read(Generic[T]):
-    value: T
 
 
 async def read_request(
@@ -74,20 +70,21 @@ async def read_request(
     if models.has_choice and not name:
         reading = partial(read_object, data, settings)
         known = await run_unassigned(request, reading, quick=is_short)
-        name = _find_name(known)
+        given = known.get("model")
+        name = given if isinstance(given, str) else None  # the dialect reports it
     with time_left.pause():  # loading a model also serves other requests
         service = await find_named_service(request, name)
 
-    def read_all() -> tuple[M, _Read[T] | None]:
+    def read_all() -> tuple[M, list[T]]:
         value = read_object(data, settings) if known is None else known
         body = validate_fields(value, kind)
         if is_short and not (quick and _is_quick(body)):
-            return body, None
-        return body, _Read(read(body, service))
+            return body, []
+        return body, [read(body, service)]
 
     body, done = await run_off_loop(request, service, read_all, quick=is_short)
-    if done is not None:
-        return service, body, done.value
+    for made in done:
+        return service, body, made
     made = await run_off_loop(request, service, partial(read, body, service), quick=False)
     return service, body, made
 
@@ -102,11 +99,6 @@ async def read_fields(request: Request, kind: type[M]) -> M:
         return validate_fields(read_object(data, settings), kind)
 
     return await run_unassigned(request, read, quick=len(data) <= QUICK)
-
-
-def _find_name(value: JsonObject) -> str | None:
-    name = value.get("model")
-    return name if isinstance(name, str) else None
 
 
 async def run_unassigned(request: Request, work: Callable[[], T], *, quick: bool) -> T:
@@ -141,3 +133,27 @@ async def run_off_loop(
 
 def _is_quick(body: object) -> bool:
     return all(getattr(body, name, None) is None for name in _ANSWER_FIELDS)
+
+
+async def find_named_service(request: Request, name: str | None) -> Service:
+    """Returns the model of this name. It stays loaded until the request has been answered.
+
+    Args:
+        request: its body, if it has one, must have been read: waiting for a model would consume it.
+
+    Raises:
+        HttpError: there is no such model, it cannot be loaded, or the client has disconnected.
+    """
+    models: ServedModels = request.app.state.models
+    model = await wait_for_client(request, models.acquire(name))
+    hold(request.scope, partial(models.release, model))
+    assert model.service is not None, "who has acquired it keeps it loaded"
+    return model.service
+
+
+def find_key_owner(request: Request) -> str:
+    """Returns the owner of what a request stores and finds on the server: a hash of its API key; ""
+    if no key is needed."""
+    if not request.app.state.settings.api_keys:
+        return ""
+    return hashlib.sha256(find_key(request.scope["headers"])).hexdigest()

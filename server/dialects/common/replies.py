@@ -36,7 +36,6 @@ class ReplyWriter:
         return iter(())
 
     def take(self, number: int, event: TurnEvent) -> Iterator[JsonObject]:
-        """The chunks for an event of the choice with this number."""
         raise NotImplementedError
 
     def close(self) -> Iterator[JsonObject]:
@@ -70,7 +69,6 @@ def answer_json(value: JsonObject) -> Response:
 async def answer(
     request: Request, active: ActiveRequest, writer: ReplyWriter, *, is_streamed: bool
 ) -> Response:
-    """Returns the reply to a running request."""
     compiled = active.compiled
     if not is_streamed:
         chunks = await wait_for_client(request, _collect(active, writer), active.cancel)
@@ -102,7 +100,6 @@ async def _wait_for_start(
 
 
 async def _write(active: ActiveRequest, writer: ReplyWriter) -> AsyncIterator[list[JsonObject]]:
-    """Yields the chunks of a reply, in batches."""
     yield _take_chunks(writer, writer.open())
     async for number, events in active.follow():
         chunks = list[JsonObject]()

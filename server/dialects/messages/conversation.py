@@ -78,7 +78,6 @@ class Conversation:
 
     @property
     def leading(self) -> int:
-        """The number of system messages at its beginning."""
         for number, message in enumerate(self.messages):
             if message["role"] != "system":
                 return number
@@ -95,8 +94,6 @@ class Conversation:
 
 @dataclass(frozen=True)
 class _Block:
-    """A block, the pointer to it, its role, and the number of the client's message."""
-
     body: JsonObject
     where: str
     role: str
@@ -104,7 +101,7 @@ class _Block:
 
     @property
     def is_marked(self) -> bool:
-        """True if the block, or a block of a tool result, has a `cache_control`."""
+        """Also if a block of a tool result has a `cache_control`."""
         content = self.body.get("content")
         if isinstance(content, list) and any(map(is_marked, content)):
             return True
@@ -122,7 +119,6 @@ class _WrittenMessage:
 
 
 def is_marked(body: Any) -> bool:
-    """Returns whether a block, a tool or a request has a `cache_control`."""
     return isinstance(body, Mapping) and body.get("cache_control") is not None
 
 
@@ -133,7 +129,8 @@ def read_conversation(
     """Returns a conversation in OpenAI's form; system prompt and messages are in Anthropic's."""
     blocks = list(_read_content(system or [], "/system", role="system", source=None))
     unread = list[str]()
-    last_of_user = _find_last_of_user(messages)
+    of_user = [n for n, message in enumerate(messages) if message.get("role") == "user"]
+    last_of_user = max(of_user, default=-1)
     noted = find_noted([*map(_find_role, messages)])
     for number, message in enumerate(messages):
         where = f"/messages/{number}"
@@ -176,14 +173,6 @@ def read_conversation(
     )
 
 
-def _find_last_of_user(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Returns the number of the last message of the user; -1: there is none."""
-    for number in reversed(range(len(messages))):
-        if messages[number].get("role") == "user":
-            return number
-    return -1
-
-
 def _find_role(message: Mapping[str, Any]) -> Any:
     """Returns the role that a message has in OpenAI's form: results have one of their own."""
     content = message.get("content")
@@ -207,7 +196,6 @@ def _is_unread(body: JsonObject) -> bool:
 
 
 def _note_files(content: Sequence[Any], where: str) -> list[Any]:
-    """Returns the blocks of a message, with notes in the places of pictures and files."""
     read = read_documents(content, where, read_noted_parts)
     return [write_note(body["type"]) if _is_file(body) else body for body in read]
 
@@ -303,8 +291,6 @@ def _write_turn(blocks: Sequence[_Block], writer: "_ResultWriter") -> JsonObject
 
 
 class _ResultWriter:
-    """Writes calls, and the results that belong to them."""
-
     def __init__(self):
         self._names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
 

@@ -52,7 +52,6 @@ def read_documents(content: Any, where: str, read_parts: ReadParts = read_text_p
 
 
 def is_file(source: Any) -> bool:
-    """Returns whether the source of a document or an image is not text."""
     if not isinstance(source, Mapping) or "type" not in source:
         return False
     return source["type"] in ("base64", "url", "file")
@@ -105,8 +104,6 @@ def has_citations(messages: Sequence[Any]) -> bool:
 
 
 def _is_cited(block: Any) -> bool:
-    """Returns True for a document or a text with citations, and for a message or a result that
-    contains one."""
     match block:
         case {"type": "document" | "search_result", "citations": {"enabled": True}}:
             return True

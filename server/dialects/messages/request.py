@@ -1,8 +1,4 @@
-"""Messages: the request.
-
-The fields are those of Anthropic's API reference. Other fields are ignored, and the reply names
-them.
-"""
+"""Messages: the request."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -50,8 +46,7 @@ TOOL_FIELDS = ("name", "description", "input_schema", "strict", "repeatable")
 """Fields of a tool that are in the prompt."""
 OTHER_TOOL_FIELDS = ("type", "cache_control", "defer_loading", "eager_input_streaming")
 """Other fields of a tool that are supported, or that need no effect."""
-OWN_TOOLS = (None, "custom")
-"""The types of tools that the client defines itself."""
+OWN_TOOLS = (None, "custom")  # the types of tools that the client defines itself
 # With this code, the SDK sends the whole conversation.
 NO_THREADS = RefusedField(
     "this server keeps no threads: send the whole conversation", "thread_unsupported_request"
@@ -61,8 +56,7 @@ NO_COMPACTION = RefusedField(
     "this server does not compact conversations: leave the field out, and ask for a summary in the "
     "last message"
 )
-REFUSED_BESIDES = {**REFUSED, "compaction": NO_COMPACTION}
-"""Of a message, and not of a count."""
+REFUSED_BESIDES = {**REFUSED, "compaction": NO_COMPACTION}  # of a message, and not of a count
 RENAMED = {"/reasoning_budget": "/thinking/budget_tokens", "/stop": "/stop_sequences"}
 """The library's names of fields, replaced by the dialect's names in errors."""
 
@@ -179,7 +173,6 @@ class CountRequest(RequestFields, RepetitionFields, ConfidenceFields):
         )
 
     def find_ignored(self) -> tuple[str, ...]:
-        """As in `RequestFields`; also citations, and fields of tools."""
         ignored = [*super().find_ignored()]
         if has_citations(self.messages):
             ignored.append("citations")
@@ -291,7 +284,6 @@ class DecodedRequest:
             raise
 
     def locate_error(self, error: Exception) -> None:
-        """Converts the JSON pointer of an error to one into the client's request."""
         if not isinstance(error, Error) or isinstance(error, ReplyError):
             return  # the pointer of a ReplyError is into the reply
         where = error.where or ""

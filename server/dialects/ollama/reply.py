@@ -23,7 +23,6 @@ def encode_line(value: JsonObject) -> bytes:
 
 
 def encode_ollama_error(error: HttpError) -> JsonObject:
-    """Returns the body of an error in Ollama's form, which has only a message."""
     if error.where and error.where not in error.message:
         return {"error": f"{error.message} (at {error.where})"}
     return {"error": error.message}

@@ -1,7 +1,4 @@
-"""Ollama's API: the requests.
-
-The fields are those of Ollama's reference; others are ignored, and the reply lists them.
-"""
+"""Ollama's API: the requests."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -57,8 +54,7 @@ EFFORTS = {
     "high": Effort.HIGH,
     "max": Effort.MAX,
 }
-FORMAT = "/response_format/json_schema/schema"
-"""The library's place of an error in the schema."""
+FORMAT = "/response_format/json_schema/schema"  # the library's place of an error in the schema
 
 
 class ModelOptions(SamplingFields, RepetitionFields, ConfidenceFields):
@@ -170,18 +166,18 @@ class OllamaRequest(RequestFields):
             prefill=bool(messages) and messages[-1].get("role") == "assistant",
             prefill_name="",
         )
+        logprobs = (self.top_logprobs or 0) if self.logprobs else None
+        reasoning = ReasoningRequest()
+        if self.think is not None and self.think != "":
+            reasoning = ReasoningRequest(EFFORTS[self.think])
         turn_request = TurnRequest(
             job,
-            self.read_generation(service),
-            reasoning=self._read_reasoning(),
+            self._options.read_generation(service, logprobs),
+            reasoning=reasoning,
             ignored_fields=self._options.find_ignored_options(service),
             tools=tools,
         )
         return self.complete(service, turn_request)
-
-    def read_generation(self, service: Service) -> GenerationOptions:
-        logprobs = (self.top_logprobs or 0) if self.logprobs else None
-        return self._options.read_generation(service, logprobs)
 
     def read_answer(self, service: Service) -> Answer | None:
         match self.format:
@@ -198,11 +194,6 @@ class OllamaRequest(RequestFields):
                     return read_response_format(
                         {"type": "json_schema", "json_schema": {"schema": schema}}
                     )
-
-    def _read_reasoning(self) -> ReasoningRequest:
-        if self.think is None or self.think == "":
-            return ReasoningRequest()
-        return ReasoningRequest(EFFORTS[self.think])
 
 
 class OllamaChatRequest(OllamaRequest):
@@ -227,7 +218,6 @@ class OllamaChatRequest(OllamaRequest):
         return self.make(service, read_messages(self.messages or ()), tools, choice)
 
     def find_ignored(self) -> tuple[str, ...]:
-        """As in `RequestFields`; also what has become a note."""
         noted = find_noted([message.get("role") for message in self.messages or ()])
         left_out: list[str] = []
         for number, message in enumerate(self.messages or ()):

@@ -7,14 +7,13 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from grammars.schema.json_values import JsonObject
-from server.dialects.common.model_routes import (
+from server.dialects.common.reading import find_named_service, read_fields, read_request
+from server.dialects.common.replies import answer
+from server.dialects.common.server_routes import (
     STARTED_AT,
     find_listed_model,
     list_all_models,
 )
-from server.dialects.common.reading import read_fields, read_request
-from server.dialects.common.replies import answer
-from server.dialects.common.serving import find_named_service
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
 from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest, OllamaRequest
 from server.errors import HttpError
@@ -69,8 +68,11 @@ async def generate(request: Request) -> Response:
 
 
 async def _answer(request: Request, kind: type[OllamaRequest], empty: JsonObject) -> Response:
-    """Answers a request of this type; an empty request gets the empty reply."""
-    service, body, read = await read_request(request, kind, _read_unless_it_loads)
+
+    def read_unless_it_loads(body: OllamaRequest, service: Service) -> TurnRequest | None:
+        return None if body.only_loads else body.read(service)
+
+    service, body, read = await read_request(request, kind, read_unless_it_loads)
     if read is None:
         if body.unloads:
             models: ServedModels = request.app.state.models
@@ -79,10 +81,6 @@ async def _answer(request: Request, kind: type[OllamaRequest], empty: JsonObject
     active = await wait_for_client(request, start_request(service, read))
     writer = OllamaWriter(active.compiled, is_chat=isinstance(body, OllamaChatRequest))
     return await answer(request, active, writer, is_streamed=body.is_streamed)
-
-
-def _read_unless_it_loads(body: OllamaRequest, service: Service) -> TurnRequest | None:
-    return None if body.only_loads else body.read(service)
 
 
 def _confirm_loaded(service: Service, body: OllamaRequest, empty: JsonObject) -> Response:
@@ -156,7 +154,6 @@ def _find_length(served: ServedModel) -> int:
 
 
 def _describe_file(served: ServedModel) -> JsonObject:
-    """Describes a model by the keys of GGUF."""
     facts = served.facts
     architecture = facts.architecture or UNKNOWN
     title = facts.name or served.name  # VS Code lists a model by its basename: there is always one

@@ -123,7 +123,6 @@ def list_client_forms(tools: Sequence[JsonObject]) -> dict[str, ToolForm]:
 
 
 def is_client_tool(tool: JsonObject) -> bool:
-    """Returns True for a tool that OpenAI describes and the client executes."""
     kind = tool.get("type")
     if not isinstance(kind, str) or kind not in CLIENT_TOOLS or "parameters" in tool:
         return False
@@ -151,25 +150,16 @@ def _describe_skills(environment: Any) -> Iterator[str]:
 
 def is_client_call(kind: Any) -> bool:
     """True for the type of an item that is a call of such a tool."""
-    return isinstance(kind, str) and kind.endswith(CALL) and _find_name(kind) in CLIENT_TOOLS
-
-
-def find_client_tool(kind: str) -> ClientTool:
-    """Returns the tool that an item of this type calls, see `is_client_call`."""
-    return CLIENT_TOOLS[_find_name(kind)]
+    return isinstance(kind, str) and kind.endswith(CALL) and kind.removesuffix(CALL) in CLIENT_TOOLS
 
 
 def describe_client_call(item: JsonObject) -> tuple[str, str]:
     """Returns the name of the function that such an item calls, and the JSON text of its arguments,
     as the model has written them."""
-    name = _find_name(item["type"])
+    name = item["type"].removesuffix(CALL)
     tool = CLIENT_TOOLS[name]
     arguments: JsonObject = {}
     for key, value in item[tool.arguments_field].items():
         if value is not None:  # null: a client has written a field out
             arguments[key] = value
     return name, json.dumps(arguments, ensure_ascii=False)
-
-
-def _find_name(kind: str) -> str:
-    return kind.removesuffix(CALL)

@@ -129,7 +129,6 @@ def _join_texts(message: JsonObject) -> JsonObject:
 
 
 def _as_content(parts: str | Sequence[JsonObject]) -> Any:
-    """Returns a single text as text, several as parts."""
     texts = list_texts(parts)
     if len(texts) == 1:
         return texts[0]

@@ -11,7 +11,7 @@ from typing import Any
 from constrained.prompt.messages import find_noted
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.sealed_reasoning import is_sealed_here, unseal
-from server.dialects.responses.client_tools import find_client_tool, is_client_call
+from server.dialects.responses.client_tools import CALL, CLIENT_TOOLS, is_client_call
 from server.dialects.responses.store import pack_request
 from server.errors import HttpError, refuse
 from server.http.ids import make_id
@@ -43,8 +43,7 @@ UNSUPPORTED: Mapping[str, str] = {
 }
 """Items that a conversation needs, or that change its request, each with a hint for the client."""
 ReadParts = Callable[[Any, str], Any]
-Find = Callable[[set[str]], Mapping[str, JsonObject]]
-"""Finds stored items by their ids."""
+Find = Callable[[set[str]], Mapping[str, JsonObject]]  # finds stored items by their ids
 
 
 def read_input(given: str | Sequence[JsonObject] | None, find: Find) -> list[JsonObject]:
@@ -52,7 +51,6 @@ def read_input(given: str | Sequence[JsonObject] | None, find: Find) -> list[Jso
 
     Args:
         given: a user's text, or items; "" and None: nothing.
-        find: finds items that are given only by their ids.
     """
     if not given:
         return []
@@ -75,7 +73,7 @@ def _is_message(item: JsonObject) -> bool:
 
 
 def _find_role(item: JsonObject) -> Any:
-    """Returns the role that an item has in Chat Completions; None: it has none."""
+    """Returns the role that an item has in Chat Completions."""
     if _is_message(item):
         return item.get("role")
     kind = item.get("type")
@@ -129,14 +127,12 @@ def _is_unread(item: JsonObject) -> bool:
 
 
 def _has_annotations(item: JsonObject) -> bool:
-    """Returns True for a message whose text has citations."""
     content = item.get("content")
     parts = content if isinstance(content, list) else ()
     return any(isinstance(part, Mapping) and part.get("annotations") for part in parts)
 
 
 def _has_summary_alone(item: JsonObject) -> bool:
-    """Returns True for reasoning of another server that is encrypted, but for its summary."""
     is_reasoning = item.get("type") == "reasoning" and not item.get("content")
     return is_reasoning and _is_sealed_elsewhere(item)
 
@@ -262,7 +258,6 @@ def _join(parts: Any, where: str) -> str:
 
 
 def _read_arguments(item: JsonObject, where: str) -> str:
-    """Returns the JSON text of the arguments of a call."""
     match item.get("arguments"):
         case None:
             return "{}"
@@ -287,8 +282,7 @@ def _read_mcp_call(item: JsonObject, where: str) -> JsonObject:
 
 
 def _read_described_call(item: JsonObject, where: str) -> JsonObject:
-    """Reads a call of a tool that OpenAI describes."""
-    tool = find_client_tool(item["type"])
+    tool = CLIENT_TOOLS[item["type"].removesuffix(CALL)]
     arguments = item.get(tool.arguments_field)
     if not isinstance(arguments, Mapping):
         message = f"{tool.arguments_field} must be an object"

@@ -46,7 +46,6 @@ class OutputItem:
         return iter(())
 
     def close(self, status: str) -> Iterator[JsonObject]:
-        """Ends the item, complete or incomplete."""
         raise NotImplementedError
 
     @property
@@ -58,7 +57,6 @@ class OutputItem:
         return {"type": f"response.{name}", **place, **fields}
 
     def _show(self, step: str, /, **fields: Any) -> JsonObject:
-        """Returns the event with the whole item, which is `added` or `done`."""
         item = {**self._head, **fields}
         return {"type": f"response.output_item.{step}", "output_index": self.index, "item": item}
 

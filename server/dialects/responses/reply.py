@@ -201,7 +201,6 @@ class ResponsesWriter(ReplyWriter):
         return any(item["type"] != "reasoning" for item in self._output if item is not None)
 
     def _show_logprobs(self, text: str) -> list[JsonObject]:
-        """Returns the log probabilities of the tokens that spell a piece of content."""
         if not self._shows_logprobs:
             return []
         return [show_token(token, self._vocabulary) for token in self._unshown.take(text)]

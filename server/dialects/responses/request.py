@@ -57,8 +57,7 @@ TOOL_FIELDS = ("type", "name", "description", "parameters", "strict", "repeatabl
 OTHER_TOOL_FIELDS = ("function", "custom", "format", "defer_loading", "cache_control")
 """Fields of a tool that have an effect, or that change nothing, but are not in the prompt."""
 SEARCH = "tool_search"
-OWN_TOOLS = (None, "function", "custom")
-"""The types of the tools that the client describes."""
+OWN_TOOLS = (None, "function", "custom")  # the types of the tools that the client describes
 
 
 class TextOptions(Fields):
@@ -125,12 +124,9 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
         return ENCRYPTED in (self.include or ())
 
     @property
-    def _extra(self) -> JsonObject:
-        return self.model_extra or {}
-
-    @property
     def _echoed(self) -> JsonObject:
-        return {name: self._extra.get(name) for name in ECHOED_OR_NULL}
+        extra = self.model_extra or {}
+        return {name: extra.get(name) for name in ECHOED_OR_NULL}
 
     def read(self, service: Service, items: Sequence[JsonObject] = ()) -> TurnRequest:
         """Reads the request to continue the conversation of these items."""
@@ -170,7 +166,6 @@ class ResponsesRequest(SamplingFields, RequestFields, RepetitionFields, Confiden
         return self.complete(service, turn_request)
 
     def find_ignored(self) -> tuple[str, ...]:
-        """As in `RequestFields`; also fields of tools, and items that the model does not read."""
         tools = [*_list_tools(self.tools or ())]
         known = (*TOOL_FIELDS, *OTHER_TOOL_FIELDS)
         ignored = (*super().find_ignored(), *find_ignored_of_tools(tools, known, OWN_TOOLS))
@@ -219,7 +214,6 @@ def _read_tools(tools: Sequence[JsonObject], settings: Settings) -> OfferedTools
 
 
 def _list_tools(tools: Sequence[JsonObject]) -> Iterator[Any]:
-    """Yields the tools, and those of namespaces."""
     for tool in tools:
         yield tool
         members = tool.get("tools")
@@ -228,7 +222,6 @@ def _list_tools(tools: Sequence[JsonObject]) -> Iterator[Any]:
 
 
 def _drop_foreign(tool: JsonObject) -> JsonObject:
-    """Returns a function without the fields that only OpenAI's own service reads."""
     if "function" in tool:  # the form of Chat Completions, which many send
         return {name: part for name, part in tool.items() if name != "defer_loading"}
     return {name: tool[name] for name in TOOL_FIELDS if name in tool}

@@ -9,9 +9,8 @@ from fastapi import Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from grammars.schema.json_values import JsonObject
-from server.dialects.common.reading import read_request, run_unassigned
+from server.dialects.common.reading import find_key_owner, read_request, run_unassigned
 from server.dialects.common.replies import answer
-from server.dialects.common.serving import find_key_owner
 from server.dialects.responses.items import pack_checked, read_input
 from server.dialects.responses.reply import ResponsesWriter
 from server.dialects.responses.request import ResponsesRequest, locating_errors
@@ -97,7 +96,6 @@ async def _read_request(request: Request) -> tuple[Service, ResponsesRequest, _R
 def _read(
     body: ResponsesRequest, service: Service, *, store: ResponseStore, owner: str
 ) -> _ReadRequest:
-    """Reads a request and the conversation that it continues."""
     earlier = _find_earlier(body, store, owner)
     context = (*earlier, *read_input(body.input, partial(store.find_items, owner)))
     turn_request = body.read(service, context)
@@ -127,7 +125,6 @@ async def _fit(service: Service, body: ResponsesRequest, request: TurnRequest) -
 def _find_earlier(
     body: ResponsesRequest, store: ResponseStore, owner: str
 ) -> tuple[JsonObject, ...]:
-    """Returns the conversation that the request continues."""
     id = body.previous_response_id
     if id is None:
         return ()
@@ -142,14 +139,10 @@ def _find_earlier(
 
 
 def find_response_store(request: Request) -> ResponseStore:
-    state = request.app.state
-    if not hasattr(state, "responses"):
-        state.responses = ResponseStore(state.settings.max_stored, state.settings.max_stored_bytes)
-    return state.responses
+    return request.app.state.responses
 
 
 async def _read_kept(id: str, request: Request, read: Callable[[StoredResponse], T]) -> T:
-    """Reads a part of a stored response, off the event loop."""
     store, owner = find_response_store(request), find_key_owner(request)
 
     def find() -> T:
@@ -161,17 +154,14 @@ async def _read_kept(id: str, request: Request, read: Callable[[StoredResponse],
     return await run_unassigned(request, find, quick=False)
 
 
-def _show(stored: StoredResponse) -> bytes:
-    return encode_json(stored.response)
-
-
 @router.get("/v1/responses/{id}", responses=KEPT)
 async def show_response(id: str, request: Request, stream: bool = False) -> Response:
     """Returns a stored response."""
     if stream:
         message = "a response is streamed only while it is made: leave stream out"
         raise refuse(message, "/stream", "unsupported_field")
-    return Response(await _read_kept(id, request, _show), media_type=JSON)
+    shown = await _read_kept(id, request, lambda stored: encode_json(stored.response))
+    return Response(shown, media_type=JSON)
 
 
 @router.delete("/v1/responses/{id}", responses=KEPT)
@@ -205,7 +195,6 @@ async def list_input_items(
 def _show_items(
     stored: StoredResponse, *, limit: int, order: Literal["asc", "desc"], after: str
 ) -> bytes:
-    """Returns a page of the items that a response answered."""
     items = list(stored.context)
     if order == "desc":
         items.reverse()

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from constrained.engine.files.stored import skipping
 from grammars.schema.json_values import Json
@@ -13,16 +12,6 @@ from server.models.shared_store import SharedStore, StoreEntry
 RESPONSES, ITEM_COPIES, ITEMS = "response", "item-copy", "item"
 """The spaces of the store. A long conversation has the same items in many responses. So an item is
 stored once, by the hash of its JSON, and a copy is only this hash, by the id of its response."""
-
-
-@dataclass(frozen=True)
-class _OwnedId:
-    owner: str
-    id: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.owner}/{self.id}"
 
 
 class SharedResponses(ResponseStore):
@@ -42,14 +31,15 @@ class SharedResponses(ResponseStore):
         for item in stored.conversation:
             packed_item = _pack(item)
             hash = hashlib.sha256(packed_item).hexdigest()
-            place = _OwnedId(stored.owner, item["id"])
-            entries.append(StoreEntry(ITEMS, _OwnedId(stored.owner, hash).key, packed_item))
-            entries.append(StoreEntry(ITEM_COPIES, place.key, hash.encode(), field=id))
-        entries.append(StoreEntry(RESPONSES, _OwnedId(stored.owner, id).key, _pack(value)))
+            entries.append(StoreEntry(ITEMS, _join(stored.owner, hash), packed_item))
+            entries.append(
+                StoreEntry(ITEM_COPIES, _join(stored.owner, item["id"]), hash.encode(), field=id)
+            )
+        entries.append(StoreEntry(RESPONSES, _join(stored.owner, id), _pack(value)))
         self._store.write(*entries)
 
     def get(self, owner: str, id: str) -> StoredResponse | None:
-        found = self._store.read(RESPONSES, _OwnedId(owner, id).key).get("")
+        found = self._store.read(RESPONSES, _join(owner, id)).get("")
         if found is None:
             return None
         with skipping(f"the response {id!r} of the shared store"):
@@ -59,7 +49,7 @@ class SharedResponses(ResponseStore):
             )
 
     def delete(self, owner: str, id: str) -> bool:
-        return self._store.delete(RESPONSES, _OwnedId(owner, id).key)
+        return self._store.delete(RESPONSES, _join(owner, id))
 
     def find_items(self, owner: str, ids: Iterable[str]) -> Mapping[str, Json]:
         packed = dict[str, bytes]()
@@ -67,7 +57,7 @@ class SharedResponses(ResponseStore):
         living = dict[str, bool]()  # by the id of a response
         for id in dict.fromkeys(ids):
             hash = self._find_newest(owner, id, living)
-            item = None if hash is None else self._store.read(ITEMS, _OwnedId(owner, hash).key)
+            item = None if hash is None else self._store.read(ITEMS, _join(owner, hash))
             if item:
                 packed[id] = item[""]
                 size += len(packed[id])
@@ -85,10 +75,10 @@ class SharedResponses(ResponseStore):
         Args:
             living: whether responses are still stored; filled.
         """
-        copies = self._store.read(ITEM_COPIES, _OwnedId(owner, id).key)
+        copies = self._store.read(ITEM_COPIES, _join(owner, id))
         for response, hash in reversed(copies.items()):
             if response not in living:
-                living[response] = self._store.exists(RESPONSES, _OwnedId(owner, response).key)
+                living[response] = self._store.exists(RESPONSES, _join(owner, response))
             if living[response]:
                 return hash.decode()
         return None
@@ -96,3 +86,8 @@ class SharedResponses(ResponseStore):
 
 def _pack(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=True).encode()
+
+
+def _join(owner: str, id: str) -> str:
+    """Returns the key of a value that no other owner finds."""
+    return f"{owner}/{id}"

@@ -32,7 +32,6 @@ class StoredResponse:
 
     @property
     def conversation(self) -> tuple[JsonObject, ...]:
-        """The conversation before the next response's own input."""
         return (*self.context, *self.response["output"])
 
 
@@ -42,7 +41,6 @@ READ_AT_ONCE = 4
 
 
 def pack(value: Any) -> bytes:
-    """Packs a JSON value for the store."""
     return json.dumps(value, ensure_ascii=False, default=str).encode(errors="surrogatepass")
 
 
@@ -66,7 +64,6 @@ class _PackedResponse:
     Args:
         request: the fields that repeat its request, and its context; see `pack_request`.
         rest: its other fields.
-        items: the ids of the items of its conversation.
     """
 
     request: bytes
@@ -82,12 +79,8 @@ class _PackedResponse:
 
 
 class ResponseStore:
-    """Responses by owner and id; the least recently used ones are deleted. Thread-safe.
-
-    Args:
-        max_responses: the maximum number of responses.
-        max_bytes: of all together; a response that is larger is not stored.
-    """
+    """Responses by owner and id; the least recently used ones are deleted. A response of more than
+    `max_bytes` is not stored. Thread-safe."""
 
     def __init__(self, max_responses: int, max_bytes: int):
         self._max_responses = max_responses

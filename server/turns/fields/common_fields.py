@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.model.confidence_policy import ConfidencePolicy, Unsure
-from server.errors import HttpError
+from server.errors import refuse
 from server.settings import Settings
 from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
-NOTHING: tuple[object, ...] = (None, "", [], {})
-"""Values that mean the same as a missing field."""
+NOTHING: tuple[object, ...] = (None, "", [], {})  # values that mean the same as a missing field
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Fields(BaseModel):
         """Refuses fields that this server does not support, and must not ignore."""
         for name, refusal in self.refused.items():
             if (self.model_extra or {}).get(name):
-                raise HttpError(400, refusal.message, refusal.code, where=f"/{name}")
+                raise refuse(refusal.message, f"/{name}", refusal.code)
 
     def find_ignored(self) -> tuple[str, ...]:
         """Lists the unknown fields of the request and of the objects in it, such as
@@ -107,15 +106,14 @@ class RepetitionFields(Fields):
     the limit of the server."""
 
     def read_max_repetition(self, settings: Settings, parent: str = "") -> int | None:
-        """Returns the limit; None: no limit. `parent` is the JSON pointer to the object with the
-        field."""
+        """None: no limit. `parent` is the JSON pointer to the object with the field."""
         if "max_repetition" not in self.model_fields_set:
             return settings.default_repetition
         wanted, limit = self.max_repetition, settings.max_repetition_limit
         if limit is not None and (wanted is None or wanted > limit):
             given = "null is no limit" if wanted is None else f"it is {wanted:,}"
             message = f"{given}, the limit is {limit:,}: raise --max-repetition-limit"
-            raise HttpError(400, message, "too_large", where=f"{parent}/max_repetition")
+            raise refuse(message, f"{parent}/max_repetition", "too_large")
         return wanted
 
 
@@ -130,14 +128,12 @@ class ConfidenceFields(Fields):
     client; with `ask` the reply is a question to the user instead, with `decline` an answer."""
 
     def read_confidence_policy(self, parent: str = "", *, choices: int = 1) -> ConfidencePolicy:
-        """Returns what happens to calls that the model is unsure of. `parent` is the JSON pointer
-        to the object with the fields."""
         least = self.min_confidence
         unsure = self.unsure or Unsure.APPROVE
         if unsure is not Unsure.APPROVE and least is None:
             message = "it has no effect without min_confidence: give one, from 0 to 1"
-            raise HttpError(400, message, "invalid_value", where=f"{parent}/unsure")
+            raise refuse(message, f"{parent}/unsure")
         if least is not None and choices > 1:
             message = "min_confidence is about one reply: leave n out"
-            raise HttpError(400, message, "invalid_value", where=f"{parent}/min_confidence")
+            raise refuse(message, f"{parent}/min_confidence")
         return ConfidencePolicy(least, unsure)

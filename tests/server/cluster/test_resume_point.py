@@ -20,7 +20,7 @@ from constrained.model.call_options import CallOptions
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
-from server.cluster.resume_point import ResumePoint
+from server.cluster.front_model import ResumePoint
 from server.cluster.turn_order import ReplicaLostError
 from tests.scripted_model import BYTES
 from tests.templates import HERMES

@@ -7,7 +7,7 @@ import pytest
 
 from constrained import Model
 from constrained.prompt.job import Job
-from server.models.shared_turns import SharedTurns
+from server.models.shared_values import SharedTurns
 from server.store.store_address import open_store
 from tests.scripted_model import scripted
 

@@ -14,8 +14,8 @@ from constrained.errors import RequestError
 from server.dialects.responses.shared_responses import SharedResponses
 from server.dialects.responses.store import StoredResponse, pack
 from server.errors import HttpError, StoreError
-from server.models.shared_marks import StoredDates, StoredIds
 from server.models.shared_store import BestEffortStore, SharedStore, StoreEntry
+from server.models.shared_values import StoredDates, StoredIds
 from server.store.sqlite_store import SqliteStore
 from server.store.store_address import open_store
 from tests.server.store.stores import open_two, run_redis

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from constrained.prompt.messages import normalise
-from server.turns.repeated_calls import find_repeated_calls
+from server.turns.request_completion import find_repeated_calls
 from tests.scripted_model import scripted
 from tests.server.running_server import running
 from tests.templates import tool

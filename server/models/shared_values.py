@@ -1,15 +1,17 @@
-"""Generated turns in a shared store: so every server can continue a conversation with the tokens of
-its turns."""
+"""What models keep in a shared store, so that every server can continue a conversation: generated
+turns with their tokens, ids of calls, and dates of conversations."""
 
 import json
 from array import array
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from constrained.engine.files.stored import skipping
 from constrained.prompt.turn_cache import PackedTurn
 from server.models.shared_store import BestEffortStore, SharedStore, StoreEntry
 
+CALLS, DATES = "call", "date"
 _LENGTH = 4
 
 
@@ -22,7 +24,6 @@ class SharedTurns:
         self._space = f"turn/{model}"
 
     def find(self, key: bytes) -> Iterator[PackedTurn]:
-        """Yields the turns after a key, the oldest first."""
         for value in self._store.read(self._space, key.hex()).values():
             with skipping("a turn of the shared store"):
                 yield _unpack(value)
@@ -60,3 +61,29 @@ def _unpack(value: bytes) -> PackedTurn:
         message=head["message"],
         shown_reasoning=frozenset(head["reasoning"]),
     )
+
+
+class StoredIds:
+    def __init__(self, store: SharedStore):
+        self._store = BestEffortStore(store)
+
+    def find(self, id: str) -> str | None:
+        found = self._store.read(CALLS, id).get("")
+        with skipping(f"the call {id!r} of the shared store"):
+            return None if found is None else found.decode()
+
+    def keep(self, id: str, written: str) -> None:
+        self._store.write(StoreEntry(CALLS, id, written.encode(errors="replace")))
+
+
+class StoredDates:
+    def __init__(self, store: SharedStore):
+        self._store = BestEffortStore(store)
+
+    def find(self, key: bytes) -> datetime | None:
+        found = self._store.read(DATES, key.hex()).get("")
+        with skipping("a date of the shared store"):
+            return None if found is None else datetime.fromisoformat(found.decode())
+
+    def keep(self, key: bytes, moment: datetime) -> None:
+        self._store.write(StoreEntry(DATES, key.hex(), moment.isoformat().encode()))

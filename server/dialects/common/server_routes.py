@@ -1,10 +1,14 @@
-"""The paths for models: which there are, and llama-server's paths that load and unload them."""
+"""The routes that belong to no dialect: health, the OpenAPI document, which models there are, and
+llama-server's paths that load and unload them."""
 
+import asyncio
 import time
 
 from fastapi import Request
+from fastapi.responses import JSONResponse
 
 from constrained.engine.model_facts import ModelFacts
+from constrained.errors.own_packages import read_version
 from grammars.schema.json_values import JsonObject
 from server.dialects.common.reading import read_fields
 from server.http.disconnects import wait_for_client
@@ -87,7 +91,6 @@ def describe_model(served: ServedModel) -> JsonObject:
 
 
 def _describe_file(facts: ModelFacts) -> JsonObject:
-    """Returns the facts in a model's file, under llama-server's names if it has them."""
     stated: JsonObject = {
         "general_name": facts.name,
         "architecture": facts.architecture,
@@ -119,3 +122,28 @@ async def unload(request: Request) -> JsonObject:
 async def _find_model(request: Request) -> ServedModel:
     body = await read_fields(request, ModelRequest)
     return request.app.state.models.get(body.model)
+
+
+def describe_server() -> JsonObject:
+    return {
+        "name": "constrained",
+        "version": read_version(),
+        "playground": "/playground",
+        "openapi": "/openapi.json",
+        "health": "/health",
+    }
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def show_openapi(request: Request) -> JSONResponse:
+    """Describes all paths, as an OpenAPI document. It is made once, in a thread: that takes
+    0.3 s."""
+    return JSONResponse(await asyncio.to_thread(request.app.openapi))
+
+
+@router.get("/health", responses=describe_errors(503))
+@router.get("/v1/health", include_in_schema=False)
+async def show_health(request: Request) -> JsonObject:
+    """Returns that the server can answer requests."""
+    request.app.state.models.check_health()
+    return {"status": "ok"}
