@@ -8,6 +8,7 @@ import pytest
 
 import benchmarks
 from benchmarks.shape import CORE
+from constrained.cli.commands import chat
 from server.commands import serve
 from server.settings import Settings
 from tests.snippets import FENCE, read_pages
@@ -48,9 +49,11 @@ def test_named_commands_exist(document: str) -> None:
 
 def test_limits_that_the_security_page_names_exist() -> None:
     text = (ROOT / "docs/security.md").read_text("utf-8")
-    parser = argparse.ArgumentParser()
-    serve.add(parser)
-    options = parser.format_help()
+    options = ""
+    for command in (serve, chat):  # the options for MCP servers are those of `chat`
+        parser = argparse.ArgumentParser()
+        command.add(parser)
+        options += parser.format_help()
     named = set(re.findall(r"`(--?[a-z][a-z-]*)", text))
     assert len(named) > 10
     assert [option for option in named if f"{option} " not in f"{options} "] == []

@@ -22,12 +22,8 @@ class ReplicaLoad:
 
 
 def count_wanted(loads: Sequence[ReplicaLoad], *, waiting: float, target: float) -> int:
-    """Returns the number of replicas that requests want.
-
-    Args:
-        waiting: requests that no replica has yet.
-        target: share of the slots that should be in use, 0 to 1.
-    """
+    """Returns the number of replicas that requests want, with those `waiting` that no replica has
+    yet; `target` is the share of the slots that should be in use, 0 to 1."""
     if not loads:
         return 1
     slots = sum(load.slots for load in loads) / len(loads)

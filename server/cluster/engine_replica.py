@@ -14,8 +14,7 @@ from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.compile.detached_turn import ConstraintReader
 from constrained.model.loaded_model import LoadedModel
 from grammars.errors import Error
-from server.cluster.prefix_chain import BLOCK, thin_out
-from server.cluster.prefix_index import STRIDE
+from server.cluster.prefix_index import BLOCK, STRIDE, thin_out
 from server.cluster.prefix_router import ReplicaReport
 from server.cluster.turn_order import Accepted, Answer, Failed, TurnOrder
 

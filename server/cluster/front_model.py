@@ -25,7 +25,7 @@ from constrained.model.construction import make_model, read_format
 from constrained.model.loaded_model import LoadedModel
 from grammars.wire.format import Format
 from server.cluster.header_engine import HeaderEngine
-from server.cluster.prefix_chain import chain_prefixes
+from server.cluster.prefix_index import chain_prefixes
 from server.cluster.turn_order import (
     Accepted,
     Answer,
@@ -51,11 +51,8 @@ LOOK_SECONDS = 0.05  # the interval of checks whether a client still waits for a
 
 @dataclass(frozen=True)
 class ReplicaFacts:
-    """The facts about replicas that fronts need. All replicas are equal.
-
-    Args:
-        vocabulary: the hash of their vocabulary, see `Vocabulary.fingerprint`.
-    """
+    """What fronts need to know of replicas, which are all equal; `vocabulary` is its hash, see
+    `Vocabulary.fingerprint`."""
 
     vocabulary: str
     context_length: int
@@ -148,11 +145,8 @@ class ResumePoint:
         self._held: list[StreamEvent] | None = None
 
     def take(self, batch: Sequence[StreamEvent]) -> list[StreamEvent]:
-        """Takes a batch; returns the events that may be sent.
-
-        Raises:
-            ReplicaLostError: earlier tokens are missing.
-        """
+        """Takes a batch; returns the events that may be sent. A replica that has left out tokens is
+        lost."""
         sent: list[StreamEvent] = []
         for event in batch:
             if self._held is None and isinstance(event, Exhausted):
@@ -332,12 +326,8 @@ def load_front(
     tool_format: str | Format | None = None,
     max_waiting: int,
 ) -> FrontModel:
-    """Loads the model of a front: everything in a file except the weights. `replicas` is the
-    maximum number of them; the rest is as in `load`.
-
-    Raises:
-        ModelError: the file is missing or damaged, or differs from that of the replicas.
-    """
+    """Loads the model of a front: everything in a file except the weights. The file has to be that
+    of the replicas, of which there are at most so many; the rest is as in `load`."""
     header = read_header(path)
     if header.vocabulary.fingerprint != facts.vocabulary:
         message = f"{path} has a different vocabulary from the replicas"

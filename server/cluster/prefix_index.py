@@ -1,14 +1,22 @@
-"""Which replicas have computed which prefixes: from hash chains to the numbers of replicas.
+"""The prefixes of prompts by name, and which replicas have computed which of them.
 
-It may lack entries: a missing one only means that a prompt is computed again, never a wrong answer.
+The name of a prefix is its hash, in steps of one block of tokens; those of a prompt are its hash
+chain. The tokens are those that the model reads, so they include the tools and system messages as
+the chat template writes them. The chain begins with the cache scope, so clients that share no cache
+have no hash in common.
 """
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
 
+from constrained.prompt.cache_scope import CacheScope
 from grammars.limits.byte_cache import MIB
-from server.cluster.prefix_chain import thin_out
 
+BLOCK = 64  # tokens in a block
+_NAME_BYTES = 8
 DEFAULT_MAX_BYTES = 256 * MIB
 ENTRY_BYTES = 240
 """Of one name with one holder: the place in the dictionary, the number, the tuple."""
@@ -19,9 +27,38 @@ STRIDE = 4
 """Of the blocks of a chain, one in this many is kept, and the last one."""
 
 
+def chain_prefixes(tokens: Sequence[int], scope: CacheScope, block: int = BLOCK) -> tuple[int, ...]:
+    """Returns the hashes of the prefixes of one block, two blocks and so on. Tokens after the last
+    complete block are left out. Without a scope, a prompt is not cached and has no hashes."""
+    if scope is None:
+        return ()
+    data = array("i", tokens).tobytes()
+    size = block * array("i").itemsize
+    name = blake2b(scope.encode(), digest_size=_NAME_BYTES, person=b"prefix chain").digest()
+    names: list[int] = []
+    for end in range(size, len(data) + 1, size):
+        name = blake2b(name + data[end - size : end], digest_size=_NAME_BYTES).digest()
+        names.append(int.from_bytes(name))
+    return tuple(names)
+
+
+def thin_out(chain: Sequence[int], stride: int, *, known: int = 0) -> list[int]:
+    """Returns every `stride`-th hash of a chain, and the last one: enough to find a prefix again,
+    with less precision. Of those that are `known` already, at its beginning, only the last is
+    kept."""
+    taken: list[int] = []
+    if known:
+        taken.append(chain[known - 1])
+    taken += islice(chain, known + stride - 1 - known % stride, None, stride)
+    if len(chain) > known and len(chain) % stride:
+        taken.append(chain[-1])
+    return taken
+
+
 class PrefixIndex:
     """The prefixes that replicas have computed, in about `max_bytes`; those that were not used for
-    the longest time are forgotten first."""
+    the longest time are forgotten first. A missing entry only means that a prompt is computed
+    again, never a wrong answer."""
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES, stride: int = STRIDE):
         self._max_bytes = max_bytes

@@ -146,12 +146,8 @@ class PrefixRouter:
     def rank(
         self, chain: Sequence[int], *, among: Collection[str] | None = None
     ) -> Iterator[RouteChoice]:
-        """Yields the replicas for a request, best first.
-
-        Args:
-            chain: the hash chain of the prompt, see `chain_prefixes`; empty: the prompt is too
-                short or may not be shared.
-        """
+        """Yields the replicas for a request, best first. The hash chain of its prompt is empty if
+        that is too short or may not be shared."""
 
         def may_ask(replica: _Replica) -> bool:
             return among is None or replica.name in among

@@ -8,7 +8,7 @@ from constrained.decode.filters.events import StreamEvent
 from constrained.decode.request import DecodeOptions, Generation, PassingOwner
 from constrained.model.compile.detached_turn import DetachedTurn
 from grammars.errors import Error
-from server.cluster.prefix_chain import chain_prefixes
+from server.cluster.prefix_index import chain_prefixes
 
 
 class RouteWatch(Protocol):

@@ -71,11 +71,7 @@ def find_offers(
 ) -> list[OfferedModel]:
     """Returns the models of --models-dir and --models-preset. A preset replaces a file of the same
     name, and inherits the options of `serve` that it does not set; `declare` declares its options
-    other than those of a model.
-
-    Raises:
-        RequestError: the folder or the file cannot be read, or the file contains an unknown option.
-    """
+    other than those of a model."""
     found: dict[str, OfferedModel] = {}
     if options.models_preset is not None:
         text = read_text(options.models_preset, "--models-preset")

@@ -43,12 +43,8 @@ class ModelState(StrEnum):
 
 @dataclass(frozen=True)
 class ModelBounds:
-    """How many models are loaded at a time.
-
-    Args:
-        memory: the maximum bytes of weights and contexts together; None: no limit.
-        idle_seconds: a model without requests for this time is unloaded; None: never.
-    """
+    """How many models are loaded at a time, and the bytes of weights and contexts that they have
+    together; a model that is idle for so many seconds is unloaded. None: no limit."""
 
     count: int = 1
     memory: int | None = None

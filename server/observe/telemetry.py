@@ -22,11 +22,7 @@ class Tracer(Protocol):
 
 
 def find_tracer() -> Tracer:
-    """Makes a tracer that exports spans by OTLP.
-
-    Raises:
-        RequestError: the extra `otel` is not installed.
-    """
+    """Makes a tracer that exports spans by OTLP."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource

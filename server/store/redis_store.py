@@ -18,12 +18,7 @@ STAMP_BYTES = 8
 
 
 class RedisStore:
-    """A `SharedStore` in Redis, at `redis://` or, with TLS, `rediss://`: a hash for each key.
-
-    Raises:
-        RequestError: the package is missing, or the address is not valid.
-        StoreError: the server does not answer.
-    """
+    """A `SharedStore` in Redis, at `redis://` or, with TLS, `rediss://`: a hash for each key."""
 
     def __init__(self, address: str):
         try:

@@ -29,11 +29,7 @@ CREATE INDEX IF NOT EXISTS by_use ON entries (used);
 
 class SqliteStore:
     """A `SharedStore` in a file that only its user may read; it is created if it is missing.
-    `checked` writes come between two checks of the size.
-
-    Raises:
-        StoreError: the file cannot be opened.
-    """
+    `checked` writes come between two checks of the size."""
 
     def __init__(
         self, path: str | os.PathLike[str], max_bytes: int = MAX_BYTES, *, checked: int = CHECKED

@@ -30,12 +30,8 @@ NO_MCP = (
 
 @dataclass(frozen=True)
 class ToolForm:
-    """How the client knows a tool.
-
-    Args:
-        is_custom: it takes a text instead of arguments.
-        is_described: the API defines it, not the client; its calls have a special form.
-    """
+    """How the client knows a tool. A custom one takes a text instead of arguments. One
+    `is_described` by the API, not by the client; its calls have a special form."""
 
     name: str
     namespace: str | None = None

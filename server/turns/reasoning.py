@@ -53,14 +53,8 @@ BUDGET = "thinking_budget"  # of Seed-OSS
 
 @dataclass(frozen=True)
 class ReasoningRequest:
-    """The reasoning that a request asks for.
-
-    Args:
-        effort: None: the template's default.
-        budget: the maximum number of reasoning tokens, which overrides the effort's; None: not
-            given.
-        must: the turn has to reason, however briefly.
-    """
+    """The reasoning that a request asks for. None: it does not say. The budget in tokens overrides
+    that of the effort. If it `must`, the turn has to reason, however briefly."""
 
     effort: Effort | None = None
     budget: int | None = None
@@ -86,11 +80,8 @@ class ReasoningRequest:
 
 @dataclass(frozen=True)
 class ReasoningPlan:
-    """The reasoning of a turn of the served model.
-
-    Args:
-        ignored: the request asks for reasoning, but the model or its template has none.
-    """
+    """The reasoning of a turn of the served model. It is `ignored` if the request asks for it, but
+    the model or its template has none."""
 
     think: Think = Think.OPTIONAL
     budget: int | None = None
@@ -114,12 +105,8 @@ def plan_reasoning(
     refuses: Callable[[Mapping[str, bool | str]], bool],
     write: Callable[[Mapping[str, bool | str]], str | None],
 ) -> ReasoningPlan:
-    """Plans the reasoning of a request for one model.
-
-    Args:
-        refuses: whether variables cannot have these values.
-        write: writes a prompt with these values; None: the template fails.
-    """
+    """Plans the reasoning of a request for one model: `refuses` says whether variables cannot have
+    these values, `write` writes a prompt with them (None: the template fails)."""
     if not request.is_given:
         return ReasoningPlan()
     values = _fill_variables(request, variables, refuses=refuses, write=write)

@@ -14,11 +14,7 @@ CANCELLED = "cancelled"
 
 @dataclass(frozen=True)
 class Durations:
-    """The phases of one reply in order, in seconds.
-
-    Args:
-        compile: making prompt and grammar, including the wait for a thread.
-    """
+    """The phases of one reply in order, in seconds. To compile includes the wait for a thread."""
 
     compile: float = 0.0
     queue: float = 0.0

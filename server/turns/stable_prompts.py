@@ -88,13 +88,10 @@ class SharedDates(Protocol):
 
 
 class ConversationDates:
-    """Remembers when conversations began. Thread-safe.
+    """Remembers when conversations began, unless all have a fixed date. Thread-safe.
 
     A conversation is identified by its system messages and the message after them; if there is
     none, it has just begun.
-
-    Args:
-        fixed: the date of all conversations; None: that of their first request.
     """
 
     def __init__(

@@ -118,12 +118,8 @@ _REASONS = {
 
 
 def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpError:
-    """Describes the first field with a mistake that pydantic found; of the branches of a union,
-    that which got furthest.
-
-    Args:
-        details: `errors()` of a ValidationError, with inputs.
-    """
+    """Describes the first field with a mistake that pydantic found (`errors()` of a
+    ValidationError, with inputs); of the branches of a union, that which got furthest."""
     places = [_find_place(detail, body) for detail in details]
     furthest = places[0]
     for place in places:

@@ -83,8 +83,8 @@ async def read_request(
         return body, [read(body, service)]
 
     body, done = await run_off_loop(request, service, read_all, quick=is_short)
-    for made in done:
-        return service, body, made
+    if done:
+        return service, body, done[0]
     made = await run_off_loop(request, service, partial(read, body, service), quick=False)
     return service, body, made
 
@@ -136,14 +136,8 @@ def _is_quick(body: object) -> bool:
 
 
 async def find_named_service(request: Request, name: str | None) -> Service:
-    """Returns the model of this name. It stays loaded until the request has been answered.
-
-    Args:
-        request: its body, if it has one, must have been read: waiting for a model would consume it.
-
-    Raises:
-        HttpError: there is no such model, it cannot be loaded, or the client has disconnected.
-    """
+    """Returns the model of this name, which stays loaded until the request has been answered. If
+    that has a body, it must have been read: waiting for a model would consume it."""
     models: ServedModels = request.app.state.models
     model = await wait_for_client(request, models.acquire(name))
     hold(request.scope, partial(models.release, model))

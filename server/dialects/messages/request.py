@@ -254,11 +254,7 @@ class MessagesRequest(CountRequest):
 
 @dataclass(frozen=True)
 class DecodedRequest:
-    """A request after it has been read.
-
-    Args:
-        breakpoints: how many messages are before each cache breakpoint.
-    """
+    """A request after it has been read; and how many messages are before each cache breakpoint."""
 
     turn_request: TurnRequest
     conversation: Conversation

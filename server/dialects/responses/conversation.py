@@ -69,12 +69,9 @@ class _MessageWriter:
         self.messages.append({"role": "tool", "tool_call_id": id, "content": content})
 
     def _find_turn(self, not_after: Sequence[str] = ()) -> JsonObject:
-        """Returns the current message of the assistant, or a new one; its texts are still lists.
-
-        Args:
-            not_after: the item starts a new turn if the current one has already reached "text", or
-                "calls". A turn with calls is not over before they are answered.
-        """
+        """Returns the current message of the assistant, whose texts are still lists; a new one if
+        it has already reached "text" or "calls", and the item may not come after that. A turn with
+        calls is not over before they are answered."""
         if self.messages and self.messages[-1]["role"] == "assistant":
             last = self.messages[-1]
             stage = "reasoning"

@@ -47,11 +47,7 @@ Find = Callable[[set[str]], Mapping[str, JsonObject]]  # finds stored items by t
 
 
 def read_input(given: str | Sequence[JsonObject] | None, find: Find) -> list[JsonObject]:
-    """Reads the items of a request.
-
-    Args:
-        given: a user's text, or items; "" and None: nothing.
-    """
+    """Reads the items of a request, or a user's text; "" and None: nothing."""
     if not given:
         return []
     if isinstance(given, str):
@@ -180,11 +176,8 @@ def _read_item(item: JsonObject, where: str, stored: Mapping[str, JsonObject]) -
 
 
 def _complete(item: JsonObject, where: str, prefix: str, *texts: str) -> JsonObject:
-    """Returns the fields that all kinds of items have, and those that have to be texts.
-
-    Args:
-        prefix: of a new id, if the item has none.
-    """
+    """Returns the fields that all kinds of items have, and those that have to be texts. An item
+    without an id gets one with this prefix."""
     read: JsonObject = {name: _read_text(item, name, where) for name in texts}
     id = item.get("id")
     if not isinstance(id, str) or not id:

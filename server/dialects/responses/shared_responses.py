@@ -70,11 +70,7 @@ class SharedResponses(ResponseStore):
 
     def _find_newest(self, owner: str, id: str, living: dict[str, bool]) -> str | None:
         """Returns the hash of the newest copy of an item whose response is still stored; None:
-        there is none.
-
-        Args:
-            living: whether responses are still stored; filled.
-        """
+        there is none. Fills `living`: whether responses are still stored."""
         copies = self._store.read(ITEM_COPIES, _join(owner, id))
         for response, hash in reversed(copies.items()):
             if response not in living:

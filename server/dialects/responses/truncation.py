@@ -20,9 +20,6 @@ async def drop_oldest(service: Service, request: TurnRequest) -> TurnRequest:
 
     So many are dropped that there is room for `max_tokens`, but at most for a quarter of the
     context. If not even that fits which is never dropped, the request is too long as before.
-
-    Raises:
-        Error: as in `compile_request`, unless the prompt is too long.
     """
     length = service.model.engine.context_length
     if await _measure(service, request) < length:

@@ -59,13 +59,9 @@ def read_reasoning_request(
     effort: Effort | None = None,
     budgets: Sequence[int | None] = (),
 ) -> ReasoningRequest:
-    """Reads the reasoning that a request asks for.
-
-    Args:
-        effort: its `reasoning_effort`, which takes precedence.
-        budgets: the maximum number of reasoning tokens in the fields of several servers; the first
-            given one counts. Negative: no limit.
-    """
+    """Reads the reasoning that a request asks for; its `reasoning_effort` takes precedence over its
+    `reasoning`. Of the budgets in the fields of several servers, in tokens, the first given one
+    counts. Negative: no limit."""
     if options is not None:
         effort = effort or options.effort
         budgets = (*budgets, options.max_tokens)

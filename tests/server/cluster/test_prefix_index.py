@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.prompt.cache_scope import COMMON, name_scope
-from server.cluster.prefix_chain import chain_prefixes, thin_out
+from server.cluster.prefix_index import chain_prefixes, thin_out
 
 TOKENS = st.lists(st.integers(0, 3), max_size=40)
 
