@@ -13,7 +13,6 @@ else:
             "constrained.job": "constrained.prompt.job",
             "constrained.mcp": "constrained.agent.mcp",
             "constrained.reply": "constrained.model.reply",
-            "constrained.runs": "constrained.agent.runs",
             "constrained.tools": "constrained.prompt.tools",
             "constrained.trace": "constrained.model.trace",
         }
@@ -24,7 +23,6 @@ TYPE_CHECKING = False  # type checkers know this name
 if TYPE_CHECKING:
     from constrained.agent.budget import Budget, Spent
     from constrained.agent.finished_run import Reason, Run
-    from constrained.agent.journal import LATER
     from constrained.agent.mcp.connection import McpError
     from constrained.agent.mcp.elicitation import Elicitation
     from constrained.agent.mcp.results import McpResult
@@ -71,7 +69,6 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "constrained.agent.budget": ("Budget", "Spent"),
-    "constrained.agent.journal": ("LATER",),
     "constrained.agent.finished_run": ("Reason", "Run"),
     "constrained.decode.filters.events": ("Exhausted", "ProgressMade", "StreamEvent"),
     "constrained.decode.request": ("Usage",),
@@ -120,7 +117,6 @@ _NAMES = {
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
-    "LATER",
     "ArgumentEnd",
     "ArgumentStart",
     "ArgumentsDelta",

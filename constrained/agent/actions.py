@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from constrained.agent.journal import Verdict
 from constrained.agent.thread_call import ThreadCall
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.schedule.streams import AsyncStream, Stream
@@ -30,6 +29,8 @@ from constrained.prompt.tools.functions import find_tool
 from grammars.turn import ToolCall
 
 T = TypeVar("T")
+Verdict: TypeAlias = bool | str
+"""True: the call is executed. A text: it is declined, and the model reads the text."""
 Approve: TypeAlias = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
 """Approves a call before it is executed, or declines it; async only in `arun`."""
 Note: TypeAlias = Callable[[StreamEvent], Awaitable[None]]

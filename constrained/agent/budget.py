@@ -14,7 +14,7 @@ class Spent:
 
     Args:
         tokens: tokens that the model generated in all turns.
-        seconds: time since the run began, without the time between its end and its resumption.
+        seconds: time since the run began.
         calls: number of executed calls.
         cost: sum of the costs of those calls, in your unit; see `ToolOptions`.
     """
@@ -23,9 +23,6 @@ class Spent:
     seconds: float = 0.0
     calls: int = 0
     cost: float = 0.0
-
-
-NOTHING = Spent()
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ for the change. If the turn does not end with its calls, the results are dropped
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from constrained.agent.actions import Actions, Execution
-from constrained.agent.journal import Verdict
+from constrained.agent.actions import Actions, Execution, Verdict
 from constrained.agent.loop import AgentLoop
 from constrained.decode.filters.events import Exhausted, StreamEvent
 from grammars.turn import CallRead, ToolCall

@@ -1,7 +1,7 @@
 """Decides which calls of a run are executed: none that was declined before, that only repeats
 earlier ones, or that is beyond the budget."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from constrained.agent.budget import NO_BUDGET, Budget, Spent, check_cost
@@ -48,18 +48,17 @@ class CallJudge:
     Args:
         toolset: the tools of the run.
         limits: of the run.
-        spent: the part of the budget that was spent before.
         partial: the caller decides about calls of tools without a function.
 
     Attributes:
         spent: what the run has spent.
     """
 
-    def __init__(self, toolset: RunToolset, limits: RunLimits, spent: Spent, *, partial: bool):
+    def __init__(self, toolset: RunToolset, limits: RunLimits, *, partial: bool):
         self._toolset = toolset
         self._limits = limits
         self._partial = partial
-        self.spent = spent
+        self.spent = Spent()
         self._history = CallHistory(limits.max_repeats)
         self._declined: set[str] = set()
         self._warned: set[str] = set()  # repetitions whose refusals the model has read
@@ -74,9 +73,7 @@ class CallJudge:
         still are."""
         return [call for call in self._refused.values() if self._history.find_repetition(call)]
 
-    def judge(
-        self, calls: Sequence[ToolCall], started: Collection[int] = ()
-    ) -> list[CallResult | None]:
+    def judge(self, calls: Sequence[ToolCall]) -> list[CallResult | None]:
         """Decides which calls of a turn are executed; changes nothing.
 
         Returns:
@@ -84,14 +81,12 @@ class CallJudge:
         """
         answers: list[CallResult | None] = []
         spent = self.spent
-        for number, call in enumerate(calls):
+        for call in calls:
             if self._partial and self._toolset.find_function(call) is None:
                 answers.append(None)  # the caller decides about it
                 continue
             cost = self._price(call)
-            answer = None
-            if number not in started:
-                answer = self._find_refusal(call) or self._find_excess(call, spent, cost)
+            answer = self._find_refusal(call) or self._find_excess(call, spent, cost)
             if answer is None:
                 spent = replace(spent, calls=spent.calls + 1, cost=spent.cost + cost)
             answers.append(answer)
@@ -149,7 +144,7 @@ class CallJudge:
         match result.outcome:
             case Outcome.DECLINED:
                 self._declined.add(identify_call(result.call))
-            case Outcome.DONE | Outcome.FAILED | Outcome.UNKNOWN:
+            case Outcome.DONE | Outcome.FAILED:
                 self._history.note(result.call, result.content)
                 self.spent = replace(
                     self.spent,

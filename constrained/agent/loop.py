@@ -1,14 +1,13 @@
 """The state of a run: which calls are executed, what the next turn gets, and when the run is over.
 
-It executes nothing itself. So sync runs, async runs and runs that are read from a record share it.
+It executes nothing itself. So sync runs, async runs and runs of the server share it.
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.agent.budget import NOTHING, Spent
 from constrained.agent.context import Context
 from constrained.agent.finished_run import Reason, Run
 from constrained.agent.judge import CallJudge, RunLimits
@@ -58,7 +57,6 @@ class AgentLoop:
             them.
         options: of each turn.
         limits: of the run.
-        spent: the part of the budget that was spent before.
         search: a search of further tools, which can be called after it has found them.
         clock: in seconds.
         partial: execute the calls that have a function even if the caller has to execute others of
@@ -82,7 +80,6 @@ class AgentLoop:
         options: Mapping[str, Any],
         *,
         limits: RunLimits,
-        spent: Spent = NOTHING,
         search: ToolSearch | None = None,
         clock: Clock = time.monotonic,
         partial: bool = False,
@@ -105,11 +102,11 @@ class AgentLoop:
         self.detail = ""
         self._context = Context(messages)
         self._clock = clock
-        self._started = clock() - spent.seconds
+        self._started = clock()
         self._replies: list[Reply] = []
         self._results: list[CallResult] = []
         self._answers: list[CallResult | None] = []
-        self._judge = CallJudge(self.toolset, limits, spent, partial=partial)
+        self._judge = CallJudge(self.toolset, limits, partial=partial)
         self._last_turn: _LastTurn | None = None
 
     @property
@@ -133,11 +130,6 @@ class AgentLoop:
         return self.toolset.prompt
 
     @property
-    def elapsed(self) -> float:
-        """Seconds so far."""
-        return self._clock() - self._started
-
-    @property
     def open(self) -> list[OpenCall]:
         """The calls of this turn that the run has to execute, in order."""
         found: list[OpenCall] = []
@@ -153,15 +145,10 @@ class AgentLoop:
         """The calls of this turn that are not executed: their numbers, and why."""
         return [(number, answer) for number, answer in enumerate(self._answers) if answer]
 
-    def prepare(self, seconds: float) -> None:
-        """Prepares the options of the next turn.
-
-        Args:
-            seconds: the time from the beginning of the run to the beginning of the turn.
-        """
+    def prepare(self) -> None:
+        """Prepares the options of the next turn, which begins now."""
         self.toolset.begin_turn()
-        self._started = self._clock() - seconds
-        self._judge.spend(seconds)
+        self._judge.spend(self._clock() - self._started)
         spent = self._limits.budget.find_spent(self._judge.spent)
         if spent is not None and self._last_turn is None:
             self._last_turn = _LastTurn(Reason.BUDGET, f"{spent} is spent")
@@ -177,15 +164,8 @@ class AgentLoop:
         else:
             self.options.pop("excluded_calls", None)
 
-    def take(self, reply: Reply, seconds: float, started: Collection[int] = ()) -> None:
-        """Reads a turn of the model.
-
-        Args:
-            reply: the turn.
-            seconds: the time from the beginning of the run to the end of the turn.
-            started: the numbers of calls that an earlier process has begun to execute; these are
-                not refused.
-        """
+    def take(self, reply: Reply) -> None:
+        """Reads a turn of the model, which ends now."""
         self._replies.append(reply)
         message = reply.message()
         if self.options.pop("prefill", False):  # the turn went on with the last message
@@ -194,8 +174,7 @@ class AgentLoop:
         self._context.append(message)
         if (choice := self.options.get("tool_choice")) is not None:
             self.options["tool_choice"] = _relax(choice)
-        self._started = self._clock() - seconds
-        self._judge.spend(seconds, reply.usage.completion_tokens)
+        self._judge.spend(self._clock() - self._started, reply.usage.completion_tokens)
         self._answers = []
         if reply.finish_reason == "length" or any(call.truncated for call in reply.calls):
             self.reason = Reason.LENGTH
@@ -214,20 +193,18 @@ class AgentLoop:
         elif not all(map(self.toolset.find_function, reply.calls)):
             self.reason = Reason.TOOL_CALLS
             if self._partial:
-                self._judge_calls(reply.calls, started)
+                self._judge_calls(reply.calls)
         else:
-            self._judge_calls(reply.calls, started)
+            self._judge_calls(reply.calls)
 
-    def judge(
-        self, calls: Sequence[ToolCall], started: Collection[int] = ()
-    ) -> list[CallResult | None]:
+    def judge(self, calls: Sequence[ToolCall]) -> list[CallResult | None]:
         """Decides which calls of a turn are executed; see `CallJudge.judge`."""
-        return self._judge.judge(calls, started)
+        return self._judge.judge(calls)
 
-    def _judge_calls(self, calls: Sequence[ToolCall], started: Collection[int]) -> None:
+    def _judge_calls(self, calls: Sequence[ToolCall]) -> None:
         """Decides about the calls of this turn. Refused calls may end the run, or make the next
         turn the last one."""
-        self._answers = self.judge(calls, started)
+        self._answers = self.judge(calls)
         for answer in self._answers:
             if answer is not None and answer.outcome is Outcome.DECLINED:
                 self.reason = Reason.DECLINED
@@ -235,11 +212,6 @@ class AgentLoop:
         repeated = self._judge.warn([answer for answer in self._answers if answer is not None])
         if repeated is not None:
             self._last_turn = _LastTurn(Reason.REPEATED, repeated)
-
-    def wait(self) -> None:
-        """Ends the run, because calls wait for approval; no call of this turn is executed."""
-        self.reason = Reason.WAITING
-        self._answers = []
 
     def answer(self, results: Sequence[CallResult]) -> None:
         """Takes the results of the open calls; adds those of all calls to the messages."""
@@ -267,12 +239,8 @@ class AgentLoop:
         elif self._limits.max_context is not None:
             self._context.shrink(self._limits.max_context, self._replies[-1].usage, self.step)
 
-    def finish(self, id: str | None = None) -> Run:
-        """Returns the run, once there is a reason.
-
-        Args:
-            id: of the run in its record.
-        """
+    def finish(self) -> Run:
+        """Returns the run, once there is a reason."""
         assert self.reason is not None
         return Run(
             messages=self._context.messages,
@@ -283,7 +251,6 @@ class AgentLoop:
             detail=self.detail,
             spent=self._judge.spent,
             dropped=tuple(self._context.dropped),
-            id=id,
         )
 
 

@@ -1,13 +1,20 @@
 """A run: the model calls functions and reads their results, until it answers."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from constrained.agent.actions import Actions, Approve, Blocking, ChatModel, Concurrent, complete
+from constrained.agent.actions import (
+    Actions,
+    Approve,
+    Blocking,
+    ChatModel,
+    Concurrent,
+    Verdict,
+    complete,
+)
 from constrained.agent.early_calls import EarlyCalls
 from constrained.agent.finished_run import Run
-from constrained.agent.journal import Approval, CallPlace, Journal, Verdict
 from constrained.agent.judge import RunLimits
 from constrained.agent.loop import AgentLoop, OpenCall
 from constrained.agent.run_tools import RunTools
@@ -20,13 +27,12 @@ from constrained.model.confidence_policy import (
     take_back,
 )
 from constrained.model.reply import Reply
-from constrained.prompt.tools.call_result import CallResult, decline, lose
+from constrained.prompt.tools.call_result import CallResult, decline
 from constrained.prompt.tools.shapes import read_choice
 from grammars.turn import ToolCall
 
-OnInterrupted: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
-OnResult: TypeAlias = Callable[[CallPlace, CallResult], None]
-"""Gets to know what became of a call, as soon as that is known."""
+OnResult: TypeAlias = Callable[[int, CallResult], None]
+"""Takes the number of a call in its turn, from 0, and its result, as soon as that is known."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +43,14 @@ class RunSettings:
         limits: of the run.
         approve: see `RunOptions`.
         policy: how calls are treated that the model is not sure of.
-        on_interrupted: see `RunOptions`.
         search: see `search_tools` of `RunOptions`.
-        journal: records the run.
         on_result: see `OnResult`; None: is not called.
     """
 
     limits: RunLimits = field(default_factory=RunLimits)
     approve: Approve | None = None
     policy: ConfidencePolicy = field(default_factory=ConfidencePolicy)
-    on_interrupted: OnInterrupted | None = None
     search: ToolSearch | None = None
-    journal: Journal = field(default_factory=Journal)
     on_result: OnResult | None = None
 
     def make_loop(
@@ -61,9 +63,7 @@ class RunSettings:
         return AgentLoop(messages, tools, options, limits=self.limits, search=self.search)
 
 
-def split_options(
-    options: Mapping[str, Any], journal: Journal
-) -> tuple[RunSettings, dict[str, Any]]:
+def split_options(options: Mapping[str, Any]) -> tuple[RunSettings, dict[str, Any]]:
     """Splits the options of a run into its settings, and the options of its turns."""
     rest = dict(options)
     limits: dict[str, Any] = {}
@@ -80,9 +80,7 @@ def split_options(
         limits=RunLimits(**limits),
         approve=approve,
         policy=read_confidence_policy(min_confidence, unsure, has_approve=approve is not None),
-        on_interrupted=rest.pop("on_interrupted", None),
         search=read_search(rest.pop("search_tools", None)),
-        journal=journal,
     )
     if min_confidence is not None:
         rest["trace"] = True
@@ -95,7 +93,6 @@ def run(
     model: ChatModel,
     messages: Sequence[Mapping[str, Any]] | str,
     tools: RunTools,
-    journal: Journal | None = None,
     **options: Any,
 ) -> Run:
     """Runs the agent loop; `Model.run` explains it.
@@ -104,13 +101,12 @@ def run(
         model: the model, or anything with its `call`.
         messages: as for `Model.run`.
         tools: as for `Model.run`.
-        journal: records the run; recorded actions are not repeated. Default: no record.
         options: see `RunOptions`; all others are passed to `model.call`.
 
     Raises:
         Error: an error of the model; `RequestError` for limits below 1.
     """
-    settings, turn_options = split_options(options, journal or Journal())
+    settings, turn_options = split_options(options)
     actions = Blocking(model)
     try:
         loop = settings.make_loop(messages, tools, turn_options)
@@ -123,21 +119,19 @@ async def arun(
     model: ChatModel,
     messages: Sequence[Mapping[str, Any]] | str,
     tools: RunTools,
-    journal: Journal | None = None,
     **options: Any,
 ) -> Run:
     """Like `run`, for asyncio; the calls of one turn run concurrently.
 
     `approve` may be async. It is called for one call after the other.
     """
-    settings, turn_options = split_options(options, journal or Journal())
+    settings, turn_options = split_options(options)
     loop = settings.make_loop(messages, tools, turn_options)
     return await drive(loop, Concurrent(model), settings)
 
 
 async def drive(loop: AgentLoop, actions: Actions, settings: RunSettings) -> Run:
     """Executes what the loop decides, until the run is over."""
-    journal = settings.journal
     while loop.reason is None:
         turn = _Turn(loop, actions, settings)
         try:
@@ -145,9 +139,7 @@ async def drive(loop: AgentLoop, actions: Actions, settings: RunSettings) -> Run
             await turn.execute()
         finally:
             turn.early.cancel()
-    finished = loop.finish(journal.id)
-    journal.close(finished)
-    return finished
+    return loop.finish()
 
 
 @dataclass
@@ -172,25 +164,13 @@ class _Turn:
         self._loop = loop
         self._actions = actions
         self._settings = settings
-        self._journal = settings.journal
-        self._number = loop.step
         self._verdicts: dict[int, Verdict] = {}
         self.early = EarlyCalls(loop, actions, self._decide)
 
     async def generate(self) -> None:
-        """Generates the turn, unless the journal has it."""
-        loop, journal = self._loop, self._journal
-        loop.prepare(journal.begin_turn(self._number, loop.elapsed))
-        known = journal.find_reply(self._number)
-        if known is None:
-            if loop.toolset.is_live:
-                journal.note_tools(self._number, loop.toolset.shown)
-            known = await self._generate(), loop.elapsed
-            journal.note_reply(self._number, *known)
-        else:
-            loop.toolset.remember(journal.find_tools(self._number))
-        reply, seconds = known
-        loop.take(reply, seconds, self._list_started(reply))
+        """Generates the turn."""
+        self._loop.prepare()
+        self._loop.take(await self._generate())
 
     async def _generate(self) -> Reply:
         loop, policy = self._loop, self._settings.policy
@@ -206,73 +186,39 @@ class _Turn:
         turn = _TurnInstead(loop.messages, loop.tools, options)
         return take_back(unsure, reply, await self._actions.generate(turn, None))
 
-    def _list_started(self, reply: Reply) -> list[int]:
-        """Returns the numbers of the calls that the journal has."""
-        started: list[int] = []
-        for number, call in enumerate(reply.calls):
-            place = self._find_place(number, call)
-            if self._journal.was_started(place) or self._journal.find_result(place) is not None:
-                started.append(number)
-        return started
-
     async def execute(self) -> None:
         """Executes the open calls of the turn."""
         calls = self._loop.open
         for number, answer in self._loop.refused:
-            self._report(self._find_place(number, answer.call), answer)
+            self._report(number, answer)
         for open_call in calls:
             if open_call.number not in self._verdicts:
                 await self._decide(open_call.number, open_call.call)
-        if any(isinstance(self._verdicts[one.number], Approval) for one in calls):
-            self._loop.wait()
-            return
         works = [self._execute(open_call) for open_call in calls]
         self._loop.answer(await self._actions.gather(works))
 
-    def _find_place(self, number: int, call: ToolCall) -> CallPlace:
-        return CallPlace(self._number, number, call)
-
     async def _decide(self, number: int, call: ToolCall) -> Verdict:
         """Returns the verdict about a call; asks for it only once."""
-        place = self._find_place(number, call)
-        verdict = self._journal.find_verdict(place)
-        if verdict is None:
-            verdict = True
-            if self._settings.approve is not None and not self._settings.policy.is_sure(call):
-                verdict = await self._actions.ask(self._settings.approve, call)
-                self._journal.note_verdict(place, verdict)
+        verdict: Verdict = True
+        if self._settings.approve is not None and not self._settings.policy.is_sure(call):
+            verdict = await self._actions.ask(self._settings.approve, call)
         self._verdicts[number] = verdict
         return verdict
 
     async def _execute(self, open_call: OpenCall) -> CallResult:
-        """Returns the result of a call: from the journal, or by executing it."""
-        number, call = open_call.number, open_call.call
-        place = self._find_place(number, call)
-        result = self._journal.find_result(place)
-        if result is None:
-            result = await self._perform(open_call, place)
-            self._journal.note_result(place, result)
-        self._report(place, result)
+        result = await self._perform(open_call)
+        self._report(open_call.number, result)
         return result
 
-    def _report(self, place: CallPlace, result: CallResult) -> None:
+    def _report(self, number: int, result: CallResult) -> None:
         if self._settings.on_result is not None:
-            self._settings.on_result(place, result)
+            self._settings.on_result(number, result)
 
-    async def _perform(self, open_call: OpenCall, place: CallPlace) -> CallResult:
+    async def _perform(self, open_call: OpenCall) -> CallResult:
         verdict = self._verdicts[open_call.number]
         if verdict is not True:
             return decline(open_call.call, verdict)
         if (execution := self.early.executions.get(open_call.number)) is not None:
             result = await self._actions.finish(execution)
             return replace(result, call=open_call.call)
-        is_lost = self._journal.was_started(place) and not open_call.tool.read_only
-        if is_lost and not await self._may_repeat(place.call):
-            return lose(place.call)
-        self._journal.begin_call(place)
         return await self._actions.execute(open_call.call, self._loop.toolset.available)
-
-    async def _may_repeat(self, call: ToolCall) -> bool:
-        """Asks whether to repeat a call that was being executed when the process ended."""
-        ask = self._settings.on_interrupted
-        return ask is not None and await self._actions.ask(ask, call) is True

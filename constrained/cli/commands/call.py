@@ -157,7 +157,7 @@ class AnsweredCall:
             search=search,
         )
         while True:
-            loop.prepare(loop.elapsed)
+            loop.prepare()
             given = loop.options
             reply = self.generate(
                 replace(
@@ -169,7 +169,7 @@ class AnsweredCall:
                     excluded_calls=given.get("excluded_calls", ()),
                 )
             )
-            loop.take(reply, loop.elapsed)
+            loop.take(reply)
             results: list[CallResult] = []
             for open_call in loop.open:
                 results.append(executor.execute(open_call.call, loop.toolset.available))

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from constrained.agent.actions import Concurrent, NextTurn, Note
 from constrained.agent.budget import Budget
-from constrained.agent.journal import CallPlace
 from constrained.agent.judge import RunLimits
 from constrained.agent.loop import AgentLoop
 from constrained.agent.run import RunSettings, drive
@@ -188,9 +187,9 @@ class ActiveRun:
         usage = add_usages(self._actions.usages)
         self._events.put_nowait(replace(last, finish_reason="length", usage=usage))
 
-    def _note_result(self, place: CallPlace, result: CallResult) -> None:
-        LOG.info("call of %s: %s", place.call.name, result.outcome)
-        self._events.put_nowait(CallAnswered(place.number, result))
+    def _note_result(self, number: int, result: CallResult) -> None:
+        LOG.info("call of %s: %s", result.call.name, result.outcome)
+        self._events.put_nowait(CallAnswered(number, result))
 
 
 class _ServedActions(Concurrent):

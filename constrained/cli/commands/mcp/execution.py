@@ -9,8 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from constrained.agent.actions import aexecute_call
-from constrained.agent.journal import Verdict
+from constrained.agent.actions import Verdict, aexecute_call
 from constrained.agent.thread_call import ThreadCall
 from constrained.cli.terminal.output import escape_controls, print_error
 from constrained.cli.terminal.show import describe_call
