@@ -50,9 +50,7 @@ OF_THE_HUB = re.compile(r"([\w.-]+/[\w.-]+):(Q\w+)")
 TYPED = "typed_program.py"
 PIPED_PARSER = "tests/constrained/inspect/conformance/piped_parser.py"
 OWN_PARSERS = "tests/grammars/suite/own_parsers.py"
-ELSEWHERE = re.compile(
-    "(llama-server|vllm|sglang)://|constrained (cluster|mcp)|--mcp|--peer|vllm=="
-)
+ELSEWHERE = re.compile("(llama-server|vllm|sglang)://|constrained cluster|--mcp|--peer|vllm==")
 """What needs an engine or its package, Ray and several machines, or MCP servers."""
 FURTHER = ("constrained --help", "python -m constrained --version", "python -m server --help")
 """Commands that no page tells to run."""

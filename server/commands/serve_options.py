@@ -114,8 +114,6 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
     kind = ForcedApproval
     group = "advanced: calls that the server executes"
     add("--mcp-approval", help, group=group, kind=kind, default=kind.NONE)
-    help = "a Python file whose functions requests may use, as an MCP server; may be repeated"
-    add("--tools FILE", help, group=group, kind=tuple[str, ...])
 
 
 def _add_without_effect(parser: argparse.ArgumentParser) -> None:

@@ -172,14 +172,14 @@ def find_store(options: argparse.Namespace) -> "SharedStore | None":
 
 
 def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
-    """Returns the MCP servers that the options name, and those of Python files; None: none.
+    """Returns the MCP servers that the options name; None: none.
 
     Raises:
         RequestError: one is none, or the package `mcp` is not installed.
     """
-    if not mcp_options.has_servers(options) and not options.tools:
+    if not mcp_options.has_servers(options):
         return None
-    servers = mcp_options.read_servers(options, options.tools or ())
+    servers = mcp_options.read_servers(options)
     from server.hosting.mcp.mcp_pool import McpPool
 
     return McpPool(servers, options.mcp_timeout, approval=ForcedApproval(options.mcp_approval))

@@ -42,6 +42,5 @@ COMMANDS = (
     _command("eval", "find which model file calls tools, and whether syntax or wits fail"),
     _command("models", "list, download and remove models"),
     _command("bench", "measure how fast a model is on this machine"),
-    Command("mcp", "serve a model to other programs by MCP", f"{__name__}.mcp.command"),
     _command("trace", "show what decided each token of a reply"),
 )

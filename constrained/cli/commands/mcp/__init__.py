@@ -1,5 +1,5 @@
-"""MCP on the command line: servers whose tools a command uses, and a model as a server.
+"""MCP on the command line: servers whose tools a command uses.
 
 Needs the library's `mcp` and `commands.request`. Start with `connection`; `execution` executes
-calls for a user at a terminal, `command` is `constrained mcp`.
+calls for a user at a terminal.
 """

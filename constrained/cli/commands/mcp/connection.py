@@ -55,21 +55,16 @@ def connect(
     return connect_mcp(*servers, elicit=elicit, timeout=options.mcp_timeout)
 
 
-def read_servers(
-    options: argparse.Namespace, functions: Sequence[str] = ()
-) -> "Sequence[McpServer]":
-    """Returns the commands or addresses of the servers that the options name, and of those for the
-    functions of Python files.
+def read_servers(options: argparse.Namespace) -> "Sequence[McpServer]":
+    """Returns the commands or addresses of the servers that the options name.
 
     Raises:
         RequestError: a source is invalid, or the package `mcp` is not installed.
     """
     try:
-        from constrained.agent.mcp.function_server import make_command
         from constrained.agent.mcp.sources import read_sources
     except ModuleNotFoundError as e:
         raise RequestError(str(e), where="/mcp") from e
-    served = map(make_command, functions)
-    read = read_sources([*options.mcp, *map(Path, options.mcp_config), *served])
+    read = read_sources([*options.mcp, *map(Path, options.mcp_config)])
     print_notes(read.notes)
     return read.servers
