@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from constrained.agent.budget import Budget, Spent
     from constrained.agent.finished_run import Reason, Run
     from constrained.agent.mcp.connection import McpError
-    from constrained.agent.mcp.elicitation import Elicitation
     from constrained.agent.mcp.results import McpResult
     from constrained.agent.mcp.servers import McpServers, connect_mcp
     from constrained.agent.model import Model
@@ -85,7 +84,6 @@ _NAMES = {
     ),
     "constrained.mask.logprobs": ("TokenDrawn",),
     "constrained.agent.mcp.connection": ("McpError",),
-    "constrained.agent.mcp.elicitation": ("Elicitation",),
     "constrained.agent.mcp.results": ("McpResult",),
     "constrained.agent.mcp.servers": ("McpServers", "connect_mcp"),
     "constrained.loading": ("from_llama", "load"),
@@ -131,7 +129,6 @@ __all__ = [
     "ContentDelta",
     "ContextError",
     "DeadlineError",
-    "Elicitation",
     "Error",
     "Exhausted",
     "FunctionTool",

@@ -41,10 +41,6 @@ class ThreadCall(Generic[T]):
                 task.cancel()
         return await task
 
-    def call_back(self, function: Callable[[], object]) -> None:
-        """Calls a function when it is done, in its thread."""
-        self._future.add_done_callback(lambda _: function())
-
     def result(self) -> T:
         """Waits for the result."""
         return self._future.result()

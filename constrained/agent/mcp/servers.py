@@ -1,22 +1,14 @@
 """Connections to MCP servers whose tools a run uses."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, Unpack
 
 from mcp import types
 
 from constrained.agent.mcp.connection import ConnectionSettings, McpConnection, McpError
-from constrained.agent.mcp.elicitation import Elicit
-from constrained.agent.mcp.resources import (
-    McpPrompt,
-    McpResource,
-    get_prompt,
-    list_prompts,
-    list_resources,
-    read_resource,
-)
 from constrained.agent.mcp.results import McpResult
 from constrained.agent.mcp.sources import Source, read_sources
 from constrained.agent.mcp.tool_names import make_word, name_tools
@@ -24,26 +16,17 @@ from constrained.errors import RequestError
 from constrained.prompt.tools.functions import FunctionTool
 from constrained.remote.event_loop import EventLoopThread
 
-T = TypeVar("T")
-
 
 class McpOptions(TypedDict, total=False):
     """Options of `connect_mcp`.
 
     Attributes:
         namespace: call tools `server__tool`. Default: only if there are several servers.
-        resource_tools: give the model two more tools, which list and read the resources of the
-            servers. Default: False.
-        elicit: a function that answers questions of servers in the middle of a call: takes an
-            `Elicitation`, returns the values that it asks for, or None to decline. Called in a
-            separate thread. Default: they are declined.
         timeout: seconds until a call is given up and cancelled; None: no limit. Default: 60.
         connect_timeout: seconds until a server has to be ready. Default: 60.
     """
 
     namespace: bool | None
-    resource_tools: bool
-    elicit: Elicit | None
     timeout: float | None
     connect_timeout: float
 
@@ -98,11 +81,9 @@ class McpServers:
         read = read_sources(sources)
         self.notes = read.notes
         self._servers = read.servers
-        self._options = options
         self._settings = ConnectionSettings(
             timeout=options.get("timeout", 60),
             connect_timeout=options.get("connect_timeout", 60),
-            elicit=options.get("elicit"),
         )
         self._has_namespace = options.get("namespace")
         if self._has_namespace is None:
@@ -174,12 +155,6 @@ class McpServers:
             raise McpError("the MCP servers are not connected", where="/mcp", hint=hint)
         return self._loop
 
-    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        return self._find_loop().run(work())
-
-    async def _arun(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        return await self._find_loop().arun(work())
-
     @property
     def names(self) -> list[str]:
         """The names of the servers."""
@@ -191,8 +166,7 @@ class McpServers:
         return any(connection.is_lost for connection in self._connections)
 
     def list_tools(self) -> list[McpTool]:
-        """Returns the current tools of all servers, each with its server; without those that
-        `resource_tools` adds."""
+        """Returns the current tools of all servers, each with its server."""
         functions = iter(self.tools())
         listed: list[McpTool] = []
         for connection, tools in zip(self._connections, self._listed, strict=True):
@@ -210,7 +184,8 @@ class McpServers:
         """
         self._find_loop()
         listed = [connection.tools for connection in self._connections]
-        is_known = bool(self._tools) and all(map(_is_same, listed, self._listed))
+        # A connection has a new list after each change.
+        is_known = len(listed) == len(self._listed) and all(map(operator.is_, listed, self._listed))
         if not is_known:
             self._listed = listed
             self._tools = self._make_tools(listed)
@@ -224,97 +199,11 @@ class McpServers:
             for tool in tools:
                 origins.append((prefix, tool.name))
                 made.append(FunctionTool.from_mcp(tool, self._make_call(connection, tool.name)))
-        if self._options.get("resource_tools"):
-            for tool in (self._make_resource_list(), self._make_resource_reader()):
-                origins.append(("mcp", tool.name))
-                made.append(tool)
         names = name_tools(origins)
         return [replace(tool, name=name) for tool, name in zip(made, names, strict=True)]
 
     def _make_call(self, connection: McpConnection, tool: str) -> Callable[..., Any]:
         async def call(**arguments: Any) -> McpResult:
-            return await self._arun(lambda: connection.call(tool, arguments))
+            return await self._find_loop().arun(connection.call(tool, arguments))
 
         return call
-
-    def _make_resource_list(self) -> FunctionTool:
-        description = "Lists the resources that can be read with mcp__read_resource."
-        return FunctionTool.from_function(
-            self.alist_resources, name="list_resources", description=description, read_only=True
-        )
-
-    def _make_resource_reader(self) -> FunctionTool:
-        async def read_resource(uri: str) -> McpResult:
-            return await self.aread_resource(uri)
-
-        description = "Reads a resource by its URI, as mcp__list_resources lists it."
-        return FunctionTool.from_function(read_resource, description=description, read_only=True)
-
-    def list_resources(self) -> list[McpResource]:
-        """Returns the resources of all servers."""
-        return self._run(lambda: list_resources(self._connections))
-
-    async def alist_resources(self) -> list[McpResource]:
-        """Like `list_resources`, for asyncio."""
-        return await self._arun(lambda: list_resources(self._connections))
-
-    def read_resource(self, uri: str, *, server: str | None = None) -> McpResult:
-        """Reads a resource.
-
-        Args:
-            uri: of the resource; it need not be listed.
-            server: the name of its server; None: the server that lists it, or else the only one
-                that has resources.
-
-        Raises:
-            McpError: the server does not have it, or several servers have it.
-        """
-        return self._run(lambda: read_resource(self._connections, uri, server))
-
-    async def aread_resource(self, uri: str, *, server: str | None = None) -> McpResult:
-        """Like `read_resource`, for asyncio."""
-        return await self._arun(lambda: read_resource(self._connections, uri, server))
-
-    def list_prompts(self) -> list[McpPrompt]:
-        """Returns the prompts of all servers."""
-        return self._run(lambda: list_prompts(self._connections))
-
-    async def alist_prompts(self) -> list[McpPrompt]:
-        """Like `list_prompts`, for asyncio."""
-        return await self._arun(lambda: list_prompts(self._connections))
-
-    def get_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        *,
-        server: str | None = None,
-    ) -> list[dict[str, Any]]:
-        """Fills a prompt in.
-
-        Args:
-            name: of the prompt.
-            arguments: its arguments, as texts.
-            server: whose; None: the one that lists it.
-
-        Returns:
-            The messages, for `model.run`.
-
-        Raises:
-            McpError: there is no such prompt, or its arguments do not fit.
-        """
-        return self._run(lambda: get_prompt(self._connections, name, arguments, server))
-
-    async def aget_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        *,
-        server: str | None = None,
-    ) -> list[dict[str, Any]]:
-        """Like `get_prompt`, for asyncio."""
-        return await self._arun(lambda: get_prompt(self._connections, name, arguments, server))
-
-
-def _is_same(listed: list[types.Tool], before: list[types.Tool]) -> bool:
-    return listed is before

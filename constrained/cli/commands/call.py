@@ -63,10 +63,7 @@ def _run(options: argparse.Namespace) -> int:
     job = replace(job, messages=messages)
     read = _read_answer if sys.stdin.isatty() and sys.stderr.isatty() else None
     executor = CallExecutor(read, approve_all=options.yes)
-    with (
-        connection.connect(options, executor.elicit) as servers,
-        request.load_model(options) as model,
-    ):
+    with connection.connect(options) as servers, request.load_model(options) as model:
         job = request.fit(job, model)
         answered = AnsweredCall(model, options)
         search = request.read_search(options, job, servers)

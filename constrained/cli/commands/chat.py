@@ -62,10 +62,7 @@ def _run(options: argparse.Namespace) -> int:
     job = replace(request.read_request(options), messages=shared.read_system(options))
     lines = Lines()
     executor = CallExecutor(lines.read, approve_all=options.yes)
-    with (
-        connection.connect(options, executor.elicit) as servers,
-        request.load_model(options) as model,
-    ):
+    with connection.connect(options) as servers, request.load_model(options) as model:
         job = request.fit(job, model)
         print_notes(request.describe(job, model, options))
         search = request.read_search(options, job, servers)

@@ -10,7 +10,6 @@ from constrained.cli.terminal.output import print_notes
 from constrained.errors import RequestError
 
 if TYPE_CHECKING:
-    from constrained.agent.mcp.elicitation import Elicit
     from constrained.agent.mcp.server import McpServer
     from constrained.agent.mcp.servers import McpServers
 
@@ -39,9 +38,7 @@ def has_servers(options: argparse.Namespace) -> bool:
     return bool(options.mcp or options.mcp_config)
 
 
-def connect(
-    options: argparse.Namespace, elicit: "Elicit | None" = None
-) -> "AbstractContextManager[McpServers | None]":
+def connect(options: argparse.Namespace) -> "AbstractContextManager[McpServers | None]":
     """Returns the servers that the options name, as a context manager; None: there are none.
 
     Raises:
@@ -52,7 +49,7 @@ def connect(
     servers = read_servers(options)
     from constrained.agent.mcp.servers import connect_mcp
 
-    return connect_mcp(*servers, elicit=elicit, timeout=options.mcp_timeout)
+    return connect_mcp(*servers, timeout=options.mcp_timeout)
 
 
 def read_servers(options: argparse.Namespace) -> "Sequence[McpServer]":

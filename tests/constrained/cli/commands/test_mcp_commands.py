@@ -54,15 +54,6 @@ def test_calls_that_only_read_are_not_asked_about(command: Any) -> None:
     assert out.splitlines()[1:] == ["-> echo: hi", "Done."]
 
 
-def test_questions_are_asked_in_a_chat(command: Any) -> None:
-    asking = hermes_call("question", "{}")
-    out, err = chat(command, "y", "maybe", "yes", scripts=(asking, "Done."))[1:]
-    assert '-> {"action": "accept", "content": {"sure": true}}' in out, err
-    assert '"maybe" is not of type "boolean"' in err
-    out = chat(command, "y", "", scripts=(asking, "Done."))[1]
-    assert '-> {"action": "accept", "content": {}}' in out  # it is not required
-
-
 def test_call_goes_on_until_the_model_answers(command: Any) -> None:
     words = ("call", "Go.", *MCP, "--temp", "0", "--json")
     code, out, err = command(*words, "--yes", scripts=(ECHO, LOOK, "Done."))
