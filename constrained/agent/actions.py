@@ -5,27 +5,24 @@ the code of `run`. The coroutines of `Blocking` never wait: a sync run completes
 """
 
 import asyncio
+import contextvars
 import inspect
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from constrained.agent.thread_call import ThreadCall
+from constrained.agent.loop import NextTurn
 from constrained.decode.filters.events import StreamEvent
-from constrained.decode.schedule.streams import AsyncStream, Stream
 from constrained.errors import RequestError
 from constrained.limits.isolated_call import IsolatedImportError
+from constrained.model.loaded_model import LoadedModel
 from constrained.model.reply import Reply
 from constrained.prompt.tools.call_result import CallResult, Outcome, fail
-from constrained.prompt.tools.execution import (
-    acall_function,
-    call_function,
-    format_result,
-    is_async,
-)
-from constrained.prompt.tools.functions import find_tool
+from constrained.prompt.tools.execution import acall_function, call_function, format_result
 from grammars.turn import ToolCall
 
 T = TypeVar("T")
@@ -36,52 +33,48 @@ Approve: TypeAlias = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
 Note: TypeAlias = Callable[[StreamEvent], Awaitable[None]]
 
 
-class ChatModel(Protocol):
-    """The part of `constrained.agent.model.Model` that a run uses. Turns are streamed if calls may
-    begin before the turn ends."""
+class ThreadCall:
+    """A call that is executed in a thread. Cancelling it cancels an async function at its next
+    `await`; any other function runs to its end, but its result is dropped."""
 
-    def call(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
-    ) -> Reply: ...
+    def __init__(self, pool: ThreadPoolExecutor, call: ToolCall, tools: Sequence[Any]):
+        self._lock = threading.Lock()
+        self._is_cancelled = False
+        self._stop: Callable[[], object] | None = None
+        run = partial(asyncio.run, self._execute(call, tools))
+        self._future: Future[CallResult] = pool.submit(contextvars.copy_context().run, run)
 
-    async def acall(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
-    ) -> Reply: ...
+    async def _execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(aexecute_call(call, tools))
+        with self._lock:
+            self._stop = lambda: loop.call_soon_threadsafe(task.cancel)
+            if self._is_cancelled:
+                task.cancel()
+        return await task
 
-    def stream(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
-    ) -> Stream[Reply]: ...
+    def result(self) -> CallResult:
+        """Waits for the result."""
+        return self._future.result()
 
-    def astream(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
-    ) -> AsyncStream[Reply]: ...
-
-
-class NextTurn(Protocol):
-    """The part of an `AgentLoop` that the next turn is generated from."""
-
-    @property
-    def messages(self) -> Sequence[Mapping[str, Any]]: ...
-
-    @property
-    def tools(self) -> list[Any]: ...
-
-    options: dict[str, Any]
+    def cancel(self) -> None:
+        """Stops it; a second time, or when it is done, does nothing."""
+        self._future.cancel()
+        with self._lock:
+            self._is_cancelled = True
+            if self._stop is not None:
+                with suppress(RuntimeError):  # its event loop is closed: it is done
+                    self._stop()
 
 
-class Execution(Protocol):
-    """A call that is being executed."""
-
-    def cancel(self) -> Any:
-        """Ends the call; drops its result if it cannot be ended."""
-        ...
+Execution: TypeAlias = ThreadCall | asyncio.Task[CallResult]
+"""A call that is being executed; `cancel` ends it, or drops its result if it cannot be ended."""
 
 
 class Actions(ABC):
     """The actions of a run."""
 
     @abstractmethod
-    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
+    async def generate(self, turn: NextTurn, note: Note | None) -> Reply:
         """Generates a turn of the model; passes its events to `note`."""
 
     @abstractmethod
@@ -122,20 +115,16 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Blocking(Actions):
-    """The actions of a sync run: calls run one after the other, except those started in threads.
+    """The actions of a sync run: calls run one after the other, except those started in threads."""
 
-    Args:
-        model: generates the turns.
-    """
-
-    def __init__(self, model: ChatModel):
+    def __init__(self, model: LoadedModel):
         self._model = model
         self._pool: ThreadPoolExecutor | None = None
 
-    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
+    async def generate(self, turn: NextTurn, note: Note | None) -> Reply:
         if note is None:
-            return self._model.call(request.messages, request.tools, **request.options)
-        stream = self._model.stream(request.messages, request.tools, **request.options)
+            return self._model.call(turn.messages, turn.tools, **turn.options)
+        stream = self._model.stream(turn.messages, turn.tools, **turn.options)
         try:
             for event in stream:
                 await note(event)
@@ -151,16 +140,12 @@ class Blocking(Actions):
             raise RequestError("approve is async", where="/approve", hint="Use arun")
         return verdict
 
-    def begin(self, call: ToolCall, tools: Sequence[Any]) -> ThreadCall[CallResult]:
+    def begin(self, call: ToolCall, tools: Sequence[Any]) -> ThreadCall:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(thread_name_prefix="tool")
-        tool = find_tool(call.name, tools)
-        execute = execute_call
-        if tool is not None and is_async(tool.function):
-            execute = aexecute_call
-        return ThreadCall(self._pool, partial(execute, call, tools))
+        return ThreadCall(self._pool, call, tools)
 
-    async def finish(self, execution: ThreadCall[CallResult]) -> CallResult:
+    async def finish(self, execution: ThreadCall) -> CallResult:
         return execution.result()
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
@@ -207,19 +192,15 @@ def _explain_failure(call: ToolCall, error: Exception | SystemExit) -> CallResul
 
 
 class Concurrent(Actions):
-    """The actions of an async run: the calls of a turn run concurrently.
+    """The actions of an async run: the calls of a turn run concurrently."""
 
-    Args:
-        model: generates the turns.
-    """
-
-    def __init__(self, model: ChatModel):
+    def __init__(self, model: LoadedModel):
         self._model = model
 
-    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
+    async def generate(self, turn: NextTurn, note: Note | None) -> Reply:
         if note is None:
-            return await self._model.acall(request.messages, request.tools, **request.options)
-        stream = self._model.astream(request.messages, request.tools, **request.options)
+            return await self._model.acall(turn.messages, turn.tools, **turn.options)
+        stream = self._model.astream(turn.messages, turn.tools, **turn.options)
         try:
             async for event in stream:
                 await note(event)

@@ -1,6 +1,6 @@
 """A run: the model calls functions and reads their results, until it answers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -8,17 +8,17 @@ from constrained.agent.actions import (
     Actions,
     Approve,
     Blocking,
-    ChatModel,
     Concurrent,
+    Execution,
     Verdict,
     complete,
 )
-from constrained.agent.early_calls import EarlyCalls
 from constrained.agent.finished_run import Run
 from constrained.agent.judge import RunLimits
-from constrained.agent.loop import AgentLoop, OpenCall
+from constrained.agent.loop import AgentLoop
 from constrained.agent.run_tools import RunTools
 from constrained.agent.search.tool_search import ToolSearch, read_search
+from constrained.decode.filters.events import Exhausted, StreamEvent
 from constrained.errors import RequestError
 from constrained.model.confidence_policy import (
     ConfidencePolicy,
@@ -26,26 +26,20 @@ from constrained.model.confidence_policy import (
     read_confidence_policy,
     take_back,
 )
-from constrained.model.reply import Reply
+from constrained.model.loaded_model import LoadedModel
 from constrained.prompt.tools.call_result import CallResult, decline
 from constrained.prompt.tools.shapes import read_choice
-from grammars.turn import ToolCall
+from grammars.turn import CallRead, ToolCall
 
+_Decide: TypeAlias = Callable[[int, ToolCall], Awaitable[Verdict]]
 OnResult: TypeAlias = Callable[[int, CallResult], None]
 """Takes the number of a call in its turn, from 0, and its result, as soon as that is known."""
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """The settings of a run, besides its messages, tools and the options of its turns.
-
-    Args:
-        limits: of the run.
-        approve: see `RunOptions`.
-        policy: how calls are treated that the model is not sure of.
-        search: see `search_tools` of `RunOptions`.
-        on_result: see `OnResult`; None: is not called.
-    """
+    """The settings of a run, besides its messages, tools and the options of its turns; see
+    `RunOptions`."""
 
     limits: RunLimits = field(default_factory=RunLimits)
     approve: Approve | None = None
@@ -90,22 +84,13 @@ def split_options(options: Mapping[str, Any]) -> tuple[RunSettings, dict[str, An
 
 
 def run(
-    model: ChatModel,
+    model: LoadedModel,
     messages: Sequence[Mapping[str, Any]] | str,
     tools: RunTools,
     **options: Any,
 ) -> Run:
-    """Runs the agent loop; `Model.run` explains it.
-
-    Args:
-        model: the model, or anything with its `call`.
-        messages: as for `Model.run`.
-        tools: as for `Model.run`.
-        options: see `RunOptions`; all others are passed to `model.call`.
-
-    Raises:
-        Error: an error of the model; `RequestError` for limits below 1.
-    """
+    """Runs the agent loop; `Model.run` explains it. Options that are not in `RunOptions` are passed
+    to `model.call`."""
     settings, turn_options = split_options(options)
     actions = Blocking(model)
     try:
@@ -116,15 +101,13 @@ def run(
 
 
 async def arun(
-    model: ChatModel,
+    model: LoadedModel,
     messages: Sequence[Mapping[str, Any]] | str,
     tools: RunTools,
     **options: Any,
 ) -> Run:
-    """Like `run`, for asyncio; the calls of one turn run concurrently.
-
-    `approve` may be async. It is called for one call after the other.
-    """
+    """Like `run`, for asyncio; the calls of one turn run concurrently, but `approve`, which may be
+    async, is called for one after the other."""
     settings, turn_options = split_options(options)
     loop = settings.make_loop(messages, tools, turn_options)
     return await drive(loop, Concurrent(model), settings)
@@ -142,59 +125,82 @@ async def drive(loop: AgentLoop, actions: Actions, settings: RunSettings) -> Run
     return loop.finish()
 
 
-@dataclass
-class _TurnInstead:
-    """The turn that is generated in place of a discarded one; a `NextTurn`."""
+class _EarlyCalls:
+    """The read-only calls of one turn that begin while it is still being generated.
 
-    messages: Sequence[Mapping[str, Any]]
-    tools: list[Any]
-    options: dict[str, Any]
+    A call begins as soon as it is complete, checked and within the limits, if its tool and those
+    of all calls before it in the turn are read-only. After a call that changes something, a call
+    has to wait for the change. If the turn does not end with its calls, the results are dropped.
+
+    Attributes:
+        executions: the calls that have begun, by their number in the turn.
+    """
+
+    def __init__(self, loop: AgentLoop, actions: Actions, decide: _Decide):
+        self._loop = loop
+        self._actions = actions
+        self._decide = decide
+        self._calls: list[ToolCall] = []
+        self._is_over = False
+        self.executions: dict[int, Execution] = {}
+
+    async def note(self, event: StreamEvent) -> None:
+        """Takes an event of the turn, and begins the call that it completes, if it may."""
+        if isinstance(event, Exhausted):  # the calls from here on are made up
+            self._is_over = True
+        if self._is_over or not isinstance(event, CallRead):
+            return
+        self._calls.append(event.call)
+        if self._loop.judge.judge(self._calls)[-1] is not None:
+            return  # it is not executed at all
+        tool = self._loop.toolset.find_function(event.call)
+        if tool is None or not tool.read_only:
+            self._is_over = True
+            return
+        if await self._decide(event.index, event.call) is True:
+            self.executions[event.index] = self._actions.begin(
+                event.call, self._loop.toolset.available
+            )
+
+    def cancel(self) -> None:
+        """Cancels the calls that are still running."""
+        for execution in self.executions.values():
+            execution.cancel()
 
 
 class _Turn:
-    """One turn of a run.
-
-    Args:
-        loop: decides which calls are executed.
-        actions: generate turns and execute calls.
-        settings: of the run.
-    """
+    """One turn of a run."""
 
     def __init__(self, loop: AgentLoop, actions: Actions, settings: RunSettings):
         self._loop = loop
         self._actions = actions
         self._settings = settings
         self._verdicts: dict[int, Verdict] = {}
-        self.early = EarlyCalls(loop, actions, self._decide)
+        self.early = _EarlyCalls(loop, actions, self._decide)
 
     async def generate(self) -> None:
         """Generates the turn."""
-        self._loop.prepare()
-        self._loop.take(await self._generate())
-
-    async def _generate(self) -> Reply:
         loop, policy = self._loop, self._settings.policy
+        turn = loop.prepare()
         # The confidence of calls is known only at the end of the turn: no call may begin before.
         waits = policy.min_confidence is not None
         has_early = any(getattr(tool, "read_only", False) for tool in loop.toolset.available)
         note = self.early.note if has_early and not waits else None
-        reply = await self._actions.generate(loop, note)
-        unsure = policy.find_unsure(reply)
-        if not unsure:
-            return reply
-        options = policy.change_options(loop.options)
-        turn = _TurnInstead(loop.messages, loop.tools, options)
-        return take_back(unsure, reply, await self._actions.generate(turn, None))
+        reply = await self._actions.generate(turn, note)
+        if unsure := policy.find_unsure(reply):
+            instead = replace(turn, options=policy.change_options(turn.options))
+            reply = take_back(unsure, reply, await self._actions.generate(instead, None))
+        loop.take(reply)
 
     async def execute(self) -> None:
         """Executes the open calls of the turn."""
         calls = self._loop.open
         for number, answer in self._loop.refused:
             self._report(number, answer)
-        for open_call in calls:
-            if open_call.number not in self._verdicts:
-                await self._decide(open_call.number, open_call.call)
-        works = [self._execute(open_call) for open_call in calls]
+        for number, call in calls:
+            if number not in self._verdicts:
+                await self._decide(number, call)
+        works = [self._execute(number, call) for number, call in calls]
         self._loop.answer(await self._actions.gather(works))
 
     async def _decide(self, number: int, call: ToolCall) -> Verdict:
@@ -205,20 +211,17 @@ class _Turn:
         self._verdicts[number] = verdict
         return verdict
 
-    async def _execute(self, open_call: OpenCall) -> CallResult:
-        result = await self._perform(open_call)
-        self._report(open_call.number, result)
+    async def _execute(self, number: int, call: ToolCall) -> CallResult:
+        verdict = self._verdicts[number]
+        if verdict is not True:
+            result = decline(call, verdict)
+        elif (execution := self.early.executions.get(number)) is not None:
+            result = replace(await self._actions.finish(execution), call=call)
+        else:
+            result = await self._actions.execute(call, self._loop.toolset.available)
+        self._report(number, result)
         return result
 
     def _report(self, number: int, result: CallResult) -> None:
         if self._settings.on_result is not None:
             self._settings.on_result(number, result)
-
-    async def _perform(self, open_call: OpenCall) -> CallResult:
-        verdict = self._verdicts[open_call.number]
-        if verdict is not True:
-            return decline(open_call.call, verdict)
-        if (execution := self.early.executions.get(open_call.number)) is not None:
-            result = await self._actions.finish(execution)
-            return replace(result, call=open_call.call)
-        return await self._actions.execute(open_call.call, self._loop.toolset.available)

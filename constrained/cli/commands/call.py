@@ -154,25 +154,22 @@ class AnsweredCall:
             search=search,
         )
         while True:
-            loop.prepare()
-            given = loop.options
+            turn = loop.prepare()
             reply = self.generate(
                 replace(
                     job,
-                    messages=loop.messages,
-                    tools=loop.tools,
-                    hidden_tools=given.get("hidden_tools", ()),
-                    tool_choice=given["tool_choice"],
-                    excluded_calls=given.get("excluded_calls", ()),
+                    messages=turn.messages,
+                    tools=turn.tools,
+                    hidden_tools=turn.options.get("hidden_tools", ()),
+                    tool_choice=turn.options["tool_choice"],
+                    excluded_calls=turn.options.get("excluded_calls", ()),
                 )
             )
             loop.take(reply)
             results: list[CallResult] = []
-            for open_call in loop.open:
-                results.append(executor.execute(open_call.call, loop.toolset.available))
-                print_notes(
-                    [f"{describe_call(open_call.call)} -> {shorten(results[-1].content, 200)}"]
-                )
+            for _, call in loop.open:
+                results.append(executor.execute(call, loop.toolset.available))
+                print_notes([f"{describe_call(call)} -> {shorten(results[-1].content, 200)}"])
             loop.answer(results)
             if loop.reason is not None:
                 if loop.reason is not Reason.STOP:

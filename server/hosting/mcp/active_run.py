@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from constrained.agent.actions import Concurrent, NextTurn, Note
+from constrained.agent.actions import Concurrent, Note
 from constrained.agent.budget import Budget
 from constrained.agent.judge import RunLimits
-from constrained.agent.loop import AgentLoop
+from constrained.agent.loop import AgentLoop, NextTurn
 from constrained.agent.run import RunSettings, drive
 from constrained.decode.schedule.streams import arun
 from constrained.errors import ContextError, TokenLimitError
@@ -218,10 +218,10 @@ class _ServedActions(Concurrent):
         self.last_reply: Reply | None = None
         self._has_sent = False  # the client has got an event of the current turn
 
-    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
+    async def generate(self, turn: NextTurn, note: Note | None) -> Reply:
         self._has_sent = False
         try:
-            return await self._generate(request, note)
+            return await self._generate(turn, note)
         except (ContextError, TokenLimitError) as error:
             # The context may also be full in the middle of a turn. What the turn has sent is then
             # not complete, so the reply is not delivered.
@@ -229,8 +229,8 @@ class _ServedActions(Concurrent):
                 raise
             raise _NoRoomError(error) from error
 
-    async def _generate(self, request: NextTurn, note: Note | None) -> Reply:
-        active = await start_request(self._service, await self._make_request(request))
+    async def _generate(self, turn: NextTurn, note: Note | None) -> Reply:
+        active = await start_request(self._service, await self._make_request(turn))
         try:
             self._events.put_nowait(TurnStarted(active.compiled))
             if self.compiled is None:
