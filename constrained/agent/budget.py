@@ -60,11 +60,7 @@ class Budget:
                 raise RequestError(f"it is {value!r}", where=where, hint=hint)
 
     def find_spent(self, spent: Spent) -> str | None:
-        """Returns which limit is reached, in words; None if there is something left of each.
-
-        Args:
-            spent: what the run has spent.
-        """
+        """Returns which limit is reached, in words; None if there is something left of each."""
         for field in fields(self):
             limit = getattr(self, field.name)
             if limit is not None and getattr(spent, field.name) >= limit:
@@ -72,12 +68,8 @@ class Budget:
         return None
 
     def find_excess(self, spent: Spent, cost: float) -> str | None:
-        """Returns which limit does not allow another call, in words; None if it is allowed.
-
-        Args:
-            spent: what the run has spent.
-            cost: the cost of the call.
-        """
+        """Returns which limit does not allow another call of this cost, in words; None if it is
+        allowed."""
         exceeded = self.find_spent(spent)
         if exceeded is None and self.cost is not None and spent.cost + cost > self.cost:
             return (

@@ -43,16 +43,8 @@ class RunLimits:
 
 
 class CallJudge:
-    """Judges the calls of one run.
-
-    Args:
-        toolset: the tools of the run.
-        limits: of the run.
-        partial: the caller decides about calls of tools without a function.
-
-    Attributes:
-        spent: what the run has spent.
-    """
+    """Judges the calls of one run. `partial`: the caller decides about calls of tools without a
+    function."""
 
     def __init__(self, toolset: RunToolset, limits: RunLimits, *, partial: bool):
         self._toolset = toolset
@@ -74,11 +66,8 @@ class CallJudge:
         return [call for call in self._refused.values() if self._history.find_repetition(call)]
 
     def judge(self, calls: Sequence[ToolCall]) -> list[CallResult | None]:
-        """Decides which calls of a turn are executed; changes nothing.
-
-        Returns:
-            For each call: None if it is executed, otherwise the result that says why not.
-        """
+        """Returns None for each call of a turn that is executed, and for others the result that
+        says why not; changes nothing."""
         answers: list[CallResult | None] = []
         spent = self.spent
         for call in calls:
@@ -86,7 +75,10 @@ class CallJudge:
                 answers.append(None)  # the caller decides about it
                 continue
             cost = self._price(call)
-            answer = self._find_refusal(call) or self._find_excess(call, spent, cost)
+            answer = self._find_refusal(call)
+            excess = self._limits.budget.find_excess(spent, cost)
+            if answer is None and excess is not None:
+                answer = refuse(call, Outcome.OVER_BUDGET, excess)
             if answer is None:
                 spent = replace(spent, calls=spent.calls + 1, cost=spent.cost + cost)
             answers.append(answer)
@@ -103,11 +95,6 @@ class CallJudge:
         text = f"{repetition.text}; answer, or do something else"
         return refuse(call, Outcome.REPEATED, text)
 
-    def _find_excess(self, call: ToolCall, spent: Spent, cost: float) -> CallResult | None:
-        """Returns the refusal of a call that the budget does not allow; None: it is not refused."""
-        excess = self._limits.budget.find_excess(spent, cost)
-        return None if excess is None else refuse(call, Outcome.OVER_BUDGET, excess)
-
     def explain_repetition(self, call: ToolCall) -> str:
         """Describes the repetition that a call would continue."""
         repetition = self._history.find_repetition(call)
@@ -121,11 +108,8 @@ class CallJudge:
         return check_cost(cost, call.name)
 
     def warn(self, refused: Sequence[CallResult]) -> str | None:
-        """Notes which repetitions the model gets to read about.
-
-        Returns:
-            The one that it goes on with all the same, in words; None: there is none.
-        """
+        """Notes which repetitions the model gets to read about. Returns the one that it goes on
+        with all the same, in words; None: there is none."""
         ignored: str | None = None
         warned: set[str] = set()
         for answer in refused:

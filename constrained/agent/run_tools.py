@@ -14,26 +14,18 @@ RunTools: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
 """The tools of a run, or a function that lists them before each turn."""
 
 
-def list_tools(tools: RunTools) -> Sequence[Any]:
-    """Returns the current tools."""
-    return tools() if callable(tools) else tools
-
-
 class RunToolset:
     """The tools of a run, which may change before each turn.
 
     Args:
-        source: the given tools, or a function that lists them.
+        source: the tools of the prompt, or a function that lists them.
         hidden: tools that may be called but are not in the prompt.
         search: a search of further tools; None: there is none.
         isolate: the default limits of functions that run in separate processes.
         drop: leave out tools whose schemas cannot be enforced; False: they are an error.
 
     Attributes:
-        prompt: the tools of the prompt: the given ones, and the one that searches.
-
-    Raises:
-        Error: the tools cannot be offered, or cannot be isolated.
+        prompt: the given tools, and the one that searches.
     """
 
     def __init__(
@@ -89,7 +81,7 @@ class RunToolset:
 
     def _read(self) -> None:
         """Reads the given tools, if they have changed."""
-        given = list_tools(self._source)
+        given = self._source() if callable(self._source) else self._source
         is_list = isinstance(given, list | tuple)
         if is_list and self._given and list(given) == self._given:
             return

@@ -16,7 +16,7 @@ from mcp import types
 from constrained.agent.mcp.connection import ConnectionSettings, McpConnection, McpError
 from constrained.agent.mcp.results import McpResult
 from constrained.agent.mcp.server import HttpTransport, ServerAddress
-from constrained.agent.mcp.tool_names import MAX_NAME_LENGTH, name_tools
+from constrained.agent.mcp.servers import MAX_NAME_LENGTH, name_tools
 from constrained.agent.mcp.transports import EVENTS
 
 LONGEST_BODY = 100_000  # bytes, in place of 32 MiB

@@ -46,12 +46,7 @@ class ConnectionSettings:
 
 
 class McpConnection:
-    """A connection to a server. All of it runs in one event loop.
-
-    Args:
-        server: the command or the address of the server.
-        settings: of the connection.
-    """
+    """A connection to a server. All of it runs in one event loop."""
 
     def __init__(self, server: McpServer, settings: ConnectionSettings):
         self._server = server

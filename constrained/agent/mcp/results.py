@@ -16,12 +16,7 @@ second."""
 
 @dataclass(frozen=True)
 class McpMedia:
-    """An image, a sound or another file of a result.
-
-    Args:
-        mime_type: its type, as the server reports it.
-        data: its bytes.
-    """
+    """An image, a sound or another file of a result, with the type that the server reports."""
 
     mime_type: str
     data: bytes

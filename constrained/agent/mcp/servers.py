@@ -1,8 +1,10 @@
 """Connections to MCP servers whose tools a run uses."""
 
 import asyncio
+import hashlib
 import operator
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
@@ -11,10 +13,11 @@ from mcp import types
 from constrained.agent.mcp.connection import ConnectionSettings, McpConnection, McpError
 from constrained.agent.mcp.results import McpResult
 from constrained.agent.mcp.sources import Source, read_sources
-from constrained.agent.mcp.tool_names import make_word, name_tools
 from constrained.errors import RequestError
 from constrained.prompt.tools.functions import FunctionTool
 from constrained.remote.event_loop import EventLoopThread
+
+MAX_NAME_LENGTH = 64  # characters of a tool's name, the limit of OpenAI and Anthropic
 
 
 class McpOptions(TypedDict, total=False):
@@ -38,7 +41,7 @@ class McpTool:
     Args:
         server: the name of the server.
         name: the server's name of the tool.
-        listed: the tool as JSON, as the server lists it.
+        listed: as the server lists it.
         function: the tool for a run, under the name that the model sees.
     """
 
@@ -67,11 +70,7 @@ def connect_mcp(*sources: Source, **options: Unpack[McpOptions]) -> "McpServers"
 
 
 class McpServers:
-    """Connections to MCP servers. Methods that begin with `a` are for asyncio.
-
-    Args:
-        sources: see `connect_mcp`.
-        options: see `McpOptions`.
+    """Connections to MCP servers; make them with `connect_mcp`.
 
     Attributes:
         notes: about fields of an `mcp.json` that were left out.
@@ -207,3 +206,39 @@ class McpServers:
             return await self._find_loop().arun(connection.call(tool, arguments))
 
         return call
+
+
+def name_tools(tools: Sequence[tuple[str | None, str]]) -> list[str]:
+    """Returns a unique name for each tool, of letters, digits and `_`, such as `server__tool`.
+
+    Args:
+        tools: the names of server and tool, in order; None: without a server.
+    """
+    names: dict[str, None] = {}
+    numbers: dict[str, int] = {}
+    for server, tool in tools:
+        name = make_word(tool)
+        if server is not None:
+            name = f"{make_word(server)}__{name}"
+        if len(name) > MAX_NAME_LENGTH:
+            name = f"{name[: MAX_NAME_LENGTH - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+        names[_make_unique(name, names, numbers)] = None
+    return list(names)
+
+
+def make_word(name: str) -> str:
+    """Converts a name to letters, digits and `_`, without a digit at the beginning."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
+    return f"_{word}" if word[0].isdigit() else word
+
+
+def _make_unique(name: str, taken: Container[str], numbers: MutableMapping[str, int]) -> str:
+    """Adds a number to a name that is taken. `numbers` has the last number for each name, since a
+    server may list thousands of tools with one name."""
+    unique = name
+    beginning = name[: MAX_NAME_LENGTH - 4]
+    while unique in taken:
+        number = numbers[beginning] = numbers.get(beginning, 1) + 1
+        ending = f"_{number}"
+        unique = f"{beginning[: MAX_NAME_LENGTH - len(ending)]}{ending}"
+    return unique

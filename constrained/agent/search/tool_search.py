@@ -92,35 +92,24 @@ class ToolSearch:
         return f"<ToolSearch {self.tool.name}: {len(self.tools)} tools, top {self.top}>"
 
     def search(self, query: str) -> dict[str, Any]:
-        """Returns what the model reads as the result of a search.
-
-        Args:
-            query: words.
-
-        Returns:
-            The tools found, best first, each with name, description and parameters; `refused` has
-            those whose schemas cannot be enforced, which cannot be called.
+        """Returns what the model reads as the result of a search: the tools found, best first, each
+        with name, description and parameters; `refused` has those whose schemas cannot be enforced,
+        which cannot be called.
 
         Raises:
             ToolError: `rank` named a tool that does not exist.
         """
-        return self.describe(self.find(query))
-
-    def describe(self, names: Sequence[str]) -> dict[str, Any]:
-        """Returns what the model reads as the result of a search that has found these.
-
-        Args:
-            names: of tools to search; others are left out.
-        """
         found: list[dict[str, Any]] = []
         refused: dict[str, str] = {}
-        for name in names:
-            if name not in self._entries:
-                continue
+        for name in self.find(query):
+            entry = self._entries[name]
             try:
-                found.append(_describe(self._entries[name]))
+                entry.lower()  # its schema can be enforced
             except SchemaError as error:
                 refused[name] = str(error)
+            else:
+                about = entry.body.get("description")
+                found.append(describe_tool(name, about, entry.schema))
         result: dict[str, Any] = {"tools": found}
         if refused:
             result["refused"] = refused
@@ -130,9 +119,6 @@ class ToolSearch:
 
     def find(self, query: str) -> list[str]:
         """Returns the names of the tools that fit a query, best first, at most `top`.
-
-        Args:
-            query: words.
 
         Raises:
             ToolError: `rank` named a tool that does not exist.
@@ -150,9 +136,6 @@ class ToolSearch:
     def check_names(self, others: Sequence[str]) -> None:
         """Checks that the tools to search have other names than the offered tools.
 
-        Args:
-            others: the names of the offered tools.
-
         Raises:
             ToolError: a name is used twice; `where` is the tool to search.
         """
@@ -163,11 +146,8 @@ class ToolSearch:
                 raise ToolError(message, where=self._places[other], hint=hint)
 
     def list_found(self, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Returns the tools that searches of a conversation have found, in the order in which they
-        were found first.
-
-        Args:
-            messages: the conversation, in OpenAI's form.
+        """Returns the tools that searches of a conversation in OpenAI's form have found, in the
+        order in which they were found first.
 
         Raises:
             TemplateError: the messages are not a conversation.
@@ -198,16 +178,6 @@ def read_search(given: Any) -> ToolSearch | None:
     if given is None or isinstance(given, ToolSearch):
         return given
     return ToolSearch(given)
-
-
-def _describe(entry: Entry) -> dict[str, Any]:
-    """Describes a tool in the result of a search.
-
-    Raises:
-        SchemaError: its schema cannot be enforced.
-    """
-    entry.lower()
-    return describe_tool(entry.name, entry.body.get("description"), entry.schema)
 
 
 def _read_call(call: Any) -> dict[str, Any]:

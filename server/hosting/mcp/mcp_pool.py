@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from constrained.agent.mcp.server import McpServer, ServerAddress
-from constrained.agent.mcp.servers import McpServers, connect_mcp
-from constrained.agent.mcp.tool_names import make_word
+from constrained.agent.mcp.servers import McpServers, connect_mcp, make_word
 from constrained.errors import BusyError, Error, RequestError
 from server.dialects.common.hosted_tools import BorrowedServer, HostedTool, ListedServer
 from server.hosting.mcp.forced_approval import ForcedApproval

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcp import types
 
 from constrained.agent.mcp.results import McpResult
-from constrained.agent.mcp.tool_names import MAX_NAME_LENGTH, name_tools
+from constrained.agent.mcp.servers import MAX_NAME_LENGTH, name_tools
 from constrained.prompt.tools.execution import format_result
 from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.wire.formats import FORMATS
