@@ -95,12 +95,7 @@ class PrintVersions(argparse.Action):
 
 
 class UnavailableCommand:
-    """A command of a package that cannot be imported; the others work.
-
-    Args:
-        name: of the command.
-        reason: why it cannot be imported.
-    """
+    """A command of a package that cannot be imported, and why; the others work."""
 
     def __init__(self, name: str, reason: str):
         self._name = name
@@ -123,15 +118,11 @@ class UnavailableCommand:
 AnyCommand: TypeAlias = Command | UnavailableCommand
 
 
-def _do_nothing() -> None:
-    pass
-
-
 def main(
     arguments: Sequence[str] | None = None,
     commands: Sequence[AnyCommand] | None = None,
     *,
-    start: Callable[[], None] = _do_nothing,
+    start: Callable[[], None] = lambda: None,
 ) -> int:
     """Runs the command line; returns one of `ExitCode`.
 
@@ -161,7 +152,11 @@ def _run(
 ) -> int:
     options = argparse.Namespace(json=False)
     try:
-        parser = make_parser(_find_commands() if commands is None else commands)
+        if commands is None:
+            # Each name once: a checkout that was installed under two names has each command twice.
+            further = {entry.name: entry for entry in entry_points(group=GROUP)}
+            commands = [*COMMANDS, *map(_load_command, further.values())]
+        parser = make_parser(commands)
         if arguments is None:
             arguments = sys.argv[1:]
         if not arguments:
@@ -177,20 +172,10 @@ def _run(
     except BrokenPipeError:
         raise
     except (Error, OSError) as e:
-        return _report(e, options)
-
-
-def _report(error: Exception, options: argparse.Namespace) -> int:
-    if options.json:
-        print_json({"error": str(error)})
-    print_error(str(error))
-    return find_code(error)
-
-
-def _find_commands() -> list[AnyCommand]:
-    # Each name once: a checkout that was installed under two names has each command twice.
-    further = {entry.name: entry for entry in entry_points(group=GROUP)}
-    return [*COMMANDS, *map(_load_command, further.values())]
+        if options.json:
+            print_json({"error": str(e)})
+        print_error(str(e))
+        return find_code(e)
 
 
 def _load_command(entry: EntryPoint) -> AnyCommand:

@@ -117,11 +117,7 @@ def read_search(
 
 
 def _read_tool_format(options: argparse.Namespace) -> "Format | None":
-    """Returns the format of --tool-format; None: there is none.
-
-    Raises:
-        RequestError, FormatError: there is no such format, or its file cannot be read.
-    """
+    """Returns the format of --tool-format; None: the option is not given."""
     if options.tool_format is None:
         return None
     from constrained.prompt.format_selection.selection import read_tool_format
@@ -199,11 +195,7 @@ def _read_schema(given: str) -> Any:
 
 
 def load_model(options: argparse.Namespace) -> "Model":
-    """Loads the model that the options name, or the demo model of the package.
-
-    Raises:
-        Error: it cannot be loaded.
-    """
+    """Loads the model that the options name, or the demo model of the package."""
     from constrained.loading import load
 
     path = shared.find_model(options)
@@ -264,10 +256,7 @@ def describe(
     turn: "CompiledTurn | None" = None,
 ) -> Iterator[str]:
     """Writes notes for the user: options that have no effect, and what the mask does not enforce.
-
-    Args:
-        turn: the turn, if there is only one; it has all refused tools.
-    """
+    `turn` is the turn, if there is only one; it has all refused tools."""
     from constrained.prompt.tools.offer import read_offer
 
     yield from model.notices

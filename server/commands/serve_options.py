@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Literal
 
 from constrained.cli import options as shared
-from constrained.cli.commands.mcp import connection as mcp_options
+from constrained.cli import tool_calls
 from constrained.cli.declared import add_fields, add_option, read_fields
 from constrained.cli.terminal.input import read_text
 from constrained.engine.options import SWITCH
@@ -50,7 +50,7 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
     shared.add_reasoning_budget(parser)
     shared.add_engine_options(parser, sequences=SEQUENCES)
     shared.add_sampling_options(parser, max_tokens=None)
-    mcp_options.add_options(parser, approve=False)
+    tool_calls.add_options(parser, approve=False)
     add_fields(parser, Settings, "advanced: limits")
     _add_log(parser)
     _add_models(parser)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from constrained.cli import options as shared
-from constrained.cli.commands.mcp import connection as mcp_options
+from constrained.cli import tool_calls
 from constrained.cli.terminal.exit_codes import ExitCode, find_code
 from constrained.cli.terminal.output import print_error
 from constrained.engine.gguf.contents import ModelPurpose, read_purpose
@@ -177,9 +177,9 @@ def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
     Raises:
         RequestError: one is none, or the package `mcp` is not installed.
     """
-    if not mcp_options.has_servers(options):
+    if not tool_calls.has_servers(options):
         return None
-    servers = mcp_options.read_servers(options)
+    servers = tool_calls.read_servers(options)
     from server.hosting.mcp.mcp_pool import McpPool
 
     return McpPool(servers, options.mcp_timeout, approval=ForcedApproval(options.mcp_approval))

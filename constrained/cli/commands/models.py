@@ -63,11 +63,12 @@ def _describe(model: LocalModel) -> dict[str, Any]:
     if contents is not None:
         purpose, bits = contents.purpose, measure_bits(contents.tensors)
         claim = find_false_claim(contents, model.name)
+    has_replies = purpose not in (ModelPurpose.EMBEDDINGS, ModelPurpose.RANKING)
     return {
         "name": model.source,
         "source": model.program,
         "purpose": purpose,
-        "option": _choose_option(purpose, model.source),
+        "option": f"-m {model.source}" if has_replies else None,
         "bytes": model.bytes,
         "bits": bits and round(bits, 2),
         "claim": claim and claim.claim,  # a quantisation that the name states, and the file lacks
@@ -81,13 +82,6 @@ def _read_headers(model: LocalModel) -> GgufContents | None:
         return read_all_parts(model.path)
     except ModelError:
         return None
-
-
-def _choose_option(purpose: ModelPurpose | None, name: str) -> str | None:
-    """Returns the command-line option that loads a model of this purpose; None: there is none."""
-    if purpose in (ModelPurpose.EMBEDDINGS, ModelPurpose.RANKING):
-        return None
-    return f"-m {name}"
 
 
 def _show_size(size: int) -> str:
