@@ -13,7 +13,6 @@ from constrained.agent.finished_run import Reason, Run
 from constrained.agent.judge import CallJudge, RunLimits
 from constrained.agent.run_tools import RunTools, RunToolset
 from constrained.agent.search.tool_search import ToolSearch
-from constrained.limits.deadline import Clock
 from constrained.model.confidence_policy import explain_unsure_calls
 from constrained.model.reply import Reply
 from constrained.prompt.assistant_prefill import read_message
@@ -51,7 +50,6 @@ class AgentLoop:
             them.
         options: of each turn.
         search: a search of further tools, which can be called after it has found them.
-        clock: in seconds.
         partial: execute the calls that have a function even if the caller has to execute others of
             the same turn. False: then the caller executes all calls of such a turn.
         final_answer: the last of `max_steps` turns is an answer, without calls.
@@ -72,7 +70,6 @@ class AgentLoop:
         *,
         limits: RunLimits,
         search: ToolSearch | None = None,
-        clock: Clock = time.monotonic,
         partial: bool = False,
         final_answer: bool = False,
     ):
@@ -92,8 +89,7 @@ class AgentLoop:
         self.reason: Reason | None = None
         self.detail = ""
         self._context = Context(messages)
-        self._clock = clock
-        self._started = clock()
+        self._started = time.monotonic()
         self._replies: list[Reply] = []
         self._results: list[CallResult] = []
         self._answers: list[CallResult | None] = []
@@ -124,7 +120,7 @@ class AgentLoop:
     def prepare(self) -> NextTurn:
         """Returns the next turn, which begins now."""
         self.toolset.begin_turn()
-        self.judge.spend(self._clock() - self._started)
+        self.judge.spend(time.monotonic() - self._started)
         spent = self._limits.budget.find_spent(self.judge.spent)
         if spent is not None and self._last_turn is None:
             self._last_turn = _LastTurn(Reason.BUDGET, f"{spent} is spent")
@@ -140,7 +136,7 @@ class AgentLoop:
             options["excluded_calls"] = excluded
         else:
             options.pop("excluded_calls", None)
-        return NextTurn(self._context.shown, self.toolset.prompt, options)
+        return NextTurn(self._context.shown, self.toolset.prompt, dict(options))
 
     def take(self, reply: Reply) -> None:
         """Reads a turn of the model, which ends now."""
@@ -152,7 +148,7 @@ class AgentLoop:
         self._context.append(message)
         if (choice := self._options.get("tool_choice")) is not None:
             self._options["tool_choice"] = _relax(choice)
-        self.judge.spend(self._clock() - self._started, reply.usage.completion_tokens)
+        self.judge.spend(time.monotonic() - self._started, reply.usage.completion_tokens)
         self._answers = []
         if reply.finish_reason == "length" or any(call.truncated for call in reply.calls):
             self.reason = Reason.LENGTH

@@ -90,7 +90,7 @@ class McpServers:
         self._loop: EventLoopThread | None = None
         self._connections: list[McpConnection] = []
         self._listed: list[list[types.Tool]] = []
-        self._tools: list[FunctionTool] = []
+        self._tools: list[McpTool] = []
 
     def __enter__(self) -> "McpServers":
         loop = self._start()
@@ -166,13 +166,14 @@ class McpServers:
 
     def list_tools(self) -> list[McpTool]:
         """Returns the current tools of all servers, each with its server."""
-        functions = iter(self.tools())
-        listed: list[McpTool] = []
-        for connection, tools in zip(self._connections, self._listed, strict=True):
-            for tool in tools:
-                form = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-                listed.append(McpTool(connection.name, tool.name, form, next(functions)))
-        return listed
+        self._find_loop()
+        listed = [connection.tools for connection in self._connections]
+        # A connection has a new list after each change.
+        is_known = len(listed) == len(self._listed) and all(map(operator.is_, listed, self._listed))
+        if not is_known:
+            self._listed = listed
+            self._tools = self._make_tools()
+        return list(self._tools)
 
     def tools(self) -> list[FunctionTool]:
         """Returns the current tools of all servers.
@@ -181,25 +182,20 @@ class McpServers:
         next turn has the tools that a server adds. Calls of read-only tools (`readOnlyHint`) start
         early.
         """
-        self._find_loop()
-        listed = [connection.tools for connection in self._connections]
-        # A connection has a new list after each change.
-        is_known = len(listed) == len(self._listed) and all(map(operator.is_, listed, self._listed))
-        if not is_known:
-            self._listed = listed
-            self._tools = self._make_tools(listed)
-        return list(self._tools)
+        return [tool.function for tool in self.list_tools()]
 
-    def _make_tools(self, listed: Sequence[Sequence[types.Tool]]) -> list[FunctionTool]:
-        origins: list[tuple[str | None, str]] = []
-        made: list[FunctionTool] = []
-        for connection, tools in zip(self._connections, listed, strict=True):
-            prefix = connection.name if self._has_namespace else None
+    def _make_tools(self) -> list[McpTool]:
+        made: list[McpTool] = []
+        for connection, tools in zip(self._connections, self._listed, strict=True):
             for tool in tools:
-                origins.append((prefix, tool.name))
-                made.append(FunctionTool.from_mcp(tool, self._make_call(connection, tool.name)))
-        names = name_tools(origins)
-        return [replace(tool, name=name) for tool, name in zip(made, names, strict=True)]
+                form = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+                function = FunctionTool.from_mcp(tool, self._make_call(connection, tool.name))
+                made.append(McpTool(connection.name, tool.name, form, function))
+        origins = [(tool.server if self._has_namespace else None, tool.name) for tool in made]
+        named: list[McpTool] = []
+        for tool, name in zip(made, name_tools(origins), strict=True):
+            named.append(replace(tool, function=replace(tool.function, name=name)))
+        return named
 
     def _make_call(self, connection: McpConnection, tool: str) -> Callable[..., Any]:
         async def call(**arguments: Any) -> McpResult:
