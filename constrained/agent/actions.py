@@ -8,7 +8,6 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -70,40 +69,6 @@ Execution: TypeAlias = ThreadCall | asyncio.Task[CallResult]
 """A call that is being executed; `cancel` ends it, or drops its result if it cannot be ended."""
 
 
-class Actions(ABC):
-    """The actions of a run."""
-
-    @abstractmethod
-    async def generate(self, turn: NextTurn, note: Note | None) -> Reply:
-        """Generates a turn of the model; passes its events to `note`."""
-
-    @abstractmethod
-    async def ask(self, approve: Approve, call: ToolCall) -> Verdict:
-        """Asks for the verdict about a call."""
-
-    @abstractmethod
-    def begin(self, call: ToolCall, tools: Sequence[Any]) -> Execution:
-        """Begins to execute a call in the background."""
-
-    @abstractmethod
-    async def finish(self, execution: Any) -> CallResult:
-        """Waits for the result of a call that `begin` has started."""
-
-    @abstractmethod
-    async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
-        """Executes a call, and returns its result."""
-
-    async def gather(
-        self, works: Sequence[Coroutine[Any, Any, CallResult]]
-    ) -> Sequence[CallResult]:
-        """Executes the calls of a turn, one after the other, and returns their results."""
-        try:
-            return [await work for work in works]
-        finally:
-            for work in works:
-                work.close()  # if one was interrupted, those after it have not started
-
-
 def complete(work: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine that never waits, and returns its result."""
     try:
@@ -114,7 +79,7 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a sync run has waited")
 
 
-class Blocking(Actions):
+class Blocking:
     """The actions of a sync run: calls run one after the other, except those started in threads."""
 
     def __init__(self, model: LoadedModel):
@@ -122,6 +87,7 @@ class Blocking(Actions):
         self._pool: ThreadPoolExecutor | None = None
 
     async def generate(self, turn: NextTurn, note: Note | None) -> Reply:
+        """Generates a turn of the model; passes its events to `note`."""
         if note is None:
             return self._model.call(turn.messages, turn.tools, **turn.options)
         stream = self._model.stream(turn.messages, turn.tools, **turn.options)
@@ -133,6 +99,7 @@ class Blocking(Actions):
         return stream.result
 
     async def ask(self, approve: Approve, call: ToolCall) -> Verdict:
+        """Asks for the verdict about a call."""
         verdict = approve(call)
         if inspect.isawaitable(verdict):
             if inspect.iscoroutine(verdict):
@@ -140,16 +107,29 @@ class Blocking(Actions):
             raise RequestError("approve is async", where="/approve", hint="Use arun")
         return verdict
 
-    def begin(self, call: ToolCall, tools: Sequence[Any]) -> ThreadCall:
+    def begin(self, call: ToolCall, tools: Sequence[Any]) -> Execution:
+        """Begins to execute a call in the background."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(thread_name_prefix="tool")
         return ThreadCall(self._pool, call, tools)
 
-    async def finish(self, execution: ThreadCall) -> CallResult:
+    async def finish(self, execution: Any) -> CallResult:
+        """Waits for the result of a call that `begin` has started."""
         return execution.result()
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
+        """Executes a call, and returns its result."""
         return execute_call(call, tools)
+
+    async def gather(
+        self, works: Sequence[Coroutine[Any, Any, CallResult]]
+    ) -> Sequence[CallResult]:
+        """Executes the calls of a turn, and returns their results."""
+        try:
+            return [await work for work in works]
+        finally:
+            for work in works:
+                work.close()  # if one was interrupted, those after it have not started
 
     def close(self) -> None:
         """Ends the threads; does not wait for calls that are still running."""
@@ -191,8 +171,8 @@ def _explain_failure(call: ToolCall, error: Exception | SystemExit) -> CallResul
             return fail(call, error)
 
 
-class Concurrent(Actions):
-    """The actions of an async run: the calls of a turn run concurrently."""
+class Concurrent:
+    """The actions of an async run, as those of `Blocking`: the calls of a turn run concurrently."""
 
     def __init__(self, model: LoadedModel):
         self._model = model
@@ -212,10 +192,10 @@ class Concurrent(Actions):
         verdict = approve(call)
         return await verdict if inspect.isawaitable(verdict) else verdict
 
-    def begin(self, call: ToolCall, tools: Sequence[Any]) -> asyncio.Task[CallResult]:
+    def begin(self, call: ToolCall, tools: Sequence[Any]) -> Execution:
         return asyncio.create_task(self.execute(call, tools))
 
-    async def finish(self, execution: asyncio.Task[CallResult]) -> CallResult:
+    async def finish(self, execution: Any) -> CallResult:
         return await execution
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
@@ -225,3 +205,6 @@ class Concurrent(Actions):
         self, works: Sequence[Coroutine[Any, Any, CallResult]]
     ) -> Sequence[CallResult]:
         return await asyncio.gather(*works)
+
+
+Actions: TypeAlias = Blocking | Concurrent

@@ -114,7 +114,12 @@ class McpConnection:
                         await end.wait()
                     finally:
                         watching.cancel()
-                        closing.reschedule(self._find_last_moment())
+                        # Over HTTP, the server gets a request about the end and may never answer.
+                        # The package itself limits the time for the end of a command, and would
+                        # leave its process running if this was cancelled.
+                        if not isinstance(self._server, ServerCommand):
+                            now = asyncio.get_running_loop().time()
+                            closing.reschedule(now + self._settings.connect_timeout)
             except Exception as e:  # of the package, in groups of any kind; `open` raises it
                 if not ready.done():
                     ready.set_exception(self._explain_start(e, _read_end(log)))
@@ -125,14 +130,6 @@ class McpConnection:
                 if not ready.done():
                     ready.cancel()
             return None
-
-    def _find_last_moment(self) -> float | None:
-        """When a connection has to be closed, on the clock of the loop. Over HTTP, the server gets
-        a request about the end and may never answer. The package limits the time for the end of a
-        command, and would leave its process running if this was cancelled."""
-        if isinstance(self._server, ServerCommand):
-            return None
-        return asyncio.get_running_loop().time() + self._settings.connect_timeout
 
     async def _connect(self, stack: AsyncExitStack, log: IO[str], end: asyncio.Event) -> Client:
         """Opens a client by the first transport that the server supports."""
@@ -198,7 +195,10 @@ class McpConnection:
             message = f"{tool} took longer than {self._settings.timeout:g} s, and was cancelled"
             raise McpError(message) from e
         except MCPError as e:
-            if self._has_closed(e, end):
+            # The code is not enough, because a server may use it for other errors. Over HTTP, it
+            # may also mean a lost request.
+            is_command = isinstance(self._server, ServerCommand)
+            if e.code == types.CONNECTION_CLOSED and (end.is_set() or not is_command):
                 self._leave(end)
                 failure = await self._find_failure(keeper)
                 raise self._explain_end(tool, failure or e) from e
@@ -210,13 +210,6 @@ class McpConnection:
         if result.is_error:
             raise McpError(read.text or f"{tool} failed, and does not say why")
         return read
-
-    def _has_closed(self, error: MCPError, end: asyncio.Event) -> bool:
-        """Returns whether an error says that the connection has ended. Its code is not enough,
-        because a server may use the same code for other errors. Over HTTP, it may also mean a lost
-        request."""
-        is_command = isinstance(self._server, ServerCommand)
-        return error.code == types.CONNECTION_CLOSED and (end.is_set() or not is_command)
 
     async def _find_client(self) -> Client:
         async with self._lock:

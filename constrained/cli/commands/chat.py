@@ -303,7 +303,10 @@ class Lines:
         try:
             if self.is_typed:
                 return _ask(prompt)
-            return _read_piped()
+            line = sys.stdin.buffer.readline()  # decoded alone, so that a bad line affects no other
+            if not line:
+                raise EOFError
+            return line.decode("utf-8-sig").rstrip("\r\n")
         except UnicodeDecodeError as e:
             raise RequestError(f"the line is not {e.encoding.upper()}: {e.reason}") from e
 
@@ -324,10 +327,3 @@ def _has_more() -> bool:
     if sys.platform == "win32":
         return False
     return bool(select.select([sys.stdin], [], [], TOGETHER)[0])
-
-
-def _read_piped() -> str:
-    line = sys.stdin.buffer.readline()  # decoded alone, so that a bad line affects no other
-    if not line:
-        raise EOFError
-    return line.decode("utf-8-sig").rstrip("\r\n")
