@@ -60,7 +60,11 @@ class Budget:
                 raise RequestError(f"it is {value!r}", where=where, hint=hint)
 
     def find_spent(self, spent: Spent) -> str | None:
-        """Returns which limit is reached, in words; None if there is something left of each."""
+        """Returns which limit is reached, in words; None if there is something left of each.
+
+        Args:
+            spent: what the run has spent.
+        """
         for field in fields(self):
             limit = getattr(self, field.name)
             if limit is not None and getattr(spent, field.name) >= limit:
@@ -68,8 +72,12 @@ class Budget:
         return None
 
     def find_excess(self, spent: Spent, cost: float) -> str | None:
-        """Returns which limit does not allow another call of this cost, in words; None if it is
-        allowed."""
+        """Returns which limit does not allow another call, in words; None if it is allowed.
+
+        Args:
+            spent: what the run has spent.
+            cost: the cost of the call.
+        """
         exceeded = self.find_spent(spent)
         if exceeded is None and self.cost is not None and spent.cost + cost > self.cost:
             return (
@@ -88,11 +96,7 @@ def _describe(name: str, limit: float) -> str:
 
 
 def check_cost(cost: Any, tool: str) -> float:
-    """Returns what a call costs.
-
-    Raises:
-        RequestError: it is not a number from 0 on.
-    """
+    """Returns what a call costs; an error if that is no number from 0 on."""
     is_number = isinstance(cost, Real) and not isinstance(cost, bool)
     if not is_number or not 0 <= float(cost) < math.inf:
         hint = "Use a number of 0 or more, or a function of the call that returns one"

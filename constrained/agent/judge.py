@@ -16,11 +16,7 @@ from grammars.turn import ToolCall
 
 @dataclass(frozen=True)
 class RunLimits:
-    """The limits of a run; see `RunOptions`.
-
-    Raises:
-        RequestError: one is below 1, or has a wrong type.
-    """
+    """The limits of a run; see `RunOptions`."""
 
     max_steps: int = 8
     max_repeats: int = 2

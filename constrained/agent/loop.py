@@ -45,9 +45,6 @@ class AgentLoop:
     `answer` them; until there is a `reason` to end.
 
     Args:
-        messages: the conversation, or the text of a user message.
-        tools: functions, or tools in any shape that `read_tools` reads; or a function that lists
-            them.
         options: of each turn.
         search: a search of further tools, which can be called after it has found them.
         partial: execute the calls that have a function even if the caller has to execute others of
@@ -57,9 +54,6 @@ class AgentLoop:
     Attributes:
         reason: why the run is over; None: it is not over.
         detail: more about the reason; "" if there is no more.
-
-    Raises:
-        Error: the tools cannot be offered, or cannot be isolated.
     """
 
     def __init__(

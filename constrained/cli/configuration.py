@@ -123,7 +123,6 @@ class Parsed:
     """The sources of the values of options.
 
     Attributes:
-        command: the chosen command.
         sources: name in the namespace -> COMMAND_LINE, a variable, or a table of a file; options
         that are not in it have their default.
         of_file: the names of values from the file that the environment may override.
@@ -308,11 +307,7 @@ def _read_config(
 def _read_common(
     config: Config, commands: Mapping[tuple[str, ...], ParsedCommand]
 ) -> dict[str, Any]:
-    """Returns the options before all tables, and those of the table for all commands.
-
-    Raises:
-        RequestError: no command has such an option.
-    """
+    """Returns the options before all tables, and those of the table for all commands."""
     names = {names[0] for names in commands} | {COMMON}
     common: dict[str, Any] = {}
     for key, value in config.tables.items():

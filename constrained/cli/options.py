@@ -209,12 +209,7 @@ def read_engine_options(options: argparse.Namespace) -> LoadOptions:
 
 def find_model(options: argparse.Namespace) -> str | None:
     """Returns the path or address of the model that the options name, after a download if
-    necessary; None: they name none.
-
-    Raises:
-        RequestError: they name two models.
-        ModelError: the model cannot be found or downloaded.
-    """
+    necessary; None: they name none."""
     if not options.hf_repo:
         if options.hf_file:
             raise RequestError("--hf-file needs a repository", hint="Give it with -hf USER/REPO")
@@ -232,11 +227,7 @@ def find_model(options: argparse.Namespace) -> str | None:
 
 
 def find_file(source: str, options: argparse.Namespace) -> Path:
-    """Returns the file of a model (see `find_source`), after a download if necessary.
-
-    Raises:
-        ModelError: the model cannot be found or downloaded.
-    """
+    """Returns the file of a model (see `find_source`), after a download if necessary."""
     return _fetch(source, options) if source.startswith(HUB) else find_source(source)
 
 
@@ -296,9 +287,5 @@ def read_system(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def read_sampling(options: argparse.Namespace, base: Sampling) -> Sampling:
-    """Returns the sampling: `base` with the options of the command line.
-
-    Raises:
-        RequestError: a value is out of its range.
-    """
+    """Returns the sampling: `base` with the options of the command line."""
     return replace(base, **read_fields(Sampling, options))

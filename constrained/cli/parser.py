@@ -124,13 +124,9 @@ def main(
     *,
     start: Callable[[], None] = lambda: None,
 ) -> int:
-    """Runs the command line; returns one of `ExitCode`.
-
-    Args:
-        arguments: default: those of the process.
-        commands: default: all, those of installed packages, too.
-        start: is called after the options are read, before the command begins.
-    """
+    """Runs the command line, by default with the arguments of the process and all commands, those
+    of installed packages, too; returns one of `ExitCode`. `start` is called after the options are
+    read, before the command begins."""
     try:
         try:
             return _run(arguments, commands, start)
@@ -152,11 +148,7 @@ def _run(
 ) -> int:
     options = argparse.Namespace(json=False)
     try:
-        if commands is None:
-            # Each name once: a checkout that was installed under two names has each command twice.
-            further = {entry.name: entry for entry in entry_points(group=GROUP)}
-            commands = [*COMMANDS, *map(_load_command, further.values())]
-        parser = make_parser(commands)
+        parser = make_parser(_find_commands() if commands is None else commands)
         if arguments is None:
             arguments = sys.argv[1:]
         if not arguments:
@@ -176,6 +168,12 @@ def _run(
             print_json({"error": str(e)})
         print_error(str(e))
         return find_code(e)
+
+
+def _find_commands() -> list[AnyCommand]:
+    # Each name once: a checkout that was installed under two names has each command twice.
+    further = {entry.name: entry for entry in entry_points(group=GROUP)}
+    return [*COMMANDS, *map(_load_command, further.values())]
 
 
 def _load_command(entry: EntryPoint) -> AnyCommand:

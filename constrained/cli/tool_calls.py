@@ -2,7 +2,6 @@
 and the consent of the user."""
 
 import argparse
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -45,11 +44,7 @@ def has_servers(options: argparse.Namespace) -> bool:
 
 
 def connect(options: argparse.Namespace) -> "AbstractContextManager[McpServers | None]":
-    """Returns the servers that the options name, as a context manager; None: there are none.
-
-    Raises:
-        RequestError: a source is invalid, or the package `mcp` is not installed.
-    """
+    """Returns the servers that the options name, as a context manager; None: there are none."""
     if not has_servers(options):
         return nullcontext()
     servers = read_servers(options)
@@ -88,6 +83,8 @@ class CallExecutor:
 
     def execute(self, call: ToolCall, tools: Sequence[Any]) -> "CallResult":
         """Returns the result of a call, or that it is declined; Ctrl-C cancels it."""
+        import asyncio  # slow to import, and most commands do without
+
         from constrained.agent.actions import aexecute_call
         from constrained.prompt.tools.call_result import decline
         from constrained.prompt.tools.functions import find_tool

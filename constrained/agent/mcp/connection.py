@@ -75,11 +75,7 @@ class McpConnection:
         return self._client is None and not self._may_reopen
 
     async def open(self) -> None:
-        """Starts the server, or connects to it.
-
-        Raises:
-            McpError: it is not ready in time, or ends.
-        """
+        """Starts the server, or connects to it."""
         ready = asyncio.get_running_loop().create_future()
         self._end = end = asyncio.Event()
         self._keeper = asyncio.create_task(self._keep(ready, end))

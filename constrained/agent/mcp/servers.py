@@ -72,6 +72,10 @@ def connect_mcp(*sources: Source, **options: Unpack[McpOptions]) -> "McpServers"
 class McpServers:
     """Connections to MCP servers; make them with `connect_mcp`.
 
+    Args:
+        sources: see `connect_mcp`.
+        options: see `McpOptions`.
+
     Attributes:
         notes: about fields of an `mcp.json` that were left out.
     """

@@ -55,12 +55,8 @@ class ConfigReader:
         self._inputs: dict[str, Mapping[str, Any]] = {}
 
     def read(self) -> McpSources:
-        """Returns the servers that are not disabled.
-
-        Raises:
-            RequestError: the file is not a valid `mcp.json`, or has an unsupported field or an
-                unknown variable.
-        """
+        """Returns the servers that are not disabled. Unsupported fields that would change how a
+        server runs, and unknown variables, are errors."""
         keys = [key for key in SERVERS if key in self._document]
         if len(keys) != 1:
             raise self._error("", "it must have `mcpServers`, or `servers` as in VS Code")

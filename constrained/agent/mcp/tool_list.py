@@ -53,11 +53,7 @@ class ToolList:
         self._faults += faults
 
     async def read(self, client: Client) -> None:
-        """Lists the tools of a server.
-
-        Raises:
-            McpError: it has none that can be used, or too many.
-        """
+        """Lists the tools of a server; an error if it has none that can be used, or too many."""
         if client.server_capabilities.tools is None:
             return
         self._faults.clear()

@@ -96,6 +96,9 @@ class ToolSearch:
         with name, description and parameters; `refused` has those whose schemas cannot be enforced,
         which cannot be called.
 
+        Args:
+            query: words.
+
         Raises:
             ToolError: `rank` named a tool that does not exist.
         """
@@ -120,8 +123,8 @@ class ToolSearch:
     def find(self, query: str) -> list[str]:
         """Returns the names of the tools that fit a query, best first, at most `top`.
 
-        Raises:
-            ToolError: `rank` named a tool that does not exist.
+        Args:
+            query: words.
         """
         if self._index is not None:
             return [self._names[number] for number in self._index.rank(query)[: self.top]]
@@ -136,6 +139,9 @@ class ToolSearch:
     def check_names(self, others: Sequence[str]) -> None:
         """Checks that the tools to search have other names than the offered tools.
 
+        Args:
+            others: the names of the offered tools.
+
         Raises:
             ToolError: a name is used twice; `where` is the tool to search.
         """
@@ -146,8 +152,11 @@ class ToolSearch:
                 raise ToolError(message, where=self._places[other], hint=hint)
 
     def list_found(self, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Returns the tools that searches of a conversation in OpenAI's form have found, in the
-        order in which they were found first.
+        """Returns the tools that searches of a conversation have found, in the order in which they
+        were found first.
+
+        Args:
+            messages: the conversation, in OpenAI's form.
 
         Raises:
             TemplateError: the messages are not a conversation.
@@ -170,11 +179,7 @@ class ToolSearch:
 
 
 def read_search(given: Any) -> ToolSearch | None:
-    """Reads the option `search_tools` of a run: a `ToolSearch`, or a list of tools.
-
-    Raises:
-        ToolError: it is neither.
-    """
+    """Reads the option `search_tools` of a run: a `ToolSearch`, or a list of tools."""
     if given is None or isinstance(given, ToolSearch):
         return given
     return ToolSearch(given)
