@@ -18,8 +18,13 @@ from constrained.cli.commands import COMMANDS, Command
 from constrained.cli.configuration import add_options, describe, list_commands, parse
 from constrained.cli.declared import complete, rank_group
 from constrained.cli.terminal.exit_codes import ExitCode, find_code
-from constrained.cli.terminal.log_lines import show_warnings
-from constrained.cli.terminal.output import print_error, print_json, print_table, set_colour
+from constrained.cli.terminal.output import (
+    print_error,
+    print_json,
+    print_table,
+    set_colour,
+    show_warnings,
+)
 from constrained.errors import RequestError
 from constrained.errors.own_packages import PROJECT, check_package
 from grammars.errors import Error

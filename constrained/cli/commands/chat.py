@@ -56,7 +56,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-
     job = replace(request.read_request(options), messages=shared.read_system(options))
     lines = Lines()
     executor = CallExecutor(lines.read, approve_all=options.yes)

@@ -1,9 +1,10 @@
-"""Output of commands: JSON, text and tables on stdout; notes, errors and progress on stderr.
+"""Output of commands: JSON, text and tables on stdout; notes, errors, logs and progress on stderr.
 
 rich draws tables and progress. Importing it takes 0.1 s, so it is imported only where it is needed.
 """
 
 import json
+import logging
 import os
 import re
 import sys
@@ -29,6 +30,10 @@ Report = Callable[[float, float], None]
 """Takes the finished part and the whole."""
 COLOURS = ("auto", "always", "never")
 RED, DIM, PLAIN = "\x1b[1;31m", "\x1b[2m", "\x1b[0m"
+INDENT = "    "
+LOUD = ("mcp", "client")
+"""Loggers of the package `mcp`. It logs each fault of a server with a traceback, as often as the
+server causes one. Faults with consequences are also errors of ours."""
 
 
 def set_colour(choice: str) -> None:
@@ -185,6 +190,52 @@ def _print_message(kind: str, style: str, message: str) -> None:
         kind = f"{style}{kind}{PLAIN}"
     text = "\n    ".join(map(escape_controls, message.split("\n")))
     print(f"constrained: {kind}: {text}", file=sys.stderr)
+
+
+class LineFormatter(logging.Formatter):
+    """Writes each record on one line, with escapes for unprintable characters: line ends, control
+    and escape characters, marks that change the direction of text.
+
+    Tracebacks follow on indented lines, so none of them looks like a record.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.message = record.getMessage()
+        if self.usesTime():
+            record.asctime = self.formatTime(record, self.datefmt)
+        lines = [escape_controls(self.formatMessage(record))]
+        # Not `exc_text`: another handler may have stored a traceback there without escapes.
+        if record.exc_info:
+            lines += _indent(self.formatException(record.exc_info))
+        if record.stack_info:
+            lines += _indent(self.formatStack(record.stack_info))
+        return "\n".join(lines)
+
+
+def _indent(text: str) -> list[str]:
+    return [INDENT + escape_controls(line) for line in text.split("\n")]
+
+
+class NoteFormatter(LineFormatter):
+    """Writes warnings as notes of the command line, and errors as its errors."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
+        kind = "error" if record.levelno >= logging.ERROR else "note"
+        return f"constrained: {kind}: {record.message}"
+
+
+def show_warnings() -> None:
+    """Shows warnings of all loggers as notes of the command line, if no log is set up."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(NoteFormatter())
+    show_loud(False)
+
+
+def show_loud(is_shown: bool) -> None:
+    """Sets whether the log has messages of `LOUD`, whose causes are reported as errors anyway."""
+    level = logging.NOTSET if is_shown else logging.CRITICAL
+    for name in LOUD:
+        logging.getLogger(name).setLevel(level)
 
 
 @contextmanager
