@@ -9,9 +9,8 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from constrained.agent.loop import NextTurn
@@ -40,8 +39,11 @@ class ThreadCall:
         self._lock = threading.Lock()
         self._is_cancelled = False
         self._stop: Callable[[], object] | None = None
-        run = partial(asyncio.run, self._execute(call, tools))
-        self._future: Future[CallResult] = pool.submit(contextvars.copy_context().run, run)
+        context = contextvars.copy_context()
+        self._future = pool.submit(context.run, self._run, call, tools)
+
+    def _run(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
+        return asyncio.run(self._execute(call, tools))
 
     async def _execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(aexecute_call(call, tools))
