@@ -129,13 +129,13 @@ def describe_commands() -> str:
 def describe_python() -> str:
     """The public names of the library, with their signatures and docstrings."""
     import constrained
-    from constrained.agent.run_options import ResumeOptions, RunOptions
+    from constrained.agent.run_options import RunOptions
     from constrained.engine.options import EngineOptions
     from constrained.model.call_options import Options
 
     lines = ["# Python reference", "", "Generated from the docstrings.", ""]
     entries = {name: getattr(constrained, name) for name in constrained.__all__}
-    for options in (Options, RunOptions, ResumeOptions, EngineOptions):
+    for options in (Options, RunOptions, EngineOptions):
         entries[options.__name__] = options
     for name, entry in entries.items():
         lines += describe(entry, name, "##")

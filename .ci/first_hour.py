@@ -50,9 +50,7 @@ OF_THE_HUB = re.compile(r"([\w.-]+/[\w.-]+):(Q\w+)")
 TYPED = "typed_program.py"
 PIPED_PARSER = "tests/constrained/inspect/conformance/piped_parser.py"
 OWN_PARSERS = "tests/grammars/suite/own_parsers.py"
-ELSEWHERE = re.compile(
-    "(llama-server|vllm|sglang)://|constrained (cluster|mcp)|--mcp|--peer|vllm=="
-)
+ELSEWHERE = re.compile("(llama-server|vllm|sglang)://|constrained cluster|--mcp|--peer|vllm==")
 """What needs an engine or its package, Ray and several machines, or MCP servers."""
 FURTHER = ("constrained --help", "python -m constrained --version", "python -m server --help")
 """Commands that no page tells to run."""
@@ -63,13 +61,6 @@ def send_mail(to: str, text: str) -> str:
     """Sends a mail."""
     return "sent"
 '''
-WAITING_RUN = """
-from constrained import LATER, load
-from tools import send_mail
-with load() as model:
-    options = {"tool_choice": "required", "approve": lambda call: LATER, "record": "runs.db"}
-    print(model.run("Send Ann a mail that says hello.", [send_mail], **options).reason)
-"""
 
 
 @dataclass(frozen=True)
@@ -273,12 +264,10 @@ def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> No
         "chat_template.jinja": template,
         "schemas.jsonl": read_head(ROOT / "tests/data/schemas.jsonl"),
         "tools.py": FUNCTIONS,
-        "make_runs.py": WAITING_RUN,
         "tokenizer_config.json": json.dumps({"chat_template": template, "eos_token": "<|im_end|>"}),
     }
     for name, text in files.items():
         (stranger.work / name).write_text(text, encoding="utf-8")
-    stranger.run("python make_runs.py")
 
 
 def read_head(path: Path) -> str:

@@ -13,7 +13,6 @@ else:
             "constrained.job": "constrained.prompt.job",
             "constrained.mcp": "constrained.agent.mcp",
             "constrained.reply": "constrained.model.reply",
-            "constrained.runs": "constrained.agent.runs",
             "constrained.tools": "constrained.prompt.tools",
             "constrained.trace": "constrained.model.trace",
         }
@@ -24,9 +23,7 @@ TYPE_CHECKING = False  # type checkers know this name
 if TYPE_CHECKING:
     from constrained.agent.budget import Budget, Spent
     from constrained.agent.finished_run import Reason, Run
-    from constrained.agent.journal import LATER
     from constrained.agent.mcp.connection import McpError
-    from constrained.agent.mcp.elicitation import Elicitation
     from constrained.agent.mcp.results import McpResult
     from constrained.agent.mcp.servers import McpServers, connect_mcp
     from constrained.agent.model import Model
@@ -71,7 +68,6 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "constrained.agent.budget": ("Budget", "Spent"),
-    "constrained.agent.journal": ("LATER",),
     "constrained.agent.finished_run": ("Reason", "Run"),
     "constrained.decode.filters.events": ("Exhausted", "ProgressMade", "StreamEvent"),
     "constrained.decode.request": ("Usage",),
@@ -88,7 +84,6 @@ _NAMES = {
     ),
     "constrained.mask.logprobs": ("TokenDrawn",),
     "constrained.agent.mcp.connection": ("McpError",),
-    "constrained.agent.mcp.elicitation": ("Elicitation",),
     "constrained.agent.mcp.results": ("McpResult",),
     "constrained.agent.mcp.servers": ("McpServers", "connect_mcp"),
     "constrained.loading": ("from_llama", "load"),
@@ -120,7 +115,6 @@ _NAMES = {
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
-    "LATER",
     "ArgumentEnd",
     "ArgumentStart",
     "ArgumentsDelta",
@@ -135,7 +129,6 @@ __all__ = [
     "ContentDelta",
     "ContextError",
     "DeadlineError",
-    "Elicitation",
     "Error",
     "Exhausted",
     "FunctionTool",

@@ -1,4 +1,4 @@
-"""Tools of an MCP server in a run, with a record.
+"""Tools of an MCP server in a run.
 
 python -m examples.mcp_tools
 """
@@ -46,7 +46,6 @@ def main() -> None:
                 "What's the weather in Rome?",
                 servers.tools,
                 approve=lambda call: call.name == "get_weather",
-                record=Path(folder) / "runs.db",
                 max_steps=3,
                 max_tokens=200,
             )

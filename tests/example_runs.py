@@ -23,7 +23,6 @@ RUNS = {
     "functions": r"^(get_weather|add)\(\{.*\}\) -> (done|failed|repeated|cut): ",
     "streaming": r"^so far     \{'\w+': ",
     "structured": r"^Invoice \{'number': '[A-Z]{2}-\d{4}', 'total': .*\}\nregex  \d{4}-\d\d-\d\d\n",
-    "long_run": r"^ended: waiting, (.*\n)+set_light\(\{.*\}\) -> done: the light in the ",
     "mcp_tools": r"^get_weather: only reads\nset_light: may .*\n(\w+\(\{.*\}\) -> .*\n)+ended: ",
     "concurrent": r"^Tokyo\? \[('(Paris|Rome|Tokyo): 09:30'|'.*ran out.*')?\] \(\w+\)$",
     "own_llama": r"^text .*\n(set_light \{'(room|on)': .*, '(room|on)': .*\}\n)?text ",

@@ -9,7 +9,6 @@ MOVED = {
     "constrained.job": "constrained.prompt.job",
     "constrained.mcp.server": "constrained.agent.mcp.server",
     "constrained.reply": "constrained.model.reply",
-    "constrained.runs.store": "constrained.agent.runs.store",
     "constrained.tools": "constrained.prompt.tools",
     "constrained.trace.turn_trace": "constrained.model.trace.turn_trace",
     "grammars.format_text": "grammars.wire.format_text",

@@ -4,16 +4,13 @@ with the rest of the code, by mypy and pyright against the installed wheel, and 
 # pyright: strict
 
 import asyncio
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, assert_never, assert_type
 
 from pydantic import BaseModel, Field
 
 from constrained import (
-    LATER,
     ArgumentsDelta,
     AsyncStream,
     Budget,
@@ -184,7 +181,7 @@ def find_mail(query: str) -> list[str]:
 
 
 def run_within_bounds(model: Model) -> None:
-    """Budgets, a search of tools, confidence, and a record with which a run goes on."""
+    """Budgets, a search of tools, and confidence."""
     assert_type(find_mail("Ann"), list[str])
     budget = Budget(tokens=200, seconds=60, calls=2, cost=0.05)
     search = ToolSearch([find_mail, get_time], top=3)
@@ -196,19 +193,6 @@ def run_within_bounds(model: Model) -> None:
     assert_type(sure.call_probability, float | None)
     for made in sure.calls:
         assert_type(made.confidence, CallConfidence | None)
-    with tempfile.TemporaryDirectory() as folder:
-        record = Path(folder, "runs.db")
-        waiting = model.run(
-            question,
-            [get_time],
-            tool_choice="required",
-            approve=lambda call: LATER,
-            record=record,
-        )
-        assert_type(waiting.pending, tuple[ToolCall, ...])
-        assert waiting.id is not None
-        resumed = model.resume(record, waiting.id, [get_time], approve=lambda call: True)
-        assert_type(resumed, Run)
 
 
 async def ask(model: Model, texts: Sequence[str]) -> list[str]:

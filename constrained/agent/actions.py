@@ -5,109 +5,70 @@ the code of `run`. The coroutines of `Blocking` never wait: a sync run completes
 """
 
 import asyncio
+import contextvars
 import inspect
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from contextlib import suppress
+from typing import Any, TypeAlias, TypeVar
 
-from constrained.agent.journal import Verdict
-from constrained.agent.thread_call import ThreadCall
+from constrained.agent.loop import NextTurn
 from constrained.decode.filters.events import StreamEvent
-from constrained.decode.schedule.streams import AsyncStream, Stream
 from constrained.errors import RequestError
 from constrained.limits.isolated_call import IsolatedImportError
+from constrained.model.loaded_model import LoadedModel
 from constrained.model.reply import Reply
 from constrained.prompt.tools.call_result import CallResult, Outcome, fail
-from constrained.prompt.tools.execution import (
-    acall_function,
-    call_function,
-    format_result,
-    is_async,
-)
-from constrained.prompt.tools.functions import find_tool
+from constrained.prompt.tools.execution import acall_function, call_function, format_result
 from grammars.turn import ToolCall
 
 T = TypeVar("T")
+Verdict: TypeAlias = bool | str
+"""True: the call is executed. A text: it is declined, and the model reads the text."""
 Approve: TypeAlias = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
 """Approves a call before it is executed, or declines it; async only in `arun`."""
 Note: TypeAlias = Callable[[StreamEvent], Awaitable[None]]
 
 
-class ChatModel(Protocol):
-    """The part of `constrained.agent.model.Model` that a run uses. Turns are streamed if calls may
-    begin before the turn ends."""
+class ThreadCall:
+    """A call that is executed in a thread. Cancelling it cancels an async function at its next
+    `await`; any other function runs to its end, but its result is dropped."""
 
-    def call(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
-    ) -> Reply: ...
+    def __init__(self, pool: ThreadPoolExecutor, call: ToolCall, tools: Sequence[Any]):
+        self._lock = threading.Lock()
+        self._is_cancelled = False
+        self._stop: Callable[[], object] | None = None
+        context = contextvars.copy_context()
+        self._future = pool.submit(context.run, self._run, call, tools)
 
-    async def acall(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
-    ) -> Reply: ...
+    def _run(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
+        return asyncio.run(self._execute(call, tools))
 
-    def stream(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
-    ) -> Stream[Reply]: ...
+    async def _execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(aexecute_call(call, tools))
+        with self._lock:
+            self._stop = lambda: loop.call_soon_threadsafe(task.cancel)
+            if self._is_cancelled:
+                task.cancel()
+        return await task
 
-    def astream(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
-    ) -> AsyncStream[Reply]: ...
+    def result(self) -> CallResult:
+        """Waits for the result."""
+        return self._future.result()
 
-
-class NextTurn(Protocol):
-    """The part of an `AgentLoop` that the next turn is generated from."""
-
-    @property
-    def messages(self) -> Sequence[Mapping[str, Any]]: ...
-
-    @property
-    def tools(self) -> list[Any]: ...
-
-    options: dict[str, Any]
-
-
-class Execution(Protocol):
-    """A call that is being executed."""
-
-    def cancel(self) -> Any:
-        """Ends the call; drops its result if it cannot be ended."""
-        ...
+    def cancel(self) -> None:
+        """Stops it; a second time, or when it is done, does nothing."""
+        self._future.cancel()
+        with self._lock:
+            self._is_cancelled = True
+            if self._stop is not None:
+                with suppress(RuntimeError):  # its event loop is closed: it is done
+                    self._stop()
 
 
-class Actions(ABC):
-    """The actions of a run."""
-
-    @abstractmethod
-    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
-        """Generates a turn of the model; passes its events to `note`."""
-
-    @abstractmethod
-    async def ask(self, approve: Approve, call: ToolCall) -> Verdict:
-        """Asks for the verdict about a call."""
-
-    @abstractmethod
-    def begin(self, call: ToolCall, tools: Sequence[Any]) -> Execution:
-        """Begins to execute a call in the background."""
-
-    @abstractmethod
-    async def finish(self, execution: Any) -> CallResult:
-        """Waits for the result of a call that `begin` has started."""
-
-    @abstractmethod
-    async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
-        """Executes a call, and returns its result."""
-
-    async def gather(
-        self, works: Sequence[Coroutine[Any, Any, CallResult]]
-    ) -> Sequence[CallResult]:
-        """Executes the calls of a turn, one after the other, and returns their results."""
-        try:
-            return [await work for work in works]
-        finally:
-            for work in works:
-                work.close()  # if one was interrupted, those after it have not started
+Execution: TypeAlias = ThreadCall | asyncio.Task[CallResult]
+"""A call that is being executed; `cancel` ends it, or drops its result if it cannot be ended."""
 
 
 def complete(work: Coroutine[Any, Any, T]) -> T:
@@ -120,21 +81,18 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a sync run has waited")
 
 
-class Blocking(Actions):
-    """The actions of a sync run: calls run one after the other, except those started in threads.
+class Blocking:
+    """The actions of a sync run: calls run one after the other, except those started in threads."""
 
-    Args:
-        model: generates the turns.
-    """
-
-    def __init__(self, model: ChatModel):
+    def __init__(self, model: LoadedModel):
         self._model = model
         self._pool: ThreadPoolExecutor | None = None
 
-    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
+    async def generate(self, turn: NextTurn, note: Note | None) -> Reply:
+        """Generates a turn of the model; passes its events to `note`."""
         if note is None:
-            return self._model.call(request.messages, request.tools, **request.options)
-        stream = self._model.stream(request.messages, request.tools, **request.options)
+            return self._model.call(turn.messages, turn.tools, **turn.options)
+        stream = self._model.stream(turn.messages, turn.tools, **turn.options)
         try:
             for event in stream:
                 await note(event)
@@ -143,6 +101,7 @@ class Blocking(Actions):
         return stream.result
 
     async def ask(self, approve: Approve, call: ToolCall) -> Verdict:
+        """Asks for the verdict about a call."""
         verdict = approve(call)
         if inspect.isawaitable(verdict):
             if inspect.iscoroutine(verdict):
@@ -150,20 +109,29 @@ class Blocking(Actions):
             raise RequestError("approve is async", where="/approve", hint="Use arun")
         return verdict
 
-    def begin(self, call: ToolCall, tools: Sequence[Any]) -> ThreadCall[CallResult]:
+    def begin(self, call: ToolCall, tools: Sequence[Any]) -> Execution:
+        """Begins to execute a call in the background."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(thread_name_prefix="tool")
-        tool = find_tool(call.name, tools)
-        execute = execute_call
-        if tool is not None and is_async(tool.function):
-            execute = aexecute_call
-        return ThreadCall(self._pool, partial(execute, call, tools))
+        return ThreadCall(self._pool, call, tools)
 
-    async def finish(self, execution: ThreadCall[CallResult]) -> CallResult:
+    async def finish(self, execution: Any) -> CallResult:
+        """Waits for the result of a call that `begin` has started."""
         return execution.result()
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
+        """Executes a call, and returns its result."""
         return execute_call(call, tools)
+
+    async def gather(
+        self, works: Sequence[Coroutine[Any, Any, CallResult]]
+    ) -> Sequence[CallResult]:
+        """Executes the calls of a turn, and returns their results."""
+        try:
+            return [await work for work in works]
+        finally:
+            for work in works:
+                work.close()  # if one was interrupted, those after it have not started
 
     def close(self) -> None:
         """Ends the threads; does not wait for calls that are still running."""
@@ -205,20 +173,16 @@ def _explain_failure(call: ToolCall, error: Exception | SystemExit) -> CallResul
             return fail(call, error)
 
 
-class Concurrent(Actions):
-    """The actions of an async run: the calls of a turn run concurrently.
+class Concurrent:
+    """The actions of an async run, as those of `Blocking`: the calls of a turn run concurrently."""
 
-    Args:
-        model: generates the turns.
-    """
-
-    def __init__(self, model: ChatModel):
+    def __init__(self, model: LoadedModel):
         self._model = model
 
-    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
+    async def generate(self, turn: NextTurn, note: Note | None) -> Reply:
         if note is None:
-            return await self._model.acall(request.messages, request.tools, **request.options)
-        stream = self._model.astream(request.messages, request.tools, **request.options)
+            return await self._model.acall(turn.messages, turn.tools, **turn.options)
+        stream = self._model.astream(turn.messages, turn.tools, **turn.options)
         try:
             async for event in stream:
                 await note(event)
@@ -230,10 +194,10 @@ class Concurrent(Actions):
         verdict = approve(call)
         return await verdict if inspect.isawaitable(verdict) else verdict
 
-    def begin(self, call: ToolCall, tools: Sequence[Any]) -> asyncio.Task[CallResult]:
+    def begin(self, call: ToolCall, tools: Sequence[Any]) -> Execution:
         return asyncio.create_task(self.execute(call, tools))
 
-    async def finish(self, execution: asyncio.Task[CallResult]) -> CallResult:
+    async def finish(self, execution: Any) -> CallResult:
         return await execution
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
@@ -243,3 +207,6 @@ class Concurrent(Actions):
         self, works: Sequence[Coroutine[Any, Any, CallResult]]
     ) -> Sequence[CallResult]:
         return await asyncio.gather(*works)
+
+
+Actions: TypeAlias = Blocking | Concurrent

@@ -14,7 +14,7 @@ class Spent:
 
     Args:
         tokens: tokens that the model generated in all turns.
-        seconds: time since the run began, without the time between its end and its resumption.
+        seconds: time since the run began.
         calls: number of executed calls.
         cost: sum of the costs of those calls, in your unit; see `ToolOptions`.
     """
@@ -23,9 +23,6 @@ class Spent:
     seconds: float = 0.0
     calls: int = 0
     cost: float = 0.0
-
-
-NOTHING = Spent()
 
 
 @dataclass(frozen=True)
@@ -99,11 +96,7 @@ def _describe(name: str, limit: float) -> str:
 
 
 def check_cost(cost: Any, tool: str) -> float:
-    """Returns what a call costs.
-
-    Raises:
-        RequestError: it is not a number from 0 on.
-    """
+    """Returns what a call costs; an error if that is no number from 0 on."""
     is_number = isinstance(cost, Real) and not isinstance(cost, bool)
     if not is_number or not 0 <= float(cost) < math.inf:
         hint = "Use a number of 0 or more, or a function of the call that returns one"

@@ -24,7 +24,6 @@ class Reason(StrEnum):
         DECLINED: the model repeated a call that was declined.
         TOOL_CALLS: the model called a tool that has no function; see `Run.pending`.
         UNSURE: the model was not sure of a call, and asked or answered instead; see `unsure`.
-        WAITING: a call waits for approval; `Model.resume` continues the run.
     """
 
     STOP = "stop"
@@ -35,7 +34,6 @@ class Reason(StrEnum):
     DECLINED = "declined"
     TOOL_CALLS = "tool_calls"
     UNSURE = "unsure"
-    WAITING = "waiting"
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,6 @@ class Run:
             if there is no more.
         spent: tokens, seconds, calls and cost of the run.
         dropped: results that were left out of the prompt to save context; `messages` has them.
-        id: the id of the run in its record; None without one.
     """
 
     messages: list[Mapping[str, Any]]
@@ -63,7 +60,6 @@ class Run:
     detail: str = ""
     spent: Spent = field(default_factory=Spent)
     dropped: tuple[DroppedResult, ...] = ()
-    id: str | None = None
 
     @property
     def content(self) -> str:
@@ -73,7 +69,7 @@ class Run:
     @property
     def pending(self) -> tuple[ToolCall, ...]:
         """The calls of the last turn if you have to execute them yourself, because a tool has no
-        function, or if they wait for approval; otherwise empty."""
-        if self.reason not in (Reason.TOOL_CALLS, Reason.WAITING):
+        function; otherwise empty."""
+        if self.reason is not Reason.TOOL_CALLS:
             return ()
         return self.reply.calls

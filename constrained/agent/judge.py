@@ -1,7 +1,7 @@
 """Decides which calls of a run are executed: none that was declined before, that only repeats
 earlier ones, or that is beyond the budget."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from constrained.agent.budget import NO_BUDGET, Budget, Spent, check_cost
@@ -16,11 +16,7 @@ from grammars.turn import ToolCall
 
 @dataclass(frozen=True)
 class RunLimits:
-    """The limits of a run; see `RunOptions`.
-
-    Raises:
-        RequestError: one is below 1, or has a wrong type.
-    """
+    """The limits of a run; see `RunOptions`."""
 
     max_steps: int = 8
     max_repeats: int = 2
@@ -43,23 +39,14 @@ class RunLimits:
 
 
 class CallJudge:
-    """Judges the calls of one run.
+    """Judges the calls of one run. `partial`: the caller decides about calls of tools without a
+    function."""
 
-    Args:
-        toolset: the tools of the run.
-        limits: of the run.
-        spent: the part of the budget that was spent before.
-        partial: the caller decides about calls of tools without a function.
-
-    Attributes:
-        spent: what the run has spent.
-    """
-
-    def __init__(self, toolset: RunToolset, limits: RunLimits, spent: Spent, *, partial: bool):
+    def __init__(self, toolset: RunToolset, limits: RunLimits, *, partial: bool):
         self._toolset = toolset
         self._limits = limits
         self._partial = partial
-        self.spent = spent
+        self.spent = Spent()
         self._history = CallHistory(limits.max_repeats)
         self._declined: set[str] = set()
         self._warned: set[str] = set()  # repetitions whose refusals the model has read
@@ -74,24 +61,20 @@ class CallJudge:
         still are."""
         return [call for call in self._refused.values() if self._history.find_repetition(call)]
 
-    def judge(
-        self, calls: Sequence[ToolCall], started: Collection[int] = ()
-    ) -> list[CallResult | None]:
-        """Decides which calls of a turn are executed; changes nothing.
-
-        Returns:
-            For each call: None if it is executed, otherwise the result that says why not.
-        """
+    def judge(self, calls: Sequence[ToolCall]) -> list[CallResult | None]:
+        """Returns None for each call of a turn that is executed, and for others the result that
+        says why not; changes nothing."""
         answers: list[CallResult | None] = []
         spent = self.spent
-        for number, call in enumerate(calls):
+        for call in calls:
             if self._partial and self._toolset.find_function(call) is None:
                 answers.append(None)  # the caller decides about it
                 continue
             cost = self._price(call)
-            answer = None
-            if number not in started:
-                answer = self._find_refusal(call) or self._find_excess(call, spent, cost)
+            answer = self._find_refusal(call)
+            excess = self._limits.budget.find_excess(spent, cost)
+            if answer is None and excess is not None:
+                answer = refuse(call, Outcome.OVER_BUDGET, excess)
             if answer is None:
                 spent = replace(spent, calls=spent.calls + 1, cost=spent.cost + cost)
             answers.append(answer)
@@ -108,11 +91,6 @@ class CallJudge:
         text = f"{repetition.text}; answer, or do something else"
         return refuse(call, Outcome.REPEATED, text)
 
-    def _find_excess(self, call: ToolCall, spent: Spent, cost: float) -> CallResult | None:
-        """Returns the refusal of a call that the budget does not allow; None: it is not refused."""
-        excess = self._limits.budget.find_excess(spent, cost)
-        return None if excess is None else refuse(call, Outcome.OVER_BUDGET, excess)
-
     def explain_repetition(self, call: ToolCall) -> str:
         """Describes the repetition that a call would continue."""
         repetition = self._history.find_repetition(call)
@@ -126,11 +104,8 @@ class CallJudge:
         return check_cost(cost, call.name)
 
     def warn(self, refused: Sequence[CallResult]) -> str | None:
-        """Notes which repetitions the model gets to read about.
-
-        Returns:
-            The one that it goes on with all the same, in words; None: there is none.
-        """
+        """Notes which repetitions the model gets to read about. Returns the one that it goes on
+        with all the same, in words; None: there is none."""
         ignored: str | None = None
         warned: set[str] = set()
         for answer in refused:
@@ -149,7 +124,7 @@ class CallJudge:
         match result.outcome:
             case Outcome.DECLINED:
                 self._declined.add(identify_call(result.call))
-            case Outcome.DONE | Outcome.FAILED | Outcome.UNKNOWN:
+            case Outcome.DONE | Outcome.FAILED:
                 self._history.note(result.call, result.content)
                 self.spent = replace(
                     self.spent,

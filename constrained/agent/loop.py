@@ -1,43 +1,35 @@
 """The state of a run: which calls are executed, what the next turn gets, and when the run is over.
 
-It executes nothing itself. So sync runs, async runs and runs that are read from a record share it.
+It executes nothing itself. So sync runs, async runs and runs of the server share it.
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.agent.budget import NOTHING, Spent
 from constrained.agent.context import Context
 from constrained.agent.finished_run import Reason, Run
 from constrained.agent.judge import CallJudge, RunLimits
 from constrained.agent.run_tools import RunTools, RunToolset
 from constrained.agent.search.tool_search import ToolSearch
-from constrained.limits.deadline import Clock
 from constrained.model.confidence_policy import explain_unsure_calls
 from constrained.model.reply import Reply
 from constrained.prompt.assistant_prefill import read_message
 from constrained.prompt.messages import normalise
 from constrained.prompt.tools.call_result import CallResult, Outcome, refuse
-from constrained.prompt.tools.functions import FunctionTool
 from constrained.prompt.tools.shapes import read_policy
 from grammars.turn import Choice, ToolCall
 
 
 @dataclass(frozen=True)
-class OpenCall:
-    """A call that the run executes.
+class NextTurn:
+    """What a turn is generated from: the conversation that the model reads, the tools of the
+    prompt, and further options."""
 
-    Args:
-        number: of the call in its turn, from 0.
-        call: the call.
-        tool: its tool.
-    """
-
-    number: int
-    call: ToolCall
-    tool: FunctionTool
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Any]
+    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -53,26 +45,15 @@ class AgentLoop:
     `answer` them; until there is a `reason` to end.
 
     Args:
-        messages: the conversation, or the text of a user message.
-        tools: functions, or tools in any shape that `read_tools` reads; or a function that lists
-            them.
         options: of each turn.
-        limits: of the run.
-        spent: the part of the budget that was spent before.
         search: a search of further tools, which can be called after it has found them.
-        clock: in seconds.
         partial: execute the calls that have a function even if the caller has to execute others of
             the same turn. False: then the caller executes all calls of such a turn.
         final_answer: the last of `max_steps` turns is an answer, without calls.
 
     Attributes:
-        toolset: the tools.
-        options: of the next turn.
         reason: why the run is over; None: it is not over.
         detail: more about the reason; "" if there is no more.
-
-    Raises:
-        Error: the tools cannot be offered, or cannot be isolated.
     """
 
     def __init__(
@@ -82,9 +63,7 @@ class AgentLoop:
         options: Mapping[str, Any],
         *,
         limits: RunLimits,
-        spent: Spent = NOTHING,
         search: ToolSearch | None = None,
-        clock: Clock = time.monotonic,
         partial: bool = False,
         final_answer: bool = False,
     ):
@@ -99,17 +78,16 @@ class AgentLoop:
         )
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
-        self.options = dict(options)
-        self._excluded: Sequence[ToolCall] = self.options.get("excluded_calls", ())
+        self._options = dict(options)
+        self._excluded: Sequence[ToolCall] = options.get("excluded_calls", ())
         self.reason: Reason | None = None
         self.detail = ""
         self._context = Context(messages)
-        self._clock = clock
-        self._started = clock() - spent.seconds
+        self._started = time.monotonic()
         self._replies: list[Reply] = []
         self._results: list[CallResult] = []
         self._answers: list[CallResult | None] = []
-        self._judge = CallJudge(self.toolset, limits, spent, partial=partial)
+        self.judge = CallJudge(self.toolset, limits, partial=partial)
         self._last_turn: _LastTurn | None = None
 
     @property
@@ -118,34 +96,14 @@ class AgentLoop:
         return len(self._replies)
 
     @property
-    def messages(self) -> Sequence[Mapping[str, Any]]:
-        """The conversation that the model reads."""
-        return self._context.shown
-
-    @property
-    def whole_messages(self) -> Sequence[Mapping[str, Any]]:
-        """The whole conversation."""
-        return self._context.messages
-
-    @property
-    def tools(self) -> list[Any]:
-        """The tools of the prompt."""
-        return self.toolset.prompt
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds so far."""
-        return self._clock() - self._started
-
-    @property
-    def open(self) -> list[OpenCall]:
-        """The calls of this turn that the run has to execute, in order."""
-        found: list[OpenCall] = []
+    def open(self) -> list[tuple[int, ToolCall]]:
+        """The calls of this turn that the run has to execute, with their numbers, in order."""
+        found: list[tuple[int, ToolCall]] = []
         # If the caller executes the calls, there are no answers.
         for number, answer in enumerate(self._answers):
             call = self._replies[-1].calls[number]
-            if answer is None and (tool := self.toolset.find_function(call)):
-                found.append(OpenCall(number, call, tool))
+            if answer is None and self.toolset.find_function(call) is not None:
+                found.append((number, call))
         return found
 
     @property
@@ -153,49 +111,38 @@ class AgentLoop:
         """The calls of this turn that are not executed: their numbers, and why."""
         return [(number, answer) for number, answer in enumerate(self._answers) if answer]
 
-    def prepare(self, seconds: float) -> None:
-        """Prepares the options of the next turn.
-
-        Args:
-            seconds: the time from the beginning of the run to the beginning of the turn.
-        """
+    def prepare(self) -> NextTurn:
+        """Returns the next turn, which begins now."""
         self.toolset.begin_turn()
-        self._started = self._clock() - seconds
-        self._judge.spend(seconds)
-        spent = self._limits.budget.find_spent(self._judge.spent)
+        self.judge.spend(time.monotonic() - self._started)
+        spent = self._limits.budget.find_spent(self.judge.spent)
         if spent is not None and self._last_turn is None:
             self._last_turn = _LastTurn(Reason.BUDGET, f"{spent} is spent")
         if self._final_answer and self.step == self._limits.max_steps - 1 and not self._last_turn:
             self._last_turn = _LastTurn(Reason.MAX_STEPS, f"turn {self.step + 1} is the last one")
+        options = self._options
         if self._last_turn is not None:
-            self.options["tool_choice"] = "none"
+            options["tool_choice"] = "none"
         if self.toolset.has_search:
-            self.options["hidden_tools"] = self.toolset.find_hidden(self.whole_messages)
-        excluded = [*self._excluded, *self._judge.list_excluded()]
+            options["hidden_tools"] = self.toolset.find_hidden(self._context.messages)
+        excluded = [*self._excluded, *self.judge.list_excluded()]
         if excluded:
-            self.options["excluded_calls"] = excluded
+            options["excluded_calls"] = excluded
         else:
-            self.options.pop("excluded_calls", None)
+            options.pop("excluded_calls", None)
+        return NextTurn(self._context.shown, self.toolset.prompt, dict(options))
 
-    def take(self, reply: Reply, seconds: float, started: Collection[int] = ()) -> None:
-        """Reads a turn of the model.
-
-        Args:
-            reply: the turn.
-            seconds: the time from the beginning of the run to the end of the turn.
-            started: the numbers of calls that an earlier process has begun to execute; these are
-                not refused.
-        """
+    def take(self, reply: Reply) -> None:
+        """Reads a turn of the model, which ends now."""
         self._replies.append(reply)
         message = reply.message()
-        if self.options.pop("prefill", False):  # the turn went on with the last message
+        if self._options.pop("prefill", False):  # the turn went on with the last message
             (last,) = normalise([self._context.pop()])
             message = read_message(last, "/messages").join(message)
         self._context.append(message)
-        if (choice := self.options.get("tool_choice")) is not None:
-            self.options["tool_choice"] = _relax(choice)
-        self._started = self._clock() - seconds
-        self._judge.spend(seconds, reply.usage.completion_tokens)
+        if (choice := self._options.get("tool_choice")) is not None:
+            self._options["tool_choice"] = _relax(choice)
+        self.judge.spend(time.monotonic() - self._started, reply.usage.completion_tokens)
         self._answers = []
         if reply.finish_reason == "length" or any(call.truncated for call in reply.calls):
             self.reason = Reason.LENGTH
@@ -210,36 +157,25 @@ class AgentLoop:
                 self.detail = explain_unsure_calls(reply.unsure_calls)
             elif reply.barred_calls:
                 self.reason = Reason.REPEATED
-                self.detail = self._judge.explain_repetition(reply.barred_calls[0])
+                self.detail = self.judge.explain_repetition(reply.barred_calls[0])
         elif not all(map(self.toolset.find_function, reply.calls)):
             self.reason = Reason.TOOL_CALLS
             if self._partial:
-                self._judge_calls(reply.calls, started)
+                self._judge_calls(reply.calls)
         else:
-            self._judge_calls(reply.calls, started)
+            self._judge_calls(reply.calls)
 
-    def judge(
-        self, calls: Sequence[ToolCall], started: Collection[int] = ()
-    ) -> list[CallResult | None]:
-        """Decides which calls of a turn are executed; see `CallJudge.judge`."""
-        return self._judge.judge(calls, started)
-
-    def _judge_calls(self, calls: Sequence[ToolCall], started: Collection[int]) -> None:
+    def _judge_calls(self, calls: Sequence[ToolCall]) -> None:
         """Decides about the calls of this turn. Refused calls may end the run, or make the next
         turn the last one."""
-        self._answers = self.judge(calls, started)
+        self._answers = self.judge.judge(calls)
         for answer in self._answers:
             if answer is not None and answer.outcome is Outcome.DECLINED:
                 self.reason = Reason.DECLINED
                 self.detail = f"{answer.call.name} was declined before"
-        repeated = self._judge.warn([answer for answer in self._answers if answer is not None])
+        repeated = self.judge.warn([answer for answer in self._answers if answer is not None])
         if repeated is not None:
             self._last_turn = _LastTurn(Reason.REPEATED, repeated)
-
-    def wait(self) -> None:
-        """Ends the run, because calls wait for approval; no call of this turn is executed."""
-        self.reason = Reason.WAITING
-        self._answers = []
 
     def answer(self, results: Sequence[CallResult]) -> None:
         """Takes the results of the open calls; adds those of all calls to the messages."""
@@ -250,7 +186,7 @@ class AgentLoop:
             if known is None and function is None:
                 continue  # it is left to the caller
             answer = known or next(executed)
-            self._judge.note(answer)
+            self.judge.note(answer)
             self._results.append(answer)
             self._context.append(
                 {
@@ -267,12 +203,8 @@ class AgentLoop:
         elif self._limits.max_context is not None:
             self._context.shrink(self._limits.max_context, self._replies[-1].usage, self.step)
 
-    def finish(self, id: str | None = None) -> Run:
-        """Returns the run, once there is a reason.
-
-        Args:
-            id: of the run in its record.
-        """
+    def finish(self) -> Run:
+        """Returns the run, once there is a reason."""
         assert self.reason is not None
         return Run(
             messages=self._context.messages,
@@ -281,9 +213,8 @@ class AgentLoop:
             reason=self.reason,
             calls=tuple(self._results),
             detail=self.detail,
-            spent=self._judge.spent,
+            spent=self.judge.spent,
             dropped=tuple(self._context.dropped),
-            id=id,
         )
 
 

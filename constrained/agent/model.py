@@ -1,13 +1,11 @@
 """The public class of a model: a loaded model that can run tools."""
 
-from os import PathLike
 from typing import Unpack
 
 from constrained.agent import run as agent
 from constrained.agent.finished_run import Run
-from constrained.agent.run_options import ResumeOptions, RunOptions
+from constrained.agent.run_options import RunOptions
 from constrained.agent.run_tools import RunTools
-from constrained.agent.runs.recorded_run import ModelIdentity, begin, go_on
 from constrained.model.call_options import Messages
 from constrained.model.loaded_model import LoadedModel
 
@@ -66,66 +64,9 @@ class Model(LoadedModel):
         Raises:
             Error: as for `call`. Exceptions of your functions are not raised.
         """
-        record = options.pop("record", None)
-        if record is None:
-            return agent.run(self, messages, tools, **options)
-        with begin(record, messages, tools, options, model=self._identify()) as recorded:
-            return agent.run(self, messages, tools, recorded.journal, **recorded.options)
+        return agent.run(self, messages, tools, **options)
 
     async def arun(self, messages: Messages, tools: RunTools, **options: Unpack[RunOptions]) -> Run:
         """Like `run`, for asyncio; functions may be async, and the calls of one turn run
         concurrently."""
-        record = options.pop("record", None)
-        if record is None:
-            return await agent.arun(self, messages, tools, **options)
-        with begin(record, messages, tools, options, model=self._identify()) as recorded:
-            return await agent.arun(self, messages, tools, recorded.journal, **recorded.options)
-
-    def resume(
-        self,
-        record: str | PathLike[str],
-        id: str,
-        tools: RunTools,
-        **options: Unpack[ResumeOptions],
-    ) -> Run:
-        """Resumes a recorded run: one whose process ended, that waits for approval, or that ended
-        at a limit which is higher now. No call is executed twice.
-
-        Args:
-            record: the file.
-            id: the id of the run, or its first characters.
-            tools: the tools that the run began with, also those that were hidden or searched;
-                functions are not recorded.
-            options: see `constrained.agent.run_options.ResumeOptions`.
-
-        Returns:
-            The run, as `run` returns it.
-
-        Raises:
-            Error: as for `run`; `RequestError` if there is no such run, or a tool is missing.
-        """
-        with go_on(record, id, tools, options) as recorded:
-            journal, given = recorded.journal, recorded.options
-            return agent.run(self, recorded.messages, recorded.tools, journal, **given)
-
-    async def aresume(
-        self,
-        record: str | PathLike[str],
-        id: str,
-        tools: RunTools,
-        **options: Unpack[ResumeOptions],
-    ) -> Run:
-        """Like `resume`, for asyncio; functions may be async, as in `arun`."""
-        with go_on(record, id, tools, options) as recorded:
-            journal, given = recorded.journal, recorded.options
-            return await agent.arun(self, recorded.messages, recorded.tools, journal, **given)
-
-    def _identify(self) -> ModelIdentity:
-        template = self.compiler.template
-        return ModelIdentity(
-            name=self._name,
-            template=template.source,
-            tokens=template.tokens,
-            format=self.compiler.format.name,
-            sampling=self.sampling,
-        )
+        return await agent.arun(self, messages, tools, **options)

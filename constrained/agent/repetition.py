@@ -17,12 +17,8 @@ MAX_CYCLE_LENGTH = 8  # calls
 
 @dataclass(frozen=True)
 class Repetition:
-    """A repetition that a call would continue.
-
-    Args:
-        identity: equal for all calls that continue the same repetition.
-        text: describes the repetition for the model.
-    """
+    """A repetition that a call would continue: an identity, which is equal for all calls that
+    continue it, and a text that describes it for the model."""
 
     identity: str
     text: str
@@ -36,11 +32,8 @@ class _Execution:
 
 
 class CallHistory:
-    """The executed calls of a run, with their results.
-
-    Args:
-        max_occurrences: how often a call or cycle may come; one more is a repetition.
-    """
+    """The executed calls of a run, with their results. A call or cycle may come `max_occurrences`
+    times; one more is a repetition."""
 
     def __init__(self, max_occurrences: int):
         self._max_occurrences = max_occurrences

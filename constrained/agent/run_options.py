@@ -1,12 +1,10 @@
 """The options of runs by name."""
 
 from collections.abc import Sequence
-from os import PathLike
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from constrained.agent.actions import Approve
 from constrained.agent.budget import Budget
-from constrained.agent.run import OnInterrupted
 from constrained.agent.search.tool_search import ToolSearch
 from constrained.limits.isolated_call import Isolation
 from constrained.model.call_options import Options
@@ -31,8 +29,7 @@ class RunOptions(Options, total=False):
             2.
         approve: a function that is called before each call is executed. True allows the call;
             anything else declines it, and the model reads that, with the text if it is one. If the
-            model makes a declined call again, the run ends. With `LATER` the run ends, and resumes
-            when the decision is there. May be async in `arun`.
+            model makes a declined call again, the run ends. May be async in `arun`.
         min_confidence: ask `approve` only about calls whose `confidence.lowest` is below this, from
             0 to 1; see `unsure`. No call starts early then. Default: None: ask about all calls.
         unsure: what happens to calls below `min_confidence`: "approve" (the default), or instead of
@@ -46,8 +43,6 @@ class RunOptions(Options, total=False):
         isolate: execute functions in separate processes, with limits on time and memory; True: the
             limits of `Isolation`. The functions must be defined at the top of a module. Default:
             False.
-        record: a SQLite file in which the run records what happens, before it has an effect;
-            `resume` continues from there, also after a crash. Default: None, no record.
     """
 
     search_tools: ToolSearch | Sequence[Any] | None
@@ -59,28 +54,3 @@ class RunOptions(Options, total=False):
     budget: Budget
     max_context: int | None
     isolate: bool | Isolation
-    record: str | PathLike[str] | None
-
-
-class ResumeOptions(TypedDict, total=False):
-    """Options of `Model.resume`; everything else is in the record of the run.
-
-    Attributes:
-        search_tools: as in `RunOptions`. Default: the recorded ones, from among the tools given.
-        approve: as in `RunOptions`. Without it, calls of a run that had it wait for a decision.
-        on_interrupted: a function that is called for a call that was being executed when the
-            process ended, unless its tool is read-only. True: execute it again. Otherwise the model
-            reads that the outcome is not known. May be async in `aresume`.
-        max_steps: replaces the recorded one.
-        budget: replaces the recorded one.
-        max_context: replaces the recorded one.
-        timeout: replaces the recorded one.
-    """
-
-    search_tools: ToolSearch | Sequence[Any] | None
-    approve: Approve | None
-    on_interrupted: OnInterrupted | None
-    max_steps: int
-    budget: Budget
-    max_context: int | None
-    timeout: float | None

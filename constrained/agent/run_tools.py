@@ -14,27 +14,18 @@ RunTools: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
 """The tools of a run, or a function that lists them before each turn."""
 
 
-def list_tools(tools: RunTools) -> Sequence[Any]:
-    """Returns the current tools."""
-    return tools() if callable(tools) else tools
-
-
 class RunToolset:
     """The tools of a run, which may change before each turn.
 
     Args:
-        source: the given tools, or a function that lists them.
+        source: the tools of the prompt, or a function that lists them.
         hidden: tools that may be called but are not in the prompt.
         search: a search of further tools; None: there is none.
         isolate: the default limits of functions that run in separate processes.
         drop: leave out tools whose schemas cannot be enforced; False: they are an error.
 
     Attributes:
-        shown: the current given tools.
-        prompt: the tools of the prompt: the given ones, and the one that searches.
-
-    Raises:
-        Error: the tools cannot be offered, or cannot be isolated.
+        prompt: the given tools, and the one that searches.
     """
 
     def __init__(
@@ -53,18 +44,11 @@ class RunToolset:
         self._drop = drop
         self._hidden = _isolate_all(hidden, isolate)
         self._found: list[Any] = []
-        self._former: list[FunctionTool] = []  # tools of a recorded turn that no longer exist
         self._given: list[Any] = []
-        self.shown: list[Any] = []
         self.prompt: list[Any] = []
         if search is not None:
             _isolate_all(search.tools, isolate)  # raises an error for tools that cannot be isolated
         self._read()
-
-    @property
-    def is_live(self) -> bool:
-        """True if a turn may have other tools than the one before."""
-        return callable(self._source)
 
     @property
     def has_search(self) -> bool:
@@ -78,15 +62,14 @@ class RunToolset:
 
     def find_function(self, call: ToolCall) -> FunctionTool | None:
         """Returns the tool of a call; None: there is none, or it has no function to execute."""
-        tool = find_tool(call.name, [*self.available, *self._former])
+        tool = find_tool(call.name, self.available)
         if tool is None or tool.function is None:
             return None
         return tool
 
     def begin_turn(self) -> None:
         """Reads the tools again, if they may have changed."""
-        self._former = []
-        if self.is_live:
+        if callable(self._source):
             self._read()
 
     def find_hidden(self, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -96,25 +79,16 @@ class RunToolset:
             self._found = _isolate_all(self._search.list_found(messages), self._isolate)
         return [*self._hidden, *self._found]
 
-    def remember(self, tools: Sequence[Any]) -> None:
-        """Adds tools that a turn was recorded with and that are not given any more, to read its
-        calls."""
-        names = {tool.name for tool in self.available if isinstance(tool, FunctionTool)}
-        for tool in tools:
-            if isinstance(tool, FunctionTool) and tool.name not in names:
-                self._former.append(tool)
-
     def _read(self) -> None:
         """Reads the given tools, if they have changed."""
-        given = list_tools(self._source)
+        given = self._source() if callable(self._source) else self._source
         is_list = isinstance(given, list | tuple)
         if is_list and self._given and list(given) == self._given:
             return
         # Raises an error, with a JSON pointer, for tools that cannot be offered.
         offer = read_offer(given, hidden=self._given_hidden, drop=self._drop)
         self._given = list(given)
-        self.shown = _isolate_all(given, self._isolate)  # signatures of functions are read once
-        self.prompt = list(self.shown)
+        self.prompt = _isolate_all(given, self._isolate)  # signatures of functions are read once
         if self._search is not None:
             self._search.check_names(offer.names)
             self.prompt.append(self._search.tool)

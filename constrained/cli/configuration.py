@@ -50,12 +50,7 @@ LARGEST = 10**9
 
 @dataclass(frozen=True)
 class AtLeast:
-    """A type for argparse: numbers from a minimum on, up to `LARGEST`.
-
-    Attributes:
-        minimum: the smallest number.
-        kind: whole numbers, or all.
-    """
+    """A type for argparse: whole numbers, or all, from a minimum on, up to `LARGEST`."""
 
     minimum: int
     kind: type[int] | type[float] = int
@@ -76,13 +71,8 @@ class AtLeast:
 
 @dataclass(frozen=True)
 class Config:
-    """A configuration file.
-
-    Attributes:
-        path: of the file.
-        tables: its content.
-        is_of_folder: it was found in the current folder, not given by the user.
-    """
+    """A configuration file; `is_of_folder`: it was found in the current folder, not given by the
+    user."""
 
     path: Path
     tables: Mapping[str, Any]
@@ -91,12 +81,8 @@ class Config:
 
 @dataclass(frozen=True)
 class ParsedCommand:
-    """A command of the parser, the last of a chain such as `models`, `pull`.
-
-    Attributes:
-        names: of the chain.
-        parsers: of the chain.
-    """
+    """A command of the parser, the last of a chain such as `models`, `pull`, with the names and the
+    parsers of the chain."""
 
     names: tuple[str, ...] = ()
     parsers: tuple[argparse.ArgumentParser, ...] = ()
@@ -137,7 +123,6 @@ class Parsed:
     """The sources of the values of options.
 
     Attributes:
-        command: the chosen command.
         sources: name in the namespace -> COMMAND_LINE, a variable, or a table of a file; options
         that are not in it have their default.
         of_file: the names of values from the file that the environment may override.
@@ -148,21 +133,17 @@ class Parsed:
     of_file: set[str] = field(default_factory=set[str])
 
 
-def list_commands(parser: argparse.ArgumentParser) -> Iterator[ParsedCommand]:
-    """Yields all commands of a parser, including nested ones."""
-    return _list_commands(parser, ParsedCommand())
-
-
-def _list_commands(
-    parser: argparse.ArgumentParser, above: ParsedCommand
+def list_commands(
+    parser: argparse.ArgumentParser, above: ParsedCommand = ParsedCommand()
 ) -> Iterator[ParsedCommand]:
+    """Yields all commands of a parser, including nested ones; `above` is the chain before it."""
     # argparse has no public way to list the arguments of a parser.
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():
                 below = ParsedCommand((*above.names, name), (*above.parsers, command))
                 yield below
-                yield from _list_commands(command, below)
+                yield from list_commands(command, below)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -245,20 +226,15 @@ def _refuse_unknown(
     known = [name for action in command.list_actions() for name in action.option_strings]
     for word in words:
         if not word.startswith("-"):
-            hint = _explain_argument(word, known, options)
+            hint = "options need their names, and a text or path with spaces needs quotes"
+            if word.endswith(".gguf") and "-m" in known and "model" not in options:
+                hint = f"the option -m names a model file (-m {shlex.quote(word)})"
             command.parser.error(f"unknown argument {word}: {hint}")
         message = f"unknown option {word}"
         close = get_close_matches(word.partition("=")[0], known, n=1)
         if close:
             message += f", did you mean {close[0]}?"
         command.parser.error(message)
-
-
-def _explain_argument(word: str, known: Sequence[str], options: argparse.Namespace) -> str:
-    """Says how to write what a surplus argument probably means."""
-    if word.endswith(".gguf") and "-m" in known and "model" not in options:
-        return f"the option -m names a model file (-m {shlex.quote(word)})"
-    return "options need their names, and a text or path with spaces needs quotes"
 
 
 def _suppress_defaults(parser: argparse.ArgumentParser) -> dict[argparse.Action, Any]:
@@ -331,11 +307,7 @@ def _read_config(
 def _read_common(
     config: Config, commands: Mapping[tuple[str, ...], ParsedCommand]
 ) -> dict[str, Any]:
-    """Returns the options before all tables, and those of the table for all commands.
-
-    Raises:
-        RequestError: no command has such an option.
-    """
+    """Returns the options before all tables, and those of the table for all commands."""
     names = {names[0] for names in commands} | {COMMON}
     common: dict[str, Any] = {}
     for key, value in config.tables.items():
@@ -368,11 +340,8 @@ def _takes(action: argparse.Action, option: str) -> bool:
 
 
 def find_option(command: ParsedCommand, key: str, *, place: str, of: str = "") -> argparse.Action:
-    """Returns the option with this long name, without its dashes.
-
-    Args:
-        place: the file and its table, for errors.
-        of: the owner of the options in errors, such as " for a model".
+    """Returns the option with this long name, without its dashes. For errors: `place` is the file
+    and its table, `of` the owner of the options, such as " for a model".
 
     Raises:
         RequestError: there is no such option; names the nearest one.

@@ -43,7 +43,6 @@ class Option:
         form: as above, without its group.
         help: what it does. The default is added, unless the text names it.
         group: the title of its group in the help.
-        kind: the type of its value.
         default: the value if nothing sets it, as the command line would have it.
         value_form: how users write its value.
         least: the smallest number that the command line takes.
@@ -152,13 +151,10 @@ def add_fields(
     keep_unset: bool = False,
     **defaults: Any,
 ) -> None:
-    """Declares the options of a dataclass.
+    """Declares the options of a dataclass, which checks numbers itself if they are `keep_unset`.
 
     Args:
-        parser: of the command.
-        kind: the dataclass.
         group: the title in the help for options that declare none.
-        keep_unset: as in `Option`; the dataclass also checks numbers.
         defaults: of fields for which the command has another one.
     """
     for name, option in list_options(kind).items():
@@ -275,11 +271,7 @@ def complete(options: argparse.Namespace) -> None:
 
 
 def _read(option: Option, name: str, text: str) -> Any:
-    """Reads the value of an option or a variable.
-
-    Raises:
-        RequestError: it cannot be read.
-    """
+    """Reads the value of an option or a variable of this name."""
     kind, read = option.kind, option.value_form.read
     if read is None and get_origin(kind) is tuple:
         return [text]  # as if it was given once
@@ -288,6 +280,5 @@ def _read(option: Option, name: str, text: str) -> Any:
     try:
         return read(text)
     except (ValueError, KeyError) as e:
-        raise RequestError(
-            f"{name} is {text!r}, not {option.value_form.words or 'a number'}"
-        ) from e
+        wanted = option.value_form.words or "a number"
+        raise RequestError(f"{name} is {text!r}, not {wanted}") from e

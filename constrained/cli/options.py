@@ -121,11 +121,8 @@ def add_answer_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_server_options(add: Callable[..., object]) -> None:
-    """Declares what a command that asks a server has to know of it.
-
-    Args:
-        add: `add_argument` of a parser or a group.
-    """
+    """Declares what a command that asks a server has to know of it; `add` is `add_argument` of a
+    parser or a group."""
     help = "the model to ask; default: the server's first model"
     add("--model", dest="served_model", metavar="NAME", default="", help=help)
     help = "the key of the server (LLAMA_API_KEY)"
@@ -164,12 +161,8 @@ def add_reasoning_budget(parser: argparse.ArgumentParser) -> None:
 def add_engine_options(
     parser: argparse.ArgumentParser, *, sequences: int = EngineOptions.sequences
 ) -> None:
-    """Declares how the engine runs the model.
-
-    Args:
-        parser: of the command.
-        sequences: the default number of sequences (`choose_sequences`).
-    """
+    """Declares how the engine runs the model; `sequences` is their default number
+    (`choose_sequences`)."""
     add_fields(parser, EngineOptions, ENGINE_GROUP, keep_unset=True, sequences=sequences)
     add = partial(add_option, parser, group=ENGINE_GROUP)
     help = "memory for cached prompts; 0: none; -1: no limit"
@@ -188,12 +181,8 @@ def read_max_tokens(text: str) -> int | None:
 
 
 def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | None = 1024) -> None:
-    """Declares how tokens are sampled.
-
-    Args:
-        parser: of the command.
-        max_tokens: the default maximum of a reply; None: as many as fit into the context.
-    """
+    """Declares how tokens are sampled; `max_tokens` is the default maximum of a reply, None: as
+    many as fit into the context."""
     help = f"maximum tokens of a reply; -1: until the context is full; default: {max_tokens or -1}"
     value_form = ValueForm(further={"type": read_max_tokens})
     form = "-n --max-tokens --predict --n-predict N"
@@ -220,12 +209,7 @@ def read_engine_options(options: argparse.Namespace) -> LoadOptions:
 
 def find_model(options: argparse.Namespace) -> str | None:
     """Returns the path or address of the model that the options name, after a download if
-    necessary; None: they name none.
-
-    Raises:
-        RequestError: they name two models.
-        ModelError: the model cannot be found or downloaded.
-    """
+    necessary; None: they name none."""
     if not options.hf_repo:
         if options.hf_file:
             raise RequestError("--hf-file needs a repository", hint="Give it with -hf USER/REPO")
@@ -243,14 +227,7 @@ def find_model(options: argparse.Namespace) -> str | None:
 
 
 def find_file(source: str, options: argparse.Namespace) -> Path:
-    """Returns the file of a model, after a download if necessary.
-
-    Args:
-        source: see `find_source`.
-
-    Raises:
-        ModelError: the model cannot be found or downloaded.
-    """
+    """Returns the file of a model (see `find_source`), after a download if necessary."""
     return _fetch(source, options) if source.startswith(HUB) else find_source(source)
 
 
@@ -263,10 +240,9 @@ def _fetch(spec: str, options: argparse.Namespace) -> Path:
 
 def read_template(options: argparse.Namespace) -> str | None:
     """Returns the chat template that replaces the model's own; None: there is none."""
-    path = options.chat_template_file
-    if not path:
+    if not options.chat_template_file:
         return None
-    return read_text(path, "--chat-template-file")
+    return read_text(options.chat_template_file, "--chat-template-file")
 
 
 def read_tool_file(options: argparse.Namespace) -> list[Any]:
@@ -311,9 +287,5 @@ def read_system(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def read_sampling(options: argparse.Namespace, base: Sampling) -> Sampling:
-    """Returns the sampling: `base` with the options of the command line.
-
-    Raises:
-        RequestError: a value is out of its range.
-    """
+    """Returns the sampling: `base` with the options of the command line."""
     return replace(base, **read_fields(Sampling, options))

@@ -18,8 +18,13 @@ from constrained.cli.commands import COMMANDS, Command
 from constrained.cli.configuration import add_options, describe, list_commands, parse
 from constrained.cli.declared import complete, rank_group
 from constrained.cli.terminal.exit_codes import ExitCode, find_code
-from constrained.cli.terminal.log_lines import show_warnings
-from constrained.cli.terminal.output import print_error, print_json, print_table, set_colour
+from constrained.cli.terminal.output import (
+    print_error,
+    print_json,
+    print_table,
+    set_colour,
+    show_warnings,
+)
 from constrained.errors import RequestError
 from constrained.errors.own_packages import PROJECT, check_package
 from grammars.errors import Error
@@ -95,12 +100,7 @@ class PrintVersions(argparse.Action):
 
 
 class UnavailableCommand:
-    """A command of a package that cannot be imported; the others work.
-
-    Args:
-        name: of the command.
-        reason: why it cannot be imported.
-    """
+    """A command of a package that cannot be imported, and why; the others work."""
 
     def __init__(self, name: str, reason: str):
         self._name = name
@@ -123,23 +123,15 @@ class UnavailableCommand:
 AnyCommand: TypeAlias = Command | UnavailableCommand
 
 
-def _do_nothing() -> None:
-    pass
-
-
 def main(
     arguments: Sequence[str] | None = None,
     commands: Sequence[AnyCommand] | None = None,
     *,
-    start: Callable[[], None] = _do_nothing,
+    start: Callable[[], None] = lambda: None,
 ) -> int:
-    """Runs the command line; returns one of `ExitCode`.
-
-    Args:
-        arguments: default: those of the process.
-        commands: default: all, those of installed packages, too.
-        start: is called after the options are read, before the command begins.
-    """
+    """Runs the command line, by default with the arguments of the process and all commands, those
+    of installed packages, too; returns one of `ExitCode`. `start` is called after the options are
+    read, before the command begins."""
     try:
         try:
             return _run(arguments, commands, start)
@@ -177,14 +169,10 @@ def _run(
     except BrokenPipeError:
         raise
     except (Error, OSError) as e:
-        return _report(e, options)
-
-
-def _report(error: Exception, options: argparse.Namespace) -> int:
-    if options.json:
-        print_json({"error": str(error)})
-    print_error(str(error))
-    return find_code(error)
+        if options.json:
+            print_json({"error": str(e)})
+        print_error(str(e))
+        return find_code(e)
 
 
 def _find_commands() -> list[AnyCommand]:

@@ -58,11 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read_confidence_policy(options: argparse.Namespace) -> "ConfidencePolicy":
-    """Returns what happens to calls that the model is unsure of.
-
-    Raises:
-        RequestError: one of the options needs the other, or has an invalid value.
-    """
+    """Returns what happens to calls that the model is unsure of."""
     from constrained.model.confidence_policy import ConfidencePolicy, Unsure, check_confidence
 
     least = check_confidence(options.min_confidence)
@@ -75,11 +71,8 @@ def read_confidence_policy(options: argparse.Namespace) -> "ConfidencePolicy":
 def read_choice_options(
     options: argparse.Namespace, job: "Job", model: "Model"
 ) -> "CompiledTurnOptions":
-    """Returns the options of `Model.stream_turn` that choose which turn becomes the reply to a job.
-
-    Raises:
-        Error: as `Model.compile`, for the turn that replaces one that the model is unsure of.
-    """
+    """Returns the options of `Model.stream_turn` that choose which turn becomes the reply to a
+    job."""
     policy = read_confidence_policy(options)
     chosen: CompiledTurnOptions = {}
     if policy.min_confidence is not None:
@@ -100,11 +93,7 @@ def read_search(
     options: argparse.Namespace, job: "Job", servers: "McpServers | None"
 ) -> "ToolSearch | None":
     """Returns the search of the tools of a job and of MCP servers; None: all of them are in the
-    prompt.
-
-    Raises:
-        Error: there is no tool, or one is invalid.
-    """
+    prompt."""
     if not options.search_tools:
         return None
     from constrained.agent.search.tool_search import ToolSearch
@@ -117,11 +106,7 @@ def read_search(
 
 
 def _read_tool_format(options: argparse.Namespace) -> "Format | None":
-    """Returns the format of --tool-format; None: there is none.
-
-    Raises:
-        RequestError, FormatError: there is no such format, or its file cannot be read.
-    """
+    """Returns the format of --tool-format; None: the option is not given."""
     if options.tool_format is None:
         return None
     from constrained.prompt.format_selection.selection import read_tool_format
@@ -199,11 +184,7 @@ def _read_schema(given: str) -> Any:
 
 
 def load_model(options: argparse.Namespace) -> "Model":
-    """Loads the model that the options name, or the demo model of the package.
-
-    Raises:
-        Error: it cannot be loaded.
-    """
+    """Loads the model that the options name, or the demo model of the package."""
     from constrained.loading import load
 
     path = shared.find_model(options)
@@ -264,10 +245,7 @@ def describe(
     turn: "CompiledTurn | None" = None,
 ) -> Iterator[str]:
     """Writes notes for the user: options that have no effect, and what the mask does not enforce.
-
-    Args:
-        turn: the turn, if there is only one; it has all refused tools.
-    """
+    `turn` is the turn, if there is only one; it has all refused tools."""
     from constrained.prompt.tools.offer import read_offer
 
     yield from model.notices

@@ -4,7 +4,7 @@ import json
 import logging
 from typing import Any
 
-from constrained.cli.terminal.log_lines import LineFormatter, show_loud
+from constrained.cli.terminal.output import LineFormatter, show_loud
 
 
 class JsonFormatter(logging.Formatter):

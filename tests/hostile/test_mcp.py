@@ -118,7 +118,7 @@ def test_a_list_that_is_too_long_is_refused(
         return types.ListToolsResult(tools=[tool] * entries, next_cursor=next_cursor)
 
     with pytest.raises(McpError, match=f"the list of tools has more than {fault}"):
-        asyncio.run(list_pages(list_page, "tools"))
+        asyncio.run(list_pages(list_page))
 
 
 BROKEN = ({"name": "bad", "inputSchema": "x"}, {"name": 5, "inputSchema": {}}, None, {"name": "x"})

@@ -14,10 +14,9 @@ import pytest
 from mcp import types
 
 from constrained.agent.mcp.connection import ConnectionSettings, McpConnection, McpError
-from constrained.agent.mcp.elicitation import Elicitation, answer
 from constrained.agent.mcp.results import McpResult
 from constrained.agent.mcp.server import HttpTransport, ServerAddress
-from constrained.agent.mcp.tool_names import MAX_NAME_LENGTH, name_tools
+from constrained.agent.mcp.servers import MAX_NAME_LENGTH, name_tools
 from constrained.agent.mcp.transports import EVENTS
 
 LONGEST_BODY = 100_000  # bytes, in place of 32 MiB
@@ -294,15 +293,3 @@ def test_a_long_text_is_not_searched_for_thousands_of_values() -> None:
     values = [*range(100), *[str(number) for number in range(10)]]
     assert McpResult([text], values).text.endswith("\n" + json.dumps(values))
     assert McpResult([text], {"last": 123456789}).text == text.text
-
-
-@pytest.mark.parametrize(
-    "schema", [{"properties": [1]}, {"properties": {"a": 1}}, {"properties": {"a": {"enum": 1}}}]
-)
-def test_nobody_is_asked_a_question_that_cannot_be_read(schema: dict[str, Any]) -> None:
-    def elicit(question: Elicitation) -> None:
-        raise AssertionError("it is asked")
-
-    answered = answer(elicit, Elicitation("evil", "your name", schema))
-    assert isinstance(answered, types.ErrorData)
-    assert "cannot be read" in answered.message

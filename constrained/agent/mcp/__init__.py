@@ -1,9 +1,8 @@
-"""Tools of MCP servers for a run, and a model as an MCP server. Needs the extra `mcp`.
+"""Tools of MCP servers for a run. Needs the extra `mcp`.
 
 Needs `model`, `tools` and the event loop of `remote`. Start with `servers`: it has a `connection`
-to each server that `sources` and `config_file` describe, over one of the `transports`; `tool_names`
-gives their tools names for the model, `results` converts their results to text. `model_server` is
-the other direction.
+to each server that `sources` describes, over one of the `transports`; `results` converts results of
+tools to text.
 """
 
 from importlib.util import find_spec

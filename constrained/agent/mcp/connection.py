@@ -3,24 +3,21 @@
 import asyncio
 import logging
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import httpx2
 from mcp import Client, MCPError, types
 
-from constrained.agent.mcp.elicitation import Elicit, answer, read_elicitation
 from constrained.agent.mcp.results import McpResult
 from constrained.agent.mcp.server import McpServer, ServerCommand
 from constrained.agent.mcp.tool_list import NO_ANSWER, McpError, ToolList, shorten
 from constrained.agent.mcp.transports import Transport, list_transports
 from constrained.agent.mcp.watched_transport import watch
-from constrained.errors import Error, RequestError
-
-T = TypeVar("T")
+from constrained.errors import RequestError
 
 LOG = logging.getLogger(__name__)
 MAX_NAME_LENGTH = 200  # characters of a server's own name
@@ -33,16 +30,13 @@ class ConnectionSettings:
     """Settings for connections to servers.
 
     Args:
-        timeout: seconds before a call is given up, without the time that the user takes to answer
-            questions of the server. None: no limit.
+        timeout: seconds before a call is given up. None: no limit.
         connect_timeout: the maximum number of seconds until a server is ready, and for each new
             list of its tools.
-        elicit: answers questions of servers; None: they are declined.
     """
 
     timeout: float | None = 60
     connect_timeout: float = 60
-    elicit: Elicit | None = None
 
     def __post_init__(self) -> None:
         for name in ("timeout", "connect_timeout"):
@@ -51,57 +45,8 @@ class ConnectionSettings:
                 raise RequestError(f"{name} is {seconds}, must be above 0", where=f"/{name}")
 
 
-class CallDeadlines:
-    """The deadlines of the requests that a server works on.
-
-    Args:
-        seconds: the limit of each; None: no limit.
-    """
-
-    def __init__(self, seconds: float | None):
-        self._seconds = seconds
-        self._running: set[asyncio.Timeout] = set()
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Stops all of them while the user answers a question of the server."""
-        for deadline in self._running:
-            deadline.reschedule(None)
-        try:
-            yield
-        finally:
-            for deadline in self._running:
-                deadline.reschedule(self._find_end())
-
-    @asynccontextmanager
-    async def limit(self, what: str) -> AsyncIterator[None]:
-        """Raises McpError if a request, described for messages, takes too long."""
-        deadline = asyncio.timeout_at(self._find_end())
-        try:
-            async with deadline:
-                self._running.add(deadline)
-                yield
-        except TimeoutError as e:
-            if not deadline.expired():
-                raise
-            message = f"{what} took longer than {self._seconds:g} s, and was cancelled"
-            raise McpError(message) from e
-        finally:
-            self._running.discard(deadline)
-
-    def _find_end(self) -> float | None:
-        if self._seconds is None:
-            return None
-        return asyncio.get_running_loop().time() + self._seconds
-
-
 class McpConnection:
-    """A connection to a server. All of it runs in one event loop.
-
-    Args:
-        server: the command or the address of the server.
-        settings: of the connection.
-    """
+    """A connection to a server. All of it runs in one event loop."""
 
     def __init__(self, server: McpServer, settings: ConnectionSettings):
         self._server = server
@@ -112,7 +57,6 @@ class McpConnection:
         self._end = asyncio.Event()
         self._lock = asyncio.Lock()
         self._may_reopen = True
-        self._deadlines = CallDeadlines(settings.timeout)
         self._tools = ToolList(lambda: self.name, settings.connect_timeout)
 
     @property
@@ -131,11 +75,7 @@ class McpConnection:
         return self._client is None and not self._may_reopen
 
     async def open(self) -> None:
-        """Starts the server, or connects to it.
-
-        Raises:
-            McpError: it is not ready in time, or ends.
-        """
+        """Starts the server, or connects to it."""
         ready = asyncio.get_running_loop().create_future()
         self._end = end = asyncio.Event()
         self._keeper = asyncio.create_task(self._keep(ready, end))
@@ -170,7 +110,12 @@ class McpConnection:
                         await end.wait()
                     finally:
                         watching.cancel()
-                        closing.reschedule(self._find_last_moment())
+                        # Over HTTP, the server gets a request about the end and may never answer.
+                        # The package itself limits the time for the end of a command, and would
+                        # leave its process running if this was cancelled.
+                        if not isinstance(self._server, ServerCommand):
+                            now = asyncio.get_running_loop().time()
+                            closing.reschedule(now + self._settings.connect_timeout)
             except Exception as e:  # of the package, in groups of any kind; `open` raises it
                 if not ready.done():
                     ready.set_exception(self._explain_start(e, _read_end(log)))
@@ -181,14 +126,6 @@ class McpConnection:
                 if not ready.done():
                     ready.cancel()
             return None
-
-    def _find_last_moment(self) -> float | None:
-        """When a connection has to be closed, on the clock of the loop. Over HTTP, the server gets
-        a request about the end and may never answer. The package limits the time for the end of a
-        command, and would leave its process running if this was cancelled."""
-        if isinstance(self._server, ServerCommand):
-            return None
-        return asyncio.get_running_loop().time() + self._settings.connect_timeout
 
     async def _connect(self, stack: AsyncExitStack, log: IO[str], end: asyncio.Event) -> Client:
         """Opens a client by the first transport that the server supports."""
@@ -219,7 +156,6 @@ class McpConnection:
 
         client = Client(
             watch(transport, leave, self._tools.note_faults),
-            elicitation_callback=self._elicit,
             message_handler=self._tools.take_message,
             cache=None,
         )
@@ -234,62 +170,42 @@ class McpConnection:
             self._leave(end)
         return client
 
-    async def _elicit(self, context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
-        with self._deadlines.stopped():
-            question = read_elicitation(self.name, params)
-            return await asyncio.to_thread(answer, self._settings.elicit, question)
-
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> McpResult:
-        """Calls a tool; cancelling this also cancels the request at the server.
+        """Calls a tool; cancelling this also cancels the request at the server. If the server has
+        ended, it is restarted once.
 
         Raises:
-            McpError: the tool reports an error, or the server ends or does not answer in time.
-        """
-
-        async def request(client: Client) -> tuple[McpResult, bool]:
-            result = await client.call_tool(tool, dict(arguments))
-            return McpResult(result.content, result.structured_content), bool(result.is_error)
-
-        read, is_error = await self.ask(tool, request)
-        if is_error:
-            raise McpError(read.text or f"{tool} failed, and does not say why")
-        return read
-
-    async def ask(self, what: str, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Sends a request and returns the answer. If the server has ended, it is restarted once.
-
-        Args:
-            what: a description of the request, for messages.
-            request: sends it.
-
-        Raises:
-            McpError: the server refuses it, ends, or does not answer in time.
+            McpError: the tool reports an error, or the server refuses the call, ends, or does not
+                answer in time.
         """
         client = await self._find_client()
         end, keeper = self._end, self._keeper
+        deadline = asyncio.timeout(self._settings.timeout)
         try:
-            async with self._deadlines.limit(what):
-                answered = await request(client)
+            async with deadline:
+                result = await client.call_tool(tool, dict(arguments))
+                read = McpResult(result.content, result.structured_content)
+        except TimeoutError as e:
+            if not deadline.expired():
+                raise
+            message = f"{tool} took longer than {self._settings.timeout:g} s, and was cancelled"
+            raise McpError(message) from e
         except MCPError as e:
-            if self._has_closed(e, end):
+            # The code is not enough, because a server may use it for other errors. Over HTTP, it
+            # may also mean a lost request.
+            is_command = isinstance(self._server, ServerCommand)
+            if e.code == types.CONNECTION_CLOSED and (end.is_set() or not is_command):
                 self._leave(end)
                 failure = await self._find_failure(keeper)
-                raise self._explain_end(what, failure or e) from e
+                raise self._explain_end(tool, failure or e) from e
             raise McpError(f"{self.name}: {shorten(e.message)}") from e
-        except Error:  # which is a ValueError, too
-            raise
         except NO_ANSWER as e:
-            message = f"{self.name} has answered {what} with what is no answer: {shorten(str(e))}"
+            message = f"{self.name} has answered {tool} with what is no answer: {shorten(str(e))}"
             raise McpError(message) from e
         self._may_reopen = True
-        return answered
-
-    def _has_closed(self, error: MCPError, end: asyncio.Event) -> bool:
-        """Returns whether an error says that the connection has ended. Its code is not enough,
-        because a server may use the same code for other errors. Over HTTP, it may also mean a lost
-        request."""
-        is_command = isinstance(self._server, ServerCommand)
-        return error.code == types.CONNECTION_CLOSED and (end.is_set() or not is_command)
+        if result.is_error:
+            raise McpError(read.text or f"{tool} failed, and does not say why")
+        return read
 
     async def _find_client(self) -> Client:
         async with self._lock:

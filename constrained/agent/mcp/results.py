@@ -16,19 +16,14 @@ second."""
 
 @dataclass(frozen=True)
 class McpMedia:
-    """An image, a sound or another file of a result.
-
-    Args:
-        mime_type: its type, as the server reports it.
-        data: its bytes.
-    """
+    """An image, a sound or another file of a result, with the type that the server reports."""
 
     mime_type: str
     data: bytes
 
 
 class McpResult:
-    """The result of a call, or the contents of a resource. The model reads it as text.
+    """The result of a call. The model reads it as text.
 
     Args:
         blocks: the contents that the server has sent (`content`).
@@ -47,7 +42,7 @@ class McpResult:
     def __init__(self, blocks: Sequence[Any], structured: Any = None):
         self.structured = structured
         self.media = tuple(_find_media(blocks))
-        parts = [describe(block) for block in blocks]
+        parts = [_describe(block) for block in blocks]
         text = "\n".join(part for part in parts if part)
         if structured is not None:
             written = json.dumps(structured, ensure_ascii=False, allow_nan=False)
@@ -62,13 +57,13 @@ class McpResult:
         return f"McpResult({self.text!r})"
 
 
-def describe(block: Any) -> str:
-    """Returns a part of a message or the contents of a resource as text."""
+def _describe(block: Any) -> str:
+    """Returns a part of a result as text."""
     match block:
         case types.TextContent() | types.TextResourceContents():
             return block.text
         case types.EmbeddedResource():
-            return f"[{block.resource.uri}]\n{describe(block.resource)}"
+            return f"[{block.resource.uri}]\n{_describe(block.resource)}"
         case types.ResourceLink():
             about = f": {block.description}" if block.description else ""
             return f"[resource {block.uri} ({block.name}){about}]"

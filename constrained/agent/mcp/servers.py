@@ -1,30 +1,23 @@
 """Connections to MCP servers whose tools a run uses."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import hashlib
+import operator
+import re
+from collections.abc import Callable, Container, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, Unpack
 
 from mcp import types
 
 from constrained.agent.mcp.connection import ConnectionSettings, McpConnection, McpError
-from constrained.agent.mcp.elicitation import Elicit
-from constrained.agent.mcp.resources import (
-    McpPrompt,
-    McpResource,
-    get_prompt,
-    list_prompts,
-    list_resources,
-    read_resource,
-)
 from constrained.agent.mcp.results import McpResult
 from constrained.agent.mcp.sources import Source, read_sources
-from constrained.agent.mcp.tool_names import make_word, name_tools
 from constrained.errors import RequestError
 from constrained.prompt.tools.functions import FunctionTool
 from constrained.remote.event_loop import EventLoopThread
 
-T = TypeVar("T")
+MAX_NAME_LENGTH = 64  # characters of a tool's name, the limit of OpenAI and Anthropic
 
 
 class McpOptions(TypedDict, total=False):
@@ -32,18 +25,11 @@ class McpOptions(TypedDict, total=False):
 
     Attributes:
         namespace: call tools `server__tool`. Default: only if there are several servers.
-        resource_tools: give the model two more tools, which list and read the resources of the
-            servers. Default: False.
-        elicit: a function that answers questions of servers in the middle of a call: takes an
-            `Elicitation`, returns the values that it asks for, or None to decline. Called in a
-            separate thread. Default: they are declined.
         timeout: seconds until a call is given up and cancelled; None: no limit. Default: 60.
         connect_timeout: seconds until a server has to be ready. Default: 60.
     """
 
     namespace: bool | None
-    resource_tools: bool
-    elicit: Elicit | None
     timeout: float | None
     connect_timeout: float
 
@@ -55,7 +41,7 @@ class McpTool:
     Args:
         server: the name of the server.
         name: the server's name of the tool.
-        listed: the tool as JSON, as the server lists it.
+        listed: as the server lists it.
         function: the tool for a run, under the name that the model sees.
     """
 
@@ -84,7 +70,7 @@ def connect_mcp(*sources: Source, **options: Unpack[McpOptions]) -> "McpServers"
 
 
 class McpServers:
-    """Connections to MCP servers. Methods that begin with `a` are for asyncio.
+    """Connections to MCP servers; make them with `connect_mcp`.
 
     Args:
         sources: see `connect_mcp`.
@@ -98,11 +84,9 @@ class McpServers:
         read = read_sources(sources)
         self.notes = read.notes
         self._servers = read.servers
-        self._options = options
         self._settings = ConnectionSettings(
             timeout=options.get("timeout", 60),
             connect_timeout=options.get("connect_timeout", 60),
-            elicit=options.get("elicit"),
         )
         self._has_namespace = options.get("namespace")
         if self._has_namespace is None:
@@ -110,7 +94,7 @@ class McpServers:
         self._loop: EventLoopThread | None = None
         self._connections: list[McpConnection] = []
         self._listed: list[list[types.Tool]] = []
-        self._tools: list[FunctionTool] = []
+        self._tools: list[McpTool] = []
 
     def __enter__(self) -> "McpServers":
         loop = self._start()
@@ -174,12 +158,6 @@ class McpServers:
             raise McpError("the MCP servers are not connected", where="/mcp", hint=hint)
         return self._loop
 
-    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        return self._find_loop().run(work())
-
-    async def _arun(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        return await self._find_loop().arun(work())
-
     @property
     def names(self) -> list[str]:
         """The names of the servers."""
@@ -191,15 +169,15 @@ class McpServers:
         return any(connection.is_lost for connection in self._connections)
 
     def list_tools(self) -> list[McpTool]:
-        """Returns the current tools of all servers, each with its server; without those that
-        `resource_tools` adds."""
-        functions = iter(self.tools())
-        listed: list[McpTool] = []
-        for connection, tools in zip(self._connections, self._listed, strict=True):
-            for tool in tools:
-                form = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-                listed.append(McpTool(connection.name, tool.name, form, next(functions)))
-        return listed
+        """Returns the current tools of all servers, each with its server."""
+        self._find_loop()
+        listed = [connection.tools for connection in self._connections]
+        # A connection has a new list after each change.
+        is_known = len(listed) == len(self._listed) and all(map(operator.is_, listed, self._listed))
+        if not is_known:
+            self._listed = listed
+            self._tools = self._make_tools()
+        return list(self._tools)
 
     def tools(self) -> list[FunctionTool]:
         """Returns the current tools of all servers.
@@ -208,113 +186,59 @@ class McpServers:
         next turn has the tools that a server adds. Calls of read-only tools (`readOnlyHint`) start
         early.
         """
-        self._find_loop()
-        listed = [connection.tools for connection in self._connections]
-        is_known = bool(self._tools) and all(map(_is_same, listed, self._listed))
-        if not is_known:
-            self._listed = listed
-            self._tools = self._make_tools(listed)
-        return list(self._tools)
+        return [tool.function for tool in self.list_tools()]
 
-    def _make_tools(self, listed: Sequence[Sequence[types.Tool]]) -> list[FunctionTool]:
-        origins: list[tuple[str | None, str]] = []
-        made: list[FunctionTool] = []
-        for connection, tools in zip(self._connections, listed, strict=True):
-            prefix = connection.name if self._has_namespace else None
+    def _make_tools(self) -> list[McpTool]:
+        made: list[McpTool] = []
+        for connection, tools in zip(self._connections, self._listed, strict=True):
             for tool in tools:
-                origins.append((prefix, tool.name))
-                made.append(FunctionTool.from_mcp(tool, self._make_call(connection, tool.name)))
-        if self._options.get("resource_tools"):
-            for tool in (self._make_resource_list(), self._make_resource_reader()):
-                origins.append(("mcp", tool.name))
-                made.append(tool)
-        names = name_tools(origins)
-        return [replace(tool, name=name) for tool, name in zip(made, names, strict=True)]
+                form = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+                function = FunctionTool.from_mcp(tool, self._make_call(connection, tool.name))
+                made.append(McpTool(connection.name, tool.name, form, function))
+        origins = [(tool.server if self._has_namespace else None, tool.name) for tool in made]
+        named: list[McpTool] = []
+        for tool, name in zip(made, name_tools(origins), strict=True):
+            named.append(replace(tool, function=replace(tool.function, name=name)))
+        return named
 
     def _make_call(self, connection: McpConnection, tool: str) -> Callable[..., Any]:
         async def call(**arguments: Any) -> McpResult:
-            return await self._arun(lambda: connection.call(tool, arguments))
+            return await self._find_loop().arun(connection.call(tool, arguments))
 
         return call
 
-    def _make_resource_list(self) -> FunctionTool:
-        description = "Lists the resources that can be read with mcp__read_resource."
-        return FunctionTool.from_function(
-            self.alist_resources, name="list_resources", description=description, read_only=True
-        )
 
-    def _make_resource_reader(self) -> FunctionTool:
-        async def read_resource(uri: str) -> McpResult:
-            return await self.aread_resource(uri)
+def name_tools(tools: Sequence[tuple[str | None, str]]) -> list[str]:
+    """Returns a unique name for each tool, of letters, digits and `_`, such as `server__tool`.
 
-        description = "Reads a resource by its URI, as mcp__list_resources lists it."
-        return FunctionTool.from_function(read_resource, description=description, read_only=True)
-
-    def list_resources(self) -> list[McpResource]:
-        """Returns the resources of all servers."""
-        return self._run(lambda: list_resources(self._connections))
-
-    async def alist_resources(self) -> list[McpResource]:
-        """Like `list_resources`, for asyncio."""
-        return await self._arun(lambda: list_resources(self._connections))
-
-    def read_resource(self, uri: str, *, server: str | None = None) -> McpResult:
-        """Reads a resource.
-
-        Args:
-            uri: of the resource; it need not be listed.
-            server: the name of its server; None: the server that lists it, or else the only one
-                that has resources.
-
-        Raises:
-            McpError: the server does not have it, or several servers have it.
-        """
-        return self._run(lambda: read_resource(self._connections, uri, server))
-
-    async def aread_resource(self, uri: str, *, server: str | None = None) -> McpResult:
-        """Like `read_resource`, for asyncio."""
-        return await self._arun(lambda: read_resource(self._connections, uri, server))
-
-    def list_prompts(self) -> list[McpPrompt]:
-        """Returns the prompts of all servers."""
-        return self._run(lambda: list_prompts(self._connections))
-
-    async def alist_prompts(self) -> list[McpPrompt]:
-        """Like `list_prompts`, for asyncio."""
-        return await self._arun(lambda: list_prompts(self._connections))
-
-    def get_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        *,
-        server: str | None = None,
-    ) -> list[dict[str, Any]]:
-        """Fills a prompt in.
-
-        Args:
-            name: of the prompt.
-            arguments: its arguments, as texts.
-            server: whose; None: the one that lists it.
-
-        Returns:
-            The messages, for `model.run`.
-
-        Raises:
-            McpError: there is no such prompt, or its arguments do not fit.
-        """
-        return self._run(lambda: get_prompt(self._connections, name, arguments, server))
-
-    async def aget_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        *,
-        server: str | None = None,
-    ) -> list[dict[str, Any]]:
-        """Like `get_prompt`, for asyncio."""
-        return await self._arun(lambda: get_prompt(self._connections, name, arguments, server))
+    Args:
+        tools: the names of server and tool, in order; None: without a server.
+    """
+    names: dict[str, None] = {}
+    numbers: dict[str, int] = {}
+    for server, tool in tools:
+        name = make_word(tool)
+        if server is not None:
+            name = f"{make_word(server)}__{name}"
+        if len(name) > MAX_NAME_LENGTH:
+            name = f"{name[: MAX_NAME_LENGTH - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+        names[_make_unique(name, names, numbers)] = None
+    return list(names)
 
 
-def _is_same(listed: list[types.Tool], before: list[types.Tool]) -> bool:
-    return listed is before
+def make_word(name: str) -> str:
+    """Converts a name to letters, digits and `_`, without a digit at the beginning."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
+    return f"_{word}" if word[0].isdigit() else word
+
+
+def _make_unique(name: str, taken: Container[str], numbers: MutableMapping[str, int]) -> str:
+    """Adds a number to a name that is taken. `numbers` has the last number for each name, since a
+    server may list thousands of tools with one name."""
+    unique = name
+    beginning = name[: MAX_NAME_LENGTH - 4]
+    while unique in taken:
+        number = numbers[beginning] = numbers.get(beginning, 1) + 1
+        ending = f"_{number}"
+        unique = f"{beginning[: MAX_NAME_LENGTH - len(ending)]}{ending}"
+    return unique

@@ -53,15 +53,11 @@ class ToolList:
         self._faults += faults
 
     async def read(self, client: Client) -> None:
-        """Lists the tools of a server.
-
-        Raises:
-            McpError: it has none that can be used, or too many.
-        """
+        """Lists the tools of a server; an error if it has none that can be used, or too many."""
         if client.server_capabilities.tools is None:
             return
         self._faults.clear()
-        tools = await list_pages(client.list_tools, "tools")
+        tools = await list_pages(client.list_tools)
         if self._faults:
             count, first = len(self._faults), shorten(self._faults[0])
             message = f"{count} of its tools cannot be used, as {first}"
@@ -136,31 +132,29 @@ class ToolList:
             self._is_stale = False
 
 
-async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> list[Any]:
-    """Returns all entries of a list that comes in pages.
-
-    Args:
-        list_page: returns a page; takes a cursor.
-        name: of the list in a page.
+async def list_pages(
+    list_page: Callable[..., Awaitable[types.ListToolsResult]],
+) -> list[types.Tool]:
+    """Returns all tools of a list that comes in pages; `list_page` takes a cursor.
 
     Raises:
         McpError: the list does not end, or is too long.
     """
-    entries: list[Any] = []
+    entries: list[types.Tool] = []
     cursor: str | None = None
     length = 0
     for _ in range(MAX_PAGES):
         page = await list_page(cursor=cursor)
-        entries += getattr(page, name)
+        entries += page.tools
         if len(entries) > MAX_ENTRIES:
-            raise McpError(f"the list of {name} has more than {MAX_ENTRIES:,} entries")
+            raise McpError(f"the list of tools has more than {MAX_ENTRIES:,} entries")
         length += len(page.model_dump_json())
         if length > MAX_LIST_LENGTH:
-            raise McpError(f"the list of {name} has more than {MAX_LIST_LENGTH:,} characters")
+            raise McpError(f"the list of tools has more than {MAX_LIST_LENGTH:,} characters")
         cursor = page.next_cursor
         if cursor is None:
             return entries
-    raise McpError(f"the list of {name} has more than {MAX_PAGES} pages")
+    raise McpError(f"the list of tools has more than {MAX_PAGES} pages")
 
 
 def shorten(text: str) -> str:

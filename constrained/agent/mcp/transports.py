@@ -37,7 +37,6 @@ class BoundedBody(httpx2.AsyncByteStream):
     do not request compression, and a few compressed bytes may become gigabytes of text.
 
     Args:
-        body: the arriving bytes.
         encoding: its `Content-Encoding`.
         is_stream: the body may have any length, because it is read event by event and each event
             has a limit.
@@ -63,13 +62,8 @@ class BoundedBody(httpx2.AsyncByteStream):
 
 
 def list_transports(server: McpServer, log: IO[str], seconds: float) -> Iterator[Transport]:
-    """Yields the transports to try for a server, in order.
-
-    Args:
-        server: the command or the address of the server.
-        log: gets what a command prints on stderr.
-        seconds: the limit for a connection over HTTP.
-    """
+    """Yields the transports to try for a server, in order. `log` gets what a command prints on
+    stderr; `seconds` limits a connection over HTTP."""
     if isinstance(server, ServerCommand):
         env = dict(server.env)
         parameters = StdioServerParameters(
@@ -109,9 +103,7 @@ def _make_client(
         streamed: the methods whose replies the package reads event by event, if the server says
             that they are events. It always reads replies to all other methods whole.
         seconds: the limit for a connection.
-        headers: sent with each request.
-        timeout: of the package, which is not used.
-        auth: from the package.
+        headers, timeout, auth: given by the package; its timeout is not used.
     """
 
     async def bound(response: httpx2.Response) -> None:

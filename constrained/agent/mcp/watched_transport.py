@@ -10,10 +10,9 @@ from mcp.shared.message import SessionMessage
 from mcp.types.methods import validate_server_result
 from pydantic import ValidationError
 
-MAX_PARTS = 10_000  # of a result: texts, files, messages
+MAX_PARTS = 10_000  # of a result: texts and files
 MAX_UNANSWERED = 100  # requests of a server; each waits in memory until the server reads its answer
 STRICT = "2025-11-25"  # the version of the protocol that requires most of a tool
-PARTED = ("content", "contents", "messages")
 
 
 @asynccontextmanager
@@ -115,12 +114,11 @@ class _ReadStream(_Stream):
 
     def _check(self, response: types.JSONRPCResponse) -> types.JSONRPCMessage:
         result = response.result
-        for name in PARTED:
-            parts = result.get(name)
-            if isinstance(parts, list) and len(parts) > MAX_PARTS:
-                message = f"its answer has {len(parts):,} parts, more than {MAX_PARTS:,}"
-                fault = types.ErrorData(code=types.INVALID_REQUEST, message=message)
-                return types.JSONRPCError(jsonrpc="2.0", id=response.id, error=fault)
+        parts = result.get("content")
+        if isinstance(parts, list) and len(parts) > MAX_PARTS:
+            message = f"its answer has {len(parts):,} parts, more than {MAX_PARTS:,}"
+            fault = types.ErrorData(code=types.INVALID_REQUEST, message=message)
+            return types.JSONRPCError(jsonrpc="2.0", id=response.id, error=fault)
         if "tools" in result:
             result["tools"] = self._list_whole(result["tools"])
         return response

@@ -92,35 +92,27 @@ class ToolSearch:
         return f"<ToolSearch {self.tool.name}: {len(self.tools)} tools, top {self.top}>"
 
     def search(self, query: str) -> dict[str, Any]:
-        """Returns what the model reads as the result of a search.
+        """Returns what the model reads as the result of a search: the tools found, best first, each
+        with name, description and parameters; `refused` has those whose schemas cannot be enforced,
+        which cannot be called.
 
         Args:
             query: words.
 
-        Returns:
-            The tools found, best first, each with name, description and parameters; `refused` has
-            those whose schemas cannot be enforced, which cannot be called.
-
         Raises:
             ToolError: `rank` named a tool that does not exist.
         """
-        return self.describe(self.find(query))
-
-    def describe(self, names: Sequence[str]) -> dict[str, Any]:
-        """Returns what the model reads as the result of a search that has found these.
-
-        Args:
-            names: of tools to search; others are left out.
-        """
         found: list[dict[str, Any]] = []
         refused: dict[str, str] = {}
-        for name in names:
-            if name not in self._entries:
-                continue
+        for name in self.find(query):
+            entry = self._entries[name]
             try:
-                found.append(_describe(self._entries[name]))
+                entry.lower()  # its schema can be enforced
             except SchemaError as error:
                 refused[name] = str(error)
+            else:
+                about = entry.body.get("description")
+                found.append(describe_tool(name, about, entry.schema))
         result: dict[str, Any] = {"tools": found}
         if refused:
             result["refused"] = refused
@@ -133,9 +125,6 @@ class ToolSearch:
 
         Args:
             query: words.
-
-        Raises:
-            ToolError: `rank` named a tool that does not exist.
         """
         if self._index is not None:
             return [self._names[number] for number in self._index.rank(query)[: self.top]]
@@ -190,24 +179,10 @@ class ToolSearch:
 
 
 def read_search(given: Any) -> ToolSearch | None:
-    """Reads the option `search_tools` of a run: a `ToolSearch`, or a list of tools.
-
-    Raises:
-        ToolError: it is neither.
-    """
+    """Reads the option `search_tools` of a run: a `ToolSearch`, or a list of tools."""
     if given is None or isinstance(given, ToolSearch):
         return given
     return ToolSearch(given)
-
-
-def _describe(entry: Entry) -> dict[str, Any]:
-    """Describes a tool in the result of a search.
-
-    Raises:
-        SchemaError: its schema cannot be enforced.
-    """
-    entry.lower()
-    return describe_tool(entry.name, entry.body.get("description"), entry.schema)
 
 
 def _read_call(call: Any) -> dict[str, Any]:

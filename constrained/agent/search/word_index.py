@@ -20,11 +20,7 @@ _UNSPACED = (range(0x0E00, 0x0F00), range(0x1000, 0x10A0), range(0x1780, 0x1800)
 
 
 class WordIndex:
-    """An index of documents.
-
-    Args:
-        documents: each as texts with the weights of their words.
-    """
+    """An index of documents, each given as texts with the weights of their words."""
 
     def __init__(self, documents: Sequence[Sequence[tuple[str, float]]]):
         self._postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
@@ -44,16 +40,13 @@ class WordIndex:
         scores: dict[int, float] = defaultdict(float)
         for word, count in Counter(split_words(query)).items():
             postings = self._postings.get(word, [])
-            rarity = self._measure_rarity(len(postings))
+            others = len(self._lengths) - len(postings)
+            rarity = math.log(1 + (others + 0.5) / (len(postings) + 0.5))
             for number, frequency in postings:
                 length = self._lengths[number] / self._mean_length
                 room = SATURATION * (1 - LENGTH + LENGTH * length)
                 scores[number] += count * rarity * frequency / (frequency + room)
         return sorted(scores, key=lambda number: (-scores[number], number))
-
-    def _measure_rarity(self, documents: int) -> float:
-        others = len(self._lengths) - documents
-        return math.log(1 + (others + 0.5) / (documents + 0.5))
 
 
 def split_words(text: str) -> list[str]:

@@ -9,13 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Command:
-    """A command. Its module imports slow modules only when the command runs.
-
-    Args:
-        name: of the command.
-        summary: what it does, in a few words.
-        module: the name of the module whose `add` declares the options of the command.
-    """
+    """A command. `add` of the named module declares its options; the module imports slow modules
+    only when the command runs."""
 
     name: str
     summary: str
@@ -31,18 +26,12 @@ COMMANDS = (
     _command("chat", "talk with a model, line by line"),
     _command("grammar", "print the grammar that masks a request's tokens"),
     _command("check", "replay recorded turns through grammar and parser"),
-    Command(
-        "suite",
-        "test any parser or server of tool calls",
-        "constrained.cli.commands.suite",
-    ),
+    _command("suite", "test any parser or server of tool calls"),
     _command("schema", "report which schema keywords are enforced, and which instances pass"),
     _command("formats", "list the call formats, or detect that of a template"),
     _command("doctor", "find what is wrong with a model or a template"),
     _command("eval", "find which model file calls tools, and whether syntax or wits fail"),
     _command("models", "list, download and remove models"),
     _command("bench", "measure how fast a model is on this machine"),
-    _command("runs", "list, resume, replay, approve and export recorded runs"),
-    Command("mcp", "serve a model to other programs by MCP", f"{__name__}.mcp.command"),
     _command("trace", "show what decided each token of a reply"),
 )

@@ -7,13 +7,13 @@ from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from constrained.cli import options as shared
-from constrained.cli import request
+from constrained.cli import request, tool_calls
 from constrained.cli.commands import trace
-from constrained.cli.commands.mcp import connection
 from constrained.cli.terminal.exit_codes import ExitCode
 from constrained.cli.terminal.input import read_text
 from constrained.cli.terminal.output import print_json, print_notes
 from constrained.cli.terminal.show import Screen, describe_call, follow, show_reply, wait
+from constrained.cli.tool_calls import CallExecutor
 from constrained.errors import RequestError
 from constrained.limits.deadline import check_timeout
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from constrained.agent.mcp.servers import McpServers
     from constrained.agent.model import Model
     from constrained.agent.search.tool_search import ToolSearch
-    from constrained.cli.commands.mcp.execution import CallExecutor
     from constrained.model.call_options import CompiledTurnOptions
     from constrained.model.reply import Reply
     from constrained.prompt.job import Job
@@ -42,12 +41,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     help = "fail if the reply takes longer; default: no limit"
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help)
     trace.add_option(parser)
-    connection.add_options(parser)
+    tool_calls.add_options(parser)
     request.add_options(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from constrained.cli.commands.mcp.execution import CallExecutor
     from constrained.model.confidence_policy import explain_unsure_calls
     from constrained.prompt.tools.functions import find_functions
 
@@ -63,10 +61,7 @@ def _run(options: argparse.Namespace) -> int:
     job = replace(job, messages=messages)
     read = _read_answer if sys.stdin.isatty() and sys.stderr.isatty() else None
     executor = CallExecutor(read, approve_all=options.yes)
-    with (
-        connection.connect(options, executor.elicit) as servers,
-        request.load_model(options) as model,
-    ):
+    with tool_calls.connect(options) as servers, request.load_model(options) as model:
         job = request.fit(job, model)
         answered = AnsweredCall(model, options)
         search = request.read_search(options, job, servers)
@@ -82,7 +77,7 @@ def _run(options: argparse.Namespace) -> int:
         show_reply(reply, Screen())
     if answered.lacks_calls:
         print_notes([request.NO_CALL])
-    return _find_code(reply)
+    return ExitCode.CUT_OFF if reply.finish_reason == "length" else ExitCode.DONE
 
 
 def _read_answer(prompt: str) -> str:
@@ -93,10 +88,6 @@ def _read_answer(prompt: str) -> str:
 
 class AnsweredCall:
     """Answers the message: in one turn, or in a run with tools that are executed.
-
-    Args:
-        model: generates the turns.
-        options: of the command.
 
     Attributes:
         lacks_calls: the last turn has no call, as is usual for small models with its prompt.
@@ -140,7 +131,7 @@ class AnsweredCall:
         self,
         job: "Job",
         servers: "McpServers | None",
-        executor: "CallExecutor",
+        executor: CallExecutor,
         search: "ToolSearch | None",
     ) -> "Reply":
         """Executes searches and calls of servers and functions, until the model answers, or calls a
@@ -157,31 +148,24 @@ class AnsweredCall:
             search=search,
         )
         while True:
-            loop.prepare(loop.elapsed)
-            given = loop.options
+            turn = loop.prepare()
             reply = self.generate(
                 replace(
                     job,
-                    messages=loop.messages,
-                    tools=loop.tools,
-                    hidden_tools=given.get("hidden_tools", ()),
-                    tool_choice=given["tool_choice"],
-                    excluded_calls=given.get("excluded_calls", ()),
+                    messages=turn.messages,
+                    tools=turn.tools,
+                    hidden_tools=turn.options.get("hidden_tools", ()),
+                    tool_choice=turn.options["tool_choice"],
+                    excluded_calls=turn.options.get("excluded_calls", ()),
                 )
             )
-            loop.take(reply, loop.elapsed)
+            loop.take(reply)
             results: list[CallResult] = []
-            for open_call in loop.open:
-                results.append(executor.execute(open_call.call, loop.toolset.available))
-                print_notes(
-                    [f"{describe_call(open_call.call)} -> {shorten(results[-1].content, 200)}"]
-                )
+            for _, call in loop.open:
+                results.append(executor.execute(call, loop.toolset.available))
+                print_notes([f"{describe_call(call)} -> {shorten(results[-1].content, 200)}"])
             loop.answer(results)
             if loop.reason is not None:
                 if loop.reason is not Reason.STOP:
                     print_notes([f"ended: {loop.reason} {loop.detail}".rstrip()])
                 return reply
-
-
-def _find_code(reply: "Reply") -> ExitCode:
-    return ExitCode.CUT_OFF if reply.finish_reason == "length" else ExitCode.DONE

@@ -11,12 +11,12 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained.cli import options as shared
-from constrained.cli import request
+from constrained.cli import request, tool_calls
 from constrained.cli.commands import trace
-from constrained.cli.commands.mcp import connection
 from constrained.cli.terminal.exit_codes import ExitCode
 from constrained.cli.terminal.output import print_error, print_notes
 from constrained.cli.terminal.show import Screen, follow
+from constrained.cli.tool_calls import CallExecutor
 from constrained.errors import RequestError
 from grammars.errors import Error
 from grammars.turn import ToolCall
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from constrained.agent.mcp.servers import McpServers
     from constrained.agent.model import Model
     from constrained.agent.search.tool_search import ToolSearch
-    from constrained.cli.commands.mcp.execution import CallExecutor
     from constrained.model.call_options import CompiledTurnOptions, TurnOptions
     from constrained.prompt.job import Job
     from constrained.prompt.tools.functions import FunctionTool
@@ -52,20 +51,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run, json=False)
     parser.add_argument("--system", metavar="TEXT", help="system message")
     trace.add_option(parser)
-    connection.add_options(parser)
+    tool_calls.add_options(parser)
     request.add_options(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from constrained.cli.commands.mcp.execution import CallExecutor
-
     job = replace(request.read_request(options), messages=shared.read_system(options))
     lines = Lines()
     executor = CallExecutor(lines.read, approve_all=options.yes)
-    with (
-        connection.connect(options, executor.elicit) as servers,
-        request.load_model(options) as model,
-    ):
+    with tool_calls.connect(options) as servers, request.load_model(options) as model:
         job = request.fit(job, model)
         print_notes(request.describe(job, model, options))
         search = request.read_search(options, job, servers)
@@ -90,9 +84,7 @@ class ChatSession:
     """A conversation with a model; the user's messages come from stdin.
 
     Args:
-        model: generates the turns.
         job: the options of each turn; its messages begin the conversation.
-        lines: the lines of stdin.
         servers: MCP servers, whose tools are offered, too.
         executor: executes the calls of these tools.
         search: a search of tools that are not in the prompt; None: all tools are in the prompt.
@@ -109,14 +101,13 @@ class ChatSession:
         *,
         lines: "Lines | None" = None,
         servers: "McpServers | None" = None,
-        executor: "CallExecutor | None" = None,
+        executor: CallExecutor | None = None,
         search: "ToolSearch | None" = None,
         choose: "Callable[[Job, Model], CompiledTurnOptions] | None" = None,
         trace_file: str | None = None,
         max_reply_tokens: int | None,
         **options: "Unpack[TurnOptions]",
     ):
-        from constrained.cli.commands.mcp.execution import CallExecutor
         from constrained.prompt.tools.offer import read_offer
 
         self._model = model
@@ -311,7 +302,10 @@ class Lines:
         try:
             if self.is_typed:
                 return _ask(prompt)
-            return _read_piped()
+            line = sys.stdin.buffer.readline()  # decoded alone, so that a bad line affects no other
+            if not line:
+                raise EOFError
+            return line.decode("utf-8-sig").rstrip("\r\n")
         except UnicodeDecodeError as e:
             raise RequestError(f"the line is not {e.encoding.upper()}: {e.reason}") from e
 
@@ -332,10 +326,3 @@ def _has_more() -> bool:
     if sys.platform == "win32":
         return False
     return bool(select.select([sys.stdin], [], [], TOGETHER)[0])
-
-
-def _read_piped() -> str:
-    line = sys.stdin.buffer.readline()  # decoded alone, so that a bad line affects no other
-    if not line:
-        raise EOFError
-    return line.decode("utf-8-sig").rstrip("\r\n")

@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from constrained.cli.terminal.output import (
@@ -13,7 +14,7 @@ from constrained.cli.terminal.output import (
     print_text,
     show_progress,
 )
-from constrained.engine.gguf.contents import GgufContents, ModelPurpose, read_all_parts
+from constrained.engine.gguf.contents import ModelPurpose, read_all_parts
 from constrained.engine.gguf.weights import find_false_claim, measure_bits
 from constrained.engine.model_files.known_models import list_known
 from constrained.engine.model_files.local_models import LocalModel
@@ -57,37 +58,24 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _describe(model: LocalModel) -> dict[str, Any]:
-    """Describes a model as JSON."""
-    contents = _read_headers(model)
+    """Describes a model as JSON; without its purpose and bits if its files cannot be read, which
+    loading explains."""
     purpose = bits = claim = None
-    if contents is not None:
+    with suppress(ModelError):
+        contents = read_all_parts(model.path)
         purpose, bits = contents.purpose, measure_bits(contents.tensors)
         claim = find_false_claim(contents, model.name)
+    has_replies = purpose not in (ModelPurpose.EMBEDDINGS, ModelPurpose.RANKING)
     return {
         "name": model.source,
         "source": model.program,
         "purpose": purpose,
-        "option": _choose_option(purpose, model.source),
+        "option": f"-m {model.source}" if has_replies else None,
         "bytes": model.bytes,
         "bits": bits and round(bits, 2),
         "claim": claim and claim.claim,  # a quantisation that the name states, and the file lacks
         "used": model.used,
     }
-
-
-def _read_headers(model: LocalModel) -> GgufContents | None:
-    """Returns what the files say of the model; None: one cannot be read, which loading explains."""
-    try:
-        return read_all_parts(model.path)
-    except ModelError:
-        return None
-
-
-def _choose_option(purpose: ModelPurpose | None, name: str) -> str | None:
-    """Returns the command-line option that loads a model of this purpose; None: there is none."""
-    if purpose in (ModelPurpose.EMBEDDINGS, ModelPurpose.RANKING):
-        return None
-    return f"-m {name}"
 
 
 def _show_size(size: int) -> str:

@@ -1,9 +1,10 @@
-"""Output of commands: JSON, text and tables on stdout; notes, errors and progress on stderr.
+"""Output of commands: JSON, text and tables on stdout; notes, errors, logs and progress on stderr.
 
 rich draws tables and progress. Importing it takes 0.1 s, so it is imported only where it is needed.
 """
 
 import json
+import logging
 import os
 import re
 import sys
@@ -29,15 +30,16 @@ Report = Callable[[float, float], None]
 """Takes the finished part and the whole."""
 COLOURS = ("auto", "always", "never")
 RED, DIM, PLAIN = "\x1b[1;31m", "\x1b[2m", "\x1b[0m"
+INDENT = "    "
+LOUD = ("mcp", "client")
+"""Loggers of the package `mcp`. It logs each fault of a server with a traceback, as often as the
+server causes one. Faults with consequences are also errors of ours."""
 
 
 def set_colour(choice: str) -> None:
     """Sets whether the output of this process has colours, with the environment variables that rich
-    and others read: FORCE_COLOR, NO_COLOR.
-
-    Args:
-        choice: one of COLOURS; auto: as the variables say, or else colours at a terminal.
-    """
+    and others read: FORCE_COLOR, NO_COLOR. `auto` is as the variables say, or else colours at a
+    terminal."""
     if choice == "always":
         os.environ["FORCE_COLOR"] = "1"
         os.environ.pop("NO_COLOR", None)
@@ -91,11 +93,11 @@ def escape_controls(text: str) -> str:
     escape codes of terminals, marks of the writing direction, and lone surrogates."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _escape(char) for char in text)
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
+    escaped: list[str] = []
+    for char in text:
+        is_shown = char.isprintable()
+        escaped.append(char if is_shown else char.encode("unicode_escape").decode("ascii"))
+    return "".join(escaped)
 
 
 def print_text(text: str) -> None:
@@ -120,12 +122,8 @@ def make_console(out: TextIO) -> "Console":
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], right: Collection[str] = ()) -> None:
-    """Prints rows on stdout, in columns with the names of their keys.
-
-    Args:
-        rows: all have the same keys.
-        right: the columns to align at the right, such as numbers.
-    """
+    """Prints rows, which all have the same keys, on stdout, in columns with the names of their
+    keys; `right` are those to align at the right, such as numbers."""
     from rich.table import Table
     from rich.text import Text
 
@@ -157,15 +155,8 @@ def _write_cell(value: Any) -> str:
 def print_answers(
     rows: Iterable[Row | Error], answer: Callable[[Iterable[Row | Error]], Iterable[Any]]
 ) -> ExitCode:
-    """Prints an answer for each row as JSON Lines, and on stderr which rows could not be read.
-
-    Args:
-        rows: an error takes the place of a row that could not be read.
-        answer: takes the rows; yields their answers.
-
-    Returns:
-        USAGE if a row could not be read.
-    """
+    """Prints an answer for each row as JSON Lines, and on stderr which rows could not be read, in
+    whose place `rows` has an error; returns USAGE if there is one."""
     code = ExitCode.DONE
 
     def read() -> Iterator[Row | Error]:
@@ -201,15 +192,57 @@ def _print_message(kind: str, style: str, message: str) -> None:
     print(f"constrained: {kind}: {text}", file=sys.stderr)
 
 
+class LineFormatter(logging.Formatter):
+    """Writes each record on one line, with escapes for unprintable characters: line ends, control
+    and escape characters, marks that change the direction of text.
+
+    Tracebacks follow on indented lines, so none of them looks like a record.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.message = record.getMessage()
+        if self.usesTime():
+            record.asctime = self.formatTime(record, self.datefmt)
+        lines = [escape_controls(self.formatMessage(record))]
+        # Not `exc_text`: another handler may have stored a traceback there without escapes.
+        if record.exc_info:
+            lines += _indent(self.formatException(record.exc_info))
+        if record.stack_info:
+            lines += _indent(self.formatStack(record.stack_info))
+        return "\n".join(lines)
+
+
+def _indent(text: str) -> list[str]:
+    return [INDENT + escape_controls(line) for line in text.split("\n")]
+
+
+class NoteFormatter(LineFormatter):
+    """Writes warnings as notes of the command line, and errors as its errors."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
+        kind = "error" if record.levelno >= logging.ERROR else "note"
+        return f"constrained: {kind}: {record.message}"
+
+
+def show_warnings() -> None:
+    """Shows warnings of all loggers as notes of the command line, if no log is set up."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(NoteFormatter())
+    show_loud(False)
+
+
+def show_loud(is_shown: bool) -> None:
+    """Sets whether the log has messages of `LOUD`, whose causes are reported as errors anyway."""
+    level = logging.NOTSET if is_shown else logging.CRITICAL
+    for name in LOUD:
+        logging.getLogger(name).setLevel(level)
+
+
 @contextmanager
 def show_progress(what: str, unit: str = "bytes") -> Iterator[Report | None]:
-    """Shows the progress of some work on stderr, with size, speed and remaining time; removes the
-    line at the end. Gives None if stderr is not a terminal.
-
-    Args:
-        what: names the work, such as "downloading".
-        unit: of the numbers; bytes are shown as MB or GB.
-    """
+    """Shows the progress of some work, such as "downloading", on stderr, with size, speed and
+    remaining time; removes the line at the end. Bytes are shown as MB or GB, other units are
+    counted. Gives None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -35,12 +35,8 @@ LONG_PROMPT = 512  # tokens that are not in the KV cache
 
 
 class Screen:
-    """Text on a stream, stdout by default, piece by piece; `end_line` ends a line that has text.
-
-    Attributes:
-        is_terminal: the stream is a terminal.
-        is_styled: reasoning is dimmed.
-    """
+    """Text on a stream, stdout by default, piece by piece; `end_line` ends a line that has text. If
+    the stream `is_styled`, reasoning is dimmed."""
 
     def __init__(self, out: TextIO | None = None):
         self._out = out or sys.stdout
@@ -76,13 +72,9 @@ class Screen:
 
 
 class TurnPrinter:
-    """Prints one turn: call `take` with its events, then `finish`.
-
-    Args:
-        screen: for content and calls.
-        notes: for reasoning and notes. None: the screen if it is a terminal; otherwise stderr, so
-            that a pipe or a file gets only the results.
-    """
+    """Prints one turn: call `take` with its events, then `finish`. Reasoning and notes go to
+    `notes`; None: to the screen if it is a terminal, otherwise to stderr, so that a pipe or a file
+    gets only the results."""
 
     def __init__(self, screen: Screen, notes: Screen | None = None):
         self._screen = screen
@@ -191,11 +183,7 @@ def show_reply(reply: "Reply", screen: Screen, notes: Screen | None = None) -> N
 
 
 def follow(stream: "Stream[Reply]", screen: Screen) -> "Reply":
-    """Prints a turn while it is generated, and returns its reply; an interrupt cancels the turn.
-
-    Raises:
-        Error: an error of the model.
-    """
+    """Prints a turn while it is generated, and returns its reply; an interrupt cancels the turn."""
     printer = TurnPrinter(screen)
     try:
         for event in _show_prompt_progress(stream):
@@ -208,11 +196,7 @@ def follow(stream: "Stream[Reply]", screen: Screen) -> "Reply":
 
 
 def wait(stream: "Stream[Reply]") -> "Reply":
-    """Returns the turn when it is finished; ends it if that is interrupted.
-
-    Raises:
-        Error: what the model raises.
-    """
+    """Returns the turn when it is finished; ends it if that is interrupted."""
     try:
         for _ in _show_prompt_progress(stream):
             pass

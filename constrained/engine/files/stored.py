@@ -1,12 +1,11 @@
 """What was stored earlier, and may have been damaged since or written by somebody else.
 
-One rule for runs, traces, shared stores and snapshots: whatever is in a record, reading it raises
+One rule for traces, shared stores and snapshots: whatever is in a record, reading it raises
 only `DamagedError`, which names the record. Lists skip it, with a line in the log.
 """
 
 import logging
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -16,8 +15,6 @@ from grammars.errors import Error
 LOG = logging.getLogger(__name__)
 HINT = "It is damaged, or was written by another program"
 STATISTICS = {("table", f"sqlite_stat{number}") for number in (1, 3, 4)}
-QUERY_SECONDS = 10.0
-QUERY_STEPS = 100_000  # of SQLite's machine, between two looks at the clock
 
 
 class DamagedError(RequestError):
@@ -71,14 +68,3 @@ def _list_tables(database: sqlite3.Connection) -> set[str]:
         for kind, name, sql in rows
         if (kind, name) not in STATISTICS  # of `ANALYZE`
     }
-
-
-@contextmanager
-def limited_queries(database: sqlite3.Connection) -> Iterator[None]:
-    """Ends queries of the `with` block that take too long with `sqlite3.OperationalError`."""
-    last = time.monotonic() + QUERY_SECONDS
-    database.set_progress_handler(lambda: time.monotonic() > last, QUERY_STEPS)
-    try:
-        yield
-    finally:
-        database.set_progress_handler(None, 0)

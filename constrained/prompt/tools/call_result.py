@@ -21,7 +21,6 @@ class Outcome(StrEnum):
         REPEATED: not executed, it would only repeat earlier calls.
         OVER_BUDGET: not executed, the budget is spent.
         CUT: not executed, the tokens ran out in this turn.
-        UNKNOWN: the process ended while the call was being executed.
     """
 
     DONE = "done"
@@ -30,7 +29,6 @@ class Outcome(StrEnum):
     REPEATED = "repeated"
     OVER_BUDGET = "over_budget"
     CUT = "cut"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,7 @@ class CallResult:
         call: the call.
         outcome: whether it was executed, and how that ended.
         content: the text that the model reads as the result.
-        result: what the function returned; its JSON in a resumed run; None if it was not executed
-            or failed.
+        result: what the function returned; None if it was not executed or failed.
         error: the exception that the function raised, or why its arguments do not fit.
     """
 
@@ -76,12 +73,6 @@ def fail(call: ToolCall, error: Exception) -> CallResult:
     if len(message) > MAX_ERROR_LENGTH:
         text += " ..."
     return CallResult(call, Outcome.FAILED, _explain(text), error=error)
-
-
-def lose(call: ToolCall) -> CallResult:
-    """Makes the result of a call that was being executed when the process ended."""
-    text = "the outcome is not known: the program ended while the call was running"
-    return CallResult(call, Outcome.UNKNOWN, _explain(text))
 
 
 def _explain(error: str) -> str:

@@ -2,9 +2,11 @@
 else."""
 
 import asyncio
+import gc
 import json
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from constrained.agent.actions import ThreadCall
 from constrained.agent.finished_run import Reason, Run
 from constrained.agent.run import arun, run
 from constrained.engine.protocol import Sampling
@@ -356,3 +359,17 @@ def test_options_of_a_tool() -> None:
     assert (said.read_only, said.cost) == (False, 2)
     with pytest.raises(TypeError, match="unknown option 'readonly' of a tool"):
         tool(readonly=True)  # type: ignore[call-overload]
+
+
+def test_a_call_that_is_cancelled_before_it_begins_leaves_nothing() -> None:
+    """A coroutine that is never awaited would be a warning, and warnings are errors."""
+    released = threading.Event()
+    waiting = FunctionTool.from_schema("wait", {"type": "object"}, released.wait)
+    with ThreadPoolExecutor(1) as pool:
+        running = ThreadCall(pool, ToolCall("wait", {}), [waiting])
+        cancelled = ThreadCall(pool, ToolCall("wait", {}), [waiting])
+        cancelled.cancel()
+        released.set()
+        assert running.result().outcome == "done"
+    del cancelled
+    gc.collect()

@@ -504,10 +504,10 @@ def test_what_cannot_be_run():
     model = scripted("Hi.")
     for name in ("max_steps", "max_repeats"):
         with pytest.raises(RequestError, match=f"{name} is 0") as info:
-            run(model, "Go.", [], None, **{name: 0})
+            run(model, "Go.", [], **{name: 0})
         assert info.value.where == f"/{name}"
         with pytest.raises(RequestError, match=f"{name} is None"):
-            run(model, "Go.", [], None, **{name: None})
+            run(model, "Go.", [], **{name: None})
     with pytest.raises(ToolError) as info:
         run(model, "Go.", [add, lambda x: x])
     assert info.value.where == "/tools/1"
@@ -529,7 +529,7 @@ def test_a_loop_shares_a_turn_with_its_caller() -> None:
     def slow(name: str) -> str:
         return f"slow {name}"
 
-    settings = RunSettings(on_result=lambda place, made: told.append((place.number, made.content)))
+    settings = RunSettings(on_result=lambda number, made: told.append((number, made.content)))
     for partial, expected in ((True, [(0, "slow a")]), (False, [])):
         told.clear()
         with scripted(calls, "Done.") as model:

@@ -171,7 +171,6 @@ def test_every_option_can_be_in_a_file():
         ("serve", 'model = "vllm://h:1"'),
         ("serve", 'backend = "vllm://h:1"'),
         ("chat", 'mcp = ["program"]'),
-        ("chat", 'tools = "program.py"'),
     ],
 )
 def test_what_opens_a_server_is_not_taken_from_the_folder(
@@ -196,3 +195,10 @@ def test_what_is_imported_is_not_taken_from_the_folder(run: Run, folder: Path) -
     code, _, err = run("suite", "--peer", "vllm:hermes", "--show-config")
     assert code == ExitCode.USAGE
     assert "package cannot be set by a file in the current folder" in err
+
+
+def test_a_program_is_not_taken_from_the_folder(run: Run, folder: Path) -> None:
+    write(folder / "constrained.toml", '[chat]\ntools = "program.py"')
+    code, _, err = run("chat", "--show-config")
+    assert code == ExitCode.USAGE
+    assert "tools cannot be set by a file in the current folder" in err

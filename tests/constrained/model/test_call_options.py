@@ -3,7 +3,6 @@ cut."""
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from constrained import Model, ReplyError, RequestError, Sampling, load
-from constrained.agent.runs.store import RunStore
 from constrained.engine.sampling import SamplingOptions
 from constrained.model.cut_values import advise_limit
 from grammars.errors import PolicyError
@@ -83,16 +81,6 @@ def test_a_sampling_and_one_of_its_fields(model: Model) -> None:
     assert failure.value.where == "/temperature"
     with pytest.raises(RequestError, match="top_p is 2"):
         model.call("Hi", top_p=2)
-
-
-def test_a_recorded_run_has_its_sampling(model: Model, tmp_path: Path) -> None:
-    file = tmp_path / "runs.db"
-    model.run("Hello!", [], temperature=0.5, seed=4, max_tokens=5, record=file)
-    with RunStore(file) as store:
-        (recorded,) = store.list_runs()
-        options = store.find(recorded.id).request["options"]
-    assert (options["sampling"]["temperature"], options["sampling"]["seed"]) == (0.5, 4)
-    assert "temperature" not in options
 
 
 def test_a_tool_is_chosen_by_its_name(model: Model) -> None:

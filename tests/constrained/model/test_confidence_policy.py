@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -60,17 +59,6 @@ def test_the_same_for_asyncio() -> None:
     options: dict[str, Any] = {"min_confidence": 0.6, "unsure": "ask", "sampling": GREEDY}
     ran = asyncio.run(arun(choosing(LIKELY, {"1": 1}), "Go.", [paint], **options))
     assert ran.reply.unsure_calls[0].name == "paint"
-
-
-def test_a_resumed_run_knows_why_it_ended(tmp_path: Path) -> None:
-    model = choosing(LIKELY, {"1": 1})
-    path = tmp_path / "runs.db"
-    options: dict[str, Any] = {"min_confidence": 0.6, "unsure": "decline", "sampling": GREEDY}
-    ran = model.run("Go.", [paint], record=path, **options)
-    assert ran.id is not None
-    again = model.resume(path, ran.id, [paint])
-    assert (again.reason, again.detail, again.messages) == (ran.reason, ran.detail, ran.messages)
-    assert again.reply.unsure_calls == ran.reply.unsure_calls
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from constrained.cli.terminal.log_lines import (
+from constrained.cli.terminal.output import (
     INDENT,
     LOUD,
     LineFormatter,

@@ -84,17 +84,6 @@ async def order(size: Annotated[Size, Resolve(ask_size)]) -> str:
     return f"ordered {size.size}"
 
 
-@server.resource("memo://today", description="What to do today.")
-def today() -> str:
-    return "Buy bread."
-
-
-@server.prompt()
-def greet(name: str) -> str:
-    """Greets somebody."""
-    return f"Say hello to {name}."
-
-
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         transport: Any = sys.argv[2] if len(sys.argv) > 2 else "streamable-http"

@@ -17,7 +17,6 @@ import pytest
 
 from constrained.agent.finished_run import Reason, Run
 from constrained.agent.mcp.connection import McpError
-from constrained.agent.mcp.elicitation import Elicitation
 from constrained.agent.mcp.results import McpResult
 from constrained.agent.mcp.server import HttpTransport, ServerAddress, ServerCommand
 from constrained.agent.mcp.servers import McpServers, connect_mcp
@@ -67,18 +66,13 @@ def listening(transport: str) -> Iterator[str]:
         process.wait()
 
 
-def answer_size(question: Elicitation) -> dict[str, Any]:
-    assert (question.server, question.message) == ("sdk", "Which size?")
-    return {"size": 42}
-
-
 @pytest.fixture(scope="module", params=["command", "address"])
 def servers(request: pytest.FixtureRequest) -> Iterator[McpServers]:
     """The same server, reached in both ways."""
     source: Any = SDK
     if request.param == "address":
         source = ServerAddress(request.getfixturevalue("address"), name="sdk")
-    with connect_mcp(source, elicit=answer_size, resource_tools=True) as servers:
+    with connect_mcp(source) as servers:
         yield servers
 
 
@@ -107,8 +101,8 @@ def test_a_server_of_2024_is_spoken_to_over_sse() -> None:
         url = f"{origin}/sse"
         told: Any = {"mcpServers": {"sdk": {"type": "sse", "url": url}}}
         for source in (told, f"sdk={url}"):
-            with connect_mcp(source, elicit=answer_size) as servers:
-                assert made(servers, "order").content == "ordered 42"
+            with connect_mcp(source) as servers:
+                assert made(servers, "add", a=1, b=2).content == "3"
         wrong = ServerAddress(url, transport=HttpTransport.STREAMABLE)
         for source in (wrong, f"{origin}/nothing"):
             with pytest.raises(McpError, match="cannot be reached"), connect_mcp(source):
@@ -128,22 +122,10 @@ def test_an_image_is_not_lost(servers: McpServers) -> None:
     assert [(one.mime_type, len(one.data)) for one in drawn.result.media] == [("image/png", 17)]
 
 
-def test_a_question_is_answered(servers: McpServers) -> None:
-    assert made(servers, "order").content == "ordered 42"
-
-
-def test_resources_and_prompts(servers: McpServers) -> None:
-    [memo] = servers.list_resources()
-    assert (memo.server, memo.uri, memo.description) == ("sdk", "memo://today", "What to do today.")
-    assert servers.read_resource(memo.uri).text == "Buy bread."
-    assert made(servers, "mcp__read_resource", uri="memo://today").content == "Buy bread."
-    assert "memo://today" in made(servers, "mcp__list_resources").content
-    [prompt] = servers.list_prompts()
-    assert (prompt.name, prompt.arguments) == ("greet", {"name": True})
-    messages = servers.get_prompt("greet", {"name": "Ann"})
-    assert messages == [{"role": "user", "content": "Say hello to Ann."}]
-    with pytest.raises(McpError, match="none"):
-        servers.read_resource("memo://none")
+def test_a_tool_that_asks_the_user_fails(servers: McpServers) -> None:
+    asked = made(servers, "order")
+    assert asked.outcome == "failed"
+    assert "licitation" in asked.content
 
 
 def wait_for(path: Path, text: str) -> None:
@@ -189,17 +171,15 @@ def test_tools_that_are_new_are_there_at_the_next_turn(servers: McpServers) -> N
 
 
 def test_a_server_of_an_earlier_version(tmp_path: Path) -> None:
-    """Its list of tools comes in pages, it asks in the middle of calls, and notifies by itself."""
+    """Its list of tools comes in pages, and it notifies by itself."""
     (folder := tmp_path / "there").mkdir()
     given = {"cwd": str(folder), "env": {"TOKEN": "t"}}
-    with connect_mcp(raw(**given), elicit=lambda question: {"sure": True}) as servers:
+    with connect_mcp(raw(**given)) as servers:
         assert servers.names == ["raw"]
         names = [tool.name for tool in servers.tools()]
         assert names[:3] == ["echo", "look", "Odd_name__"]
         assert len(names) == 9
         assert made(servers, "Odd_name__", text="x").content == "Odd-name/é: x"
-        told = json.loads(made(servers, "question").content)
-        assert told == {"action": "accept", "content": {"sure": True}}
         where = json.loads(made(servers, "where").content)
         assert (where["cwd"], where["env"]["TOKEN"]) == (str(folder), "t")
         assert "PYTEST_CURRENT_TEST" not in where["env"]
@@ -211,20 +191,11 @@ def test_a_server_of_an_earlier_version(tmp_path: Path) -> None:
             time.sleep(0.005)
 
 
-def test_questions_that_nobody_answers_or_answers_wrongly() -> None:
+def test_a_question_to_the_user_is_refused() -> None:
     with connect_mcp(raw()) as servers:
-        assert json.loads(made(servers, "question").content) == {"action": "decline"}
-    with connect_mcp(raw(), elicit=lambda question: {"sure": "yes"}) as servers:
-        assert "the answer does not fit: /sure" in made(servers, "question").content
-
-
-def test_the_time_for_an_answer_is_not_that_of_the_call() -> None:
-    def think(question: Elicitation) -> dict[str, Any]:
-        time.sleep(0.6)
-        return {"sure": True}
-
-    with connect_mcp(raw(), elicit=think, timeout=0.5) as servers:
-        assert "accept" in made(servers, "question").content
+        answered = json.loads(made(servers, "question").content)
+        assert answered == {"code": -32600, "message": "Elicitation not supported"}
+        assert made(servers, "echo", text="x").content == "echo: x"
 
 
 def test_a_call_takes_too_long(tmp_path: Path) -> None:

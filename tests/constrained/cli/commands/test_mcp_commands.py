@@ -1,4 +1,4 @@
-"""Tools of MCP servers in `call`, `chat` and `runs resume`."""
+"""Tools of MCP servers in `call` and `chat`."""
 
 import io
 import json
@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-from constrained.agent.finished_run import Reason
-from constrained.agent.mcp.server import ServerCommand
-from constrained.agent.mcp.servers import connect_mcp
-from constrained.engine.protocol import Sampling
 from tests.command_line import Run, write
 from tests.scripted_model import scripted
 from tests.templates import hermes_call
@@ -58,15 +54,6 @@ def test_calls_that_only_read_are_not_asked_about(command: Any) -> None:
     assert out.splitlines()[1:] == ["-> echo: hi", "Done."]
 
 
-def test_questions_are_asked_in_a_chat(command: Any) -> None:
-    asking = hermes_call("question", "{}")
-    out, err = chat(command, "y", "maybe", "yes", scripts=(asking, "Done."))[1:]
-    assert '-> {"action": "accept", "content": {"sure": true}}' in out, err
-    assert '"maybe" is not of type "boolean"' in err
-    out = chat(command, "y", "", scripts=(asking, "Done."))[1]
-    assert '-> {"action": "accept", "content": {}}' in out  # it is not required
-
-
 def test_call_goes_on_until_the_model_answers(command: Any) -> None:
     words = ("call", "Go.", *MCP, "--temp", "0", "--json")
     code, out, err = command(*words, "--yes", scripts=(ECHO, LOOK, "Done."))
@@ -111,18 +98,3 @@ def test_mistakes(command: Any, name: str, tmp_path: Path) -> None:
         code, _, err = command(name, *message, *words, scripts=("Done.",))
         assert code != 0
         assert said in err
-
-
-def test_a_run_is_resumed(command: Any, tmp_path: Path) -> None:
-    path = tmp_path / "runs.db"
-    source = ServerCommand(sys.executable, (SERVER,))
-    with connect_mcp(source) as servers, scripted(ECHO, LOOK, "Done.") as model:
-        sampling = Sampling(temperature=0)
-        ran = model.run("Go.", servers.tools, record=path, max_steps=1, sampling=sampling)
-    assert ran.reason is Reason.MAX_STEPS
-    resume = ("runs", "resume", str(path), "--max-steps", "8")
-    code, out, _ = command(*resume, *MCP, scripts=(ECHO, LOOK, "Done."))
-    assert (code, out) == (0, "Done.\n")
-    code, _, err = command(*resume, scripts=())
-    assert code == 2
-    assert "Give --functions, or --mcp" in err
