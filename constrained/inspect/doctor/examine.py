@@ -17,7 +17,7 @@ CHECKS = (
     Check("reasoning", "How does the model reason, and what switches it?", check_reasoning),
     Check("cache", "Does each prompt begin with what the KV cache has?", check_cache),
     Check("tokens", "Does the vocabulary know what the template writes?", check_tokens),
-    Check("machine", "What does it need, and how fast can it run here?", check_machine),
+    Check("machine", "What does it need, and does it fit here?", check_machine),
 )
 
 

@@ -48,7 +48,6 @@ class Subject:
         parts: the contents of each part of a GGUF file, by file name.
         header: of a GGUF file, as llama.cpp reads it; an error: it cannot read the file. None: not
             requested.
-        bandwidth: of the memory in bytes per second, as the user states it; None: it is measured.
     """
 
     name: str
@@ -60,7 +59,6 @@ class Subject:
     contents: GgufContents | None = None
     parts: Mapping[str, GgufContents] = field(default_factory=dict[str, GgufContents])
     header: Header | ModelError | None = None
-    bandwidth: float | None = None
 
     @cached_property
     def parsed(self) -> ChatTemplate | TemplateError | None:

@@ -1,16 +1,9 @@
-"""Checks what the model needs, and how fast it can be on this machine.
+"""Checks whether the model fits into this machine, and whether it is what its name says."""
 
-Each token reads all active weights once, so the memory bandwidth limits the speed: bytes per
-second, divided by bytes of weights. The bandwidth is measured by copying, which reads and writes.
-"""
-
-import time
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
-from constrained.engine.gguf.contents import GgufContents, count_bytes
+from constrained.engine.gguf.contents import GgufContents
 from constrained.engine.gguf.weights import (
     count_weights,
     describe_types,
@@ -21,8 +14,6 @@ from constrained.engine.host import available_memory
 from constrained.inspect.doctor.subject import Subject
 from constrained.inspect.doctor.verdicts import Level, Verdict
 
-_BUFFER = 64 << 20  # bytes: more than the caches of a CPU
-_COPIES = 4
 _FEW_BITS = 3.5  # per weight: below this, calls of small models get worse
 _FEW_TOKENS = 4096  # of a context: agents need more at the start
 _VALUE = 2  # bytes of a number in the KV cache
@@ -30,14 +21,13 @@ _SPARE = 300_000_000  # bytes for computation
 
 
 def check_machine(subject: Subject) -> Iterator[Verdict]:
-    """Checks context, quantisation, memory, and the limit of the speed."""
+    """Checks context, quantisation and memory."""
     contents = subject.contents
     if contents is None or contents.damage or not contents.tensors:
         return
     yield from _judge_context(contents)
     yield from _judge_quantisation(contents, subject.name)
     yield from _judge_memory(contents)
-    yield _judge_speed(contents, subject.bandwidth)
 
 
 def _judge_context(contents: GgufContents) -> Iterator[Verdict]:
@@ -114,51 +104,6 @@ def _judge_memory(contents: GgufContents) -> Iterator[Verdict]:
         yield Verdict(Level.WARNING, text, remedy, facts)
     else:
         yield Verdict(Level.OK, text, facts=facts)
-
-
-def measure_read(contents: GgufContents) -> int:
-    """Returns the bytes of weights that each token reads: of experts, the active ones; of the
-    embedding, one row, unless it is also the output matrix."""
-    names = {tensor.name for tensor in contents.tensors}
-    count, used = contents.own("expert_count"), contents.own("expert_used_count")
-    total = 0.0
-    for tensor in contents.tensors:
-        size = float(count_bytes(tensor) or 0)
-        if "_exps" in tensor.name and count and used:
-            size *= min(1.0, used / count)
-        if tensor.name == "token_embd.weight" and "output.weight" in names:
-            size = 0.0
-        total += size
-    return int(total)
-
-
-def measure_bandwidth() -> float:
-    """Measures how many bytes per second this machine copies: the best of several tries."""
-    source = np.ones(_BUFFER, dtype=np.uint8)
-    target = np.empty_like(source)
-    fastest = float("inf")
-    for _ in range(_COPIES):
-        started = time.perf_counter()
-        np.copyto(target, source)
-        fastest = min(fastest, time.perf_counter() - started)
-    return 2 * _BUFFER / fastest
-
-
-def _judge_speed(contents: GgufContents, stated: float | None) -> Verdict:
-    read = measure_read(contents)
-    bandwidth = stated or measure_bandwidth()
-    origin = "as stated" if stated else "measured on one core by copying"
-    rate = bandwidth / max(1, read)
-    text = (
-        f"at most about {rate:,.0f} tokens a second: each reads {_show(read)} of weights, at "
-        f"{_show(bandwidth)} a second ({origin})"
-    )
-    facts = {"read": read, "bandwidth": round(bandwidth), "tokens_per_second": round(rate, 1)}
-    remedy = (
-        "An upper bound, for short contexts on the CPU; for a GPU, state its --bandwidth. "
-        "`constrained bench` measures the actual speed"
-    )
-    return Verdict(Level.OK, text, remedy, facts)
 
 
 def _show(size: float) -> str:

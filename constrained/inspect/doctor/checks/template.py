@@ -8,10 +8,8 @@ from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 
 from constrained.errors import TemplateError
-from constrained.inspect.doctor.known_templates import compare_known
 from constrained.inspect.doctor.subject import QUESTION, Subject
-from constrained.inspect.doctor.triggers import Trigger, find_triggers
-from constrained.inspect.doctor.verdicts import Level, Verdict, shorten
+from constrained.inspect.doctor.verdicts import Level, Verdict
 from constrained.prompt.template.arrival_probes import (
     CALL,
     CONVERSATIONS,
@@ -137,8 +135,6 @@ def check_template(subject: Subject) -> Iterator[Verdict]:
             dropped.append(probe.what)
         yield verdict
     yield from _judge_arrivals(probe_arrivals(subject.selected.template))
-    yield from map(_judge_trigger, find_triggers(parsed))
-    yield from compare_known(parsed.source)
 
 
 def _judge_plain(text: str | TemplateError | None) -> Verdict | None:
@@ -166,17 +162,6 @@ def _judge_arrivals(arrivals: Sequence[Arrival]) -> Iterator[Verdict]:
     for form, kinds in needed.items():
         text = f"some conversations are rewritten for it: {form} ({'; '.join(kinds)})"
         yield Verdict(Level.NOTE, text, facts={"form": form.name.lower(), "conversations": kinds})
-
-
-def _judge_trigger(trigger: Trigger) -> Verdict:
-    facts = {"trigger": trigger.text, "line": trigger.line, "role": trigger.role}
-    who = "user" if trigger.role == "user" else "system message"
-    text = f"line {trigger.line}: if the {who} says {trigger.text!r}, the prompt changes elsewhere"
-    if trigger.is_command or trigger.role == "system":
-        remedy = "It is a switch that any text can set; chat_template_kwargs are safer"
-        return Verdict(Level.NOTE, text, remedy, facts)
-    remedy = f"Look at what it writes then: {shorten(repr(trigger.written), 90)}"
-    return Verdict(Level.WARNING, text, remedy, facts)
 
 
 def _try(template: ChatTemplate, probe: _DropProbe) -> Verdict:
