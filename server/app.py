@@ -3,7 +3,6 @@
 A new dialect is a package under `server.dialects`, and a row of `DIALECTS`.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -42,7 +41,6 @@ from server.models.source import ModelSource
 from server.observe import routes as metrics
 from server.observe.metrics import Counters
 from server.observe.telemetry import Telemetry, find_tracer
-from server.observe.trace_file import TraceFile
 from server.playground import routes as playground
 from server.settings import Settings
 from server.turns.observers import Observers
@@ -102,13 +100,11 @@ def make_app(
     counters = Counters()
     sources = _list_sources(load, name)
     telemetry = Telemetry(find_tracer()) if settings.otel else None
-    trace = settings.trace
-    traces = None if trace is None else TraceFile(trace, settings.max_trace_bytes)
     models = ServedModels(
         sources,
         settings,
         bounds,
-        observers=Observers(counters, telemetry, traces),
+        observers=Observers(counters, telemetry),
         address=address,
         store=store,
     )
@@ -126,7 +122,6 @@ def make_app(
     app.state.mcp = mcp
     app.state.start_run = start_run
     app.state.store = store
-    app.state.traces = traces
     app.state.stop = stop
     if store is not None:
         app.state.responses = SharedResponses(store, settings.max_stored_bytes)
@@ -167,8 +162,6 @@ async def _run(app: FastAPI) -> AsyncIterator[None]:
     async with AsyncExitStack() as ending:
         if state.store is not None:
             ending.callback(state.store.close)
-        if state.traces is not None:
-            ending.push_async_callback(asyncio.to_thread, state.traces.close)
         state.models.start(state.stop)
         if state.mcp is not None:
             await _connect(state)

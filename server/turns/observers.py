@@ -4,56 +4,10 @@ A server works without them. `server.observe` has what implements the protocols.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
-from hashlib import sha256
 from typing import Protocol
 
 from constrained.model.reply import Usage
-from constrained.model.trace.turn_trace import TurnTrace
-from grammars.schema.json_values import Json
 from server.turns.request_record import RequestRecord
-
-KEY_DIGITS = 12
-
-
-@dataclass(frozen=True)
-class TracedRequest:
-    """What a trace says about its request.
-
-    Args:
-        id: the value of `x-request-id`.
-        model: the client's name of the model.
-        choice: the number of the reply, if the request has several.
-        key: identifies the API key, see `name_key`; "" if there are no keys.
-        error: the error of the turn; "" if there was none.
-    """
-
-    id: str
-    model: str
-    choice: int = 0
-    key: str = ""
-    error: str = ""
-
-    def to_json(self, time: datetime) -> dict[str, Json]:
-        """Returns the field `request` of a line."""
-        shown: dict[str, Json] = {
-            "id": self.id,
-            "time": time.isoformat(timespec="milliseconds"),
-            "model": self.model,
-            "choice": self.choice,
-        }
-        for name in ("key", "error"):
-            if value := getattr(self, name):
-                shown[name] = value
-        return shown
-
-
-def name_key(key: object) -> str:
-    """Identifies an API key without revealing it: the beginning of its SHA-256."""
-    if key is None:
-        return ""
-    data = key if isinstance(key, bytes) else str(key).encode()
-    return sha256(data).hexdigest()[:KEY_DIGITS]
 
 
 class TurnCounters(Protocol):
@@ -80,14 +34,6 @@ class RecordObserver(Protocol):
         ...
 
 
-class TraceObserver(Protocol):
-    """Takes what decided the tokens of each turn."""
-
-    def note(self, request: TracedRequest, trace: TurnTrace) -> None:
-        """Takes the trace of a turn, without waiting for anything."""
-        ...
-
-
 @dataclass(frozen=True)
 class Observers:
     """Who watches the requests of one model.
@@ -95,9 +41,7 @@ class Observers:
     Args:
         counters: count turns and tokens; None: nobody does.
         records: takes the record of each turn; None: nobody does.
-        traces: takes the trace of each turn; None: turns are traced only if clients want that.
     """
 
     counters: TurnCounters | None = None
     records: RecordObserver | None = None
-    traces: TraceObserver | None = None

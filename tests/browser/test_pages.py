@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from constrained import load
-from constrained.model.trace.page import write_page
 from tests.browser.conftest import Watched
 from tests.browser.page_checks import (
     PARIS,
@@ -139,26 +138,4 @@ def test_the_page_of_a_trace(watched: Watched, tmp_path: Path):
     page.keyboard.press("ArrowRight")
     assert "number 2 of" in page.locator("#details").inner_text()
     assert "place" in page.locator("#details").inner_text()
-    check_looks(page)
-
-
-def test_a_page_of_many_traces(watched: Watched, tmp_path: Path):
-    with load() as model:
-        tool = {"name": "ping", "input_schema": {"type": "object", "properties": {}}}
-        reply = model.call("Ping.", [tool], tool_choice="required", trace=True)
-    assert reply.trace is not None
-    shown = reply.trace.to_json()
-    requests = [{"id": f"req_{n}", "time": "2026-01-31T10:00:00", "model": "m"} for n in range(30)]
-    path = tmp_path / "turns.html"
-    path.write_text(write_page([{"request": request, **shown} for request in requests]), "utf-8")
-    page = watched.page
-    page.goto(path.as_uri())
-    assert "request req_29" in page.locator("#summary").inner_text()
-    assert page.locator("#next").is_disabled()
-    page.click("#previous")
-    assert "request req_28" in page.locator("#summary").inner_text()
-    page.select_option("#turn", "0")
-    assert page.locator("#previous").is_disabled()
-    page.locator(".token", has_text="ping").last.click()
-    assert "tool name of call 1" in page.locator("#details").inner_text()
     check_looks(page)

@@ -44,5 +44,4 @@ COMMANDS = (
     _command("bench", "measure how fast a model is on this machine"),
     _command("runs", "list, resume, replay, approve and export recorded runs"),
     Command("mcp", "serve a model to other programs by MCP", f"{__name__}.mcp.command"),
-    _command("trace", "show what decided each token of a reply"),
 )

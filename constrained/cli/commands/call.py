@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from constrained.cli import options as shared
 from constrained.cli import request
-from constrained.cli.commands import trace
 from constrained.cli.commands.mcp import connection
 from constrained.cli.terminal.exit_codes import ExitCode
 from constrained.cli.terminal.input import read_text
@@ -41,7 +40,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     help = "fail if the reply takes longer; default: no limit"
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help)
-    trace.add_option(parser)
     connection.add_options(parser)
     request.add_options(parser)
 
@@ -108,7 +106,6 @@ class AnsweredCall:
         self._model = model
         self._options = options
         self._is_first = True
-        self._traces = trace.TraceSaver(options.trace)
 
     def generate(self, job: "Job") -> "Reply":
         """Generates a turn; if it is shown while it is generated, it is printed here."""
@@ -127,12 +124,9 @@ class AnsweredCall:
             "timeout": options.timeout,
             "stop": options.stop,
             "progress": True,
-            **self._traces.options,
         }
-        with self._traces.saving():
-            stream = model.stream_turn(turn, **limits)
-            reply = follow(stream, Screen()) if options.stream else wait(stream)
-        self._traces.save(reply)
+        stream = model.stream_turn(turn, **limits)
+        reply = follow(stream, Screen()) if options.stream else wait(stream)
         self.lacks_calls = turn.plan.hardly_calls and not reply.has_begun_calls
         return reply
 

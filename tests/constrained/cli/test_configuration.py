@@ -167,7 +167,6 @@ def test_every_option_can_be_in_a_file():
         'host = "0.0.0.0"',
         "log-prompts = true",
         'cors-origin = ["*"]',
-        'trace = "turns.jsonl"',
         'model = "vllm://h:1"',
         'backend = "vllm://h:1"',
         'mcp = ["program"]',
