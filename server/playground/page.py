@@ -20,8 +20,6 @@ SCRIPTS = (
     "conversations",
     "conversation_list",
     "chat",
-    "workbench_examples",
-    "workbench",
     "start",
 )
 """The scripts, in the order in which they run: each may use those before it at once, and those

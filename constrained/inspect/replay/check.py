@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from constrained.engine.vocabulary.vocabulary import Tokenizer
@@ -62,7 +62,7 @@ def _check(row: Any) -> dict[str, Any]:
         raise row
     if not isinstance(row, Mapping):
         raise RequestError("the row is not an object", where="")
-    text = read_text(row)
+    text = _read_text(row)
     reasoning_format = read_option(row, "reasoning_format", ("auto", "deepseek", "none"))
     context = read_context(row)
     format = context.format
@@ -99,30 +99,7 @@ def _reads_envelopes(policy: Policy) -> bool:
     return policy.choice is Choice.AUTO and policy.answer is None
 
 
-@dataclass(frozen=True)
-class RowGrammar:
-    """The grammar of a row, and the start state after its prompt."""
-
-    grammar: str
-    state: State
-
-
-def build_row_grammar(row: Mapping[str, Any], context: ReplayContext) -> RowGrammar:
-    """Builds the grammar of a row, from the end of its prompt on.
-
-    Raises:
-        Error: its tools, its choice, its answer or its messages are invalid.
-    """
-    tools, shown, error = _read_row_tools(row)
-    if error is not None:
-        raise error
-    state = context.find_state(row, as_openai(shown))
-    format, policy = context.guard_text(_read_policy(row), row, has_tools=bool(tools))
-    grammar = build_grammar(format, tools, policy, state, context.ids)
-    return RowGrammar(grammar, state)
-
-
-def read_text(row: Mapping[str, Any]) -> str:
+def _read_text(row: Mapping[str, Any]) -> str:
     """Returns the text that the model wrote.
 
     Raises:

@@ -37,7 +37,7 @@ T = TypeVar("T")
 _TYPE_NAMES = {str: "a string", bool: "true or false", dict: "an object"}
 TEMPLATES = 16 * MIB
 FAILURE_BYTES = 1_000
-DEFAULT_MESSAGES = [{"role": "user", "content": "Hello"}]
+_DEFAULT_MESSAGES = [{"role": "user", "content": "Hello"}]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class ReplayContext:
             return State()
         messages = row.get("messages")
         if messages is None or messages == []:
-            messages = DEFAULT_MESSAGES
+            messages = _DEFAULT_MESSAGES
         opened = self.template.render(messages, tools, add_generation_prompt=True, **kwargs)
         plain = self.template.render(messages, tools, add_generation_prompt=False, **kwargs)
         # Recorded turns may number their calls in any way.

@@ -51,7 +51,7 @@ class _Read(Generic[T]):
 
 
 async def read_request(
-    request: Request, kind: type[M], read: Callable[[M, Service], T], *, quick: bool = True
+    request: Request, kind: type[M], read: Callable[[M, Service], T]
 ) -> tuple[Service, M, T]:
     """Reads a request while its client is connected: finds its model, validates its fields, and
     calls `read`.
@@ -61,7 +61,6 @@ async def read_request(
     Args:
         kind: the pydantic model of the request.
         read: makes the result from the request and its model.
-        quick: `read` takes almost no time, unless the fields say otherwise.
 
     Raises:
         HttpError, Error: the request is not valid, its model is unknown or cannot be loaded, or the
@@ -84,7 +83,7 @@ async def read_request(
     def read_all() -> tuple[M, _Read[T] | None]:
         value = read_object(data, settings) if known is None else known
         body = validate_fields(value, kind)
-        if is_short and not (quick and _is_quick(body)):
+        if is_short and not _is_quick(body):
             return body, None
         return body, _Read(read(body, service))
 
