@@ -10,6 +10,7 @@ from constrained.engine.vocabulary.vocabulary import Tokenizer
 from constrained.errors import GrammarError, RequestError
 from constrained.inspect.replay.replay_context import (
     ReplayContext,
+    commit_accepted,
     read_context,
     read_field,
     read_option,
@@ -191,10 +192,7 @@ def _match(text: str, grammar: str, context: ReplayContext) -> tuple[int, bool]:
     turn."""
     tokens = context.encode(text)
     try:
-        matcher = _compile(context.tokenizer, grammar).fork()
-        count = matcher.count_accepted(tokens)
-        matcher.try_commit(tokens[:count])
-        complete = count == len(tokens) and matcher.is_complete
+        count, complete = commit_accepted(_compile(context.tokenizer, grammar).fork(), tokens)
     except GrammarError:
         _compile.cache.clear()  # llguidance: an error damages all forks of a matcher
         raise

@@ -18,6 +18,7 @@ from constrained.engine.vocabulary.vocabulary import (
     byte_vocabulary,
 )
 from constrained.errors import RequestError, TemplateError
+from constrained.mask.matcher import Matcher
 from constrained.prompt.format_selection.generic import CHATML
 from constrained.prompt.format_selection.kwargs_selection import FormatByKwargs
 from constrained.prompt.format_selection.selection import (
@@ -270,3 +271,14 @@ def _read_model(path: str, source: str, chosen: str) -> ReplayContext:
         tokenizer=build_tokenizer(vocabulary, vocabulary.find_markers(format.texts)),
         ends=tuple(dict.fromkeys([*format.ends, *names])),
     )
+
+
+def commit_accepted(matcher: Matcher, tokens: list[int]) -> tuple[int, bool]:
+    """Commits the tokens that a matcher accepts.
+
+    Returns:
+        Their number, and whether these are all and the text may end.
+    """
+    count = matcher.count_accepted(tokens)
+    matcher.try_commit(tokens[:count])
+    return count, count == len(tokens) and matcher.is_complete
