@@ -39,7 +39,6 @@ def make_call(name: str, number: int, **arguments: Json) -> Message:
 
 
 def say(role: str, content: str | None, **fields: Any) -> Message:
-    """Makes a message."""
     return {"role": role, "content": content, **fields}
 
 
@@ -48,9 +47,7 @@ class Shape:
     """A conversation, in which the model has written the messages of the assistant.
 
     Args:
-        name: of the shape.
         messages: the assistant's messages have reasoning, if the model reasons.
-        tools: the offered tools.
         returns_reasoning: the client sends reasoning back.
     """
 
@@ -67,21 +64,17 @@ class Shape:
 
     @property
     def sent(self) -> tuple[Message, ...]:
-        """The messages as the client sends them."""
         return self.messages if self.returns_reasoning else drop_reasoning(self.messages)
 
     def without_system(self) -> "Shape":
-        """Returns the shape for a template that refuses system messages."""
         rest = [message for message in self.messages if message["role"] != "system"]
         return replace(self, messages=tuple(rest))
 
     def without_reasoning(self) -> "Shape":
-        """Returns the shape for a model that does not reason."""
         return replace(self, messages=drop_reasoning(self.messages))
 
 
 def drop_reasoning(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Returns the messages without reasoning."""
     kept: list[Message] = []
     for message in messages:
         kept.append({key: value for key, value in message.items() if key not in REASONING_NAMES})

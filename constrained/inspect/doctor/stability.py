@@ -44,11 +44,9 @@ class Break:
     """A contract that does not hold.
 
     Args:
-        contract: the contract.
-        turn: the number of the turn, from 1.
+        turn: its number, from 1.
         offset: the number of common bytes of the two texts.
-        earlier: the earlier text around that place.
-        later: the later text around that place.
+        earlier, later: the texts around that place.
         lost: how many tokens of the earlier text come after it, and are computed again.
         drops_reasoning: the difference is reasoning, which the later text lacks.
     """
@@ -67,8 +65,6 @@ class Walk:
     """The result of checking a conversation, turn by turn, with the same template variables.
 
     Args:
-        shape: the conversation.
-        kwargs: variables of the template.
         breaks: the first break of each contract.
         refused: why the template does not render it; "" if it does.
         texts: all rendered texts, to find equal walks.
@@ -92,12 +88,10 @@ class Walk:
 
 @dataclass(frozen=True)
 class _Step:
-    """A turn of the model, and the prompts around it.
+    """A turn of the model.
 
     Args:
-        number: of the turn, from 1.
         prompt: the text that the turn answers.
-        written: what the model writes.
         following: the next prompt.
     """
 

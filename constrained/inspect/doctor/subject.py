@@ -20,7 +20,6 @@ from constrained.engine.host import GGUF
 from constrained.engine.model_files.local_models import name_file
 from constrained.errors import ModelError, RequestError, TemplateError
 from constrained.inspect.doctor.conversations import say
-from constrained.inspect.doctor.remembered_prompts import RememberedPrompts
 from constrained.inspect.doctor.switches import Switches, find_switches
 from constrained.prompt.format_selection.selection import SelectedFormat, select_format
 from constrained.prompt.format_selection.template_facts import find_facts
@@ -38,16 +37,13 @@ class Subject:
     """The model file or template to examine.
 
     Args:
-        name: of the file.
         source: the text of the chat template; None: there is none.
-        bos_text, eos_text: the values of `bos_token` and `eos_token` in the template.
         templates: the names of further templates.
         added_tokens: of a tokenizer_config.json, the text of each added token, and whether it is
             special; None: not known.
         contents: of a GGUF file, all parts joined; None: it is another kind of file.
         parts: the contents of each part of a GGUF file, by file name.
-        header: of a GGUF file, as llama.cpp reads it; an error: it cannot read the file. None: not
-            requested.
+        header: of a GGUF file, as llama.cpp reads it; an error: it cannot read the file.
     """
 
     name: str
@@ -67,7 +63,7 @@ class Subject:
             return None
         tokens = {"bos_token": self.bos_text, "eos_token": self.eos_text}
         try:
-            return RememberedPrompts(self.source, name=self.name, **tokens)
+            return ChatTemplate(self.source, name=self.name, **tokens)
         except TemplateError as e:
             return e
 
@@ -90,19 +86,14 @@ class Subject:
 
     @cached_property
     def selected(self) -> SelectedFormat:
-        """The wire format that the model gets.
-
-        Raises:
-            TemplateError: the template fails on a plain message, or there is none.
-        """
+        """The wire format that the model gets; a TemplateError if there is no usable template."""
         if self.template is None:
             raise TemplateError("there is no usable chat template")
         return select_format(self.template, special_tokens=self.special)
 
     @cached_property
     def block(self) -> Reasoning | None:
-        """The reasoning block that the template writes or prefills; raises errors like
-        `selected`."""
+        """The reasoning block that the template writes or prefills; raises as `selected` does."""
         if self.template is None:
             raise TemplateError("there is no usable chat template")
         with limit_renderings(DETECTION_SECONDS):
@@ -110,7 +101,7 @@ class Subject:
 
     @cached_property
     def switches(self) -> Switches:
-        """The effects of the template's variables; raises errors like `selected`."""
+        """The effects of the template's variables; raises as `selected` does."""
         return find_switches(self.selected.template, self.selected.format)
 
     @property
@@ -122,11 +113,8 @@ class Subject:
 
 
 def read_subject(path: str) -> Subject:
-    """Reads a GGUF file, a Jinja template, or a tokenizer_config.json.
-
-    Raises:
-        RequestError: it cannot be read, or is another kind of file.
-    """
+    """Reads a GGUF file, a Jinja template, or a tokenizer_config.json; a RequestError if it is
+    none."""
     try:
         if begins_with(path, GGUF):
             return _read_gguf(Path(path))

@@ -28,10 +28,8 @@ class Setting:
     """A template variable with a value that changes the prompt.
 
     Args:
-        name: of the variable.
-        value: of the variable.
         prompt: the generation prompt with this value.
-        start: the state in which the turn begins; None: the template fails.
+        start: the state in which the turn begins.
         changes_prompt: the value changes the generation prompt.
         changes_history: the value changes the text before the generation prompt.
     """
@@ -45,7 +43,6 @@ class Setting:
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The setting as `chat_template_kwargs`."""
         return {self.name: self.value}
 
 
@@ -54,9 +51,7 @@ class Switches:
     """The effects of the variables of a template.
 
     Args:
-        default: the state in which a turn begins if no variable is set.
-        prompt: the generation prompt if no variable is set.
-        settings: the values that change something.
+        default, prompt: start state and generation prompt if no variable is set.
         without_effect: variables that the template reads, but whose values changed nothing.
     """
 
@@ -87,11 +82,7 @@ class Switches:
 
 
 def find_switches(template: ChatTemplate, format: Format) -> Switches:
-    """Tries every variable that a template reads.
-
-    Args:
-        template: the template.
-        format: that it teaches; it determines the start state of a turn.
+    """Tries every variable that a template reads. The format determines the start state of a turn.
 
     Raises:
         TemplateError: the template fails on a question.
@@ -103,7 +94,8 @@ def find_switches(template: ChatTemplate, format: Format) -> Switches:
     settings: list[Setting] = []
     without_effect: list[str] = []
     for name in sorted(list_variables(template)):
-        found = list(probe.compare(name, _list_values(template.tree, name), default))
+        tried = [*_TRIED, *dict.fromkeys(_list_compared(template.tree, name))]
+        found = list(probe.compare(name, tried[:_MAX_VALUES], default))
         if not found and not _is_list(template.tree, name):
             found = list(probe.compare(name, _WORDS, default))
         settings += found
@@ -132,7 +124,6 @@ def list_variables(template: ChatTemplate) -> frozenset[str]:
 
 
 def _list_top(body: list[nodes.Node]) -> Iterator[nodes.Node]:
-    """Yields the statements outside of loops and macros."""
     for node in body:
         yield node
         if isinstance(node, nodes.If):
@@ -141,13 +132,11 @@ def _list_top(body: list[nodes.Node]) -> Iterator[nodes.Node]:
 
 @dataclass(frozen=True)
 class _Rendered:
-    """The texts that a variable can change.
+    """What a variable can change.
 
     Args:
         question: the prompt of a question with tools, without the generation prompt.
-        history: the prompt of a tool loop with reasoning.
-        prompt: the generation prompt.
-        state: the start state after it.
+        history: the prompt of a tool loop with reasoning, without the generation prompt.
     """
 
     question: str
@@ -194,18 +183,9 @@ class _SwitchProbe:
             except TemplateError:
                 history = ""
             prompt = find_prompt(opened, closed)
-            head = opened[: len(opened) - len(prompt)]
-            end = history[len(history) - len(prompt) :] == prompt
-            if end:
-                history = history[: len(history) - len(prompt)]
+            head, history = opened.removesuffix(prompt), history.removesuffix(prompt)
             return _Rendered(head, history, prompt, find_state(opened, closed, self.format))
         return None
-
-
-def _list_values(tree: nodes.Template, name: str) -> list[Any]:
-    """Lists the values to try: both booleans, and those that the template compares the variable
-    with."""
-    return [*_TRIED, *dict.fromkeys(_list_compared(tree, name))][:_MAX_VALUES]
 
 
 def _list_compared(tree: nodes.Template, name: str) -> list[Any]:

@@ -41,13 +41,9 @@ class _DropProbe:
     """A conversation, and the texts from it that the prompt must contain.
 
     Args:
-        what: the content of the conversation, in words.
-        messages: of the conversation.
-        texts: the required texts; (): the words of the messages.
-        tools: the offered tools.
-        level: the severity if one is missing.
-        remedy: what to do then.
-        needs: a text that the prompt must contain for the probe to apply; "": none.
+        texts: (): the words of the messages.
+        level, remedy: if one is missing.
+        needs: another probe that must not have failed; "": none.
     """
 
     what: str
