@@ -20,8 +20,6 @@ class Judgement:
     """What came of a question, or of an agent task.
 
     Attributes:
-        id: of the question.
-        called: there is a call.
         valid: there are calls, and all fit the schema of a tool on offer. None, here and below:
             it is no matter of this kind of question.
         right_tool: the right tools are called, and no others.
@@ -66,7 +64,6 @@ class Judgement:
 
 
 def judge(way: AskedWay, question: Question, answer: ModelAnswer) -> Judgement:
-    """Judges the answer to a question."""
     calls = answer.calls
     valid = right_tool = exact = no_call = None
     if question.right:

@@ -6,20 +6,83 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from constrained.inspect.evaluation.asking import AskedWay, WayName
 from constrained.inspect.evaluation.judging import Judgement
 from constrained.inspect.evaluation.rows import QuestionKind
-from constrained.inspect.evaluation.statistics import (
-    Calibration,
-    MeanInterval,
-    bootstrap,
-    calibrate,
-)
 
 MEASURES = ("valid", "exact", "no_call")
 """What is compared between models."""
 OWN_CALLS = (WayName.MASKED, WayName.SERVED)
 """Ways of which a server's is compared with a file's: what a client gets."""
+RESAMPLES = 10_000
+COVERAGE = 95  # per cent
+BUCKETS = 5
+
+
+@dataclass(frozen=True)
+class MeanInterval:
+    """The mean of differences, and the interval in which it lies with 95 % confidence."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def has_difference(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return not self.low <= 0 <= self.high
+
+
+def bootstrap(differences: Sequence[float], seed: int = 0) -> MeanInterval:
+    """Returns the mean of paired differences, of which there is at least one, and its interval: the
+    percentiles of the means of samples that are drawn from them, with replacement."""
+    count = len(differences)
+    values, counts = np.unique(np.asarray(differences, dtype=float), return_counts=True)
+    # A sample is known by how often it has each value.
+    samples = np.random.default_rng(seed).multinomial(count, counts / count, RESAMPLES)
+    tail = (100 - COVERAGE) / 2
+    low, high = np.percentile(samples @ values / count, [tail, 100 - tail])
+    return MeanInterval(float(counts @ values) / count, float(low), float(high))
+
+
+@dataclass(frozen=True)
+class ConfidenceBucket:
+    """Answers of similar confidence: their count, mean confidence, and share that is exactly
+    right."""
+
+    count: int
+    confidence: float
+    exact: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How well confidence tells the share of right answers.
+
+    Attributes:
+        error: the expected calibration error: the mean distance between confidence and share of
+            right answers in the buckets, weighted by their sizes. 0 is perfect.
+    """
+
+    error: float
+    buckets: tuple[ConfidenceBucket, ...]
+
+
+def calibrate(pairs: Sequence[tuple[float, bool]]) -> Calibration:
+    """Compares the confidence of each answer, from 0 to 1, with whether it is right. There is at
+    least one answer."""
+    sorted_in: list[list[tuple[float, bool]]] = [[] for _ in range(BUCKETS)]
+    for confidence, exact in pairs:
+        sorted_in[min(int(confidence * BUCKETS), BUCKETS - 1)].append((confidence, exact))
+    buckets: list[ConfidenceBucket] = []
+    for members in filter(None, sorted_in):
+        confidence = sum(confidence for confidence, _ in members) / len(members)
+        share = sum(exact for _, exact in members) / len(members)
+        buckets.append(ConfidenceBucket(len(members), confidence, share))
+    distances = [bucket.count * abs(bucket.confidence - bucket.exact) for bucket in buckets]
+    return Calibration(sum(distances) / len(pairs), tuple(buckets))
 
 
 @dataclass(frozen=True)
@@ -30,7 +93,6 @@ class Figures:
         kind: of the questions; None: all of them.
         valid: here and below: None if it is no matter of these questions. Shares are of those for
             which it is one.
-        errors: how many.
     """
 
     way: AskedWay
@@ -99,12 +161,11 @@ class SyntaxOrWits:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """How a model differs from the first one, on the same questions.
+    """How a model differs from the first one, on the same questions that both were asked.
 
     Attributes:
         base: how the first one was asked.
         measure: one of MEASURES.
-        rows: that both were asked.
         interval: of the difference of the shares.
     """
 
@@ -126,7 +187,6 @@ class Evaluation:
     """What came of an evaluation; `str` shows it as text.
 
     Attributes:
-        judgements: of all answers.
         about: what is known of each model beforehand, such as its bits per weight.
         notes: on rows that are left out, and kept answers that do not count.
         seed: of the samples of intervals.
@@ -139,7 +199,6 @@ class Evaluation:
 
     @property
     def ways(self) -> list[AskedWay]:
-        """Who was asked and how, in order."""
         return list(dict.fromkeys(judgement.way for judgement in self.judgements))
 
     def summarise(self) -> list[Figures]:
@@ -157,7 +216,6 @@ class Evaluation:
 
     @property
     def subjects(self) -> list[str]:
-        """The models, in order."""
         return list(dict.fromkeys(way.subject for way in self.ways))
 
     def weigh(self) -> list[SyntaxOrWits]:
@@ -284,12 +342,8 @@ def _share(values: Iterable[bool | None]) -> float | None:
 
 
 def weigh(way: AskedWay, triples: Sequence[tuple[Judgement, ...]]) -> SyntaxOrWits:
-    """Weighs syntax against wits.
-
-    Args:
-        way: with the mask.
-        triples: what came of each question: read strictly, read by this library, with the mask.
-    """
+    """Weighs syntax against wits, for a way with the mask: each triple is what came of a question,
+    read strictly, read by this library, with the mask."""
     due = [triple for triple in triples if triple[0].valid is not None]
     broken = [
         (read, masked)
@@ -356,7 +410,6 @@ def _percent(share: float | None) -> str:
 
 
 def name_way(way: AskedWay) -> str:
-    """Returns what the table calls a way of asking."""
     return f"{way.name}, {way.choice}" if way.choice else str(way.name)
 
 

@@ -51,14 +51,11 @@ class EvaluationPlan:
     """Who is asked what.
 
     Attributes:
-        files: of models.
         cache_types: of the KV cache; None: as `load_options` say.
         servers: with Chat Completions, each with the name of its model.
-        questions: in order.
         notes: on rows that are left out.
         ask: what holds for every answer.
-        load_options: of the files.
-        load_further: further arguments of `load`.
+        load_options, load_further: of the files; further arguments of `load`.
     """
 
     files: Sequence[Path]
@@ -152,11 +149,7 @@ def draw(
     questions: Iterable[Question], kinds: Iterable[QuestionKind], count: int, seed: int
 ) -> list[Question | Episode]:
     """Draws so many questions of each kind, and so many agent tasks, always the same ones for a
-    seed.
-
-    Raises:
-        RequestError: there are none.
-    """
+    seed; a RequestError if there are none."""
     wanted = list(kinds)
     tasks = draw_episodes(count, seed) if QuestionKind.AGENT in wanted else []
     drawn = [*choose(questions, wanted, count, seed), *tasks]
@@ -180,11 +173,8 @@ def describe_file(path: Path) -> list[str]:
 
 
 def connect(url: str, api_key: str = "", model: str = "") -> tuple[ChatServer, str]:
-    """Returns a server and the name of its model: the first one that it lists, if none is given.
-
-    Raises:
-        RequestError: it cannot be reached, or lists no model.
-    """
+    """Returns a server and the name of its model: the first one that it lists, if none is given; a
+    RequestError if it cannot be reached, or lists none."""
     server = ChatServer(url, api_key)
     if model:
         return server, model
@@ -201,9 +191,6 @@ def measure(
 
     All ways of a model answer a question before the next one, in an order that changes, so that a
     slow minute of the machine affects all.
-
-    Raises:
-        Error: a model cannot be loaded, or a server cannot be reached.
     """
     subjects = _list_subjects(plan, kept)
     for number, subject in enumerate(subjects):
@@ -234,7 +221,6 @@ def _ask(way: AskedWay, ask: Asker, question: Question | Episode) -> Judgement |
 def _list_subjects(
     plan: EvaluationPlan, kept: KeptAnswers
 ) -> list[Callable[[], AbstractContextManager[Askers]]]:
-    """Returns what opens each model, in order."""
     subjects: list[Callable[[], AbstractContextManager[Askers]]] = []
     for path, cache_type, name in plan.list_files():
         open_model = partial(

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, TypeAlias
 
-from constrained.inspect.evaluation.asking import Asker, ModelAnswer, Tools, WrittenCall
+from constrained.inspect.evaluation.asking import Asker, ModelAnswer, Tools
 from grammars.schema.validator import Validator
 
 MAX_TURNS = 8
@@ -74,12 +74,8 @@ TOOLS: Tools = (
 
 @dataclass(frozen=True)
 class WarehouseItem:
-    """An item of the warehouse.
-
-    Args:
-        price: in whole euros.
-        replaced_by: the id of the item that replaces it; None if there is none.
-    """
+    """An item of the warehouse; its price is in whole euros. `replaced_by` is the id of the item
+    that replaces it."""
 
     id: str
     name: str
@@ -94,17 +90,12 @@ Stock: TypeAlias = Mapping[str, WarehouseItem]
 
 
 class Warehouse:
-    """Items that the tools read and change. An error is told in the result of the call.
-
-    Args:
-        stock: at the beginning.
-    """
+    """Items that the tools read and change. An error is told in the result of the call."""
 
     def __init__(self, stock: Stock):
         self.items = dict(stock)
 
     def execute(self, name: str, arguments: Any) -> str:
-        """Executes a call, and returns its result."""
         if problem := find_problem(name, arguments):
             return f"error: {problem}"
         match name:
@@ -166,7 +157,6 @@ class Goal:
     """What is to be done.
 
     Args:
-        text: for the model.
         changes: fields of items that must be changed, by id; nothing else may be.
         answer: the number or id that the model must answer; None: there is no question.
     """
@@ -176,13 +166,8 @@ class Goal:
     answer: int | str | None = None
 
     def is_reached(self, before: Stock, after: Stock, text: str) -> bool:
-        """Returns whether the items are as they must be, and the question is answered.
-
-        Args:
-            before: at the beginning of the episode.
-            after: at its end.
-            text: of the last turn.
-        """
+        """Returns whether the items are as they must be after the episode, and the text of the last
+        turn answers the question."""
         wanted = dict(before)
         for id, fields in self.changes.items():
             wanted[id] = replace(before[id], **fields)
@@ -202,14 +187,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Episode:
-    """A task, with its warehouse.
-
-    Args:
-        shape: one of SHAPES.
-        seed: the same shape and seed are the same episode.
-        stock: at the beginning.
-        goal: what is to be done.
-    """
+    """A task with its warehouse. The same shape and seed are the same episode."""
 
     shape: str
     seed: int
@@ -218,11 +196,7 @@ class Episode:
 
 
 class _Drawn:
-    """A warehouse that is being drawn. Each item is handed out once.
-
-    Args:
-        random: draws it.
-    """
+    """A warehouse that is being drawn. Each item is handed out once."""
 
     def __init__(self, random: random.Random):
         self.random = random
@@ -236,7 +210,6 @@ class _Drawn:
         self._left = random.sample(ids, _ITEMS)
 
     def take(self) -> WarehouseItem:
-        """Hands out an item."""
         return self.items[self._left.pop()]
 
     def take_replaced(self) -> tuple[WarehouseItem, WarehouseItem]:
@@ -259,11 +232,9 @@ class _Drawn:
         return filled
 
     def draw_shelf(self, *, but: str = "") -> str:
-        """Draws a shelf; `but` is not drawn."""
         return self.random.choice([shelf for shelf in _SHELVES if shelf != but])
 
     def draw_count(self, *, but: int = 0) -> int:
-        """Draws a new count of an item; `but` is not drawn."""
         count = self.random.randint(20, 400)
         return count if count != but else count + 1
 
@@ -397,12 +368,6 @@ SHAPES: Mapping[str, Callable[[_Drawn], Goal]] = {
 
 
 def draw_episode(shape: str, seed: int) -> Episode:
-    """Draws an episode.
-
-    Args:
-        shape: one of SHAPES.
-        seed: the same shape and seed are the same episode.
-    """
     drawn = _Drawn(random.Random(f"{shape} {seed}"))
     goal = SHAPES[shape](drawn)
     return Episode(shape, seed, drawn.items, goal)
@@ -440,8 +405,6 @@ class EpisodeResult:
     """What came of an episode.
 
     Args:
-        reached: the goal is reached.
-        end: why the episode ended.
         calls: that were executed.
         valid: all of these calls fit the schema of a tool.
         answers: the turns. Since the world is scripted, they give the same result again.
@@ -458,10 +421,6 @@ def run_episode(episode: Episode, ask: Asker, *, max_turns: int = MAX_TURNS) -> 
     """Lets a model work on a task, until a turn has no call.
 
     A change that is made counts even if the episode ends before the model says that it is done.
-
-    Args:
-        ask: asks the model.
-        max_turns: of the model.
     """
     run = _Run(episode)
     end = None
@@ -496,7 +455,9 @@ class _Run:
         results: list[dict[str, Any]] = []
         for call in answer.calls:
             arguments = _write_arguments(call.arguments)
-            content = self._execute(call, arguments)
+            self._valid = self._valid and not find_problem(call.name, call.arguments)
+            content = self._warehouse.execute(call.name, call.arguments)
+            self._results.append((call.name, arguments, content))
             id = f"call_{len(self._results)}"
             function = {"name": call.name, "arguments": arguments}
             made.append({"id": id, "type": "function", "function": function})
@@ -506,14 +467,7 @@ class _Run:
         self._idle_turns = self._idle_turns + 1 if before == set(self._results) else 0
         return EpisodeEnd.REPEATED if self._idle_turns == MAX_IDLE_TURNS else None
 
-    def _execute(self, call: WrittenCall, written: str) -> str:
-        self._valid = self._valid and not find_problem(call.name, call.arguments)
-        result = self._warehouse.execute(call.name, call.arguments)
-        self._results.append((call.name, written, result))
-        return result
-
     def finish(self, end: EpisodeEnd) -> EpisodeResult:
-        """Judges the episode."""
         episode, last = self._episode, self.answers[-1]
         text = last.text if end is EpisodeEnd.ANSWERED else ""
         return EpisodeResult(
