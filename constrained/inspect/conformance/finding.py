@@ -20,8 +20,6 @@ class SuiteFinding:
         checks: the names of the checks that show it, or of the recorded turns; the first one has
             found it.
         about: what holds, in a sentence.
-        what: is wrong, in plain words.
-        kinds: the kinds of faults in it.
         request: the smallest one that shows it.
         expected, got: as JSON; None where there is nothing to compare.
         reproduce: a line for a shell; "" if the parser is called in this process.
@@ -57,7 +55,6 @@ class SuiteFinding:
         return make_id(self.check, self.request, format=self.format, kinds=self.kinds)
 
     def to_json(self) -> JsonObject:
-        """Returns the finding as a JSON object."""
         return {"id": self.id, "check": self.check, **vars(self)}
 
     def describe(self) -> Iterator[str]:
@@ -85,13 +82,7 @@ class SuiteFinding:
 
 
 def make_id(check: str, request: JsonObject, *, format: str, kinds: Sequence[str] = ()) -> str:
-    """Returns an id: the name of the check and 12 hexadecimal digits of a hash.
-
-    Args:
-        request: the request of the case or of the finding.
-        format: the name of the wire format; "": none.
-        kinds: the kinds of faults in a finding.
-    """
+    """Returns an id: the name of the check and 12 hexadecimal digits of a hash of the rest."""
     name = check.replace(" ", "_")
     # Characters as escapes, since a text may have a lone surrogate.
     written = json.dumps([check, format, sorted(kinds), request], sort_keys=True)

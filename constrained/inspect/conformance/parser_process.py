@@ -94,7 +94,6 @@ class ParserProcess:
             raise
 
     def close(self) -> None:
-        """Ends the process."""
         self._runner.run(self._stop())
         self._runner.close()
         self._errors.close()

@@ -27,9 +27,6 @@ class CorpusRow:
 
     Args:
         name: what holds; with its thread, if it has one.
-        format: the name of its wire format.
-        tools: on offer.
-        text: what the model wrote.
         expected: the fields of `Reading` that are known.
         is_whole: the text is a turn as the format writes it, neither damaged nor cut short.
         chunkings: ways to cut it; (): into single characters, if it is whole.
@@ -62,11 +59,8 @@ class CorpusRow:
 
 
 def read_packaged_rows() -> Iterator[Mapping[str, Any] | Error]:
-    """Yields the rows of the package."""
-    for file in sorted(
-        files("constrained.inspect.conformance").joinpath("recorded").iterdir(),
-        key=lambda file: file.name,
-    ):
+    folder = files("constrained.inspect.conformance").joinpath("recorded")
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
         yield from read_rows(file.read_bytes().splitlines())
 
 
