@@ -83,10 +83,7 @@ class Figure:
     """The result of a test.
 
     Attributes:
-        test: its name.
-        unit: of the samples.
         samples: one for each repetition, or for each mask.
-        detail: further information.
         value: the median of the samples, if it is nothing else.
     """
 
@@ -128,7 +125,11 @@ class _Tests:
         room = self._model.engine.context_length // 2
         speed = PILOT_PROMPT / pilot.timings.prompt_seconds
         prompt = self._fit_size(min(self._options.prompt, room), speed)
-        yield self._repeat(f"pp{prompt}", "tokens/s", lambda: self._read_prompt(prompt))
+
+        def read_prompt() -> float:
+            return prompt / self._generate(prompt, 1)[0].timings.prompt_seconds
+
+        yield self._repeat(f"pp{prompt}", "tokens/s", read_prompt)
         speed = PILOT_TOKENS / pilot.timings.generation_seconds
         size = self._fit_size(min(self._options.generated, room), speed)
         figure = self._repeat(f"tg{size}", "tokens/s", lambda: self._write(size, 1))
@@ -169,9 +170,6 @@ class _Tests:
             if now + (now - began) > end:  # another one would take too long
                 break
         return Figure(test, unit, tuple(samples))
-
-    def _read_prompt(self, size: int) -> float:
-        return size / self._generate(size, 1)[0].timings.prompt_seconds
 
     def _write(self, size: int, count: int) -> float:
         replies = self._generate(SMALLEST, size, count)

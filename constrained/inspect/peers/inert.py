@@ -50,11 +50,7 @@ class Inert:
 
 
 def find_inert(name: str) -> Any:
-    """Returns an inert object, but no special method: others look whether these are there.
-
-    Raises:
-        AttributeError: it is the name of one.
-    """
+    """Returns an inert object, but no special method: others look whether these are there."""
     if name.startswith("__"):
         raise AttributeError(name)
     return Inert()
@@ -84,11 +80,7 @@ class SkippedInit(ModuleType):
 
 
 class InertFinder(MetaPathFinder, Loader):
-    """Finds modules of packages that are not installed.
-
-    Args:
-        names: the packages.
-    """
+    """Finds modules of packages that are not installed."""
 
     def __init__(self, names: Sequence[str]):
         self._names = names
@@ -103,7 +95,6 @@ class InertFinder(MetaPathFinder, Loader):
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Returns the module."""
         return InertModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -122,11 +113,8 @@ def replace_by_inert(names: Sequence[str]) -> None:
 
 
 def skip_inits(*names: str) -> None:
-    """Leaves out the `__init__` of packages; their modules can be imported all the same.
-
-    Raises:
-        ModuleNotFoundError: the first of the packages is not there.
-    """
+    """Leaves out the `__init__` of packages; their modules can be imported all the same. Raises
+    ModuleNotFoundError if the first of the packages is not there."""
     for name in names:
         parent, _, last = name.rpartition(".")
         if parent:

@@ -51,7 +51,6 @@ def find_open_prompt(
 
     Args:
         read: returns the reasoning of a whole text.
-        opener, closer: the parser's tags.
         markers: the tags of the format. An opener that is only the start of one (Gemma 4 has a word
             after it) is not told from text before a closer.
     """

@@ -25,7 +25,6 @@ class LmdeployParser:
         self._vocabulary = StubTokenizer([])
 
     def greet(self, markers: Sequence[str]) -> Sequence[str]:
-        """Returns its abilities; `markers` become special tokens."""
         self._vocabulary = StubTokenizer(find_special(markers))
         return ("stream", *_WHOLE)
 
@@ -34,13 +33,11 @@ class LmdeployParser:
         return self._parser(self._request(model="m", messages=[user], tools=tools or None))
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """Returns the answer for a whole text."""
         ids = self._vocabulary.encode(text)
         content, calls, _ = self._make(tools).parse_complete(text, ids)
         return write_answer({"content": content, "calls": calls})
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
-        """Yields the deltas for chunks."""
         parser = self._make(tools)
         moved = self._vocabulary.move_cuts(chunks)
         for i, chunk in enumerate(moved, 1):
@@ -53,7 +50,6 @@ class _Whole:
     """A parser whose streams are put together in its server, out of reach, or are no deltas."""
 
     def greet(self, _: Sequence[str]) -> Sequence[str]:
-        """Returns its abilities."""
         return _WHOLE
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
@@ -71,7 +67,6 @@ class VllmMlxParser(_Whole):
         self._parser = ToolParserManager.get_tool_parser(name)
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """Returns the answer for a whole text."""
         found = self._parser(None).extract_tool_calls(text, {"tools": tools})
         return write_answer({"content": found.content, "calls": found.tool_calls})
 
@@ -88,7 +83,6 @@ class XinferenceParser(_Whole):
         self._tools = request_tools_var
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """Returns the answer for a whole text."""
         self._tools.set(tools)
         found = self._parser().extract_tool_calls(text)
         content = "".join(part for part, name, _ in found if name is None and part)
@@ -110,7 +104,6 @@ class QwenAgentParser(_Whole):
         self._message, self._item = Message, ContentItem
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """Returns the answer for a whole text."""
         message = self._message(role="assistant", content=[self._item(text=text)])
         found = self._parser.postprocess_fncall_messages([message])
         content = ""

@@ -76,11 +76,6 @@ def answer_request(parser: PeerParser, request: dict[str, Any]) -> dict[str, Any
 
 
 def answer_lines(load: Callable[[], PeerParser]) -> None:
-    """Answers each line of stdin.
-
-    Args:
-        load: returns the parser.
-    """
     # What packages print belongs on stderr: stdout is for answers.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -17,11 +17,8 @@ _ENGINE = ("sglang.srt.managers", "sglang.srt.server_args", "sglang.srt.layers")
 
 
 class SglangParser:
-    """A parser of tool calls, one of reasoning, or both, as the server composes them.
-
-    Args:
-        name: the name of the parser of tool calls; then, after a plus, that of reasoning.
-    """
+    """A parser of tool calls, one of reasoning, or both, as the server composes them; its name is
+    that of the first; then, after a plus, that of reasoning."""
 
     def __init__(self, name: str):
         if "sglang" not in sys.modules:
@@ -39,7 +36,6 @@ class SglangParser:
         self._prompt = OpenPrompt()
 
     def greet(self, markers: Sequence[str]) -> Sequence[str]:
-        """Returns its abilities; `markers` become special tokens."""
         self._vocabulary = StubTokenizer(find_special(markers))
         if not self._reasoning:
             return ("stream", "content", "types")
@@ -62,7 +58,6 @@ class SglangParser:
         return self._calls(made, self._name, tokenizer=self._vocabulary)
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """Returns the answer for a whole text."""
         reasoning: Any = None
         content: Any = self._prompt.begin(text)
         if self._reasoning:
@@ -76,7 +71,6 @@ class SglangParser:
         return write_answer({"content": content, "reasoning": reasoning, "calls": calls})
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
-        """Yields the deltas for chunks."""
         thoughts = self._make_thoughts(stream=True) if self._reasoning else None
         parser = self._make_calls(tools) if tools else None
         moved = self._vocabulary.move_cuts(self._prompt.fit(chunks))

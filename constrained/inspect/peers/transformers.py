@@ -13,11 +13,7 @@ _HEAVY = ("fastapi", "rich", "starlette", "torch", "typer", "uvicorn")
 
 
 class TransformersParser:
-    """A `ResponseParser`.
-
-    Args:
-        name: a type of model.
-    """
+    """A `ResponseParser` of a type of model."""
 
     def __init__(self, name: str):
         supply_inert(_HEAVY)
@@ -33,14 +29,12 @@ class TransformersParser:
         self._tokenizer = SimpleNamespace(decode=lambda _: prompt)
 
     def greet(self, _: Sequence[str]) -> Sequence[str]:
-        """Returns its abilities."""
         return ("stream", "content", "reasoning", "types")
 
     def _make(self, tools: list[Any]) -> Any:
         return self._utils.build_response_parser(self._tokenizer, self._model, [], tools=tools)
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """Returns the answer for a whole text."""
         parser = self._make(tools)
         parser.feed(text)
         message, _ = parser.finalize()
@@ -53,7 +47,6 @@ class TransformersParser:
         )
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
-        """Yields the deltas for chunks."""
         parser = self._make(tools)
         steps = [parser.initial_events, *map(parser.feed, chunks)]
         _, last = parser.finalize()

@@ -30,11 +30,8 @@ _TRIES = 8
 
 
 class VllmParser:
-    """A parser of tool calls, one of reasoning, or both, as the server composes them.
-
-    Args:
-        name: the name of the parser of tool calls; then, after a plus, that of reasoning.
-    """
+    """A parser of tool calls, one of reasoning, or both, as the server composes them; its name is
+    that of the first; then, after a plus, that of reasoning."""
 
     def __init__(self, name: str):
         if "vllm" not in sys.modules:
@@ -96,7 +93,6 @@ class VllmParser:
         return self._parser(self._vocabulary, request.tools, **settings), request
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """Returns the answer for a whole text."""
         parser, request = self._make(tools)
         written = self._prompt.begin(text)
         if hasattr(parser, "set_prompt_token_ids"):
@@ -108,7 +104,6 @@ class VllmParser:
         return write_answer({"reasoning": reasoning, "content": content, "calls": calls})
 
     def stream(self, tools: list[Any], chunks: list[str]) -> Iterator[dict[str, Any]]:
-        """Yields the deltas for chunks."""
         parser, request = self._make(tools)
         moved = self._vocabulary.move_cuts(self._prompt.fit(chunks))
         prompt = self._vocabulary.encode(self._prompt.opener)

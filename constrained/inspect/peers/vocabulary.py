@@ -40,7 +40,6 @@ class AskedTokens(dict[str, int]):
         return found
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Returns the id of a token."""
         if key in self:  # notes what is missing
             return super().get(key)
         return default
@@ -51,11 +50,7 @@ class AskedTokens(dict[str, int]):
 
 
 class StubTokenizer:
-    """A tokenizer.
-
-    Args:
-        special: its special tokens.
-    """
+    """A tokenizer with these special tokens."""
 
     def __init__(self, special: Sequence[str]):
         self.tokens = list(special)
@@ -75,15 +70,12 @@ class StubTokenizer:
         return self._asked.missing
 
     def get_vocab(self) -> dict[str, int]:
-        """Returns the ids of the special tokens."""
         return self._asked
 
     def encode(self, text: str, *_: Any, **__: Any) -> list[int]:
-        """Returns the ids of a text."""
         return [self._find(token) for token in self._split.findall(text)]
 
     def decode(self, ids: Sequence[int] | int, *_: Any, **__: Any) -> str:
-        """Returns the text of ids."""
         some = [ids] if isinstance(ids, int) else ids
         return "".join(map(self._spell, some))
 
@@ -133,12 +125,10 @@ class HarmonyTokenizer(StubTokenizer):
         self.end = []  # several tokens end a turn; its parser ends without one
 
     def encode(self, text: str, *_: Any, **__: Any) -> list[int]:
-        """Returns the ids of a text."""
         ids: list[int] = []
         for token in self._split.findall(text):
             ids += self._encoding.encode(token, allowed_special="all")
         return ids
 
     def decode(self, ids: Sequence[int] | int, *_: Any, **__: Any) -> str:
-        """Returns the text of ids."""
         return self._encoding.decode([ids] if isinstance(ids, int) else ids)

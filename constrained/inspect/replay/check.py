@@ -79,7 +79,8 @@ def _check(row: Any) -> dict[str, Any]:
         error = error or e
     is_inline = reasoning_format == "none"
     turn = parse(text, format, tools, state, recover=not complete, inline=is_inline)
-    if complete and not turn.calls and _reads_envelopes(policy):
+    reads_envelopes = policy.choice is Choice.AUTO and policy.answer is None
+    if complete and not turn.calls and reads_envelopes:
         found = parse(text, format, tools, state, recover=True, inline=is_inline)
         turn = found if found.calls else turn
     valid = complete and error is None
@@ -95,17 +96,7 @@ def _check(row: Any) -> dict[str, Any]:
     }
 
 
-def _reads_envelopes(policy: Policy) -> bool:
-    """Returns whether text of a turn may be a call in another envelope than the format's own."""
-    return policy.choice is Choice.AUTO and policy.answer is None
-
-
 def _read_text(row: Mapping[str, Any]) -> str:
-    """Returns the text that the model wrote.
-
-    Raises:
-        RequestError: the row has no text, or it has a lone surrogate.
-    """
     text = row.get("text")
     if not isinstance(text, str):
         raise RequestError("the row has no text", where="/text")
@@ -188,8 +179,6 @@ def _read_policy(row: Mapping[str, Any]) -> Policy:
 
 
 def _match(text: str, grammar: str, context: ReplayContext) -> tuple[int, bool]:
-    """Returns the number of bytes that the grammar accepts, and whether the text is a complete
-    turn."""
     tokens = context.encode(text)
     try:
         count, complete = commit_accepted(_compile(context.tokenizer, grammar).fork(), tokens)
@@ -215,7 +204,7 @@ def _refuse(row: Any, error: Error) -> dict[str, Any]:
 
 
 def _answer(row: Mapping[str, Any], turn: Turn, error: Error | None) -> dict[str, Any]:
-    """Makes an answer with all its fields, in order; the fields of the grammar say that nothing is
+    """Makes an answer with all its fields, in order; those of the grammar say that nothing is
     accepted."""
     return {
         "id": row.get("id"),

@@ -29,15 +29,12 @@ from constrained.prompt.format_selection.selection import (
 from constrained.prompt.template.chat_template import ChatTemplate, check_kwargs
 from grammars.errors import DetectError, Error
 from grammars.infer.reasoning import find_state
-from grammars.limits.byte_cache import MIB, keep_results
 from grammars.turn import Policy, State
 from grammars.wire.format import Format, find_named
 from grammars.wire.formats import FORMATS
 
 T = TypeVar("T")
 _TYPE_NAMES = {str: "a string", bool: "true or false", dict: "an object"}
-TEMPLATES = 16 * MIB
-FAILURE_BYTES = 1_000
 _DEFAULT_MESSAGES = [{"role": "user", "content": "Hello"}]
 
 
@@ -48,7 +45,6 @@ class ReplayContext:
     Args:
         selected: the template of the prompt, and the format that it teaches; None: the row only
             names a format.
-        format: of the turn.
         ends: the texts that end a turn.
     """
 
@@ -60,7 +56,6 @@ class ReplayContext:
 
     @property
     def template(self) -> ChatTemplate | None:
-        """The template of the prompt; None: the row only names a format."""
         return None if self.selected is None else self.selected.template
 
     @property
@@ -82,12 +77,8 @@ class ReplayContext:
         return self.selected.guard_text(policy, messages, has_tools=has_tools)
 
     def find_state(self, row: Mapping[str, Any], tools: list[Any]) -> State:
-        """Returns the start state after the prompt of this row.
-
-        Raises:
-            RequestError: the kwargs are not an object.
-            TemplateError: the template refuses the messages, the tools or the kwargs.
-        """
+        """Returns the start state after the prompt of this row; a TemplateError if the template
+        refuses it."""
         kwargs = read_field(row, "chat_template_kwargs", default=dict[str, Any]())
         check_kwargs(kwargs)
         if self.template is None:
@@ -102,11 +93,7 @@ class ReplayContext:
 
 
 def read_field(row: Mapping[str, Any], name: str, *, default: T) -> T:
-    """Returns a field of a row; the default if it is missing or null.
-
-    Raises:
-        RequestError: its type differs from the default's.
-    """
+    """Returns a field of a row, checked for its type; the default if it is missing or null."""
     value = row.get(name)
     if value is None:
         return default
@@ -117,11 +104,7 @@ def read_field(row: Mapping[str, Any], name: str, *, default: T) -> T:
 
 
 def read_option(row: Mapping[str, Any], name: str, options: Sequence[str]) -> str:
-    """Returns a field of a row; the first option if it is missing or null.
-
-    Raises:
-        RequestError: it is not one of the options.
-    """
+    """Returns a field of a row, one of the options; the first if it is missing or null."""
     value = row.get(name)
     if value is None:
         return options[0]
@@ -208,22 +191,13 @@ def _read_template(
     chosen: str,
     special_tokens: frozenset[str] | None,
 ) -> FormatByKwargs:
-    """Returns the formats that the template teaches, or the chosen one.
-
-    Raises:
-        RequestError, TemplateError, DetectError: they cannot be used.
-    """
     read = _try_template(source, bos=bos, eos=eos, chosen=chosen, special_tokens=special_tokens)
     if isinstance(read, FormatByKwargs):
         return read
     raise copy(read)  # each raise needs a traceback of its own
 
 
-def _weigh_template(read: FormatByKwargs | Error) -> int:
-    return read.default.template.measure() if isinstance(read, FormatByKwargs) else FAILURE_BYTES
-
-
-@keep_results("templates", TEMPLATES, _weigh_template)
+@lru_cache(maxsize=64)
 def _try_template(
     source: str, *, bos: str, eos: str, chosen: str, special_tokens: frozenset[str] | None
 ) -> FormatByKwargs | Error:

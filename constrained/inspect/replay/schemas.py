@@ -49,9 +49,6 @@ class Place:
 class InstanceTrial:
     """A compiled schema to try instances on; `error` is the last failure of its matcher.
 
-    Args:
-        schema: the lowered schema.
-
     Raises:
         GrammarError: llguidance refuses its grammar.
         SchemaError: it cannot be written as a grammar.
@@ -70,8 +67,8 @@ class InstanceTrial:
         """Finds the place where the mask refuses an instance; None: it accepts the whole instance.
 
         Args:
-            instance: the value; keys are written in its order, numbers as the schema means them
-                (2 where 2.0 stands for an integer).
+            instance: keys are written in its order, numbers as the schema means them (2 where 2.0
+                stands for an integer).
             spell: writes strings and numbers.
         """
         meant = normalise_numbers(instance, self.schema)
@@ -211,19 +208,18 @@ def _check(row: Mapping[str, Any] | Error, close: bool) -> dict[str, Any]:
     except (SchemaError, GrammarError) as e:
         nothing = [{"accepted": False, "delivered": False} for _ in instances]
         return {"refused": [explain_refusal(e, _HINT)], "results": nothing, "error": str(e)}
+    results: list[dict[str, Any]] = []
+    for instance in instances:
+        if (place := trial.find_refusal(instance)) is not None:
+            results.append({"accepted": False, "delivered": False, "refused_at": vars(place)})
+        else:
+            results.append({"accepted": True, "delivered": schema.admits(instance)})
     return {
         "compiles": True,
         **show_report(schema.report),
-        "results": [_try_out(instance, trial) for instance in instances],
+        "results": results,
         "error": trial.error,
     }
-
-
-def _try_out(instance: Any, trial: InstanceTrial) -> dict[str, Any]:
-    place = trial.find_refusal(instance)
-    if place is not None:
-        return {"accepted": False, "delivered": False, "refused_at": vars(place)}
-    return {"accepted": True, "delivered": trial.schema.admits(instance)}
 
 
 def _read_instances(row: Mapping[str, Any]) -> list[Any]:
