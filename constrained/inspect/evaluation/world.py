@@ -245,16 +245,21 @@ def _set_count(drawn: _Drawn) -> Goal:
     return Goal(f"Set the count of item {item.id} to {count}.", {item.id: {"count": count}})
 
 
-def _move(drawn: _Drawn) -> Goal:
+def _name(item: WarehouseItem, *, by_id: bool) -> str:
+    return f"item {item.id}" if by_id else f"the {item.name}"
+
+
+def _move(drawn: _Drawn, *, by_id: bool) -> Goal:
     item = drawn.take()
     shelf = drawn.draw_shelf(but=item.shelf)
-    return Goal(f"Move item {item.id} to the shelf {shelf}.", {item.id: {"shelf": shelf}})
+    text = f"Move {_name(item, by_id=by_id)} to the shelf {shelf}."
+    return Goal(text, {item.id: {"shelf": shelf}})
 
 
-def _read_count(drawn: _Drawn) -> Goal:
+def _read(drawn: _Drawn, *, field: str, by_id: bool) -> Goal:
     item = drawn.take()
-    text = f"What is the count of item {item.id}? Answer with the number."
-    return Goal(text, answer=item.count)
+    text = f"What is the {field} of {_name(item, by_id=by_id)}? Answer with the number."
+    return Goal(text, answer=getattr(item, field))
 
 
 def _find_id(drawn: _Drawn) -> Goal:
@@ -262,22 +267,10 @@ def _find_id(drawn: _Drawn) -> Goal:
     return Goal(f"What is the id of the {item.name}? Answer with the id.", answer=item.id)
 
 
-def _move_named(drawn: _Drawn) -> Goal:
-    item = drawn.take()
-    shelf = drawn.draw_shelf(but=item.shelf)
-    return Goal(f"Move the {item.name} to the shelf {shelf}.", {item.id: {"shelf": shelf}})
-
-
-def _read_price(drawn: _Drawn) -> Goal:
-    item = drawn.take()
-    text = f"What is the price of the {item.name}? Answer with the number."
-    return Goal(text, answer=item.price)
-
-
-def _add(drawn: _Drawn) -> Goal:
+def _add(drawn: _Drawn, *, by_id: bool) -> Goal:
     item = drawn.take()
     more = drawn.random.randint(2, 9)
-    text = f"{more} more pieces of item {item.id} have arrived. Update its count."
+    text = f"{more} more pieces of {_name(item, by_id=by_id)} have arrived. Update its count."
     return Goal(text, {item.id: {"count": item.count + more}})
 
 
@@ -285,13 +278,6 @@ def _sum_counts(drawn: _Drawn) -> Goal:
     one, other = drawn.take(), drawn.take()
     text = f"What is the count of {one.id} and {other.id} together? Answer with the number."
     return Goal(text, answer=one.count + other.count)
-
-
-def _add_named(drawn: _Drawn) -> Goal:
-    item = drawn.take()
-    more = drawn.random.randint(2, 9)
-    text = f"{more} more pieces of the {item.name} have arrived. Update its count."
-    return Goal(text, {item.id: {"count": item.count + more}})
 
 
 def _read_replacement(drawn: _Drawn) -> Goal:
@@ -345,16 +331,16 @@ def _find_dearest(drawn: _Drawn) -> Goal:
 SHAPES: Mapping[str, Callable[[_Drawn], Goal]] = {
     # 1 call
     "set a count": _set_count,
-    "move": _move,
-    "read a count": _read_count,
+    "move": partial(_move, by_id=True),
+    "read a count": partial(_read, field="count", by_id=True),
     "find an id": _find_id,
     # 2 calls
-    "find and move": _move_named,
-    "find and read": _read_price,
-    "add to a count": _add,
+    "find and move": partial(_move, by_id=False),
+    "find and read": partial(_read, field="price", by_id=False),
+    "add to a count": partial(_add, by_id=True),
     "add two counts": _sum_counts,
     # 3 calls
-    "find and add": _add_named,
+    "find and add": partial(_add, by_id=False),
     "follow a reference": _read_replacement,
     "compare and set": _refill,
     "empty a shelf of two": partial(_empty, count=2),

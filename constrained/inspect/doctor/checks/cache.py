@@ -96,7 +96,7 @@ def _find_cure(walk: Walk, walker: Walker, switches: Switches) -> dict[str, Any]
     for setting in switches.settings:
         if setting.changes_prompt or not setting.changes_history:
             continue
-        if walker.keeps_prompts(walk.shape, {**walk.kwargs, **setting.kwargs}):
+        if walker.walk(walk.shape, {**walk.kwargs, **setting.kwargs}).is_stable:
             return setting.kwargs
     return None
 

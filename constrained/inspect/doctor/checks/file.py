@@ -38,7 +38,9 @@ def check_file(subject: Subject) -> Iterator[Verdict]:
     if lacking:
         yield from lacking
         return
-    problems = [*_find_damage(subject.parts), *_find_contradictions(contents)]
+    problems = [*_find_damage(subject.parts)]
+    if not contents.damage:
+        problems += [*_check_tokens(contents), *_check_layers(contents), *_check_family(contents)]
     if isinstance(subject.header, ModelError):
         error = subject.header
         problems.append(Verdict(Level.FAILURE, error.message, error.hint or ""))
@@ -83,7 +85,13 @@ def _find_missing_parts(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
 def _find_damage(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
     for name, contents in parts.items():
         what = "the file" if len(parts) == 1 else name
-        yield from _find_damage_of(contents, what)
+        ends = [contents.data + one.offset + (count_bytes(one) or 0) for one in contents.tensors]
+        missing = max(ends, default=0) - contents.size
+        if contents.damage:
+            yield Verdict(Level.FAILURE, f"{what} is damaged: {contents.damage}", _AGAIN)
+        elif missing > 0:
+            text = f"{what} is truncated: {missing:,} of its bytes are missing"
+            yield Verdict(Level.FAILURE, text, "Download it again", {"missing": missing})
     [first, *_] = parts.values()
     if not first.damage and not first.architecture:
         yield Verdict(Level.FAILURE, "general.architecture is missing", _AGAIN)
@@ -93,25 +101,6 @@ def _find_damage(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
         numbers = ", ".join(map(str, unknown))
         text = f"it has tensors of unknown types: {numbers}"
         yield Verdict(Level.NOTE, text, "A newer llama.cpp may know them")
-
-
-def _find_damage_of(contents: GgufContents, what: str) -> Iterator[Verdict]:
-    if contents.damage:
-        yield Verdict(Level.FAILURE, f"{what} is damaged: {contents.damage}", _AGAIN)
-        return
-    ends = [contents.data + one.offset + (count_bytes(one) or 0) for one in contents.tensors]
-    missing = max(ends, default=0) - contents.size
-    if missing > 0:
-        text = f"{what} is truncated: {missing:,} of its bytes are missing"
-        yield Verdict(Level.FAILURE, text, "Download it again", {"missing": missing})
-
-
-def _find_contradictions(contents: GgufContents) -> Iterator[Verdict]:
-    if contents.damage:
-        return
-    yield from _check_tokens(contents)
-    yield from _check_layers(contents)
-    yield from _check_family(contents)
 
 
 def _check_tokens(contents: GgufContents) -> Iterator[Verdict]:

@@ -14,8 +14,7 @@ from constrained.engine.host import available_memory
 from constrained.inspect.doctor.subject import Subject
 from constrained.inspect.doctor.verdicts import Level, Verdict
 
-_FEW_BITS = 3.5  # per weight: below this, calls of small models get worse
-_FEW_TOKENS = 4096  # of a context: agents need more at the start
+_FEW_TOKENS = 4096  # of the context that memory is computed for
 _VALUE = 2  # bytes of a number in the KV cache
 _SPARE = 300_000_000  # bytes for computation
 
@@ -36,14 +35,8 @@ def _judge_context(contents: GgufContents) -> Iterator[Verdict]:
         text = "the file does not state the context length that it was trained on"
         yield Verdict(Level.WARNING, text)
         return
-    level, remedy = Level.OK, ""
-    if length < _FEW_TOKENS:
-        level, remedy = (
-            Level.NOTE,
-            "Too short for many tools: their schemas alone take thousands of tokens",
-        )
     text = f"it was trained on a context of {length:,} tokens"
-    yield Verdict(level, text, remedy, {"context": length})
+    yield Verdict(Level.OK, text, facts={"context": length})
 
 
 def _judge_quantisation(contents: GgufContents, name: str) -> Iterator[Verdict]:
@@ -54,11 +47,8 @@ def _judge_quantisation(contents: GgufContents, name: str) -> Iterator[Verdict]:
     text = f"{total / 1e9:,.2f} billion weights"
     if bits is not None:
         text += f" of {bits:.1f} bits"
-    level, remedy = Level.OK, ""
-    if bits is not None and bits < _FEW_BITS:
-        level, remedy = Level.NOTE, "The grammar keeps calls valid, but their values get worse"
     facts = {"weights": total, "bits": bits and round(bits, 2), "types": dict(counts)}
-    yield Verdict(level, f"{text}: {describe_types(counts)}", remedy, facts)
+    yield Verdict(Level.OK, f"{text}: {describe_types(counts)}", facts=facts)
     claim = find_false_claim(contents, name)
     if claim is not None:
         remedy = f"{claim.reason}. Compare files by bits per weight, not by name"

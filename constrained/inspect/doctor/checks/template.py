@@ -181,9 +181,13 @@ def _try(template: ChatTemplate, probe: _DropProbe) -> Verdict:
 def _find_reach(template: ChatTemplate) -> Iterator[Verdict]:
     """Finds what a template reads that belongs to Python, not to a conversation."""
     found: dict[str, int] = {}
-    for node in template.tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Const, nodes.Filter)):
-        text = _read_reach(node)
-        if text and _NAMES.search(text):
+    for node in template.tree.find_all((nodes.Getattr, nodes.Const)):
+        match node:
+            case nodes.Getattr(attr=text) | nodes.Const(value=str(text)):
+                pass
+            case _:
+                continue
+        if _NAMES.search(text):
             found.setdefault(text, node.lineno)
     for text, line in found.items():
         yield Verdict(
@@ -192,13 +196,3 @@ def _find_reach(template: ChatTemplate) -> Iterator[Verdict]:
             "Do not use it: the sandbox of this project stops it, other programs may not",
             facts={"line": line, "name": text},
         )
-
-
-def _read_reach(node: nodes.Node) -> str:
-    match node:
-        case nodes.Getattr():
-            return node.attr
-        case nodes.Const(value=str(value)):
-            return value
-        case _:
-            return ""

@@ -22,17 +22,13 @@ def check_tokens(subject: Subject) -> Iterator[Verdict]:
     if subject.template is None:
         return
     if isinstance(subject.header, Header):
-        yield from _check_vocabulary(subject, subject.header)
+        vocabulary = subject.header.vocabulary
+        yield from _check_turns(subject, vocabulary)
+        yield from _check_markers(subject, vocabulary)
+        yield from _check_end(subject, vocabulary)
+        yield from _check_beginning(subject, subject.header)
     elif subject.added_tokens is not None:
         yield from _check_added(subject, subject.added_tokens)
-
-
-def _check_vocabulary(subject: Subject, header: Header) -> Iterator[Verdict]:
-    vocabulary = header.vocabulary
-    yield from _check_turns(subject, vocabulary)
-    yield from _check_markers(subject, vocabulary)
-    yield from _check_end(subject, vocabulary)
-    yield from _check_beginning(subject, header)
 
 
 def list_turn_tags(subject: Subject) -> list[str]:
