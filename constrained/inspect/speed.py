@@ -63,35 +63,23 @@ def make_long_call(days: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SpeedOptions:
-    """How much is measured.
+    """How much is measured."""
 
-    Args:
-        prompt: tokens of a prompt, at most (pp512).
-        generated: tokens that are generated, at most (tg128).
-        repetitions: of each test, at most.
-        seconds: for all tests; each is done once at least.
-    """
-
-    prompt: int = 512
-    generated: int = 128
-    repetitions: int = 3
-    seconds: float = 30.0
+    prompt: int = 512  # tokens of a prompt, at most (pp512)
+    generated: int = 128  # tokens that are generated, at most (tg128)
+    repetitions: int = 3  # of each test, at most
+    seconds: float = 30.0  # for all tests; each is done once at least
 
 
 @dataclass(frozen=True)
 class Figure:
-    """The result of a test.
-
-    Attributes:
-        samples: one for each repetition, or for each mask.
-        value: the median of the samples, if it is nothing else.
-    """
+    """The result of a test."""
 
     test: str
     unit: str
-    samples: tuple[float, ...]
+    samples: tuple[float, ...]  # one for each repetition, or for each mask
     detail: str = ""
-    value: float = 0.0
+    value: float = 0.0  # the median of the samples, if it is nothing else
 
     def __post_init__(self) -> None:
         if not self.value:

@@ -14,32 +14,21 @@ _FENCE = "```"
 
 @dataclass(frozen=True)
 class SuiteFinding:
-    """Something that is wrong: one cause, whatever the number of checks that show it.
+    """Something that is wrong: one cause, whatever the number of checks that show it."""
 
-    Args:
-        checks: the names of the checks that show it, or of the recorded turns; the first one has
-            found it.
-        about: what holds, in a sentence.
-        request: the smallest one that shows it.
-        expected, got: as JSON; None where there is nothing to compare.
-        reproduce: a line for a shell; "" if the parser is called in this process.
-        severity: what it costs the user, such as "lost call".
-        cause: what its id depends on; "": its check, kinds and request.
-        format: the name of the wire format; "" for servers.
-        row: the text as a row for `constrained check` and `--rows`; None for servers.
-    """
-
+    # the names of the checks that show it, or of the recorded turns; the first one has found it
     checks: Sequence[str]
-    about: str
+    about: str  # what holds, in a sentence
     what: str
     kinds: Sequence[str]
-    request: JsonObject
-    expected: Any
+    request: JsonObject  # the smallest one that shows it
+    expected: Any  # as JSON, as what follows; None where there is nothing to compare
     got: Any
-    reproduce: str
-    severity: str
-    cause: str = ""
-    format: str = ""
+    reproduce: str  # a line for a shell; "" if the parser is called in this process
+    severity: str  # what it costs the user, such as "lost call"
+    cause: str = ""  # what its id depends on; "": its check, kinds and request
+    format: str = ""  # the name of the wire format; "" for servers
+    # the text as a row for `constrained check` and `--rows`; None for servers
     row: JsonObject | None = None
 
     @property

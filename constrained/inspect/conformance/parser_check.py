@@ -118,19 +118,13 @@ def _show_calls(calls: Sequence[tuple[str, Any]]) -> list[Json]:
 
 @dataclass(frozen=True)
 class ParserReport:
-    """The result of checking a parser.
-
-    Args:
-        rows: how many recorded turns it has read.
-        findings: one for each cause.
-        is_whole: all checks were made; False: the time was over.
-    """
+    """The result of checking a parser."""
 
     abilities: ParserAbilities
     checks: Sequence[str]
-    rows: int
-    findings: Sequence[SuiteFinding]
-    is_whole: bool = True
+    rows: int  # how many recorded turns it has read
+    findings: Sequence[SuiteFinding]  # one for each cause
+    is_whole: bool = True  # all checks were made; False: the time was over
 
 
 class PipedParsers:

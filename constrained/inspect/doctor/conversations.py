@@ -44,17 +44,12 @@ def say(role: str, content: str | None, **fields: Any) -> Message:
 
 @dataclass(frozen=True)
 class Shape:
-    """A conversation, in which the model has written the messages of the assistant.
-
-    Args:
-        messages: the assistant's messages have reasoning, if the model reasons.
-        returns_reasoning: the client sends reasoning back.
-    """
+    """A conversation, in which the model has written the messages of the assistant."""
 
     name: str
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...]  # the assistant's messages have reasoning, if the model reasons
     tools: tuple[Message, ...] = ()
-    returns_reasoning: bool = True
+    returns_reasoning: bool = True  # the client sends reasoning back
 
     @property
     def turns(self) -> tuple[int, ...]:

@@ -41,39 +41,26 @@ class Contract(StrEnum):
 
 @dataclass(frozen=True)
 class Break:
-    """A contract that does not hold.
-
-    Args:
-        turn: its number, from 1.
-        offset: the number of common bytes of the two texts.
-        earlier, later: the texts around that place.
-        lost: how many tokens of the earlier text come after it, and are computed again.
-        drops_reasoning: the difference is reasoning, which the later text lacks.
-    """
+    """A contract that does not hold."""
 
     contract: Contract
-    turn: int
-    offset: int
-    earlier: str
-    later: str
-    lost: int
-    drops_reasoning: bool
+    turn: int  # its number, from 1
+    offset: int  # the number of common bytes of the two texts
+    earlier: str  # the earlier text around that place
+    later: str  # the later text there
+    lost: int  # how many tokens of the earlier text come after it, and are computed again
+    drops_reasoning: bool  # the difference is reasoning, which the later text lacks
 
 
 @dataclass(frozen=True)
 class Walk:
-    """The result of checking a conversation, turn by turn, with the same template variables.
-
-    Args:
-        breaks: the first break of each contract.
-        refused: why the template does not render it; "" if it does.
-        texts: all rendered texts, to find equal walks.
-    """
+    """The result of checking a conversation, turn by turn, with the same template variables."""
 
     shape: Shape
     kwargs: Kwargs
-    breaks: tuple[Break, ...] = ()
-    refused: str = ""
+    breaks: tuple[Break, ...] = ()  # the first break of each contract
+    refused: str = ""  # why the template does not render it; "" if it does
+    # all rendered texts, to find equal walks
     texts: tuple[str, ...] = field(default=(), repr=False)
 
     @property
@@ -83,17 +70,12 @@ class Walk:
 
 @dataclass(frozen=True)
 class _Step:
-    """A turn of the model.
-
-    Args:
-        prompt: the text that the turn answers.
-        following: the next prompt.
-    """
+    """A turn of the model."""
 
     number: int
-    prompt: str
+    prompt: str  # the text that the turn answers
     written: str
-    following: str
+    following: str  # the next prompt
 
     @property
     def whole(self) -> str:

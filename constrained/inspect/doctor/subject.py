@@ -34,26 +34,21 @@ _HINT = "Name a GGUF file, a Jinja template, or a tokenizer_config.json"
 
 @dataclass(frozen=True)
 class Subject:
-    """The model file or template to examine.
-
-    Args:
-        source: the text of the chat template; None: there is none.
-        templates: the names of further templates.
-        added_tokens: of a tokenizer_config.json, the text of each added token, and whether it is
-            special; None: not known.
-        contents: of a GGUF file, all parts joined; None: it is another kind of file.
-        parts: the contents of each part of a GGUF file, by file name.
-        header: of a GGUF file, as llama.cpp reads it; an error: it cannot read the file.
-    """
+    """The model file or template to examine."""
 
     name: str
-    source: str | None
+    source: str | None  # the text of the chat template; None: there is none
     bos_text: str = ""
     eos_text: str = ""
-    templates: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()  # the names of further templates
+    # of a tokenizer_config.json, the text of each added token, and whether it is special; None: not
+    # known
     added_tokens: Mapping[str, bool] | None = None
+    # of a GGUF file, all parts joined; None: it is another kind of file
     contents: GgufContents | None = None
+    # the contents of each part of a GGUF file, by file name
     parts: Mapping[str, GgufContents] = field(default_factory=dict[str, GgufContents])
+    # of a GGUF file, as llama.cpp reads it; an error: it cannot read the file
     header: Header | ModelError | None = None
 
     @cached_property

@@ -25,21 +25,14 @@ _LOOP = SHAPES[3]
 
 @dataclass(frozen=True)
 class Setting:
-    """A template variable with a value that changes the prompt.
-
-    Args:
-        prompt: the generation prompt with this value.
-        start: the state in which the turn begins.
-        changes_prompt: the value changes the generation prompt.
-        changes_history: the value changes the text before the generation prompt.
-    """
+    """A template variable with a value that changes the prompt."""
 
     name: str
     value: Any
-    prompt: str
-    start: Start
-    changes_prompt: bool
-    changes_history: bool
+    prompt: str  # the generation prompt with this value
+    start: Start  # the state in which the turn begins
+    changes_prompt: bool  # the value changes the generation prompt
+    changes_history: bool  # the value changes the text before the generation prompt
 
     @property
     def kwargs(self) -> dict[str, Any]:
@@ -48,16 +41,12 @@ class Setting:
 
 @dataclass(frozen=True)
 class Switches:
-    """The effects of the variables of a template.
+    """The effects of the variables of a template."""
 
-    Args:
-        default, prompt: start state and generation prompt if no variable is set.
-        without_effect: variables that the template reads, but whose values changed nothing.
-    """
-
-    default: State
-    prompt: str
+    default: State  # the start state if no variable is set
+    prompt: str  # the generation prompt then
     settings: tuple[Setting, ...]
+    # variables that the template reads, but whose values changed nothing
     without_effect: tuple[str, ...]
 
     def modes(self) -> dict[str, dict[str, Any]]:
@@ -132,15 +121,10 @@ def _list_top(body: list[nodes.Node]) -> Iterator[nodes.Node]:
 
 @dataclass(frozen=True)
 class _Rendered:
-    """What a variable can change.
+    """What a variable can change."""
 
-    Args:
-        question: the prompt of a question with tools, without the generation prompt.
-        history: the prompt of a tool loop with reasoning, without the generation prompt.
-    """
-
-    question: str
-    history: str
+    question: str  # the prompt of a question with tools, without the generation prompt
+    history: str  # the prompt of a tool loop with reasoning, without the generation prompt
     prompt: str
     state: State
 

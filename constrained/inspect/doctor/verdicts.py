@@ -25,19 +25,14 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """An answer to the question of a check.
-
-    Args:
-        remedy: what to do; "" if there is nothing to do.
-        facts: the result as JSON, for programs.
-        is_detail: it is shown only if all details are requested.
-    """
+    """An answer to the question of a check."""
 
     level: Level
     text: str
-    remedy: str = ""
+    remedy: str = ""  # what to do; "" if there is nothing to do
+    # the result as JSON, for programs
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    is_detail: bool = False
+    is_detail: bool = False  # it is shown only if all details are requested
 
 
 def shorten(text: str, max_length: int) -> str:

@@ -59,13 +59,10 @@ class ConfidenceBucket:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How well confidence tells the share of right answers.
+    """How well confidence tells the share of right answers."""
 
-    Attributes:
-        error: the expected calibration error: the mean distance between confidence and share of
-            right answers in the buckets, weighted by their sizes. 0 is perfect.
-    """
-
+    # the expected calibration error: the mean distance between confidence and share of right
+    # answers in the buckets, weighted by their sizes. 0 is perfect.
     error: float
     buckets: tuple[ConfidenceBucket, ...]
 
@@ -87,18 +84,14 @@ def calibrate(pairs: Sequence[tuple[float, bool]]) -> Calibration:
 
 @dataclass(frozen=True)
 class Figures:
-    """A row of the table: shares of the questions, the median of seconds, the mean of tokens.
-
-    Attributes:
-        kind: of the questions; None: all of them.
-        valid: here and below: None if it is no matter of these questions. Shares are of those for
-            which it is one.
-    """
+    """A row of the table: shares of the questions, the median of seconds, the mean of tokens."""
 
     way: AskedWay
-    kind: QuestionKind | None
+    kind: QuestionKind | None  # of the questions; None: all of them
     rows: int
     called: float
+    # here and below: None if it is no matter of these questions. Shares are of those for which it
+    # is one.
     valid: float | None
     right_tool: float | None
     exact: float | None
@@ -111,38 +104,25 @@ class Figures:
 
 @dataclass(frozen=True)
 class SyntaxOrWits:
-    """What breaks the calls of a file, by asking the same questions without and with the mask.
-
-    Attributes:
-        choice: `tool_choice` of the mask.
-        rows: asked both ways.
-        due: of these need a call.
-        broken: of those have no call that fits as a strict parser reads it, although the reader or
-            the mask shows that one was meant: the syntax fails.
-        read: of the broken ones, those of which the reader alone makes calls that fit.
-        mended: of the broken ones, those of which the mask makes calls that fit.
-        wrong: rows that are not right as a strict parser reads them.
-        read_right, mask_right: of the wrong ones, those that are right with the reader alone, with
-            the mask.
-        mask_valid: of the wrong ones, those whose calls fit with the mask, but are not right.
-        faults: what is wrong, with the mask, with rows that are right neither way: the wits. A
-            strict parser may not see a call that is wrong.
-        lost: rows that are right as the reader reads them, and wrong with the mask.
-    """
+    """What breaks the calls of a file, by asking the same questions without and with the mask."""
 
     subject: str
-    choice: str
-    rows: int
-    due: int
+    choice: str  # `tool_choice` of the mask
+    rows: int  # asked both ways
+    due: int  # of these need a call
+    # of those have no call that fits as a strict parser reads it, although the reader or the mask
+    # shows that one was meant: the syntax fails
     broken: int
-    read: int
-    mended: int
-    wrong: int
-    read_right: int
-    mask_right: int
-    mask_valid: int
+    read: int  # of the broken ones, those of which the reader alone makes calls that fit
+    mended: int  # of the broken ones, those of which the mask makes calls that fit
+    wrong: int  # rows that are not right as a strict parser reads them
+    read_right: int  # of the wrong ones, those that are right with the reader alone
+    mask_right: int  # of the wrong ones, those that are right with the mask
+    mask_valid: int  # of the wrong ones, those whose calls fit with the mask, but are not right
+    # what is wrong, with the mask, with rows that are right neither way: the wits. A strict parser
+    # may not see a call that is wrong.
     faults: Mapping[str, int]
-    lost: int
+    lost: int  # rows that are right as the reader reads them, and wrong with the mask
 
     def __str__(self) -> str:
         wits = sum(self.faults.values())
@@ -161,19 +141,13 @@ class SyntaxOrWits:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """How a model differs from the first one, on the same questions that both were asked.
-
-    Attributes:
-        base: how the first one was asked.
-        measure: one of MEASURES.
-        interval: of the difference of the shares.
-    """
+    """How a model differs from the first one, on the same questions that both were asked."""
 
     way: AskedWay
-    base: AskedWay
-    measure: str
+    base: AskedWay  # how the first one was asked
+    measure: str  # one of MEASURES
     rows: int
-    interval: MeanInterval
+    interval: MeanInterval  # of the difference of the shares
 
     def __str__(self) -> str:
         found = self.interval

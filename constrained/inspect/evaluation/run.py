@@ -48,24 +48,17 @@ Progress = Callable[[float, float], None]
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """Who is asked what.
-
-    Attributes:
-        cache_types: of the KV cache; None: as `load_options` say.
-        servers: with Chat Completions, each with the name of its model.
-        notes: on rows that are left out.
-        ask: what holds for every answer.
-        load_options, load_further: of the files; further arguments of `load`.
-    """
+    """Who is asked what."""
 
     files: Sequence[Path]
-    cache_types: Sequence[CacheType | None]
+    cache_types: Sequence[CacheType | None]  # of the KV cache; None: as `load_options` say
+    # with Chat Completions, each with the name of its model
     servers: Sequence[tuple[ChatServer, str]]
     questions: Sequence[Question | Episode]
-    notes: Sequence[str]
-    ask: AskOptions
-    load_options: LoadOptions = field(default_factory=LoadOptions)
-    load_further: dict[str, Any] = field(default_factory=dict[str, Any])
+    notes: Sequence[str]  # on rows that are left out
+    ask: AskOptions  # what holds for every answer
+    load_options: LoadOptions = field(default_factory=LoadOptions)  # of `load`, for the files
+    load_further: dict[str, Any] = field(default_factory=dict[str, Any])  # further arguments of it
 
     def list_files(self) -> Iterator[tuple[Path, CacheType | None, str]]:
         """Yields each file with each type of KV cache, and what the table calls the two."""

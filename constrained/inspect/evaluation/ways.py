@@ -65,15 +65,12 @@ Askers = Mapping[AskedWay, Asker]
 
 @dataclass(frozen=True)
 class _LocalModel:
-    """Asks a model in this process.
-
-    Attributes:
-        read_in: how many seconds each prompt took when it was first read. Whoever asks second finds
-            it in the cache; that time is added, since it is not due to the way of asking.
-    """
+    """Asks a model in this process."""
 
     model: Model
     options: AskOptions
+    # how many seconds each prompt took when it was first read. Whoever asks second finds it in the
+    # cache; that time is added, since it is not due to the way of asking.
     read_in: dict[tuple[int, ...], float] = field(default_factory=dict[tuple[int, ...], float])
 
     def write(self, messages: Messages, tools: Tools) -> ModelAnswer:

@@ -154,15 +154,12 @@ def find_problem(name: str, arguments: Any) -> str:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be done.
-
-    Args:
-        changes: fields of items that must be changed, by id; nothing else may be.
-        answer: the number or id that the model must answer; None: there is no question.
-    """
+    """What is to be done."""
 
     text: str
+    # fields of items that must be changed, by id; nothing else may be
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    # the number or id that the model must answer; None: there is no question
     answer: int | str | None = None
 
     def is_reached(self, before: Stock, after: Stock, text: str) -> bool:
@@ -369,37 +366,24 @@ def draw_episodes(count: int, seed: int = 0) -> list[Episode]:
 
 
 class EpisodeEnd(StrEnum):
-    """Why an episode ended.
+    """Why an episode ended."""
 
-    Attributes:
-        ANSWERED: a turn without a call.
-        LIMIT: the turns were used up.
-        REPEATED: too many turns in a row only repeated earlier calls.
-        CUT: the tokens ran out in a turn; its calls were not executed.
-        ERROR: there was no turn.
-    """
-
-    ANSWERED = "answered"
-    LIMIT = "limit"
-    REPEATED = "repeated"
-    CUT = "cut"
-    ERROR = "error"
+    ANSWERED = "answered"  # a turn without a call
+    LIMIT = "limit"  # the turns were used up
+    REPEATED = "repeated"  # too many turns in a row only repeated earlier calls
+    CUT = "cut"  # the tokens ran out in a turn; its calls were not executed
+    ERROR = "error"  # there was no turn
 
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """What came of an episode.
-
-    Args:
-        calls: that were executed.
-        valid: all of these calls fit the schema of a tool.
-        answers: the turns. Since the world is scripted, they give the same result again.
-    """
+    """What came of an episode."""
 
     reached: bool
     end: EpisodeEnd
-    calls: int
-    valid: bool
+    calls: int  # that were executed
+    valid: bool  # all of these calls fit the schema of a tool
+    # the turns. Since the world is scripted, they give the same result again.
     answers: Sequence[ModelAnswer]
 
 

@@ -148,13 +148,10 @@ class OpenPrompt:
 
     The opener is part of the prompt, so it is left out of each text. A text without one gets the
     closer instead: the model has thought nothing.
-
-    Args:
-        opener, closer: the tags of a reasoning block; "": the prompt opens none.
     """
 
-    opener: str = ""
-    closer: str = ""
+    opener: str = ""  # the tags of a reasoning block; "": the prompt opens none
+    closer: str = ""  # the same
 
     def begin(self, text: str) -> str:
         """Returns what the model writes after the prompt."""

@@ -40,19 +40,14 @@ _DEFAULT_MESSAGES = [{"role": "user", "content": "Hello"}]
 
 @dataclass(frozen=True)
 class ReplayContext:
-    """The format, template and vocabulary that a recorded turn is checked with.
+    """The format, template and vocabulary that a recorded turn is checked with."""
 
-    Args:
-        selected: the template of the prompt, and the format that it teaches; None: the row only
-            names a format.
-        ends: the texts that end a turn.
-    """
-
+    # the template of the prompt, and the format that it teaches; None: the row only names a format
     selected: SelectedFormat | None
     format: Format
     vocabulary: Vocabulary
     tokenizer: Tokenizer
-    ends: tuple[str, ...]
+    ends: tuple[str, ...]  # the texts that end a turn
 
     @property
     def template(self) -> ChatTemplate | None:

@@ -31,19 +31,12 @@ def spell_plain(value: Json) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """The place where a mask refuses a text.
+    """The place where a mask refuses a text."""
 
-    Args:
-        pointer: the JSON pointer of the value, or of the member whose key it is.
-        offset: the number of accepted bytes.
-        found: a few characters of the refused text; "" at the end of the text.
-        expected: the allowed characters, as ranges.
-    """
-
-    pointer: str
-    offset: int
-    found: str
-    expected: str
+    pointer: str  # the JSON pointer of the value, or of the member whose key it is
+    offset: int  # the number of accepted bytes
+    found: str  # a few characters of the refused text; "" at the end of the text
+    expected: str  # the allowed characters, as ranges
 
 
 class InstanceTrial:

@@ -34,20 +34,14 @@ _CONTRACTS = {
 
 @dataclass(frozen=True)
 class Case:
-    """A shape with reasoning on, off, or at its default.
+    """A shape with reasoning on, off, or at its default."""
 
-    Args:
-        mode: "", "on" or "off".
-        kept: the fraction of the tokens that this project reuses; 1 if nothing breaks.
-        cures: variables of the template with which no prompt changes; None: there are none.
-        keeps_by_recall: with `recall: keep`, this project reuses all tokens.
-    """
-
-    mode: str
+    mode: str  # "", "on" or "off"
     walk: Walk
-    kept: float = 1.0
+    kept: float = 1.0  # the fraction of the tokens that this project reuses; 1 if nothing breaks
+    # variables of the template with which no prompt changes; None: there are none
     cures: dict[str, Any] | None = None
-    keeps_by_recall: bool = False
+    keeps_by_recall: bool = False  # with `recall: keep`, this project reuses all tokens
 
 
 def check_cache(subject: Subject) -> Iterator[Verdict]:

@@ -38,21 +38,15 @@ _NAMES = re.compile(r"__\w+__|\bmro\b|\bfunc_globals\b|\bgi_frame\b|\bf_globals\
 
 @dataclass(frozen=True)
 class _DropProbe:
-    """A conversation, and the texts from it that the prompt must contain.
-
-    Args:
-        texts: (): the words of the messages.
-        level, remedy: if one is missing.
-        needs: another probe that must not have failed; "": none.
-    """
+    """A conversation, and the texts from it that the prompt must contain."""
 
     what: str
     messages: Sequence[Message]
-    texts: Sequence[str] = ()
+    texts: Sequence[str] = ()  # (): the words of the messages
     tools: Sequence[Message] = ()
-    level: Level = Level.WARNING
+    level: Level = Level.WARNING  # if one is missing, as what follows
     remedy: str = _INSTEAD
-    needs: str = ""
+    needs: str = ""  # another probe that must not have failed; "": none
 
 
 _LOOP = (USER, CALL, RESULT)
