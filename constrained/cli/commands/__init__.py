@@ -31,11 +31,7 @@ COMMANDS = (
     _command("chat", "talk with a model, line by line"),
     _command("grammar", "print the grammar that masks a request's tokens"),
     _command("check", "replay recorded turns through grammar and parser"),
-    Command(
-        "suite",
-        "test any parser or server of tool calls",
-        "constrained.cli.commands.suite",
-    ),
+    _command("suite", "test any parser or server of tool calls"),
     _command("schema", "report which schema keywords are enforced, and which instances pass"),
     _command("formats", "list the call formats, or detect that of a template"),
     _command("doctor", "find what is wrong with a model or a template"),

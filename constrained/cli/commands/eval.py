@@ -172,11 +172,6 @@ def _print(evaluation: "Evaluation", options: argparse.Namespace) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    """Writes a file.
-
-    Raises:
-        RequestError: it cannot be written.
-    """
     try:
         Path(path).write_text(text + "\n", encoding="utf-8")
     except OSError as e:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,15 +75,3 @@ def make_id(check: str, request: JsonObject, *, format: str, kinds: Sequence[str
     # Characters as escapes, since a text may have a lone surrogate.
     written = json.dumps([check, format, sorted(kinds), request], sort_keys=True)
     return f"{name}-{hashlib.sha256(written.encode()).hexdigest()[:12]}"
-
-
-def write_pipe_line(command: str, request: JsonObject) -> str:
-    """Returns the shell's line that sends one request to a parser."""
-    # printf, as echo reads backslashes in some shells.
-    return f"printf '%s\\n' {shlex.quote(json.dumps({'id': 1, **request}))} | {command}"
-
-
-def write_curl(url: str, body: JsonObject) -> str:
-    """Returns the shell's line that sends one request to a server."""
-    data = shlex.quote(json.dumps(body))
-    return f"curl {shlex.quote(url)} -H 'Content-Type: application/json' -d {data}"

@@ -2,6 +2,7 @@
 property tests of `grammars.suite`, and recorded turns."""
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from math import inf
 from typing import Any
 
 from constrained.errors import RequestError
-from constrained.inspect.conformance.finding import SuiteFinding, write_pipe_line
+from constrained.inspect.conformance.finding import SuiteFinding
 from constrained.inspect.conformance.parser_process import ParserProcess
 from constrained.inspect.conformance.rows import CorpusRow, write_expected
 from constrained.prompt.tools.shapes import as_openai
@@ -48,13 +49,6 @@ class ParserAbilities:
     streams: bool
     claims: Claims
     names: tuple[str, ...]
-
-
-def write_hello(format: Format) -> JsonObject:
-    """Returns the first line to a parser."""
-    # Models have special tokens for tags: where one is, no chunk ends within it.
-    markers = [*format.markers, *format.structure]
-    return {"id": 0, "hello": {"version": VERSION, "format": format.name, "markers": markers}}
 
 
 def read_abilities(greeting: JsonObject) -> ParserAbilities:
@@ -210,7 +204,10 @@ def check_parser(
         RequestError: the process does not start, or does not list its abilities.
     """
     end = time.monotonic() + seconds
-    with ParserProcess(command, write_hello(format), timeout=timeout) as process:
+    # Models have special tokens for tags: where one is, no chunk ends within it.
+    markers = [*format.markers, *format.structure]
+    hello = {"version": VERSION, "format": format.name, "markers": markers}
+    with ParserProcess(command, {"id": 0, "hello": hello}, timeout=timeout) as process:
         abilities = read_abilities(process.greeting)
         claims = abilities.claims
         suited = [row for row in rows if row.format == format.name and row.suits(claims)]
@@ -260,7 +257,8 @@ def make_finding(failure: Failure, format: Format, command: str) -> SuiteFinding
         request=request,
         expected=show(error.wanted),
         got=show(error.got),
-        reproduce=write_pipe_line(command, request),
+        # printf, as echo reads backslashes in some shells.
+        reproduce=f"printf '%s\\n' {shlex.quote(json.dumps({'id': 1, **request}))} | {command}",
         severity=change.severity.value,
         cause=str(failure.root),
         format=format.name,

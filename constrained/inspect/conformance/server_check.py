@@ -2,13 +2,14 @@
 model."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.errors import DeadlineError, RequestError
 from constrained.inspect.chat_server import NAME_HINT, ChatServer, HttpAnswer, WrongReply
-from constrained.inspect.conformance.finding import SuiteFinding, write_curl
+from constrained.inspect.conformance.finding import SuiteFinding
 from constrained.inspect.conformance.reply_check import (
     FaultKind,
     ReplyOfServer,
@@ -371,6 +372,8 @@ def check_server(
 
 
 def _make_finding(check: str, about: str, fault: ReplyFault, url: str) -> SuiteFinding:
+    data = shlex.quote(json.dumps(fault.body))
+    header = "-H 'Content-Type: application/json'"
     return SuiteFinding(
         [check],
         about,
@@ -380,7 +383,7 @@ def _make_finding(check: str, about: str, fault: ReplyFault, url: str) -> SuiteF
         request={"body": fault.body},
         expected=fault.expected,
         got=fault.got,
-        reproduce=write_curl(url, fault.body),
+        reproduce=f"curl {shlex.quote(url)} {header} -d {data}",
     )
 
 

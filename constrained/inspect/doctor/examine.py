@@ -2,8 +2,7 @@
 
 from constrained.inspect.doctor.checks.cache import check_cache
 from constrained.inspect.doctor.checks.calls import check_calls
-from constrained.inspect.doctor.checks.file import check_file
-from constrained.inspect.doctor.checks.machine import check_machine
+from constrained.inspect.doctor.checks.file import check_file, check_machine
 from constrained.inspect.doctor.checks.reasoning import check_reasoning
 from constrained.inspect.doctor.checks.template import check_template
 from constrained.inspect.doctor.checks.tokens import check_tokens

@@ -132,12 +132,6 @@ def _read_gguf(path: Path) -> Subject:
     contents = join_parts([*parts.values()])
     metadata = {key: value for key, value in contents.metadata.items() if isinstance(value, str)}
     templates = find_templates(metadata)
-    source = None
-    if templates:
-        try:
-            source = choose_template(templates, with_tools=True)
-        except TemplateError:  # there are templates, but no default one
-            source = next(iter(templates.values()))
     is_whole = len(parts) == (contents.number("split.count") or 1)
     header = _read_header(path) if is_whole and not contents.damage else None
     bos, eos = contents.token("bos"), contents.token("eos")
@@ -145,7 +139,7 @@ def _read_gguf(path: Path) -> Subject:
         bos, eos = header.bos_text, header.eos_text
     return Subject(
         name_file(path),
-        source,
+        _choose_source(templates),
         bos_text=bos,
         eos_text=eos,
         templates=tuple(name or "default" for name in templates),
@@ -196,13 +190,14 @@ def _find_source(value: Any) -> tuple[str | None, tuple[str, ...]]:
                 named["" if name == "default" else name] = text
             case _:
                 pass
-    if not named:
-        return None, ()
-    names = tuple(name or "default" for name in named)
+    return _choose_source(named), tuple(name or "default" for name in named)
+
+
+def _choose_source(templates: Mapping[str, str]) -> str | None:
     try:
-        return choose_template(named, with_tools=True), names
-    except TemplateError:
-        return next(iter(named.values())), names
+        return choose_template(templates, with_tools=True)
+    except TemplateError:  # there is no default one
+        return next(iter(templates.values()), None)
 
 
 def _read_token(value: Any) -> str:

@@ -150,8 +150,8 @@ class OpenPrompt:
     closer instead: the model has thought nothing.
     """
 
-    opener: str = ""  # the tags of a reasoning block; "": the prompt opens none
-    closer: str = ""  # the same
+    opener: str = ""  # the tags of a reasoning block; "", both: the prompt opens none
+    closer: str = ""
 
     def begin(self, text: str) -> str:
         """Returns what the model writes after the prompt."""

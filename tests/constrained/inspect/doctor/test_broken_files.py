@@ -20,7 +20,7 @@ from constrained.engine.gguf.contents import (
     read_contents,
 )
 from constrained.engine.model_files import embedded
-from constrained.inspect.doctor.checks.machine import check_machine
+from constrained.inspect.doctor.checks.file import check_machine
 from constrained.inspect.doctor.examine import examine
 from constrained.inspect.doctor.subject import read_subject
 from constrained.inspect.doctor.verdicts import Diagnosis, Level, Verdict
