@@ -32,7 +32,6 @@ class SuiteFinding:
 
     @property
     def check(self) -> str:
-        """The check that has found it."""
         return self.checks[0]
 
     @property

@@ -3,7 +3,7 @@ model."""
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,17 +90,9 @@ def write_format(schema: Any) -> JsonObject:
     return {"type": "json_schema", "json_schema": format}
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """A request that cannot be executed: what is wrong with it, and fields of its body."""
-
-    what: str
-    fields: JsonObject
-
-
-def _mistake(what: str, parameters: Any) -> Mistake:
+def _call_with(parameters: Any) -> JsonObject:
     tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
-    return Mistake(what, {"tools": [tool], "tool_choice": "required"})
+    return {"tools": [tool], "tool_choice": "required"}
 
 
 def _of_property(schema: Any) -> JsonObject:
@@ -111,20 +103,21 @@ _UNKNOWN = {"type": "function", "function": {"name": "delete_everything"}}
 _BAD_PATTERN = {"type": "string", "pattern": "(["}
 _BAD_BOUNDS = {"type": "integer", "minimum": 5, "maximum": 1}
 _BAD_TYPE = {"type": "strin"}
-MISTAKES = (
-    _mistake("a type that JSON Schema does not have", _of_property(_BAD_TYPE)),
-    _mistake("a pattern that is not a regular expression", _of_property(_BAD_PATTERN)),
-    _mistake("a reference to nowhere", _of_property({"$ref": "#/$defs/missing"})),
-    _mistake("an enum without values", _of_property({"enum": []})),
-    _mistake("bounds that no number fits", _of_property(_BAD_BOUNDS)),
-    _mistake("parameters that are not an object", "city"),
-    Mistake("a tool without a name", {"tools": [{"type": "function", "function": {}}]}),
-    Mistake("a tool_choice of an unknown tool", {"tools": [WEATHER], "tool_choice": _UNKNOWN}),
-    Mistake('tool_choice "required" without tools', {"tool_choice": "required"}),
-    Mistake("an unknown tool_choice", {"tools": [WEATHER], "tool_choice": "perhaps"}),
-    Mistake("an answer of an unknown type", {"response_format": write_format(_BAD_TYPE)}),
-)
-"""Mistaken requests, which have to get status 400: they are neither ignored nor server errors."""
+MISTAKES: Mapping[str, JsonObject] = {
+    "a type that JSON Schema does not have": _call_with(_of_property(_BAD_TYPE)),
+    "a pattern that is not a regular expression": _call_with(_of_property(_BAD_PATTERN)),
+    "a reference to nowhere": _call_with(_of_property({"$ref": "#/$defs/missing"})),
+    "an enum without values": _call_with(_of_property({"enum": []})),
+    "bounds that no number fits": _call_with(_of_property(_BAD_BOUNDS)),
+    "parameters that are not an object": _call_with("city"),
+    "a tool without a name": {"tools": [{"type": "function", "function": {}}]},
+    "a tool_choice of an unknown tool": {"tools": [WEATHER], "tool_choice": _UNKNOWN},
+    'tool_choice "required" without tools': {"tool_choice": "required"},
+    "an unknown tool_choice": {"tools": [WEATHER], "tool_choice": "perhaps"},
+    "an answer of an unknown type": {"response_format": write_format(_BAD_TYPE)},
+}
+"""What is wrong with requests, and fields of their bodies. They have to get status 400: they are
+neither ignored nor server errors."""
 
 
 @dataclass(frozen=True)
@@ -315,10 +308,10 @@ def takes_its_calls_back(asker: Asker) -> Iterator[ReplyFault]:
 
 def refuses_what_cannot_be(asker: Asker) -> Iterator[ReplyFault]:
     """An invalid request gets status 400 with a message, and is not ignored."""
-    for mistake in MISTAKES:
-        body = asker.make("Hello", **{"max_tokens": 32, **mistake.fields})
+    for mistake, fields in MISTAKES.items():
+        body = asker.make("Hello", **{"max_tokens": 32, **fields})
         for fault in asker.find_mistaken(body):
-            yield replace(fault, what=f"{mistake.what}: {fault.what}")
+            yield replace(fault, what=f"{mistake}: {fault.what}")
 
 
 CHECKS: tuple[Callable[[Asker], Iterator[ReplyFault]], ...] = (

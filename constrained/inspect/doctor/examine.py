@@ -21,7 +21,6 @@ CHECKS = (
 
 
 def examine(subject: Subject) -> Diagnosis:
-    """Returns the diagnosis of a subject, without checks that do not apply."""
     answers: list[Answer] = []
     for check in CHECKS:
         answer = check.run(subject)

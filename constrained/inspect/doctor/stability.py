@@ -96,7 +96,6 @@ class Walker:
         self._vocabulary = vocabulary
 
     def walk(self, shape: Shape, kwargs: Kwargs) -> Walk:
-        """Finds the first break of each contract."""
         if self._selected.format.reasoning is None:
             shape = shape.without_reasoning()
         try:
@@ -170,7 +169,6 @@ class Walker:
             )
 
     def _render(self, shape: Shape, count: int, kwargs: Kwargs, *, opened: bool = True) -> str:
-        """Renders the prompt of the first messages."""
         messages = shape.sent[:count]
         return self._selected.template.render(
             messages, shape.tools, add_generation_prompt=opened, **kwargs

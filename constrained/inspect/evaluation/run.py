@@ -70,7 +70,6 @@ class EvaluationPlan:
                 yield path, cache_type, name if cache_type is None else f"{name} {cache_type}"
 
     def report(self, judgements: Sequence[Judgement], kept: KeptAnswers) -> Evaluation:
-        """Returns what came of it, also if not all are asked yet."""
         about = {name: describe_file(path) for path, _, name in self.list_files()}
         notes = (*self.notes, *kept.notes)
         return Evaluation(tuple(judgements), about, notes, self.ask.seed)

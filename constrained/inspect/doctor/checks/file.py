@@ -42,7 +42,6 @@ _SPARE = 300_000_000  # bytes for computation
 
 
 def check_file(subject: Subject) -> Iterator[Verdict]:
-    """Checks whether it can be loaded, nothing is missing, and its parts belong together."""
     contents = subject.contents
     if contents is None:
         return
@@ -181,7 +180,6 @@ def _find_family(name: str, part: int) -> str:
 
 
 def check_machine(subject: Subject) -> Iterator[Verdict]:
-    """Checks context, quantisation and memory."""
     contents = subject.contents
     if contents is None or contents.damage or not contents.tensors:
         return

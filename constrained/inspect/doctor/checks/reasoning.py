@@ -18,8 +18,6 @@ _STARTS = {
 
 
 def check_reasoning(subject: Subject) -> Iterator[Verdict]:
-    """Checks the markers, the start of a turn, the variables that change the prompt, and the
-    effort."""
     if subject.template is None:
         return
     format = subject.selected.format

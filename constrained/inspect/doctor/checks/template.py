@@ -91,8 +91,6 @@ _PROBES = (
 
 
 def check_template(subject: Subject) -> Iterator[Verdict]:
-    """Checks whether there is a template, it runs, and everything of a conversation is in the
-    prompt."""
     parsed = subject.parsed
     if parsed is None:
         yield Verdict(

@@ -18,7 +18,6 @@ _FIX = "Convert the model again, with the tokenizer_config.json of its repositor
 
 
 def check_tokens(subject: Subject) -> Iterator[Verdict]:
-    """Checks markers, ends of turns, the beginning of a text, and the types of added tokens."""
     if subject.template is None:
         return
     if isinstance(subject.header, Header):
@@ -143,7 +142,6 @@ def _check_beginning(subject: Subject, header: Header) -> Iterator[Verdict]:
 
 
 def _check_added(subject: Subject, added: Mapping[str, bool]) -> Iterator[Verdict]:
-    """Compares the added tokens of a tokenizer_config.json with what the template writes."""
     tags = [tag for tag in list_turn_tags(subject) if _SPECIAL.fullmatch(tag)]
     tokens = (subject.bos_text, subject.eos_text)
     unknown = [tag for tag in tags if tag not in added and tag not in tokens]
