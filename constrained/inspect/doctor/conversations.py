@@ -33,11 +33,6 @@ THOUGHTS = (
 RESULT = '{"sky": "clear", "temperature": 21}'
 
 
-def make_call(name: str, number: int, **arguments: Json) -> Message:
-    """Makes a call with an id that every template accepts."""
-    return show_call(ToolCall(name, dict(arguments), id=f"abcdefgh{number}"))
-
-
 def say(role: str, content: str | None, **fields: Any) -> Message:
     return {"role": role, "content": content, **fields}
 
@@ -78,7 +73,8 @@ def drop_reasoning(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 def _loop(*, reasons: bool) -> tuple[Message, ...]:
     """Makes a call, an answer, and a question that needs no call."""
-    call = make_call("get_weather", 1, city="Paris", days=3)
+    # Every template accepts an id of this length.
+    call = show_call(ToolCall("get_weather", {"city": "Paris", "days": 3}, id="abcdefgh1"))
     messages = (
         SYSTEM,
         say("user", QUESTIONS[0]),

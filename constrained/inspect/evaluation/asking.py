@@ -29,6 +29,9 @@ class AskedWay:
     name: WayName
     choice: str  # `tool_choice`; "" for a free text, which does not depend on it
 
+    def __str__(self) -> str:
+        return f"{self.name}, {self.choice}" if self.choice else str(self.name)
+
     @property
     def may_decline(self) -> bool:
         """Whether the answer may have no call."""

@@ -281,14 +281,14 @@ class Evaluation:
             yield ""
             for way, calibration in self.calibrate().items():
                 if way.subject == subject:
-                    yield f"{name_way(way)}: {_describe_calibration(calibration)}"
+                    yield f"{way}: {_describe_calibration(calibration)}"
             yield ""
         by_way: dict[tuple[AskedWay, AskedWay], list[PairedDifference]] = {}
         for found in self.compare():
             by_way.setdefault((found.way, found.base), []).append(found)
         for (way, base), differences in by_way.items():
             shown = "; ".join(map(str, differences))
-            pair = f"{way.subject} against {base.subject}, {name_way(way)}"
+            pair = f"{way.subject} against {base.subject}, {way}"
             yield f"{pair}, in points (95 %): {shown}."
 
 
@@ -357,7 +357,7 @@ def show_table(rows: Sequence[Figures]) -> list[str]:
     """Returns the lines of a table in Markdown, without columns that have no figures."""
     columns: dict[str, list[str]] = {
         "questions": [f"{row.rows} {row.kind or 'all'}" for row in rows],
-        "way": [name_way(row.way) for row in rows],
+        "way": [str(row.way) for row in rows],
         "called": [_percent(row.called) for row in rows],
         "valid": [_percent(row.valid) for row in rows],
         "right tool": [_percent(row.right_tool) for row in rows],
@@ -381,10 +381,6 @@ def show_table(rows: Sequence[Figures]) -> list[str]:
 
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
-
-
-def name_way(way: AskedWay) -> str:
-    return f"{way.name}, {way.choice}" if way.choice else str(way.name)
 
 
 def _describe_calibration(found: Calibration) -> str:

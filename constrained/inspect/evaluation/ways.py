@@ -214,7 +214,7 @@ def make_model_askers(
         for choice in options.choices:
             way = AskedWay(subject, WayName.MASKED, choice)
             ask = partial(local.ask_masked, choice)
-            askers[way] = kept.keep(ask, name, f"{way.name}, {choice}")
+            askers[way] = kept.keep(ask, name, str(way))
     return askers
 
 
@@ -244,7 +244,7 @@ def make_server_askers(
     for choice in options.choices:
         ask = partial(_ask_server, server, model, choice, options)
         way = AskedWay(subject, WayName.SERVED, choice)
-        askers[way] = kept.keep(ask, name, f"{way.name}, {choice}")
+        askers[way] = kept.keep(ask, name, str(way))
     return askers
 
 

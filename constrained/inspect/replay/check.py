@@ -72,7 +72,10 @@ def _check(row: Any) -> dict[str, Any]:
     count, complete, state, policy = 0, False, State(), Policy()
     try:
         state = context.find_state(row, as_openai(shown))
-        format, policy = context.guard_text(_read_policy(row), row, has_tools=bool(tools))
+        parallel = read_field(row, "parallel_tool_calls", default=True)
+        policy = read_policy(row.get("tool_choice"), parallel=parallel)
+        policy = replace(policy, answer=read_response_format(row.get("response_format")))
+        format, policy = context.guard_text(policy, row, has_tools=bool(tools))
         grammar = build_grammar(format, tools, policy, state, context.ids)
         count, complete = _match(text, grammar, context)
     except Error as e:
@@ -170,12 +173,6 @@ def _list_runs(format: Format) -> Iterator[str]:
             yield run + opener
         else:
             yield run
-
-
-def _read_policy(row: Mapping[str, Any]) -> Policy:
-    parallel = read_field(row, "parallel_tool_calls", default=True)
-    policy = read_policy(row.get("tool_choice"), parallel=parallel)
-    return replace(policy, answer=read_response_format(row.get("response_format")))
 
 
 def _match(text: str, grammar: str, context: ReplayContext) -> tuple[int, bool]:
