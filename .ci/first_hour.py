@@ -292,10 +292,6 @@ def make_runnable(line: str) -> str:
         command += " --temp 0"
     if command.startswith("constrained eval "):
         command += " --count 1"
-    if found := re.search(r"trace (\S+) --request (\S+)", command):
-        # The documented request is somebody else's: the first one of the file is asked for.
-        id = f"$(grep --only-matching 'req_[0-9a-f]*' {found[1]} | head -1)"
-        command = command.replace(found[2], id)
     if written := re.search(r" -o (\S+)", command):
         command += f" && cat {written[1]}"
     return command.replace("0.0.0.0", "127.0.0.1")  # nothing listens to the outside

@@ -30,7 +30,7 @@ from benchmarks.inputs.smaller_cases import make_smaller
 from benchmarks.inputs.tool_sets import SAMPLE
 from benchmarks.processes.limits import Limited
 from constrained.errors import GrammarError
-from constrained.inspect.replay.instances import InstanceTrial
+from constrained.inspect.replay.schemas import InstanceTrial
 from grammars.errors import SchemaError
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower

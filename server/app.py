@@ -1,6 +1,5 @@
 """The application: its dialects, its middleware, and its errors."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -37,7 +36,6 @@ from server.models.source import ModelSource
 from server.observe import metrics
 from server.observe.metrics import Counters
 from server.observe.telemetry import Telemetry, find_tracer
-from server.observe.trace_file import TraceFile
 from server.playground import routes as playground
 from server.settings import Settings
 from server.turns.observers import Observers
@@ -90,13 +88,11 @@ def make_app(
     if not isinstance(load, Sequence):
         load = [ModelSource(name, load, preloaded=True)]
     telemetry = Telemetry(find_tracer()) if settings.otel else None
-    trace = settings.trace
-    traces = None if trace is None else TraceFile(trace, settings.max_trace_bytes)
     models = ServedModels(
         load,
         settings,
         bounds,
-        observers=Observers(counters, telemetry, traces),
+        observers=Observers(counters, telemetry),
         address=address,
         store=store,
     )
@@ -112,7 +108,6 @@ def make_app(
     app.state.settings = settings
     app.state.counters = counters
     app.state.store = store
-    app.state.traces = traces
     app.state.stop = stop
     if store is None:
         app.state.responses = ResponseStore(settings.max_stored, settings.max_stored_bytes)
@@ -144,8 +139,6 @@ async def _run(app: FastAPI) -> AsyncIterator[None]:
     async with AsyncExitStack() as ending:
         if state.store is not None:
             ending.callback(state.store.close)
-        if state.traces is not None:
-            ending.push_async_callback(asyncio.to_thread, state.traces.close)
         state.models.start(state.stop)
         ending.push_async_callback(state.models.close)
         yield

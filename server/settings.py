@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 from constrained.engine.options import (
@@ -119,10 +118,6 @@ class Settings:
             not kept.
         show_grammar: put the grammar into replies (--show-grammar; debug).
         log_prompts: write prompts and replies to the log (--log-prompts; debug).
-        trace: append a trace of each reply to FILE: what decided each token (constrained trace)
-            (--trace FILE; debug). None: only requested traces are made.
-        max_trace_bytes: size at which that file is renamed to FILE.1 and a new one begins
-            (--trace-size MIB; debug).
         otel: export a span for each reply by OTLP (OTEL_EXPORTER_OTLP_ENDPOINT; extra otel)
             (--otel; debug).
 
@@ -162,8 +157,6 @@ class Settings:
     max_stored_bytes: int = 256 * MIB
     show_grammar: bool = False
     log_prompts: bool = False
-    trace: Path | None = None
-    max_trace_bytes: Count = 64 * MIB
     otel: bool = False
 
     def __post_init__(self) -> None:

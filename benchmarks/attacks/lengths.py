@@ -56,16 +56,6 @@ def _search(description: str) -> Body:
     return {"messages": HELLO, "max_tokens": 4, "tools": [search, {**tool, "name": "f"}]}
 
 
-def _list_templates() -> Iterator[tuple[str, str]]:
-    """Templates whose operations compare each character of a text with each one of another."""
-    yield "rfind of a long text", "{{ ('a' * 2000000).rfind('ab' ~ 'a' * 1000000) }}"
-    yield "strip of a long text", "{{ ('a' * 2000000).strip('ab' ~ 'a' * 1000000) }}"
-    same = f"range(0, {HASHED} * 90000, {HASHED})"
-    yield "a set of integers of one hash", f"{{{{ {same}|unique|list|length }}}}"
-    yield "names in a format that nothing closes", "{{ ('%(' * 900000) % {} }}"
-    yield "a loop without end", "{% for i in range(99999) %}{{ messages }}{% endfor %}"
-
-
 def _list_all() -> Iterator[Attack]:
     for name, pattern in _list_patterns():
         schema = _object(a={"type": "string", "pattern": pattern})
@@ -77,9 +67,6 @@ def _list_all() -> Iterator[Attack]:
         ("marks that are not in order", "\u05b0\u0591" * 80_000),
     ):
         yield Attack(f"lengths: a search in {name}", partial(_search, description), path=MESSAGES)
-    for name, template in _list_templates():
-        body = {"template": template, "messages": HELLO}
-        yield Attack(f"lengths: {name}", partial(dict, body), path="/playground/inspect")
 
 
 LENGTHS = tuple(_list_all())

@@ -36,8 +36,6 @@ def _list_schemas(schema: JsonObject) -> Iterator[tuple[str, str, Any]]:
     options = {"stream": False, "options": {"num_predict": 8}}
     yield "format", "/api/chat", {**options, "messages": HELLO, "format": schema}
     function = {"type": "function", "function": {"name": "f", "parameters": schema}}
-    inspected = {"format": "hermes", "tools": [function], "text": "<tool_call>\n{"}
-    yield "the workbench", "/playground/inspect", inspected
     called = {"tools": [function], "calls": [{"name": "f", "arguments": "{}"}]}
     yield "verdicts", "/playground/verdicts", called
 

@@ -18,9 +18,8 @@ from typing import Any
 import httpx
 
 from benchmarks.inputs.sources import read_source
-from constrained.inspect.peers.open_prompt import THINKING, OpenPrompt
 from constrained.inspect.peers.pipe import answer_lines
-from constrained.inspect.peers.vocabulary import find_special
+from constrained.inspect.peers.stand_ins import THINKING, OpenPrompt, find_special
 from examples.random_model.copying_model import CopyingModel
 from grammars.wire.formats import FORMATS
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from constrained.inspect.replay.instances import spell_plain
+from constrained.inspect.replay.schemas import spell_plain
 from grammars.schema.json_values import Json
 from grammars.schema.subschemas import is_list, is_object
 

@@ -29,8 +29,7 @@ SECRET = ("TOKEN", "KEY")
 MODEL = frozenset({"model", "hf_repo", "hf_file"})
 """Options that together name one model: if one source names it, others do not add to it."""
 RISKY = frozenset(
-    "host allowed_hosts cors_origin log_prompts share_cache trace mcp mcp_config yes "
-    "package".split()
+    "host allowed_hosts cors_origin log_prompts share_cache mcp mcp_config yes package".split()
 )
 """Options that open a server to others, that send or save conversations, or that run programs. A
 file in the current folder, which may come from someone else, cannot set them."""

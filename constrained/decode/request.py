@@ -134,19 +134,6 @@ class DecodeOptions:
 
 
 @dataclass(frozen=True)
-class FailedTurn:
-    """The tokens and events of a turn before it failed.
-
-    Args:
-        trace: what decided each token.
-        events: those that the parser has read in the tokens.
-    """
-
-    trace: tuple[TracedToken, ...]
-    events: tuple[Event, ...]
-
-
-@dataclass(frozen=True)
 class PassingOwner:
     """The owner of the choices of a single request, if its client is not known. No sequence is kept
     for it: it does not come back.
@@ -169,8 +156,6 @@ class Request:
         is_wanted: is called once a step; if it returns False, the turn ends.
         deadline: on the clock of the schedule; the request fails if it is not done by then.
         owner: whose request it is; owners are admitted in turn. None: an owner of its own.
-        note_failure: if the turn has a trace and fails, takes the trace before the caller gets the
-            error.
     """
 
     turn: DecodeInput
@@ -179,7 +164,6 @@ class Request:
     is_wanted: Callable[[], bool] = field(default=lambda: True)
     deadline: Deadline | None = None
     owner: Hashable | None = None
-    note_failure: Callable[[FailedTurn], None] = field(default=lambda failed: None)
 
 
 @dataclass(frozen=True)

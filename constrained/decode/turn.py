@@ -11,7 +11,7 @@ from typing import Protocol
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
 from constrained.decode.grammar_spans import GrammarSpans
-from constrained.decode.request import FailedTurn, Finish, Request
+from constrained.decode.request import Finish, Request
 from constrained.decode.token_trace import TokenTrace
 from constrained.decode.transcript import INSERTED, TokenOrigin, Transcript
 from constrained.decode.turn_part import TurnParts
@@ -290,12 +290,6 @@ class RunningTurn:
     def close(self, *, is_whole: bool) -> None:
         """Ends the transcript and sends the remaining events. A second call does nothing."""
         self.send(self.transcript.close(is_whole=is_whole))
-
-    def note_failure(self) -> None:
-        """Hands over the trace of the turn, which has failed."""
-        if self.trace is not None:
-            events = tuple(self.transcript.events)
-            self.request.note_failure(FailedTurn(tuple(self.trace.tokens), events))
 
 
 def find_room(request: Request, context_length: int) -> int:

@@ -24,22 +24,13 @@ class WrongReply(Exception):  # noqa: N818  what a server did, and no error of o
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """What a server has answered.
-
-    Args:
-        status: of HTTP.
-        text: the body.
-    """
+    """What a server has answered: the status of HTTP, and the body."""
 
     status: int
     text: str
 
     def read_json(self) -> JsonObject:
-        """Returns the body as a JSON object.
-
-        Raises:
-            WrongReply: it is not a JSON object.
-        """
+        """Returns the body as a JSON object; a WrongReply if it is none."""
         try:
             value = json.loads(self.text)
         except (ValueError, RecursionError) as e:
@@ -49,11 +40,8 @@ class HttpAnswer:
         return value
 
     def read_chunks(self) -> list[JsonObject]:
-        """Returns the chunks of a stream.
-
-        Raises:
-            WrongReply: it is not a stream of JSON objects, or does not end with [DONE].
-        """
+        """Returns the chunks of a stream; a WrongReply if it is not one of JSON objects that ends
+        with [DONE]."""
         chunks: list[JsonObject] = []
         is_done = False
         for line in self.text.splitlines():
@@ -96,7 +84,6 @@ class ChatServer:
 
     @property
     def url(self) -> str:
-        """The URL of its Chat Completions."""
         return f"{self.base}/v1/chat/completions"
 
     def ask(self, body: JsonObject) -> HttpAnswer:
@@ -104,11 +91,7 @@ class ChatServer:
         return self.send(self.url, body)
 
     def list_models(self) -> Sequence[str]:
-        """Returns the names of its models.
-
-        Raises:
-            RequestError: it does not list them.
-        """
+        """Returns the names of its models; a RequestError if it does not list them."""
         url = f"{self.base}/v1/models"
         answer = self.send(url)
         if answer.status != httpx.codes.OK:
@@ -138,7 +121,6 @@ class ChatServer:
 
 
 def _read_base_url(url: str) -> str:
-    """Returns the base URL of a server, from its own URL or that of its Chat Completions."""
     try:
         parts = urlsplit(url)
         is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)

@@ -63,38 +63,23 @@ def make_long_call(days: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SpeedOptions:
-    """How much is measured.
+    """How much is measured."""
 
-    Args:
-        prompt: tokens of a prompt, at most (pp512).
-        generated: tokens that are generated, at most (tg128).
-        repetitions: of each test, at most.
-        seconds: for all tests; each is done once at least.
-    """
-
-    prompt: int = 512
-    generated: int = 128
-    repetitions: int = 3
-    seconds: float = 30.0
+    prompt: int = 512  # tokens of a prompt, at most (pp512)
+    generated: int = 128  # tokens that are generated, at most (tg128)
+    repetitions: int = 3  # of each test, at most
+    seconds: float = 30.0  # for all tests; each is done once at least
 
 
 @dataclass(frozen=True)
 class Figure:
-    """The result of a test.
-
-    Attributes:
-        test: its name.
-        unit: of the samples.
-        samples: one for each repetition, or for each mask.
-        detail: further information.
-        value: the median of the samples, if it is nothing else.
-    """
+    """The result of a test."""
 
     test: str
     unit: str
-    samples: tuple[float, ...]
+    samples: tuple[float, ...]  # one for each repetition, or for each mask
     detail: str = ""
-    value: float = 0.0
+    value: float = 0.0  # the median of the samples, if it is nothing else
 
     def __post_init__(self) -> None:
         if not self.value:
@@ -128,7 +113,11 @@ class _Tests:
         room = self._model.engine.context_length // 2
         speed = PILOT_PROMPT / pilot.timings.prompt_seconds
         prompt = self._fit_size(min(self._options.prompt, room), speed)
-        yield self._repeat(f"pp{prompt}", "tokens/s", lambda: self._read_prompt(prompt))
+
+        def read_prompt() -> float:
+            return prompt / self._generate(prompt, 1)[0].timings.prompt_seconds
+
+        yield self._repeat(f"pp{prompt}", "tokens/s", read_prompt)
         speed = PILOT_TOKENS / pilot.timings.generation_seconds
         size = self._fit_size(min(self._options.generated, room), speed)
         figure = self._repeat(f"tg{size}", "tokens/s", lambda: self._write(size, 1))
@@ -169,9 +158,6 @@ class _Tests:
             if now + (now - began) > end:  # another one would take too long
                 break
         return Figure(test, unit, tuple(samples))
-
-    def _read_prompt(self, size: int) -> float:
-        return size / self._generate(size, 1)[0].timings.prompt_seconds
 
     def _write(self, size: int, count: int) -> float:
         replies = self._generate(SMALLEST, size, count)

@@ -1,7 +1,7 @@
 """Calls of a model as users make them: messages, tools and options by name."""
 
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,7 +16,6 @@ from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.confidence_policy import ConfidencePolicy, Unsure, check_confidence
 from constrained.model.cut_values import advise_limit
 from constrained.model.reply import Reply
-from constrained.model.trace.turn_trace import TurnTrace
 from constrained.prompt.answers import Target, read_response_format
 from constrained.prompt.assistant_prefill import read_message
 from constrained.prompt.job import Envelopes, Job, Recall
@@ -57,13 +56,10 @@ class CompiledTurnOptions(TurnOptions, total=False):
         instead: the turn that is generated in place of one with such a call, made with
             `ConfidencePolicy.change_job`. The events of the first turn are then never sent.
             Default: None, the calls are delivered.
-        note_failed_trace: a function that takes the trace of a turn that fails, as far as it came,
-            before its error is raised. It is called in the thread that decodes. Needs `trace`.
     """
 
     min_confidence: float | None
     instead: CompiledTurn | None
-    note_failed_trace: Callable[[TurnTrace], None] | None
 
 
 class Options(TurnOptions, total=False):
@@ -182,7 +178,6 @@ class CallOptions:
     owner: Hashable | None = None
     min_confidence: float | None = None
     instead: CompiledTurn | None = None
-    note_failed_trace: Callable[[TurnTrace], None] | None = None
 
     @property
     def confidence_policy(self) -> ConfidencePolicy:
@@ -224,7 +219,6 @@ def read_call_options(
         owner=options.get("owner"),
         min_confidence=check_confidence(options.get("min_confidence")),
         instead=options.get("instead"),
-        note_failed_trace=options.get("note_failed_trace"),
     )
 
 

@@ -10,7 +10,7 @@ from typing import NoReturn, Self, TypeVar, Unpack
 
 from constrained.decode.kv.snapshots import NO_CACHE, Cache
 from constrained.decode.metrics import Metrics
-from constrained.decode.request import DecodeOptions, FailedTurn, Finish, Generation, Request
+from constrained.decode.request import DecodeOptions, Finish, Generation, Request
 from constrained.decode.schedule.batch_plan import STEP
 from constrained.decode.schedule.runner import Runner, TurnEngine, TurnRunner
 from constrained.decode.schedule.scheduler import Schedule
@@ -27,7 +27,7 @@ from constrained.decode.schedule.streams import (
 from constrained.decode.schedule.workers import Order
 from constrained.engine.options import MAX_WAITING
 from constrained.engine.protocol import Engine, Sampling
-from constrained.errors import GrammarError, ModelError, ReplyError
+from constrained.errors import GrammarError, ModelError
 from constrained.limits.deadline import Clock, Deadline, set_deadline
 from constrained.model.call_options import (
     CallOptions,
@@ -39,7 +39,6 @@ from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.compile.compiler import Compiler, RawOptions
 from constrained.model.compile_queue import CompileQueue
 from constrained.model.reply import Reply, has_own_ids, make_reply
-from constrained.model.trace.turn_trace import make_trace
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.turn_cache import MAX_TOKENS
@@ -228,7 +227,7 @@ class TurnModel:
     ) -> Future[Reply]:
         def launch(turn: CompiledTurn, sink: Sink, *, options: CallOptions) -> Future[Reply]:
             generation = self.decode(turn, is_wanted, sink, options=options, deadline=deadline)
-            return then(generation, partial(_finish, self.compiler, turn, options))
+            return then(generation, partial(_finish, self.compiler, turn))
 
         check_choice(options, self.engine)
         return generate_chosen(launch, turn, sink, options)
@@ -263,7 +262,6 @@ class TurnModel:
             is_wanted=is_wanted,
             deadline=deadline,
             owner=options.owner,
-            note_failure=partial(_note_failed_turn, turn, options),
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._forget_damaged)
@@ -305,23 +303,10 @@ class TurnModel:
         self.close()
 
 
-def _finish(
-    compiler: Compiler, turn: CompiledTurn, options: CallOptions, generation: Generation
-) -> Reply:
+def _finish(compiler: Compiler, turn: CompiledTurn, generation: Generation) -> Reply:
     """Makes the reply of a turn; keeps the tokens of the turn if it is whole."""
-    try:
-        reply = make_reply(generation, turn)
-    except ReplyError:
-        if generation.trace:
-            failed = FailedTurn(generation.trace, generation.events)
-            _note_failed_turn(turn, options, failed)
-        raise
+    reply = make_reply(generation, turn)
     is_cut = generation.stopped is not None or generation.is_ended_by_text
     if generation.finish is Finish.STOP and not is_cut and has_own_ids(generation, reply):
         compiler.keep(turn, generation.tokens, reply.message())
     return reply
-
-
-def _note_failed_turn(turn: CompiledTurn, options: CallOptions, failed: FailedTurn) -> None:
-    if options.note_failed_trace is not None:
-        options.note_failed_trace(make_trace(failed, turn))

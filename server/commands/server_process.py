@@ -62,7 +62,7 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     listening = open_socket(options.host, options.port)
     address = f"http://{write_address(options.host, listening.getsockname()[1])}"
     LOG.info("listening on %s%s", address, _describe_start(sources))
-    LOG.info("chat and workbench: open %s/ in a browser", find_page(address))
+    LOG.info("chat: open %s/ in a browser", find_page(address))
     app = make_app(
         sources,
         settings,

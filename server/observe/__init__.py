@@ -1,5 +1,5 @@
-"""What an operator sees of requests: metrics, spans and traces.
+"""What an operator sees of requests: metrics and spans.
 
 Implements the protocols of `server.turns.observers`; start there. `metrics` has the figures of
-`/metrics`, `telemetry` the spans, `trace_file` the traces.
+`/metrics`, `telemetry` the spans.
 """

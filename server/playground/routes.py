@@ -1,21 +1,27 @@
 """The paths of the playground, which is the start page of the server for browsers."""
 
+import json
+from collections.abc import Sequence
 from functools import cache, partial
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
-from constrained.inspect.replay.workbench import inspect_row, judge_calls
+from constrained.errors import GrammarError
 from constrained.model.trace.page import read_page
-from grammars.schema.json_values import JsonObject
-from server.dialects.common.reading import read_fields, read_request, run_unassigned
+from constrained.prompt.tools.shapes import read_tools
+from grammars.limits.steps import StepsError, limit_steps
+from grammars.schema.json_values import Json, JsonObject
+from grammars.schema.nodes import Violation
+from grammars.schema.numbers import normalise_numbers
+from grammars.turn import Tool
+from server.dialects.common.reading import read_fields, run_unassigned
 from server.dialects.common.replies import answer_json
 from server.dialects.common.server_routes import describe_server
 from server.http.openapi import JSON, ApiRouter
-from server.turns.service import Service
 
 router = ApiRouter()
 UNFRAMED = {"X-Frame-Options": "DENY"}
@@ -26,14 +32,9 @@ START: JsonObject = {
     "description": "For browsers the page, else JSON",
     "content": {JSON: {}, HTML: {}},
 }
-MAX_TEXT = 200_000
-"""The maximum characters of a text in the workbench: each takes 150 bytes."""
-EXAMPLE: JsonObject = {
-    "format": "hermes",
-    "tools": [{"name": "ping", "input_schema": {"type": "object", "properties": {}}}],
-    "text": '<tool_call>\n{"name": "pong"',
-}
-CALLED: JsonObject = {"tools": EXAMPLE["tools"], "calls": [{"name": "ping", "arguments": "{}"}]}
+MAX_STEPS = 400_000  # of the schemas of all tools
+_PING: JsonObject = {"name": "ping", "input_schema": {"type": "object", "properties": {}}}
+EXAMPLE: JsonObject = {"tools": [_PING], "calls": [{"name": "ping", "arguments": "{}"}]}
 SCRIPTS = (
     "elements",
     "requests",
@@ -51,8 +52,6 @@ SCRIPTS = (
     "conversations",
     "conversation_list",
     "chat",
-    "workbench_examples",
-    "workbench",
     "start",
 )
 """The scripts, in the order in which they run: each may use those before it at once, and those
@@ -69,43 +68,6 @@ def write_playground(*, needs_key: bool) -> str:
     page = page.replace("/*STYLE*/", folder.joinpath("style.css").read_text(encoding="utf-8"))
     page = page.replace("/*NEEDS_KEY*/", str(needs_key).lower())
     return page.replace("/*SCRIPT*/", "\n".join(texts))
-
-
-class InspectRequest(BaseModel):
-    """A row of `constrained check`, without files."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-
-    id: str | int | None = None
-    """Is repeated in the reply."""
-    template: str | None = None
-    """The chat template itself."""
-    format: str | None = None
-    """The name of a known format, instead of a template."""
-    tool_format: str | None = None
-    """The name of a known format that the prompt teaches."""
-    tools: list[Any] | None = None
-    """In the form of OpenAI, Anthropic or MCP."""
-    messages: list[JsonObject] | None = None
-    """The conversation before the text; default: a greeting."""
-    tool_choice: str | JsonObject | None = None
-    """`auto`, `none`, `required`, or the tool that must be called."""
-    parallel_tool_calls: bool | None = None
-    """false: at most one call."""
-    response_format: JsonObject | None = None
-    """The format of an answer."""
-    chat_template_kwargs: JsonObject | None = None
-    """Variables of the template."""
-    reasoning_format: str | None = None
-    """As in llama-server: `none` leaves reasoning in the content."""
-    markers: Literal["text", "token"] | None = None
-    """Whether the markers of the format are single tokens."""
-    bos_token: str | None = None
-    """The template's `bos_token`."""
-    eos_token: str | None = None
-    """The template's `eos_token`."""
-    text: str | None = Field(None, max_length=MAX_TEXT)
-    """The model's text after the prompt."""
 
 
 class CallFields(BaseModel):
@@ -132,8 +94,8 @@ class VerdictRequest(BaseModel):
 
 @router.get("/", responses={200: START})
 async def show_start(request: Request) -> Response:
-    """Shows the chat and the workbench to browsers. Tells other clients, in JSON, the name of the
-    server and the paths that describe it."""
+    """Shows the chat to browsers. Tells other clients, in JSON, the name of the server and the
+    paths that describe it."""
     accepted = ",".join(request.headers.getlist("accept")).lower()
     vary = {"Vary": "Accept"}
     if HTML not in accepted or JSON in accepted:  # curl and SDKs accept anything, or name JSON
@@ -156,23 +118,37 @@ async def show_trace_page() -> HTMLResponse:
     return HTMLResponse(read_page(), headers=UNFRAMED)
 
 
-@router.post_json("/playground/inspect", InspectRequest, EXAMPLE)
-async def inspect(request: Request) -> Response:
-    """Shows how a template, tools and a text of a model fit together: prompt, format, grammar,
-    report on the schemas, and the byte at which the grammar refuses the text."""
-    _, _, found = await read_request(request, InspectRequest, _inspect, quick=False)
-    return found
-
-
-def _inspect(body: InspectRequest, service: Service) -> Response:
-    return answer_json(inspect_row(body.model_dump(exclude_none=True)))
-
-
-@router.post_json("/playground/verdicts", VerdictRequest, CALLED)
+@router.post_json("/playground/verdicts", VerdictRequest, EXAMPLE)
 async def judge(request: Request) -> Response:
     """Says of each call whether it fits the schema of its tool, and if it does not, where and
     why."""
     body = await read_fields(request, VerdictRequest)
-    calls = [(call.name, call.arguments) for call in body.calls]
-    judging = partial(judge_calls, body.tools, calls)
-    return answer_json({"verdicts": await run_unassigned(request, judging, quick=False)})
+    verdicts = await run_unassigned(request, partial(_judge_calls, body), quick=False)
+    return answer_json({"verdicts": verdicts})
+
+
+def _judge_calls(body: VerdictRequest) -> list[Json]:
+    """Returns `{valid, errors}` for each call; errors are `{pointer, message}`, with a JSON pointer
+    into the call (`/name`, `/arguments/...`)."""
+    try:
+        with limit_steps(MAX_STEPS):
+            offered = {tool.name: tool for tool in read_tools(body.tools)}
+    except StepsError as error:
+        message = "its schemas take too many steps to examine"
+        raise GrammarError(message, where="/tools", hint="Simplify them") from error
+    verdicts: list[Json] = []
+    for call in body.calls:
+        errors: list[Json] = [vars(error) for error in _judge(call, offered.get(call.name))]
+        verdicts.append({"valid": not errors, "errors": errors})
+    return verdicts
+
+
+def _judge(call: CallFields, tool: Tool | None) -> Sequence[Violation]:
+    if tool is None:
+        return [Violation("/name", f"no tool is called {call.name!r}")]
+    try:
+        arguments = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return [Violation("/arguments", "the arguments are no JSON")]
+    found = tool.schema.find_errors(normalise_numbers(arguments, tool.schema))
+    return [Violation(f"/arguments{error.pointer}", error.message) for error in found]

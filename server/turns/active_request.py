@@ -6,8 +6,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import TypeAlias
 
 from constrained.decode.filters.events import ProgressMade, StreamEvent
@@ -16,12 +15,11 @@ from constrained.engine.sampling import SEEDS, Sampling
 from constrained.errors import AbandonedError
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.reply import Reply, Usage
-from constrained.model.trace.turn_trace import FAILED, TurnTrace
 from server.errors import as_http_error
-from server.http.caller import find_key, find_owner, find_request_id
+from server.http.caller import find_owner, find_request_id
 from server.http.time_left import find_time_left
 from server.turns.compiled_request import CompiledRequest, compile_instead, compile_request
-from server.turns.observers import TracedRequest, name_key
+from server.turns.request_record import FAILED
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
@@ -34,14 +32,6 @@ TurnEvents: TypeAlias = tuple[int, Sequence[TurnEvent]]
 """The number of a choice, from 0, and events of its turn."""
 
 
-@dataclass(frozen=True)
-class LaunchedTurn:
-    """A turn that is being generated; `failed_traces` gets its trace, if it is traced and fails."""
-
-    stream: AsyncStream[Reply]
-    failed_traces: list[TurnTrace]
-
-
 class ActiveRequest:
     """A request whose turns are being generated, one for each choice; and how many seconds it took
     to compile it."""
@@ -49,14 +39,13 @@ class ActiveRequest:
     def __init__(
         self,
         compiled: CompiledRequest,
-        turns: Sequence[LaunchedTurn],
+        turns: Sequence[AsyncStream[Reply]],
         *,
         compile_seconds: float = 0.0,
     ):
         self.compiled = compiled
         self._compile_seconds = compile_seconds
         self._request_id = find_request_id()
-        self._key_name = name_key(find_key())
         self._launched_at = time.monotonic()
         self._turns = turns
         self._observers = compiled.service.observers
@@ -64,7 +53,7 @@ class ActiveRequest:
         self._first: asyncio.Future[TurnEvents] | None = None
         followed: list[AsyncGenerator[TurnEvents, None]] = []
         for number, turn in enumerate(turns):
-            followed.append(_follow(turn.stream, number))
+            followed.append(_follow(turn, number))
         if len(followed) == 1:  # the usual case, which needs no tasks
             self._events = followed[0]
         else:
@@ -111,53 +100,22 @@ class ActiveRequest:
         self._note_record(event, is_first=number == 0)
         if self.compiled.service.settings.log_prompts:
             LOG.info("reply: %r", event.text)
-        return self._keep_trace(number, event)
+        return event
 
-    def _keep_trace(self, number: int, reply: Reply) -> Reply:
-        """Writes the trace to the trace file, if there is one; removes it from the reply unless the
-        client wants it."""
-        traces = self._observers.traces
-        if reply.trace is None or traces is None:
-            return reply
-        traces.note(self._name_choice(number), reply.trace)
-        if self.compiled.request.generation.trace:
-            return reply
-        return replace(reply, trace=None)
-
-    def _note_unfinished(self, number: int, ended: Future[Reply]) -> None:
+    def _note_unfinished(self, ended: Future[Reply]) -> None:
         """Notes a turn without a reply for the client: it was cancelled, or has failed."""
         usage = Usage(len(self.compiled.turn.tokens), 0, 0)
-        reply, fault = Reply("", "", (), "cancelled", usage, unfinished="", text=""), None
+        reply, code = Reply("", "", (), "cancelled", usage, unfinished="", text=""), ""
         if not ended.cancelled():
             match ended.exception():
                 case None:
                     reply = ended.result()
                     self._note_usage(reply.usage)
                 case Exception() as error if not isinstance(error, AbandonedError):
-                    fault = as_http_error(error)
+                    code = as_http_error(error).code
                 case _:
                     pass
-        self._note_record(reply, is_first=False, error="" if fault is None else fault.code)
-        traces = self._observers.traces
-        if traces is None:
-            return
-        trace = reply.trace
-        if fault is not None and self._turns[number].failed_traces:
-            trace = self._turns[number].failed_traces[-1]
-        if trace is None:  # without tokens, but it shows the request
-            finish = "cancelled" if fault is None else FAILED
-            trace = TurnTrace(self.compiled.turn, finish)
-        error = "" if fault is None else fault.message
-        traces.note(self._name_choice(number, error), trace)
-
-    def _name_choice(self, number: int, error: str = "") -> TracedRequest:
-        return TracedRequest(
-            self._request_id,
-            self.compiled.service.name,
-            choice=number,
-            key=self._key_name,
-            error=error,
-        )
+        self._note_record(reply, is_first=False, error=code)
 
     def _note_usage(self, usage: Usage) -> None:
         if self._observers.counters is not None:
@@ -187,14 +145,13 @@ class ActiveRequest:
         if self._first is not None and not self._first.cancel() and not self._first.cancelled():
             self._first.exception()  # else asyncio logs that it was never retrieved
         for turn in self._turns:
-            turn.stream.cancel()
+            turn.cancel()
         unfinished = set(range(len(self._turns))) - self._finished
         if self._observers.counters is not None:
             self._observers.counters.note_unfinished(len(unfinished))
         self._finished.update(unfinished)
         for number in unfinished:
-            stream = self._turns[number].stream
-            stream.when_over(partial(self._note_unfinished, number))
+            self._turns[number].when_over(self._note_unfinished)
 
 
 async def start_request(service: Service, request: TurnRequest) -> ActiveRequest:
@@ -221,18 +178,16 @@ def launch(
     *,
     instead: CompiledTurn | None = None,
     timeout: float | None = None,
-) -> list[LaunchedTurn]:
+) -> list[AsyncStream[Reply]]:
     """Starts the turns of a request, one for each choice; if there is an error, no turn has
     started. `instead` replaces a turn with a call that the model is unsure of."""
-    is_traced = options.trace or service.observers.traces is not None
-    launched: list[LaunchedTurn] = []
+    launched: list[AsyncStream[Reply]] = []
     owner = find_owner()  # the same for all choices: they are one request
     max_tokens = options.max_tokens
     if max_tokens is None:
         max_tokens = max(1, service.model.engine.context_length - len(turn.tokens))
     try:
         for number in range(options.choices):
-            failed_traces: list[TurnTrace] = []
             stream = service.model.astream_turn(
                 turn,
                 max_tokens=max_tokens,
@@ -241,17 +196,16 @@ def launch(
                 logprobs=options.logprobs,
                 progress=options.reports_cached,
                 ignore_eos=options.ignore_eos,
-                trace=is_traced,
+                trace=options.trace,
                 min_confidence=options.confidence_policy.min_confidence,
                 instead=instead,
-                note_failed_trace=failed_traces.append,
                 timeout=timeout,
                 owner=owner,
             )
-            launched.append(LaunchedTurn(stream, failed_traces))
+            launched.append(stream)
     except BaseException:
         for one in launched:
-            one.stream.cancel()
+            one.cancel()
         raise
     return launched
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.decode.request import Usage
-from constrained.model.trace.turn_trace import FAILED
 
-CANCELLED = "cancelled"
+CANCELLED, FAILED = "cancelled", "error"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Takes the pictures of the page in the documentation: `python -m tests.browser.pictures`."""
+"""Takes the picture of the page in the documentation: `python -m tests.browser.pictures`."""
 
 import argparse
 from pathlib import Path
@@ -25,16 +25,6 @@ def take_chat(watched: Watched, folder: Path) -> None:
     page.screenshot(path=folder / "playground.png")
 
 
-def take_workbench(watched: Watched, folder: Path) -> None:
-    """A text that the grammar refuses."""
-    page = open_chat(watched)
-    page.click("#tab-workbench")
-    page.get_by_role("button", name="A missing quote").click()
-    page.get_by_text("The grammar refuses the text").wait_for()
-    page.locator("h1").hover()
-    page.screenshot(path=folder / "workbench.png")
-
-
 def main() -> None:
     """Starts a server with the demo model, and a browser."""
     from playwright.sync_api import sync_playwright
@@ -46,10 +36,9 @@ def main() -> None:
     assert path is not None, HINT
     with running(load) as client, sync_playwright() as playwright:
         browser: Any = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        for take in (take_chat, take_workbench):
-            with watch(browser, str(client.base_url)) as watched:
-                watched.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
-                take(watched, folder)
+        with watch(browser, str(client.base_url)) as watched:
+            watched.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+            take_chat(watched, folder)
         browser.close()
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from constrained import load
-from constrained.model.trace.page import write_page
 from tests.browser.conftest import Watched
 from tests.browser.page_checks import (
     PARIS,
@@ -50,24 +49,6 @@ def test_the_trace_of_a_turn(watched: Watched):
     assert not page.locator("#trace-dialog").is_visible()
 
 
-def test_from_the_chat_to_the_workbench_and_back_by_a_link(watched: Watched):
-    page = ask_for_weather(watched)
-    page.locator(".turn").nth(1).get_by_role("button", name="Open in workbench").click()
-    page.get_by_text("accepts the text as a whole turn").wait_for()
-    text = page.input_value("#w-text")
-    page.fill("#w-text", text.replace('"Paris"', "Paris"))
-    page.get_by_text("The grammar refuses the text, at byte").wait_for()
-    assert page.locator(".rest").inner_text().startswith("Paris")
-    check_looks(page)
-    page.click("#share")
-    page.wait_for_url("**#w=*")
-    link = page.url
-    page.goto("about:blank")
-    page.goto(link)
-    page.get_by_text("The grammar refuses the text, at byte").wait_for()
-    assert page.input_value("#w-text") == text.replace('"Paris"', "Paris")
-
-
 def test_an_empty_chat_says_what_to_do(watched: Watched):
     page = open_chat(watched)
     for button in ("#undo", "#new"):
@@ -89,18 +70,14 @@ def test_mistakes_are_told(watched: Watched):
     page.fill("#message", "Hi")
     page.click("#send")
     page.get_by_text("This is not JSON").first.wait_for()
-    page.click("#tab-workbench")
-    page.fill("#w-format", "nothing")
-    page.get_by_text("unknown format 'nothing'").wait_for()
-    watched.complaints.clear()  # Chromium logs that a request was answered with status 400
 
 
 def test_tabs_by_keyboard(watched: Watched):
     page = open_chat(watched)
-    page.focus("#tab-chat")
+    page.focus("#tab-tool-form")
     page.keyboard.press("ArrowRight")
-    assert page.locator("#workbench").is_visible()
-    assert not page.locator("#chat").is_visible()
+    assert page.locator("#tool-json").is_visible()
+    assert not page.locator("#tool-form").is_visible()
 
 
 def test_a_long_stream_stays_smooth(watched: Watched):
@@ -139,26 +116,4 @@ def test_the_page_of_a_trace(watched: Watched, tmp_path: Path):
     page.keyboard.press("ArrowRight")
     assert "number 2 of" in page.locator("#details").inner_text()
     assert "place" in page.locator("#details").inner_text()
-    check_looks(page)
-
-
-def test_a_page_of_many_traces(watched: Watched, tmp_path: Path):
-    with load() as model:
-        tool = {"name": "ping", "input_schema": {"type": "object", "properties": {}}}
-        reply = model.call("Ping.", [tool], tool_choice="required", trace=True)
-    assert reply.trace is not None
-    shown = reply.trace.to_json()
-    requests = [{"id": f"req_{n}", "time": "2026-01-31T10:00:00", "model": "m"} for n in range(30)]
-    path = tmp_path / "turns.html"
-    path.write_text(write_page([{"request": request, **shown} for request in requests]), "utf-8")
-    page = watched.page
-    page.goto(path.as_uri())
-    assert "request req_29" in page.locator("#summary").inner_text()
-    assert page.locator("#next").is_disabled()
-    page.click("#previous")
-    assert "request req_28" in page.locator("#summary").inner_text()
-    page.select_option("#turn", "0")
-    assert page.locator("#previous").is_disabled()
-    page.locator(".token", has_text="ping").last.click()
-    assert "tool name of call 1" in page.locator("#details").inner_text()
     check_looks(page)

@@ -1,5 +1,4 @@
-"""What the page shows of its server: an API key if there are any, a choice if there are models, a
-workbench with an example that works."""
+"""What the page shows of its server: an API key if there are any, a choice if there are models."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -57,8 +56,6 @@ def test_a_key_is_asked_for_and_sent(guarded: Watched):
     assert page.locator("#server-fault").inner_text() == ""
     ask(page, PARIS)
     page.get_by_role("button", name="Send results").wait_for()
-    page.click("#tab-workbench")
-    page.get_by_text("accepts the text as a whole turn").wait_for()
     page.reload()
     page.locator("#model-name", has_text="demo").wait_for()  # the key stays in this tab
     assert page.evaluate("JSON.stringify(localStorage)").count("secret") == 0
@@ -74,10 +71,6 @@ def test_one_of_several_models_is_chosen(of_two: Watched):
     page.reload()
     page.locator("#model").wait_for()
     assert page.input_value("#model") == "second"
-    page.click("#tab-workbench")
-    page.get_by_text("accepts the text as a whole turn").wait_for()
-    page.click("#own-template")
-    page.get_by_text("accepts the text as a whole turn").wait_for()
     check_looks(page)
 
 
@@ -92,22 +85,6 @@ def test_results_that_are_sent_without_asking(browser: Any):
         page.get_by_role("button", name="Send results").wait_for()
         assert 10 < page.locator(".call .result").count() < 40
         assert page.locator(".call").count() == page.locator(".call .result").count() + 1
-
-
-def test_the_workbench_opens_with_an_example(watched: Watched):
-    page = open_chat(watched)
-    page.click("#tab-workbench")
-    page.get_by_text("accepts the text as a whole turn").wait_for()
-    assert page.locator("#w-result .verdict").inner_text() == "\u2713 fits its schema"
-    page.get_by_role("button", name="A missing quote").click()
-    page.get_by_text("The grammar refuses the text, at byte").wait_for()
-    assert page.locator(".rest").inner_text().startswith("Paris")
-    page.get_by_role("button", name="A value that is not allowed").click()
-    page.locator(".rest", has_text="kelvin").wait_for()
-    assert "does not fit its schema" in page.locator("#w-result .verdict").inner_text()
-    page.get_by_role("button", name="Another format: Llama 3").click()
-    page.get_by_text("llama3_json").wait_for()
-    page.get_by_text("accepts the text as a whole turn").wait_for()
 
 
 def test_values_of_calls_are_shown_as_they_were_written(watched: Watched):
@@ -137,5 +114,3 @@ def test_the_old_address_has_the_page_too(watched: Watched):
     page = watched.page
     page.goto(f"{watched.address}/playground")
     page.get_by_text("This is the demo model").wait_for()
-    page.click("#tab-workbench")
-    page.get_by_text("accepts the text as a whole turn").wait_for()

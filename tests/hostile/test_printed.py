@@ -10,15 +10,6 @@ from tests.terminal import Terminal
 EVIL = "\x1b]0;title\x07\x9b2J\x08\x00"
 STYLES = re.compile(r"\x1b\[[0-9;]*m")  # ours, such as bold
 CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-TOKEN = {"text": EVIL, "source": "drawn", "token": EVIL, "pointer": EVIL}
-TRACE = {
-    "version": 1,
-    "format": EVIL,
-    "start_state": EVIL,
-    "finish_reason": EVIL,
-    "tokens": [TOKEN],
-    "request": {"id": EVIL, "time": EVIL, "model": EVIL},
-}
 
 
 def write_all(folder: Path) -> list[list[str]]:
@@ -30,7 +21,6 @@ def write_all(folder: Path) -> list[list[str]]:
         ["formats", "detect", str(template), "--verbose"],
         ["doctor", str(template)],
         ["check", write(folder / "rows.jsonl", row)],
-        ["trace", "--text", "--tokens", write(folder / "traces.jsonl", TRACE)],
     ]
 
 

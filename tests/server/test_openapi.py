@@ -4,7 +4,6 @@ the statuses and media types that it names, and the SDKs' types. The last is hel
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -52,13 +51,12 @@ def list_references(value: Any) -> Iterator[str]:
             yield from list_references(inner)
 
 
-def test_the_document_depends_on_no_setting_but_the_keys(document: Json, tmp_path: Path) -> None:
+def test_the_document_depends_on_no_setting_but_the_keys(document: Json) -> None:
     """So tests hold the replies of all servers against one document."""
     others = Settings(
         show_grammar=True,
         otel=True,
         cors_origins=("*",),
-        trace=tmp_path / "traces.jsonl",
         reasoning_field=ReasoningField.BOTH,
         max_choices=1,
     )

@@ -33,5 +33,4 @@ COMMANDS = (
     _command("eval", "find which model file calls tools, and whether syntax or wits fail"),
     _command("models", "list, download and remove models"),
     _command("bench", "measure how fast a model is on this machine"),
-    _command("trace", "show what decided each token of a reply"),
 )

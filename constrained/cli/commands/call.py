@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from constrained.cli import options as shared
 from constrained.cli import request, tool_calls
-from constrained.cli.commands import trace
 from constrained.cli.terminal.exit_codes import ExitCode
 from constrained.cli.terminal.input import read_text
 from constrained.cli.terminal.output import print_json, print_notes
@@ -40,7 +39,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     help = "fail if the reply takes longer; default: no limit"
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help)
-    trace.add_option(parser)
     tool_calls.add_options(parser)
     request.add_options(parser)
 
@@ -99,7 +97,6 @@ class AnsweredCall:
         self._model = model
         self._options = options
         self._is_first = True
-        self._traces = trace.TraceSaver(options.trace)
 
     def generate(self, job: "Job") -> "Reply":
         """Generates a turn; if it is shown while it is generated, it is printed here."""
@@ -118,12 +115,9 @@ class AnsweredCall:
             "timeout": options.timeout,
             "stop": options.stop,
             "progress": True,
-            **self._traces.options,
         }
-        with self._traces.saving():
-            stream = model.stream_turn(turn, **limits)
-            reply = follow(stream, Screen()) if options.stream else wait(stream)
-        self._traces.save(reply)
+        stream = model.stream_turn(turn, **limits)
+        reply = follow(stream, Screen()) if options.stream else wait(stream)
         self.lacks_calls = turn.plan.hardly_calls and not reply.has_begun_calls
         return reply
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained.cli import options as shared
 from constrained.cli import request, tool_calls
-from constrained.cli.commands import trace
 from constrained.cli.terminal.exit_codes import ExitCode
 from constrained.cli.terminal.output import print_error, print_notes
 from constrained.cli.terminal.show import Screen, follow
@@ -50,7 +49,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declares the options of the command."""
     parser.set_defaults(run=_run, json=False)
     parser.add_argument("--system", metavar="TEXT", help="system message")
-    trace.add_option(parser)
     tool_calls.add_options(parser)
     request.add_options(parser)
 
@@ -74,7 +72,6 @@ def _run(options: argparse.Namespace) -> int:
             max_reply_tokens=options.max_tokens,
             sampling=shared.read_sampling(options, model.sampling),
             stop=options.stop,
-            trace_file=options.trace,
             progress=True,
         )
         return session.run()
@@ -89,7 +86,6 @@ class ChatSession:
         executor: executes the calls of these tools.
         search: a search of tools that are not in the prompt; None: all tools are in the prompt.
         choose: returns the options by which the turn of a job is chosen.
-        trace_file: the file to which traces are written; None: no traces.
         max_reply_tokens: the maximum number of tokens of a reply; None: what fits into the context.
         options: of the generation, as in `Model.stream_turn`.
     """
@@ -104,7 +100,6 @@ class ChatSession:
         executor: CallExecutor | None = None,
         search: "ToolSearch | None" = None,
         choose: "Callable[[Job, Model], CompiledTurnOptions] | None" = None,
-        trace_file: str | None = None,
         max_reply_tokens: int | None,
         **options: "Unpack[TurnOptions]",
     ):
@@ -113,7 +108,6 @@ class ChatSession:
         self._model = model
         self._max_reply_tokens = max_reply_tokens
         self._job = job
-        self._traces = trace.TraceSaver(trace_file)
         self._options = options
         self._lines = lines or Lines()
         self._servers = servers
@@ -242,13 +236,11 @@ class ChatSession:
                     self._refused.add(refusal.name)
                     print_notes([str(refusal)])
             limit = request.find_limit(self._max_reply_tokens, turn, self._model)
-            options: CompiledTurnOptions = {**self._options, **self._traces.options}
+            options: CompiledTurnOptions = {**self._options}
             options["max_tokens"] = limit
             if self._choose is not None:
                 options |= self._choose(job, self._model)
-            with self._traces.saving():
-                reply = follow(self._model.stream_turn(turn, **options), self._screen)
-            self._traces.save(reply)
+            reply = follow(self._model.stream_turn(turn, **options), self._screen)
             if turn.plan.hardly_calls and not reply.has_begun_calls and not self._has_explained:
                 self._has_explained = True
                 print_notes([request.NO_CALL])

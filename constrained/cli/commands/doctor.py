@@ -4,7 +4,6 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
 
@@ -28,8 +27,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("model", metavar="TEMPLATE_OR_GGUF", nargs="?", help=help)
     shared.add_hub_options(parser)
-    help = "memory bandwidth in GB/s, for the estimate of the speed; default: measured on the CPU"
-    parser.add_argument("--bandwidth", type=float, metavar="GB/S", help=help)
     help = "also show what is fine, and why"
     parser.add_argument("-v", "--verbose", action="store_true", help=help)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -47,12 +44,6 @@ def _run(options: argparse.Namespace) -> int:
         hint = "Name a file, or a model of the Hub (-hf)"
         raise RequestError("no model or template is given", hint=hint)
     subject = read_subject(path)
-    if options.bandwidth is not None:
-        if options.bandwidth <= 0:
-            raise RequestError(
-                f"--bandwidth is {options.bandwidth}", hint="Give it in GB per second"
-            )
-        subject = replace(subject, bandwidth=options.bandwidth * 1e9)
     diagnosis = examine(subject)
     if options.json:
         print_json(diagnosis.to_json())

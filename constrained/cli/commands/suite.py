@@ -163,7 +163,6 @@ def _make_progress(checks: int) -> "Callable[[Progress], None]":
 
 
 def _append(path: str | None, value: Any) -> None:
-    """Appends a line of JSON to a file."""
     if path is not None:
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(value) + "\n")
@@ -218,7 +217,6 @@ def _write_command(options: argparse.Namespace) -> str:
 
 
 def _read_known(path: str | None) -> list[str]:
-    """Returns the ids in a file, in order."""
     ids: list[str] = []
     if path is not None:
         for line in read_lines(path, "--known"):

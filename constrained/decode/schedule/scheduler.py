@@ -248,10 +248,6 @@ class Schedule:
     def _fail(self, number: int, error: Exception) -> None:
         """Ends the request of a sequence with an error; the others go on."""
         active = self._remove(number)
-        try:
-            active.decoder.turn.note_failure()
-        except Exception:  # of the caller's function for traces: its disk may be full
-            LOG.exception("the trace of a failed turn could not be delivered")
         self._overlap.post(partial(active.seat.fail, error))
 
     def _remove(self, number: int) -> ActiveTurn:

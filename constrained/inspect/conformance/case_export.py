@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from constrained.inspect.conformance.finding import make_id
-from constrained.inspect.conformance.parser_protocol import write_tools
+from constrained.inspect.conformance.parser_check import write_tools
 from constrained.inspect.conformance.rows import CorpusRow, write_expected
 from grammars.parse.parser import Parser
 from grammars.schema.json_values import JsonObject
@@ -35,10 +35,8 @@ def export_cases(
     version of Hypothesis.
 
     Args:
-        format: the wire format.
         rows: recorded turns; those of other formats, damaged ones and cut ones are left out.
         examples: the number of turns for each of the two checks; equal ones are left out.
-        seed: of the turns.
 
     Raises:
         ParserFailure: our own parser reads a turn as something else.

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,39 +13,25 @@ _FENCE = "```"
 
 @dataclass(frozen=True)
 class SuiteFinding:
-    """Something that is wrong: one cause, whatever the number of checks that show it.
+    """Something that is wrong: one cause, whatever the number of checks that show it."""
 
-    Args:
-        checks: the names of the checks that show it, or of the recorded turns; the first one has
-            found it.
-        about: what holds, in a sentence.
-        what: is wrong, in plain words.
-        kinds: the kinds of faults in it.
-        request: the smallest one that shows it.
-        expected, got: as JSON; None where there is nothing to compare.
-        reproduce: a line for a shell; "" if the parser is called in this process.
-        severity: what it costs the user, such as "lost call".
-        cause: what its id depends on; "": its check, kinds and request.
-        format: the name of the wire format; "" for servers.
-        row: the text as a row for `constrained check` and `--rows`; None for servers.
-    """
-
+    # the names of the checks that show it, or of the recorded turns; the first one has found it
     checks: Sequence[str]
-    about: str
+    about: str  # what holds, in a sentence
     what: str
     kinds: Sequence[str]
-    request: JsonObject
-    expected: Any
+    request: JsonObject  # the smallest one that shows it
+    expected: Any  # as JSON, as what follows; None where there is nothing to compare
     got: Any
-    reproduce: str
-    severity: str
-    cause: str = ""
-    format: str = ""
+    reproduce: str  # a line for a shell; "" if the parser is called in this process
+    severity: str  # what it costs the user, such as "lost call"
+    cause: str = ""  # what its id depends on; "": its check, kinds and request
+    format: str = ""  # the name of the wire format; "" for servers
+    # the text as a row for `constrained check` and `--rows`; None for servers
     row: JsonObject | None = None
 
     @property
     def check(self) -> str:
-        """The check that has found it."""
         return self.checks[0]
 
     @property
@@ -57,7 +42,6 @@ class SuiteFinding:
         return make_id(self.check, self.request, format=self.format, kinds=self.kinds)
 
     def to_json(self) -> JsonObject:
-        """Returns the finding as a JSON object."""
         return {"id": self.id, "check": self.check, **vars(self)}
 
     def describe(self) -> Iterator[str]:
@@ -85,26 +69,8 @@ class SuiteFinding:
 
 
 def make_id(check: str, request: JsonObject, *, format: str, kinds: Sequence[str] = ()) -> str:
-    """Returns an id: the name of the check and 12 hexadecimal digits of a hash.
-
-    Args:
-        request: the request of the case or of the finding.
-        format: the name of the wire format; "": none.
-        kinds: the kinds of faults in a finding.
-    """
+    """Returns an id: the name of the check and 12 hexadecimal digits of a hash of the rest."""
     name = check.replace(" ", "_")
     # Characters as escapes, since a text may have a lone surrogate.
     written = json.dumps([check, format, sorted(kinds), request], sort_keys=True)
     return f"{name}-{hashlib.sha256(written.encode()).hexdigest()[:12]}"
-
-
-def write_pipe_line(command: str, request: JsonObject) -> str:
-    """Returns the shell's line that sends one request to a parser."""
-    # printf, as echo reads backslashes in some shells.
-    return f"printf '%s\\n' {shlex.quote(json.dumps({'id': 1, **request}))} | {command}"
-
-
-def write_curl(url: str, body: JsonObject) -> str:
-    """Returns the shell's line that sends one request to a server."""
-    data = shlex.quote(json.dumps(body))
-    return f"curl {shlex.quote(url)} -H 'Content-Type: application/json' -d {data}"

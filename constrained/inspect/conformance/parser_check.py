@@ -1,28 +1,24 @@
-"""Checks a parser that runs in a process of its own (a pipe): the property tests of
-`grammars.suite`, and recorded turns."""
+"""Checks a parser that runs in a process of its own (a pipe), with one JSON object a line: the
+property tests of `grammars.suite`, and recorded turns."""
 
 import json
+import shlex
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
 
-from constrained.inspect.conformance.finding import SuiteFinding, write_pipe_line
+from constrained.errors import RequestError
+from constrained.inspect.conformance.finding import SuiteFinding
 from constrained.inspect.conformance.parser_process import ParserProcess
-from constrained.inspect.conformance.parser_protocol import (
-    ParserAbilities,
-    read_abilities,
-    show,
-    write_chunks,
-    write_hello,
-    write_text,
-)
 from constrained.inspect.conformance.rows import CorpusRow, write_expected
+from constrained.prompt.tools.shapes import as_openai
 from grammars.schema.json_values import Json, JsonObject
 from grammars.suite.changes import ChangeKind
 from grammars.suite.checks import CHECKS, SuiteCheck
-from grammars.suite.parser_output import AskedParser, BrokenParser, as_reading
-from grammars.suite.reading import CheckedParser, StopSearch
+from grammars.suite.parser_output import AskedParser, BrokenParser, Reading, as_reading
+from grammars.suite.reading import CheckedParser, Claims, StopSearch
 from grammars.suite.run import Failure, Progress, find_failures, settings
 from grammars.suite.strategies import Example, Written
 from grammars.turn import Tool, ToolCall, Turn
@@ -32,33 +28,103 @@ MAX_LOST = 30
 """The seconds that a check may wait for missing answers; after that, failing examples are no longer
 made smaller."""
 ROW = "recorded turn"
+VERSION = 1
+STREAM = "stream"
+ABILITIES: Mapping[str, str] = {
+    STREAM: "reads chunks, and answers with deltas",
+    "content": "returns the text outside of the calls",
+    "reasoning": "separates blocks of reasoning from content",
+    "types": "uses the types of the schema to read arguments",
+    "space": "leaves out the white space that the format writes around content",
+    "damage": "loses nothing if a text is damaged or cut short; needs content",
+}
+"""The abilities that a parser may claim, and what they mean."""
+
+
+@dataclass(frozen=True)
+class ParserAbilities:
+    """The abilities that a parser claims: that it reads chunks, the others, and the names of all in
+    the order of `ABILITIES`."""
+
+    streams: bool
+    claims: Claims
+    names: tuple[str, ...]
+
+
+def read_abilities(greeting: JsonObject) -> ParserAbilities:
+    """Reads the abilities from a parser's answer to the first line; a RequestError if it lists
+    none, an unknown one, or one without another that it needs."""
+    abilities = greeting.get("can")
+    hint = f"It is a list of: {', '.join(ABILITIES)}"
+    if not isinstance(abilities, list):
+        message = "the parser does not list its abilities"
+        raise RequestError(message, where="/can", hint=hint)
+    for i, name in enumerate(abilities):
+        if name not in ABILITIES:
+            message = f"the parser claims an unknown ability: {name!r}"
+            raise RequestError(message, where=f"/can/{i}", hint=hint)
+    if "damage" in abilities and "content" not in abilities:
+        message = "a parser that claims damage has to claim content, too"
+        raise RequestError(message, where="/can", hint=hint)
+    # Languages with one type of numbers cannot distinguish 1.0 and 1.
+    claims = {name: name in abilities for name in ABILITIES if name != STREAM}
+    names = tuple(name for name in ABILITIES if name in abilities)
+    return ParserAbilities(STREAM in abilities, claims=Claims(**claims, exact=False), names=names)
+
+
+def write_text(tools: Sequence[Tool], text: str) -> JsonObject:
+    """Returns a request to read a whole text, without its id."""
+    return {"tools": write_tools(tools), "text": text}
+
+
+def write_chunks(tools: Sequence[Tool], chunks: Sequence[str]) -> JsonObject:
+    """Returns a request to read a text that arrives in chunks, without its id."""
+    return {"tools": write_tools(tools), "chunks": list(chunks)}
+
+
+def write_tools(tools: Sequence[Tool]) -> list[Any]:
+    return as_openai([{"name": tool.name, "parameters": tool.schema.source} for tool in tools])
+
+
+def show(value: object) -> Any:
+    """Returns a reading, calls or events as JSON."""
+    match value:
+        case Reading():
+            shown: dict[str, Any] = {"content": value.content}
+            if value.reasoning:
+                shown["reasoning"] = value.reasoning
+            return shown | {"calls": _show_calls(value.calls)}
+        case list():
+            return [_show_item(item) for item in value]
+        case _:
+            return value
+
+
+def _show_item(item: object) -> Any:
+    if isinstance(item, tuple):
+        return _show_calls([item])[0]
+    return {"event": type(item).__name__, **vars(item)}
+
+
+def _show_calls(calls: Sequence[tuple[str, Any]]) -> list[Json]:
+    return [{"name": name, "arguments": arguments} for name, arguments in calls]
 
 
 @dataclass(frozen=True)
 class ParserReport:
-    """The result of checking a parser.
-
-    Args:
-        abilities: the abilities that it claims.
-        checks: the names of the checks that were made.
-        rows: how many recorded turns it has read.
-        findings: what was found, one for each cause.
-        is_whole: all checks were made; False: the time was over.
-    """
+    """The result of checking a parser."""
 
     abilities: ParserAbilities
     checks: Sequence[str]
-    rows: int
-    findings: Sequence[SuiteFinding]
-    is_whole: bool = True
+    rows: int  # how many recorded turns it has read
+    findings: Sequence[SuiteFinding]  # one for each cause
+    is_whole: bool = True  # all checks were made; False: the time was over
 
 
 class PipedParsers:
     """Makes parsers for sets of tools; all of them send requests to one process.
 
     Args:
-        process: runs the parser.
-        streams: whether it reads chunks.
         max_lost: the maximum seconds that a check may wait for missing answers.
         end: the time at which the whole search ends, by `time.monotonic`.
     """
@@ -81,11 +147,8 @@ class PipedParsers:
         return parser if self._streams else parser.read
 
     def begin_example(self, check: str) -> None:
-        """Begins an example; in another check, `max_lost` counts again from 0.
-
-        Raises:
-            StopSearch: the time is over.
-        """
+        """Begins an example; in another check, `max_lost` counts again from 0. Raises StopSearch if
+        the time is over."""
         if time.monotonic() > self._end:
             raise StopSearch(is_whole=True)
         if check != self._check:
@@ -127,13 +190,10 @@ def check_parser(
     """Checks a parser that a command starts.
 
     Args:
-        command: the command line, which is split as a shell does.
-        format: the wire format that the parser reads.
+        command: is split as a shell does.
         rows: recorded turns; those of other formats are left out.
-        checks: the checks to make.
         tools: the tools that turns call; (): the suite makes them up.
         examples: the number of drawn examples of each property.
-        seed: of the drawn examples.
         seconds: the maximum of the whole search; what was found until then is reported.
         timeout: the maximum seconds for each answer.
         max_lost: the maximum seconds that each check may wait for missing answers.
@@ -144,7 +204,10 @@ def check_parser(
         RequestError: the process does not start, or does not list its abilities.
     """
     end = time.monotonic() + seconds
-    with ParserProcess(command, write_hello(format), timeout=timeout) as process:
+    # Models have special tokens for tags: where one is, no chunk ends within it.
+    markers = [*format.markers, *format.structure]
+    hello = {"version": VERSION, "format": format.name, "markers": markers}
+    with ParserProcess(command, {"id": 0, "hello": hello}, timeout=timeout) as process:
         abilities = read_abilities(process.greeting)
         claims = abilities.claims
         suited = [row for row in rows if row.format == format.name and row.suits(claims)]
@@ -175,7 +238,6 @@ def check_parser(
 
 
 def make_finding(failure: Failure, format: Format, command: str) -> SuiteFinding:
-    """Returns a failure as a finding about the parser that a command starts."""
     error, change, written = failure.cause, failure.changes[0], failure.example.written
     request: JsonObject = {**write_text(error.tools, error.text)}
     row = {"id": failure.about, "format": format.name, **request, "check": failure.check}
@@ -195,7 +257,8 @@ def make_finding(failure: Failure, format: Format, command: str) -> SuiteFinding
         request=request,
         expected=show(error.wanted),
         got=show(error.got),
-        reproduce=write_pipe_line(command, request),
+        # printf, as echo reads backslashes in some shells.
+        reproduce=f"printf '%s\\n' {shlex.quote(json.dumps({'id': 1, **request}))} | {command}",
         severity=change.severity.value,
         cause=str(failure.root),
         format=format.name,

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from types import TracebackType
 
 from constrained.errors import RequestError
 from grammars.schema.json_values import JsonObject
@@ -67,12 +66,7 @@ class ParserProcess:
     def __enter__(self) -> "ParserProcess":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def ask(self, request: JsonObject) -> JsonObject:
@@ -94,7 +88,6 @@ class ParserProcess:
             raise
 
     def close(self) -> None:
-        """Ends the process."""
         self._runner.run(self._stop())
         self._runner.close()
         self._errors.close()

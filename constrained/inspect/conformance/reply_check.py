@@ -1,13 +1,15 @@
 """Checks properties that each reply of Chat Completions must have, with any model."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
 from jsonschema_rs import validator_for
 
 from constrained.inspect.chat_server import WrongReply
-from constrained.inspect.conformance.fault_kind import FaultKind
 from grammars.schema.json_values import JsonObject
 from grammars.wire.formats import FORMATS
 
@@ -15,37 +17,38 @@ _REASONS = ("stop", "length", "tool_calls", "content_filter")
 CUT = "length"
 
 
-def _find_markers() -> tuple[str, ...]:
-    """Returns the special tokens that begin a call in the wire formats."""
-    openers = {format.opener.text.strip() for format in FORMATS if format.opener is not None}
-    return tuple(sorted(text for text in openers if text.startswith(("<", "["))))
+_OPENERS = {format.opener.text.strip() for format in FORMATS if format.opener is not None}
+MARKERS = tuple(sorted(text for text in _OPENERS if text.startswith(("<", "["))))
+"""The special tokens that begin a call in the wire formats."""
 
 
-MARKERS = _find_markers()
+class FaultKind(StrEnum):
+    """What is wrong, without the details: ids of findings depend on it, and not on the wording of a
+    message."""
 
-
-@dataclass(frozen=True)
-class DescribedError:
-    """An error in a reply.
-
-    Args:
-        kind: its kind.
-        what: describes it.
-    """
-
-    kind: FaultKind
-    what: str
+    CONTENT = "other content"
+    NO_CONTENT = "no content"
+    LOST_CALL = "lost call"
+    EXTRA_CALL = "extra call"
+    CALL_ORDER = "order of calls"
+    ARGUMENTS = "other arguments"
+    NO_JSON = "not JSON"
+    SCHEMA = "schema"
+    CALL_ID = "id of a call"
+    FINISH_REASON = "finish_reason"
+    TAG = "tag in the content"
+    FORM = "form of the answer"
+    NO_ANSWER = "no answer"
+    ACCEPTED = "accepted"
+    NO_MESSAGE = "no error message"
+    CLIENT_ERROR = "status 4xx"
+    SERVER_ERROR = "status 5xx"
+    STATUS = "other status"
 
 
 @dataclass(frozen=True)
 class CallOfReply:
-    """A call of a reply.
-
-    Args:
-        id: of the call.
-        name: of the tool.
-        arguments: JSON text.
-    """
+    """A call of a reply; its arguments are JSON text."""
 
     id: str
     name: str
@@ -54,14 +57,7 @@ class CallOfReply:
 
 @dataclass(frozen=True)
 class ReplyOfServer:
-    """A reply of the server.
-
-    Args:
-        content: its text.
-        calls: its calls.
-        reason: its `finish_reason`.
-        message: its message, to append to the conversation.
-    """
+    """A reply of the server; `message` is to be appended to the conversation."""
 
     content: str
     calls: tuple[CallOfReply, ...]
@@ -70,21 +66,15 @@ class ReplyOfServer:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the tokens ran out."""
         return self.reason == CUT
 
     def show(self) -> JsonObject:
-        """Returns the reply as JSON."""
         calls = [{"name": call.name, "arguments": call.arguments} for call in self.calls]
         return {"content": self.content, "calls": calls, "finish_reason": self.reason}
 
 
 def read_whole_reply(body: JsonObject) -> ReplyOfServer:
-    """Reads a reply that was not streamed.
-
-    Raises:
-        WrongReply: it has another form.
-    """
+    """Reads a reply that was not streamed; a WrongReply if it has another form."""
     try:
         choice = body["choices"][0]
         message = choice["message"]
@@ -104,11 +94,7 @@ def read_whole_reply(body: JsonObject) -> ReplyOfServer:
 
 
 def read_streamed_reply(chunks: Sequence[JsonObject]) -> ReplyOfServer:
-    """Returns what the chunks of a stream add up to.
-
-    Raises:
-        WrongReply: they do not add up.
-    """
+    """Returns what the chunks of a stream add up to; a WrongReply if they do not."""
     content = ""
     reasons: list[str] = []
     calls: list[CallOfReply] = []
@@ -146,26 +132,28 @@ def _add_call(calls: list[CallOfReply], delta: JsonObject) -> None:
     calls[-1] = CallOfReply(last.id, last.name, last.arguments + arguments)
 
 
-def find_errors(reply: ReplyOfServer, tools: Sequence[JsonObject]) -> Iterator[DescribedError]:
+def find_errors(
+    reply: ReplyOfServer, tools: Sequence[JsonObject]
+) -> Iterator[tuple[FaultKind, str]]:
     """Finds errors that do not depend on the request: in ids, names and arguments of calls, and
     markers of calls in the content. If a reply was cut, its last call may be cut, too."""
     if fault := _find_wrong_reason(reply):
-        yield DescribedError(FaultKind.FINISH_REASON, fault)
+        yield FaultKind.FINISH_REASON, fault
     for marker in MARKERS:
         if marker in reply.content:
             what = f"the content contains {marker!r}, which begins a call"
-            yield DescribedError(FaultKind.TAG, what)
+            yield FaultKind.TAG, what
     ids = [call.id for call in reply.calls]
     if len(set(ids)) < len(ids) or not all(isinstance(id, str) and id for id in ids):
         what = f"the ids of the calls are not distinct strings: {ids}"
-        yield DescribedError(FaultKind.CALL_ID, what)
+        yield FaultKind.CALL_ID, what
     schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
     for i, call in enumerate(reply.calls):
         if reply.is_cut and i == len(reply.calls) - 1:
             continue
-        error = _find_error_of_call(call, schemas)
-        if error:
-            yield DescribedError(error.kind, f"call {i}: {error.what}")
+        if found := _find_error_of_call(call, schemas):
+            kind, what = found
+            yield kind, f"call {i}: {what}"
 
 
 def _find_wrong_reason(reply: ReplyOfServer) -> str | None:
@@ -180,19 +168,17 @@ def _find_wrong_reason(reply: ReplyOfServer) -> str | None:
 
 def _find_error_of_call(
     call: CallOfReply, schemas: Mapping[str, JsonObject]
-) -> DescribedError | None:
+) -> tuple[FaultKind, str] | None:
     if call.name not in schemas:
-        return DescribedError(FaultKind.EXTRA_CALL, f"there is no tool {call.name!r}")
+        return FaultKind.EXTRA_CALL, f"there is no tool {call.name!r}"
     if not isinstance(call.arguments, str):
-        what = f"its arguments are not JSON text: {call.arguments!r}"
-        return DescribedError(FaultKind.NO_JSON, what)
+        return FaultKind.NO_JSON, f"its arguments are not JSON text: {call.arguments!r}"
     try:
         value = json.loads(call.arguments)
     except (ValueError, RecursionError) as e:
-        what = f"its arguments are not JSON: {e}: {call.arguments[:200]!r}"
-        return DescribedError(FaultKind.NO_JSON, what)
+        return FaultKind.NO_JSON, f"its arguments are not JSON: {e}: {call.arguments[:200]!r}"
     unfit = find_unfit(value, schemas[call.name])
-    return None if unfit is None else DescribedError(FaultKind.SCHEMA, unfit)
+    return None if unfit is None else (FaultKind.SCHEMA, unfit)
 
 
 def find_unfit(value: object, schema: JsonObject) -> str | None:
@@ -201,3 +187,20 @@ def find_unfit(value: object, schema: JsonObject) -> str | None:
         pointer = "".join(f"/{part}" for part in error.instance_path)
         return f"{error.message} (at {pointer or '/'})"
     return None
+
+
+def compare_calls(
+    wanted: Sequence[tuple[str, Any]], got: Sequence[tuple[str, Any]]
+) -> Iterator[FaultKind]:
+    """Yields the kinds of differences between calls, names with arguments, that are not the
+    same."""
+    wanted_names = [name for name, _ in wanted]
+    got_names = [name for name, _ in got]
+    lost = Counter(wanted_names) - Counter(got_names)
+    extra = Counter(got_names) - Counter(wanted_names)
+    if lost:
+        yield FaultKind.LOST_CALL
+    if extra:
+        yield FaultKind.EXTRA_CALL
+    if not lost and not extra:
+        yield FaultKind.ARGUMENTS if got_names == wanted_names else FaultKind.CALL_ORDER

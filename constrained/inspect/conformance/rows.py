@@ -23,27 +23,17 @@ _FIELDS = {"content": "content", "reasoning_content": "reasoning", "tool_calls":
 
 @dataclass(frozen=True)
 class CorpusRow:
-    """A recorded turn, and the expected reading.
+    """A recorded turn, and the expected reading."""
 
-    Args:
-        name: what holds; with its thread, if it has one.
-        format: the name of its wire format.
-        tools: on offer.
-        text: what the model wrote.
-        expected: the fields of `Reading` that are known.
-        is_whole: the text is a turn as the format writes it, neither damaged nor cut short.
-        chunkings: ways to cut it; (): into single characters, if it is whole.
-        check: the name of a check of the suite that judges the text if nothing is expected.
-    """
-
-    name: str
+    name: str  # what holds; with its thread, if it has one
     format: str
     tools: tuple[Tool, ...]
     text: str
-    expected: Mapping[str, Any]
-    is_whole: bool
+    expected: Mapping[str, Any]  # the fields of `Reading` that are known
+    is_whole: bool  # the text is a turn as the format writes it, neither damaged nor cut short
+    # ways to cut it; (): into single characters, if it is whole
     chunkings: Sequence[Sequence[str]] = ()
-    check: str = ""
+    check: str = ""  # the name of a check of the suite that judges the text if nothing is expected
 
     def suits(self, claims: Claims) -> bool:
         """Returns whether a parser with these claims has to read this."""
@@ -62,11 +52,8 @@ class CorpusRow:
 
 
 def read_packaged_rows() -> Iterator[Mapping[str, Any] | Error]:
-    """Yields the rows of the package."""
-    for file in sorted(
-        files("constrained.inspect.conformance").joinpath("recorded").iterdir(),
-        key=lambda file: file.name,
-    ):
+    folder = files("constrained.inspect.conformance").joinpath("recorded")
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
         yield from read_rows(file.read_bytes().splitlines())
 
 

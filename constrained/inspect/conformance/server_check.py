@@ -2,46 +2,127 @@
 model."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.errors import DeadlineError, RequestError
 from constrained.inspect.chat_server import NAME_HINT, ChatServer, HttpAnswer, WrongReply
-from constrained.inspect.conformance.fault_kind import FaultKind, compare_calls, find_status_kind
-from constrained.inspect.conformance.finding import SuiteFinding, write_curl
+from constrained.inspect.conformance.finding import SuiteFinding
 from constrained.inspect.conformance.reply_check import (
+    FaultKind,
     ReplyOfServer,
+    compare_calls,
     find_errors,
     find_unfit,
     read_streamed_reply,
     read_whole_reply,
 )
-from constrained.inspect.conformance.server_requests import (
-    ANSWER_SCHEMA,
-    MISTAKES,
-    QUESTIONS,
-    TOOLS,
-    WEATHER,
-    make_body,
-    write_format,
-)
-from grammars.schema.json_values import Json
+from grammars.schema.json_values import Json, JsonObject
 
 _FEW_TOKENS = 12  # fewer than any call of the tools needs
 _OK = 200
 _SHOWN = 1000  # characters of a wrong answer
+MAX_TOKENS = 512
+"""Enough for a call of each of the tools."""
+
+
+def make_tool(
+    name: str, description: str, properties: JsonObject, **keywords: Any
+) -> dict[str, Any]:
+    """Returns a tool in OpenAI's form, strict, with closed arguments; `keywords` are further ones
+    of its schema."""
+    parameters: dict[str, Any] = {"type": "object", "properties": properties}
+    parameters |= {"required": list(properties), "additionalProperties": False, **keywords}
+    function = {"name": name, "description": description, "parameters": parameters, "strict": True}
+    return {"type": "function", "function": function}
+
+
+WEATHER = make_tool(
+    "get_weather",
+    "The weather of a city",
+    {
+        "city": {"type": "string"},
+        "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+        "days": {"type": "integer", "minimum": 1, "maximum": 7},
+    },
+)
+FLIGHT = make_tool(
+    "book_flight",
+    "Books a flight",
+    {
+        "from": {"type": "string", "pattern": "^[A-Z]{3}$"},
+        "to": {"type": "string", "pattern": "^[A-Z]{3}$"},
+        "passengers": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 3,
+            "items": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "child": {"type": "boolean"}},
+                "required": ["name", "child"],
+                "additionalProperties": False,
+            },
+        },
+        "seat": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}]},
+    },
+)
+TOOLS = (WEATHER, FLIGHT)
+QUESTIONS = (
+    "What is the weather in Paris for the next 3 days, in celsius?",
+    "Book a flight from BER to CDG for Ann, who is no child, on any seat.",
+)
+ANSWER_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "capital": {"type": "string"},
+        "continent": {"enum": ["Africa", "America", "Asia", "Europe", "Oceania"]},
+        "rivers": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
+    },
+    "required": ["capital", "continent", "rivers"],
+    "additionalProperties": False,
+}
+
+
+def write_format(schema: Any) -> JsonObject:
+    format = {"name": "answer", "schema": schema, "strict": True}
+    return {"type": "json_schema", "json_schema": format}
+
+
+def _call_with(parameters: Any) -> JsonObject:
+    tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+    return {"tools": [tool], "tool_choice": "required"}
+
+
+def _of_property(schema: Any) -> JsonObject:
+    return {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+
+
+_UNKNOWN = {"type": "function", "function": {"name": "delete_everything"}}
+_BAD_PATTERN = {"type": "string", "pattern": "(["}
+_BAD_BOUNDS = {"type": "integer", "minimum": 5, "maximum": 1}
+_BAD_TYPE = {"type": "strin"}
+MISTAKES: Mapping[str, JsonObject] = {
+    "a type that JSON Schema does not have": _call_with(_of_property(_BAD_TYPE)),
+    "a pattern that is not a regular expression": _call_with(_of_property(_BAD_PATTERN)),
+    "a reference to nowhere": _call_with(_of_property({"$ref": "#/$defs/missing"})),
+    "an enum without values": _call_with(_of_property({"enum": []})),
+    "bounds that no number fits": _call_with(_of_property(_BAD_BOUNDS)),
+    "parameters that are not an object": _call_with("city"),
+    "a tool without a name": {"tools": [{"type": "function", "function": {}}]},
+    "a tool_choice of an unknown tool": {"tools": [WEATHER], "tool_choice": _UNKNOWN},
+    'tool_choice "required" without tools': {"tool_choice": "required"},
+    "an unknown tool_choice": {"tools": [WEATHER], "tool_choice": "perhaps"},
+    "an answer of an unknown type": {"response_format": write_format(_BAD_TYPE)},
+}
+"""What is wrong with requests, and fields of their bodies. They have to get status 400: they are
+neither ignored nor server errors."""
 
 
 @dataclass(frozen=True)
 class ServerReport:
-    """The result of checking a server.
-
-    Args:
-        url, model: the server and the model.
-        checks: the names of the executed checks.
-        findings: the faults.
-    """
+    """The result of checking a server: the names of the executed checks, and the faults."""
 
     url: str
     model: str
@@ -51,15 +132,7 @@ class ServerReport:
 
 @dataclass(frozen=True)
 class ReplyFault:
-    """A fault in a reply.
-
-    Args:
-        kinds: the kinds of faults in it.
-        what: describes the fault.
-        body: the request.
-        got: the reply, as JSON.
-        expected: the expected reply, if there is one to compare.
-    """
+    """A fault in a reply; `expected` is the expected reply, if there is one to compare."""
 
     kinds: Sequence[FaultKind]
     what: str
@@ -84,15 +157,14 @@ class Asker:
         self._model = model
 
     def make(self, question: str, **fields: Any) -> dict[str, Any]:
-        """Returns the body of a request."""
-        return make_body(self._model, question, **fields)
+        """Makes a request body that gets the same answer each time, if the server supports that."""
+        messages = [{"role": "user", "content": question}]
+        body = {"model": self._model, "messages": messages, "temperature": 0, "seed": 7}
+        return {**body, "max_tokens": MAX_TOKENS, **fields}
 
     def ask(self, body: Json) -> ReplyOfServer:
-        """Sends a request, and returns the reply; it is streamed if the request says so.
-
-        Raises:
-            FaultFound: there is no reply, or its form is wrong.
-        """
+        """Sends a request, and returns the reply, streamed if the request says so; raises
+        FaultFound if there is none, or its form is wrong."""
         answer = self._send(body)
         if answer.status != _OK:
             raise FaultFound(_make_status_fault(answer, body))
@@ -111,11 +183,8 @@ class Asker:
             raise FaultFound(ReplyFault([FaultKind.NO_ANSWER], what, body)) from e
 
     def find_mistaken(self, body: Json) -> Iterator[ReplyFault]:
-        """Yields what is wrong with the reply to an invalid request.
-
-        Raises:
-            FaultFound: there is none.
-        """
+        """Yields what is wrong with the reply to an invalid request; raises FaultFound without
+        one."""
         answer = self._send(body)
         is_refused = 400 <= answer.status < 500
         if not is_refused:
@@ -239,10 +308,10 @@ def takes_its_calls_back(asker: Asker) -> Iterator[ReplyFault]:
 
 def refuses_what_cannot_be(asker: Asker) -> Iterator[ReplyFault]:
     """An invalid request gets status 400 with a message, and is not ignored."""
-    for mistake in MISTAKES:
-        body = asker.make("Hello", **{"max_tokens": 32, **mistake.fields})
+    for mistake, fields in MISTAKES.items():
+        body = asker.make("Hello", **{"max_tokens": 32, **fields})
         for fault in asker.find_mistaken(body):
-            yield replace(fault, what=f"{mistake.what}: {fault.what}")
+            yield replace(fault, what=f"{mistake}: {fault.what}")
 
 
 CHECKS: tuple[Callable[[Asker], Iterator[ReplyFault]], ...] = (
@@ -269,8 +338,8 @@ def check_server(
 
     Args:
         url: the address, with or without `/v1`.
-        api_key: the API key; "": none.
-        model: the name of the model; "": the first one that the server lists.
+        api_key: "": none.
+        model: "": the first one that the server lists.
         report: called with the number of finished checks and the number of all checks.
 
     Raises:
@@ -286,20 +355,18 @@ def check_server(
     for i, check in enumerate(CHECKS):
         report(i, len(CHECKS))
         about = (check.__doc__ or "").partition("\n")[0]
-        for fault in _collect(check, Asker(server, model)):
-            findings.append(_make_finding(check.__name__, about, fault, server.url))
+        try:
+            for fault in check(Asker(server, model)):
+                findings.append(_make_finding(check.__name__, about, fault, server.url))
+        except FaultFound as e:
+            findings.append(_make_finding(check.__name__, about, e.fault, server.url))
     names = [check.__name__ for check in CHECKS]
     return ServerReport(server.url, model, checks=names, findings=findings)
 
 
-def _collect(check: Callable[[Asker], Iterator[ReplyFault]], asker: Asker) -> Iterator[ReplyFault]:
-    try:
-        yield from check(asker)
-    except FaultFound as e:
-        yield e.fault
-
-
 def _make_finding(check: str, about: str, fault: ReplyFault, url: str) -> SuiteFinding:
+    data = shlex.quote(json.dumps(fault.body))
+    header = "-H 'Content-Type: application/json'"
     return SuiteFinding(
         [check],
         about,
@@ -309,13 +376,14 @@ def _make_finding(check: str, about: str, fault: ReplyFault, url: str) -> SuiteF
         request={"body": fault.body},
         expected=fault.expected,
         got=fault.got,
-        reproduce=write_curl(url, fault.body),
+        reproduce=f"curl {shlex.quote(url)} {header} -d {data}",
     )
 
 
 def _make_status_fault(answer: HttpAnswer, body: Json, *, expected: Any = None) -> ReplyFault:
+    kinds = {2: FaultKind.ACCEPTED, 4: FaultKind.CLIENT_ERROR, 5: FaultKind.SERVER_ERROR}
     return ReplyFault(
-        [find_status_kind(answer.status)],
+        [kinds.get(answer.status // 100, FaultKind.STATUS)],
         f"status {answer.status}",
         body,
         got=answer.text[:_SHOWN],
@@ -336,5 +404,5 @@ def _compare(whole: ReplyOfServer, streamed: ReplyOfServer) -> Iterator[FaultKin
 
 
 def _find_faults(reply: ReplyOfServer, body: Json) -> Iterator[ReplyFault]:
-    for error in find_errors(reply, body.get("tools") or ()):
-        yield ReplyFault([error.kind], error.what, body, got=reply.show())
+    for kind, what in find_errors(reply, body.get("tools") or ()):
+        yield ReplyFault([kind], what, body, got=reply.show())

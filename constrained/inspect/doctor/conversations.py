@@ -33,31 +33,18 @@ THOUGHTS = (
 RESULT = '{"sky": "clear", "temperature": 21}'
 
 
-def make_call(name: str, number: int, **arguments: Json) -> Message:
-    """Makes a call with an id that every template accepts."""
-    return show_call(ToolCall(name, dict(arguments), id=f"abcdefgh{number}"))
-
-
 def say(role: str, content: str | None, **fields: Any) -> Message:
-    """Makes a message."""
     return {"role": role, "content": content, **fields}
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A conversation, in which the model has written the messages of the assistant.
-
-    Args:
-        name: of the shape.
-        messages: the assistant's messages have reasoning, if the model reasons.
-        tools: the offered tools.
-        returns_reasoning: the client sends reasoning back.
-    """
+    """A conversation, in which the model has written the messages of the assistant."""
 
     name: str
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...]  # the assistant's messages have reasoning, if the model reasons
     tools: tuple[Message, ...] = ()
-    returns_reasoning: bool = True
+    returns_reasoning: bool = True  # the client sends reasoning back
 
     @property
     def turns(self) -> tuple[int, ...]:
@@ -67,21 +54,17 @@ class Shape:
 
     @property
     def sent(self) -> tuple[Message, ...]:
-        """The messages as the client sends them."""
         return self.messages if self.returns_reasoning else drop_reasoning(self.messages)
 
     def without_system(self) -> "Shape":
-        """Returns the shape for a template that refuses system messages."""
         rest = [message for message in self.messages if message["role"] != "system"]
         return replace(self, messages=tuple(rest))
 
     def without_reasoning(self) -> "Shape":
-        """Returns the shape for a model that does not reason."""
         return replace(self, messages=drop_reasoning(self.messages))
 
 
 def drop_reasoning(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Returns the messages without reasoning."""
     kept: list[Message] = []
     for message in messages:
         kept.append({key: value for key, value in message.items() if key not in REASONING_NAMES})
@@ -90,7 +73,8 @@ def drop_reasoning(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 def _loop(*, reasons: bool) -> tuple[Message, ...]:
     """Makes a call, an answer, and a question that needs no call."""
-    call = make_call("get_weather", 1, city="Paris", days=3)
+    # Every template accepts an id of this length.
+    call = show_call(ToolCall("get_weather", {"city": "Paris", "days": 3}, id="abcdefgh1"))
     messages = (
         SYSTEM,
         say("user", QUESTIONS[0]),

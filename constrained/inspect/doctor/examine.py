@@ -2,8 +2,7 @@
 
 from constrained.inspect.doctor.checks.cache import check_cache
 from constrained.inspect.doctor.checks.calls import check_calls
-from constrained.inspect.doctor.checks.file import check_file
-from constrained.inspect.doctor.checks.machine import check_machine
+from constrained.inspect.doctor.checks.file import check_file, check_machine
 from constrained.inspect.doctor.checks.reasoning import check_reasoning
 from constrained.inspect.doctor.checks.template import check_template
 from constrained.inspect.doctor.checks.tokens import check_tokens
@@ -17,12 +16,11 @@ CHECKS = (
     Check("reasoning", "How does the model reason, and what switches it?", check_reasoning),
     Check("cache", "Does each prompt begin with what the KV cache has?", check_cache),
     Check("tokens", "Does the vocabulary know what the template writes?", check_tokens),
-    Check("machine", "What does it need, and how fast can it run here?", check_machine),
+    Check("machine", "What does it need, and does it fit here?", check_machine),
 )
 
 
 def examine(subject: Subject) -> Diagnosis:
-    """Returns the diagnosis of a subject, without checks that do not apply."""
     answers: list[Answer] = []
     for check in CHECKS:
         answer = check.run(subject)

@@ -5,7 +5,7 @@ after the first difference have to be computed again.
 """
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -41,70 +41,41 @@ class Contract(StrEnum):
 
 @dataclass(frozen=True)
 class Break:
-    """A contract that does not hold.
-
-    Args:
-        contract: the contract.
-        turn: the number of the turn, from 1.
-        offset: the number of common bytes of the two texts.
-        earlier: the earlier text around that place.
-        later: the later text around that place.
-        lost: how many tokens of the earlier text come after it, and are computed again.
-        drops_reasoning: the difference is reasoning, which the later text lacks.
-    """
+    """A contract that does not hold."""
 
     contract: Contract
-    turn: int
-    offset: int
-    earlier: str
-    later: str
-    lost: int
-    drops_reasoning: bool
+    turn: int  # its number, from 1
+    offset: int  # the number of common bytes of the two texts
+    earlier: str  # the earlier text around that place
+    later: str  # the later text there
+    lost: int  # how many tokens of the earlier text come after it, and are computed again
+    drops_reasoning: bool  # the difference is reasoning, which the later text lacks
 
 
 @dataclass(frozen=True)
 class Walk:
-    """The result of checking a conversation, turn by turn, with the same template variables.
-
-    Args:
-        shape: the conversation.
-        kwargs: variables of the template.
-        breaks: the first break of each contract.
-        refused: why the template does not render it; "" if it does.
-        texts: all rendered texts, to find equal walks.
-    """
+    """The result of checking a conversation, turn by turn, with the same template variables."""
 
     shape: Shape
     kwargs: Kwargs
-    breaks: tuple[Break, ...] = ()
-    refused: str = ""
+    breaks: tuple[Break, ...] = ()  # the first break of each contract
+    refused: str = ""  # why the template does not render it; "" if it does
+    # all rendered texts, to find equal walks
     texts: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def is_stable(self) -> bool:
-        """True if both contracts hold."""
         return not self.breaks and not self.refused
-
-    def find(self, contract: Contract) -> Break | None:
-        """Returns the break of this contract; None: it holds."""
-        return next((found for found in self.breaks if found.contract is contract), None)
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A turn of the model, and the prompts around it.
-
-    Args:
-        number: of the turn, from 1.
-        prompt: the text that the turn answers.
-        written: what the model writes.
-        following: the next prompt.
-    """
+    """A turn of the model."""
 
     number: int
-    prompt: str
+    prompt: str  # the text that the turn answers
     written: str
-    following: str
+    following: str  # the next prompt
 
     @property
     def whole(self) -> str:
@@ -125,7 +96,6 @@ class Walker:
         self._vocabulary = vocabulary
 
     def walk(self, shape: Shape, kwargs: Kwargs) -> Walk:
-        """Finds the first break of each contract."""
         if self._selected.format.reasoning is None:
             shape = shape.without_reasoning()
         try:
@@ -136,17 +106,6 @@ class Walker:
             return self._walk(shape.without_system(), kwargs)
         except TemplateError:
             return Walk(shape, kwargs, refused=refused)
-
-    def keeps_prompts(self, shape: Shape, kwargs: Kwargs) -> bool:
-        """Returns whether every prompt begins with the last one and what the model wrote after
-        it."""
-        if self._selected.format.reasoning is None:
-            shape = shape.without_reasoning()
-        try:
-            steps = self._list_steps(shape, kwargs)
-            return all(step.following.startswith(step.whole) for step in steps)
-        except TemplateError:
-            return False
 
     def measure_kept(self, walk: Walk, recall: Recall) -> float:
         """Returns the fraction of the tokens that this project reuses: its turn cache puts the
@@ -172,7 +131,7 @@ class Walker:
             prompt = prompts.compose(job, shape.tools, self._selected)
             if seen:
                 total += len(seen)
-                kept += _count_common(seen, prompt.tokens)
+                kept += count_common(seen, tuple(prompt.tokens))
             if index == len(shape.messages):
                 break
             text = self._write(shape.messages[index], prompt.state)
@@ -184,7 +143,9 @@ class Walker:
     def _walk(self, shape: Shape, kwargs: Kwargs) -> Walk:
         texts: list[str] = []
         first: dict[Contract, Break] = {}
-        if self._is_closed(shape, kwargs):
+        opened = self._render(shape, shape.turns[0], kwargs)
+        closed = self._render(shape, shape.turns[0], kwargs, opened=False)
+        if find_state(opened, closed, self._selected.format).start is Start.CLOSED:
             shape = shape.without_reasoning()  # the format has no place for it
         for step in self._list_steps(shape, kwargs):
             texts += [step.whole, step.following]
@@ -192,13 +153,6 @@ class Walker:
             if found is not None:
                 first[found.contract] = found
         return Walk(shape, kwargs, tuple(first.values()), texts=tuple(texts))
-
-    def _is_closed(self, shape: Shape, kwargs: Kwargs) -> bool:
-        """Returns whether the first prompt ends after a closed reasoning block."""
-        count = shape.turns[0]
-        opened = self._render(shape, count, kwargs)
-        closed = self._render(shape, count, kwargs, opened=False)
-        return find_state(opened, closed, self._selected.format).start is Start.CLOSED
 
     def _list_steps(self, shape: Shape, kwargs: Kwargs) -> Iterator[_Step]:
         bounds = (*shape.turns, len(shape.messages))
@@ -215,7 +169,6 @@ class Walker:
             )
 
     def _render(self, shape: Shape, count: int, kwargs: Kwargs, *, opened: bool = True) -> str:
-        """Renders the prompt of the first messages."""
         messages = shape.sent[:count]
         return self._selected.template.render(
             messages, shape.tools, add_generation_prompt=opened, **kwargs
@@ -242,6 +195,10 @@ class Walker:
         if step.following.startswith(step.whole):
             return None
         offset = count_common(step.whole, step.following)
+        rest = step.whole[offset:]
+        lost = -(-len(rest) // 4)
+        if self._vocabulary is not None:
+            lost = len(self._vocabulary.encode_special(rest, inside=True))
         contract = Contract.PROMPT if offset < len(step.prompt) else Contract.TURN
         if contract in known:
             return None
@@ -252,14 +209,9 @@ class Walker:
             offset=len(step.whole[:offset].encode(errors="replace")),
             earlier=step.whole[around],
             later=step.following[around],
-            lost=self._count_tokens(step.whole[offset:]),
+            lost=lost,
             drops_reasoning=_drops_reasoning(shape, step, offset),
         )
-
-    def _count_tokens(self, text: str) -> int:
-        if self._vocabulary is None:
-            return -(-len(text) // 4)
-        return len(self._vocabulary.encode_special(text, inside=True))
 
 
 def _drops_reasoning(shape: Shape, step: _Step, offset: int) -> bool:
@@ -273,11 +225,3 @@ def _drops_reasoning(shape: Shape, step: _Step, offset: int) -> bool:
 @cache
 def _lower_tools() -> tuple[Tool, ...]:
     return read_tools(TOOLS)
-
-
-def _count_common(first: Sequence[int], second: Sequence[int]) -> int:
-    """Returns the number of tokens of the common prefix of two prompts."""
-    for i, (token, other) in enumerate(zip(first, second, strict=False)):
-        if token != other:
-            return i
-    return min(len(first), len(second))

@@ -20,7 +20,6 @@ from constrained.engine.host import GGUF
 from constrained.engine.model_files.local_models import name_file
 from constrained.errors import ModelError, RequestError, TemplateError
 from constrained.inspect.doctor.conversations import say
-from constrained.inspect.doctor.remembered_prompts import RememberedPrompts
 from constrained.inspect.doctor.switches import Switches, find_switches
 from constrained.prompt.format_selection.selection import SelectedFormat, select_format
 from constrained.prompt.format_selection.template_facts import find_facts
@@ -35,32 +34,22 @@ _HINT = "Name a GGUF file, a Jinja template, or a tokenizer_config.json"
 
 @dataclass(frozen=True)
 class Subject:
-    """The model file or template to examine.
-
-    Args:
-        name: of the file.
-        source: the text of the chat template; None: there is none.
-        bos_text, eos_text: the values of `bos_token` and `eos_token` in the template.
-        templates: the names of further templates.
-        added_tokens: of a tokenizer_config.json, the text of each added token, and whether it is
-            special; None: not known.
-        contents: of a GGUF file, all parts joined; None: it is another kind of file.
-        parts: the contents of each part of a GGUF file, by file name.
-        header: of a GGUF file, as llama.cpp reads it; an error: it cannot read the file. None: not
-            requested.
-        bandwidth: of the memory in bytes per second, as the user states it; None: it is measured.
-    """
+    """The model file or template to examine."""
 
     name: str
-    source: str | None
+    source: str | None  # the text of the chat template; None: there is none
     bos_text: str = ""
     eos_text: str = ""
-    templates: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()  # the names of further templates
+    # of a tokenizer_config.json, the text of each added token, and whether it is special; None: not
+    # known
     added_tokens: Mapping[str, bool] | None = None
+    # of a GGUF file, all parts joined; None: it is another kind of file
     contents: GgufContents | None = None
+    # the contents of each part of a GGUF file, by file name
     parts: Mapping[str, GgufContents] = field(default_factory=dict[str, GgufContents])
+    # of a GGUF file, as llama.cpp reads it; an error: it cannot read the file
     header: Header | ModelError | None = None
-    bandwidth: float | None = None
 
     @cached_property
     def parsed(self) -> ChatTemplate | TemplateError | None:
@@ -69,7 +58,7 @@ class Subject:
             return None
         tokens = {"bos_token": self.bos_text, "eos_token": self.eos_text}
         try:
-            return RememberedPrompts(self.source, name=self.name, **tokens)
+            return ChatTemplate(self.source, name=self.name, **tokens)
         except TemplateError as e:
             return e
 
@@ -92,19 +81,14 @@ class Subject:
 
     @cached_property
     def selected(self) -> SelectedFormat:
-        """The wire format that the model gets.
-
-        Raises:
-            TemplateError: the template fails on a plain message, or there is none.
-        """
+        """The wire format that the model gets; a TemplateError if there is no usable template."""
         if self.template is None:
             raise TemplateError("there is no usable chat template")
         return select_format(self.template, special_tokens=self.special)
 
     @cached_property
     def block(self) -> Reasoning | None:
-        """The reasoning block that the template writes or prefills; raises errors like
-        `selected`."""
+        """The reasoning block that the template writes or prefills; raises as `selected` does."""
         if self.template is None:
             raise TemplateError("there is no usable chat template")
         with limit_renderings(DETECTION_SECONDS):
@@ -112,7 +96,7 @@ class Subject:
 
     @cached_property
     def switches(self) -> Switches:
-        """The effects of the template's variables; raises errors like `selected`."""
+        """The effects of the template's variables; raises as `selected` does."""
         return find_switches(self.selected.template, self.selected.format)
 
     @property
@@ -124,11 +108,8 @@ class Subject:
 
 
 def read_subject(path: str) -> Subject:
-    """Reads a GGUF file, a Jinja template, or a tokenizer_config.json.
-
-    Raises:
-        RequestError: it cannot be read, or is another kind of file.
-    """
+    """Reads a GGUF file, a Jinja template, or a tokenizer_config.json; a RequestError if it is
+    none."""
     try:
         if begins_with(path, GGUF):
             return _read_gguf(Path(path))
@@ -151,12 +132,6 @@ def _read_gguf(path: Path) -> Subject:
     contents = join_parts([*parts.values()])
     metadata = {key: value for key, value in contents.metadata.items() if isinstance(value, str)}
     templates = find_templates(metadata)
-    source = None
-    if templates:
-        try:
-            source = choose_template(templates, with_tools=True)
-        except TemplateError:  # there are templates, but no default one
-            source = next(iter(templates.values()))
     is_whole = len(parts) == (contents.number("split.count") or 1)
     header = _read_header(path) if is_whole and not contents.damage else None
     bos, eos = contents.token("bos"), contents.token("eos")
@@ -164,7 +139,7 @@ def _read_gguf(path: Path) -> Subject:
         bos, eos = header.bos_text, header.eos_text
     return Subject(
         name_file(path),
-        source,
+        _choose_source(templates),
         bos_text=bos,
         eos_text=eos,
         templates=tuple(name or "default" for name in templates),
@@ -215,13 +190,14 @@ def _find_source(value: Any) -> tuple[str | None, tuple[str, ...]]:
                 named["" if name == "default" else name] = text
             case _:
                 pass
-    if not named:
-        return None, ()
-    names = tuple(name or "default" for name in named)
+    return _choose_source(named), tuple(name or "default" for name in named)
+
+
+def _choose_source(templates: Mapping[str, str]) -> str | None:
     try:
-        return choose_template(named, with_tools=True), names
-    except TemplateError:
-        return next(iter(named.values())), names
+        return choose_template(templates, with_tools=True)
+    except TemplateError:  # there is no default one
+        return next(iter(templates.values()), None)
 
 
 def _read_token(value: Any) -> str:

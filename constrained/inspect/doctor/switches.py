@@ -1,18 +1,15 @@
 """Finds the variables of a chat template that a request can set (`chat_template_kwargs`), and what
 each of them changes, by rendering; no names of variables are built in."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import nodes
 
 from constrained.errors import TemplateError
 from constrained.inspect.doctor.conversations import SHAPES
-from constrained.inspect.doctor.verdicts import shorten
 from constrained.prompt.template.chat_template import RESERVED, ChatTemplate
-from constrained.prompt.template.effort_words import GRADES
 from grammars.infer.reasoning import find_prompt, find_state
 from grammars.turn import Start, State
 from grammars.wire.format import Format
@@ -23,72 +20,34 @@ _GIVEN = frozenset(
 _MAX_VALUES = 8
 _TRIED = (True, False)
 _WORDS = ("low", "high")
-_OF_REASONING = r"(?:reason|think|thought|effort)[^\n<>]{,30}?"
-"""The text before a grade on its line; special tokens do not count."""
 _LOOP = SHAPES[3]
-_LINE = 80  # the maximum number of shown characters of a line
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A template variable with a value that changes the prompt.
-
-    Args:
-        name: of the variable.
-        value: of the variable.
-        prompt: the generation prompt with this value.
-        start: the state in which the turn begins; None: the template fails.
-        changes_prompt: the value changes the generation prompt.
-        changes_history: the value changes the text before the generation prompt.
-    """
+    """A template variable with a value that changes the prompt."""
 
     name: str
     value: Any
-    prompt: str
-    start: Start
-    changes_prompt: bool
-    changes_history: bool
+    prompt: str  # the generation prompt with this value
+    start: Start  # the state in which the turn begins
+    changes_prompt: bool  # the value changes the generation prompt
+    changes_history: bool  # the value changes the text before the generation prompt
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The setting as `chat_template_kwargs`."""
         return {self.name: self.value}
 
 
 @dataclass(frozen=True)
-class EffortVariable:
-    """A variable that sets how much the model reasons.
-
-    Args:
-        name: of the variable.
-        values: the grades with an effect.
-        evidence: how this is known.
-        beside: other variables that must also be set.
-    """
-
-    name: str
-    values: tuple[str, ...]
-    evidence: str
-    beside: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Switches:
-    """The effects of the variables of a template.
+    """The effects of the variables of a template."""
 
-    Args:
-        default: the state in which a turn begins if no variable is set.
-        prompt: the generation prompt if no variable is set.
-        settings: the values that change something.
-        without_effect: variables that the template reads, but whose values changed nothing.
-        effort: the variable for the reasoning effort; None: there is none.
-    """
-
-    default: State
-    prompt: str
+    default: State  # the start state if no variable is set
+    prompt: str  # the generation prompt then
     settings: tuple[Setting, ...]
+    # variables that the template reads, but whose values changed nothing
     without_effect: tuple[str, ...]
-    effort: EffortVariable | None = None
 
     def modes(self) -> dict[str, dict[str, Any]]:
         """Returns the variables for reasoning at its default, on, and off."""
@@ -112,11 +71,7 @@ class Switches:
 
 
 def find_switches(template: ChatTemplate, format: Format) -> Switches:
-    """Tries every variable that a template reads.
-
-    Args:
-        template: the template.
-        format: that it teaches; it determines the start state of a turn.
+    """Tries every variable that a template reads. The format determines the start state of a turn.
 
     Raises:
         TemplateError: the template fails on a question.
@@ -128,77 +83,14 @@ def find_switches(template: ChatTemplate, format: Format) -> Switches:
     settings: list[Setting] = []
     without_effect: list[str] = []
     for name in sorted(list_variables(template)):
-        found = list(probe.compare(name, _list_values(template.tree, name), default))
+        tried = [*_TRIED, *dict.fromkeys(_list_compared(template.tree, name))]
+        found = list(probe.compare(name, tried[:_MAX_VALUES], default))
         if not found and not _is_list(template.tree, name):
             found = list(probe.compare(name, _WORDS, default))
         settings += found
         if not found:
             without_effect.append(name)
-    found = Switches(default.state, default.prompt, tuple(settings), tuple(without_effect))
-    return replace(found, effort=_find_effort(probe, found))
-
-
-def _find_effort(probe: "_SwitchProbe", switches: Switches) -> EffortVariable | None:
-    """Finds the variable for the reasoning effort, by any name: the template compares it with
-    grades, has a grade as its default, or writes it into a line about reasoning. It is tried with
-    the default settings, then with reasoning on."""
-    tree = probe.template.tree
-    for beside in (switches.modes()[""], switches.modes()["on"]):
-        default = probe.render(beside)
-        if default is None:
-            continue
-        for name in sorted(list_variables(probe.template) - beside.keys()):
-            if _is_list(tree, name):
-                continue
-            known = [grade for grade in GRADES if grade in _list_related(tree, name)]
-            changed: dict[str, _Rendered] = {}
-            for grade in GRADES:
-                made = probe.render({**beside, name: grade})
-                if made is not None and made != default:
-                    changed[grade] = made
-            if not changed:
-                continue
-            if known:
-                evidence = f"the template knows {', '.join(known)}"
-                return EffortVariable(name, tuple(changed), evidence, beside)
-            if any(isinstance(value, str) for value in _list_compared(tree, name)):
-                continue  # a switch whose value is written: on, off
-            line = _find_line(changed, default)
-            if line:
-                return EffortVariable(name, tuple(changed), f"the prompt says {line!r}", beside)
-    return None
-
-
-def _find_line(changed: Mapping[str, "_Rendered"], default: "_Rendered") -> str:
-    """Finds a line about reasoning that contains a grade, and is missing by default; "": there is
-    none."""
-    usual = {*default.text.splitlines()}
-    for grade, made in changed.items():
-        graded = re.compile(rf"{_OF_REASONING}\b{grade}\b", re.IGNORECASE)
-        for line in made.text.splitlines():
-            if line not in usual and graded.search(line):
-                return shorten(line.strip(), _LINE)
-    return ""
-
-
-def _list_related(tree: nodes.Template, name: str) -> set[Any]:
-    """Returns the values that the template compares a variable with, or uses as its default."""
-    related = {*_list_compared(tree, name)}
-    for choice in tree.find_all(nodes.CondExpr):
-        if _reads(choice, name) and choice.expr2 is not None:
-            related.update(_list_constants(choice.expr2))
-    for filtered in tree.find_all(nodes.Filter):
-        if (
-            filtered.name in ("default", "d")
-            and filtered.node is not None
-            and _reads(filtered.node, name)
-        ):
-            for argument in filtered.args:
-                related.update(_list_constants(argument))
-    for written in tree.find_all(nodes.Assign):
-        if isinstance(written.target, nodes.Name) and written.target.name == name:
-            related.update(_list_constants(written.node))
-    return related
+    return Switches(default.state, default.prompt, tuple(settings), tuple(without_effect))
 
 
 def list_variables(template: ChatTemplate) -> frozenset[str]:
@@ -221,7 +113,6 @@ def list_variables(template: ChatTemplate) -> frozenset[str]:
 
 
 def _list_top(body: list[nodes.Node]) -> Iterator[nodes.Node]:
-    """Yields the statements outside of loops and macros."""
     for node in body:
         yield node
         if isinstance(node, nodes.If):
@@ -230,24 +121,12 @@ def _list_top(body: list[nodes.Node]) -> Iterator[nodes.Node]:
 
 @dataclass(frozen=True)
 class _Rendered:
-    """The texts that a variable can change.
+    """What a variable can change."""
 
-    Args:
-        question: the prompt of a question with tools, without the generation prompt.
-        history: the prompt of a tool loop with reasoning.
-        prompt: the generation prompt.
-        state: the start state after it.
-    """
-
-    question: str
-    history: str
+    question: str  # the prompt of a question with tools, without the generation prompt
+    history: str  # the prompt of a tool loop with reasoning, without the generation prompt
     prompt: str
     state: State
-
-    @property
-    def text(self) -> str:
-        """All rendered text."""
-        return "\n".join((self.question, self.history, self.prompt))
 
 
 @dataclass(frozen=True)
@@ -288,18 +167,9 @@ class _SwitchProbe:
             except TemplateError:
                 history = ""
             prompt = find_prompt(opened, closed)
-            head = opened[: len(opened) - len(prompt)]
-            end = history[len(history) - len(prompt) :] == prompt
-            if end:
-                history = history[: len(history) - len(prompt)]
+            head, history = opened.removesuffix(prompt), history.removesuffix(prompt)
             return _Rendered(head, history, prompt, find_state(opened, closed, self.format))
         return None
-
-
-def _list_values(tree: nodes.Template, name: str) -> list[Any]:
-    """Lists the values to try: both booleans, and those that the template compares the variable
-    with."""
-    return [*_TRIED, *dict.fromkeys(_list_compared(tree, name))][:_MAX_VALUES]
 
 
 def _list_compared(tree: nodes.Template, name: str) -> list[Any]:

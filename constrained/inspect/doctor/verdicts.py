@@ -1,13 +1,11 @@
 """The results of the doctor: checks, their verdicts, and remedies."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from grammars.errors import Error
-
-S = TypeVar("S")
 
 
 class Level(IntEnum):
@@ -27,21 +25,14 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """An answer to the question of a check.
-
-    Args:
-        level: the severity.
-        text: the result, in a sentence.
-        remedy: what to do; "" if there is nothing to do.
-        facts: the result as JSON, for programs.
-        is_detail: it is shown only if all details are requested.
-    """
+    """An answer to the question of a check."""
 
     level: Level
     text: str
-    remedy: str = ""
+    remedy: str = ""  # what to do; "" if there is nothing to do
+    # the result as JSON, for programs
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    is_detail: bool = False
+    is_detail: bool = False  # it is shown only if all details are requested
 
 
 def shorten(text: str, max_length: int) -> str:
@@ -54,13 +45,8 @@ def shorten(text: str, max_length: int) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """A question, and the function that answers it for a subject.
-
-    Args:
-        name: one word.
-        question: in plain English.
-        examine: yields verdicts; none if the question does not apply.
-    """
+    """A question, and the function that answers it for a subject: no verdict if it does not
+    apply."""
 
     name: str
     question: str
@@ -68,15 +54,14 @@ class Check:
 
     def run(self, subject: Any) -> "Answer":
         """Examines a subject. If the check itself fails, the answer is a warning."""
-        verdicts = tuple(self._collect(subject))
-        return Answer(self.name, self.question, verdicts)
-
-    def _collect(self, subject: Any) -> Iterator[Verdict]:
+        verdicts: list[Verdict] = []
         try:
-            yield from self.examine(subject)
+            for verdict in self.examine(subject):
+                verdicts.append(verdict)
         except Error as e:
             text = f"this cannot be examined: {e.message}"
-            yield Verdict(Level.WARNING, text, e.hint or "")
+            verdicts.append(Verdict(Level.WARNING, text, e.hint or ""))
+        return Answer(self.name, self.question, tuple(verdicts))
 
 
 @dataclass(frozen=True)
@@ -95,12 +80,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All answers for a subject.
-
-    Args:
-        subject: its name.
-        answers: of the checks that apply.
-    """
+    """All answers for a subject, of the checks that apply."""
 
     subject: str
     answers: tuple[Answer, ...]
@@ -111,7 +91,6 @@ class Diagnosis:
         return max((answer.level for answer in self.answers), default=Level.OK)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the diagnosis as JSON."""
         checks: list[dict[str, Any]] = []
         for answer in self.answers:
             verdicts: list[dict[str, Any]] = []

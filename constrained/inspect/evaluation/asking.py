@@ -7,19 +7,13 @@ from typing import Any, TypeAlias
 
 
 class WayName(StrEnum):
-    """How calls come about.
+    """How calls come about."""
 
-    Attributes:
-        FREE: written without a mask, and read as a strict parser of the model's format reads it.
-        READ: the same text, read by this library, which also knows common deviations.
-        MASKED: written with the mask.
-        SERVED: what a server answered; how is its own affair.
-    """
-
+    # written without a mask, and read as a strict parser of the model's format reads it
     FREE = "free"
-    READ = "free, read"
-    MASKED = "masked"
-    SERVED = "server"
+    READ = "free, read"  # the same text, read by this library, which also knows common deviations
+    MASKED = "masked"  # written with the mask
+    SERVED = "server"  # what a server answered; how is its own affair
 
 
 CHOICES = ("auto", "required")
@@ -29,16 +23,14 @@ REQUIRED = "required"
 
 @dataclass(frozen=True)
 class AskedWay:
-    """Who is asked, and how.
+    """Who is asked, and how."""
 
-    Attributes:
-        subject: a file with its type of KV cache, or a server.
-        choice: `tool_choice`; "" for a free text, which does not depend on it.
-    """
-
-    subject: str
+    subject: str  # a file with its type of KV cache, or a server
     name: WayName
-    choice: str
+    choice: str  # `tool_choice`; "" for a free text, which does not depend on it
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.choice}" if self.choice else str(self.name)
 
     @property
     def may_decline(self) -> bool:
@@ -56,23 +48,15 @@ class WrittenCall:
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """The answer to one request.
-
-    Attributes:
-        text: what goes back into the conversation beside the calls.
-        tokens: that were generated.
-        seconds: from the request to the whole answer, its prompt and grammar included.
-        cut: the tokens ran out.
-        error: why there is no answer; "" if there is one.
-        confidence: the lowest probability of a choice in its calls; None: not measured, or no call.
-    """
+    """The answer to one request."""
 
     calls: tuple[WrittenCall, ...] = ()
-    text: str = ""
-    tokens: int = 0
-    seconds: float = 0.0
-    cut: bool = False
-    error: str = ""
+    text: str = ""  # what goes back into the conversation beside the calls
+    tokens: int = 0  # that were generated
+    seconds: float = 0.0  # from the request to the whole answer, its prompt and grammar included
+    cut: bool = False  # the tokens ran out
+    error: str = ""  # why there is no answer; "" if there is one
+    # the lowest probability of a choice in its calls; None: not measured, or no call
     confidence: float | None = None
 
 

@@ -17,28 +17,19 @@ _IGNORED = re.compile(r"[ ,./\-_*^]")
 
 @dataclass(frozen=True)
 class Judgement:
-    """What came of a question, or of an agent task.
-
-    Attributes:
-        id: of the question.
-        called: there is a call.
-        valid: there are calls, and all fit the schema of a tool on offer. None, here and below:
-            it is no matter of this kind of question.
-        right_tool: the right tools are called, and no others.
-        exact: exactly the right calls; of an agent task: its goal is reached.
-        no_call: rightly no call.
-        answer: with its tokens and its time; of an agent task, of all its turns.
-    """
+    """What came of a question, or of an agent task."""
 
     way: AskedWay
     id: str
     kind: QuestionKind
     called: bool
+    # there are calls, and all fit the schema of a tool on offer. None, here and below: it is no
+    # matter of this kind of question.
     valid: bool | None
-    right_tool: bool | None
-    exact: bool | None
-    no_call: bool | None
-    answer: ModelAnswer
+    right_tool: bool | None  # the right tools are called, and no others
+    exact: bool | None  # exactly the right calls; of an agent task: its goal is reached
+    no_call: bool | None  # rightly no call
+    answer: ModelAnswer  # with its tokens and its time; of an agent task, of all its turns
 
     @property
     def is_right(self) -> bool:
@@ -66,7 +57,6 @@ class Judgement:
 
 
 def judge(way: AskedWay, question: Question, answer: ModelAnswer) -> Judgement:
-    """Judges the answer to a question."""
     calls = answer.calls
     valid = right_tool = exact = no_call = None
     if question.right:

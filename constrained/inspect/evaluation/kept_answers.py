@@ -25,7 +25,6 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
     Without a file, they are kept in memory.
 
     Args:
-        path: of the file, which is made if there is none; None: no file.
         options: all that changes answers, beside the key and the request. They are the first line
             of the file.
 
@@ -69,7 +68,9 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
                 if number == 1 and not is_half:
                     _compare(path, row["options"], options)
                 else:
-                    self._answers[row["key"]] = _read_answer(row["answer"])
+                    answer = row["answer"]
+                    calls = tuple(WrittenCall(**call) for call in answer["calls"])
+                    self._answers[row["key"]] = ModelAnswer(**{**answer, "calls": calls})
                     model = row["model"]
                     self._digests.setdefault(model["name"], set()).add(model.get("sha256", ""))
             except (ValueError, LookupError, TypeError, AttributeError) as e:
@@ -88,11 +89,8 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
 
     def keep(self, ask: Asker, model: Mapping[str, str], way: str) -> Asker:
         """Wraps an asker: what it has answered before is not asked again. Errors are not kept.
-
-        Args:
-            model: names it, with what tells it from others of the same name.
-            way: how it is asked.
-        """
+        `model` names the model, with what tells it from others of the same name; `way` is how it is
+        asked."""
         name, digest = model["name"], model.get("sha256", "")
         note = f"{name} is not the file of this name whose answers are kept: it is asked anew"
         if digest not in self._digests.get(name, {digest}) and note not in self.notes:
@@ -122,11 +120,6 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
 
 def _pack(value: Any) -> bytes:
     return json.dumps(value).encode()
-
-
-def _read_answer(row: Mapping[str, Any]) -> ModelAnswer:
-    calls = tuple(WrittenCall(**call) for call in row["calls"])
-    return ModelAnswer(**{**row, "calls": calls})
 
 
 def _compare(path: str | os.PathLike[str], then: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-from constrained.inspect.evaluation.report import Evaluation, Figures, name_way
+from constrained.inspect.evaluation.report import Evaluation, Figures
 
 WIDTH, LABELS, BAR, MARGIN = 760, 230, 400, 20
 LINE, TITLE = 24, 40
@@ -38,7 +38,7 @@ def draw_picture(evaluation: Evaluation) -> str:
 
 def _draw_row(row: Figures, y: int) -> Iterator[str]:
     valid, exact = row.valid or 0.0, row.exact or 0.0
-    yield _write(MARGIN, y + 14, name_way(row.way))
+    yield _write(MARGIN, y + 14, str(row.way))
     yield _fill(LABELS, y, BAR, FRAME)
     yield _fill(LABELS, y, BAR * valid, VALID)
     yield _fill(LABELS, y, BAR * exact, RIGHT)

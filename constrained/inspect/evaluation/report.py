@@ -6,37 +6,92 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from constrained.inspect.evaluation.asking import AskedWay, WayName
 from constrained.inspect.evaluation.judging import Judgement
 from constrained.inspect.evaluation.rows import QuestionKind
-from constrained.inspect.evaluation.statistics import (
-    Calibration,
-    MeanInterval,
-    bootstrap,
-    calibrate,
-)
 
 MEASURES = ("valid", "exact", "no_call")
 """What is compared between models."""
 OWN_CALLS = (WayName.MASKED, WayName.SERVED)
 """Ways of which a server's is compared with a file's: what a client gets."""
+RESAMPLES = 10_000
+COVERAGE = 95  # per cent
+BUCKETS = 5
+
+
+@dataclass(frozen=True)
+class MeanInterval:
+    """The mean of differences, and the interval in which it lies with 95 % confidence."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def has_difference(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return not self.low <= 0 <= self.high
+
+
+def bootstrap(differences: Sequence[float], seed: int = 0) -> MeanInterval:
+    """Returns the mean of paired differences, of which there is at least one, and its interval: the
+    percentiles of the means of samples that are drawn from them, with replacement."""
+    count = len(differences)
+    values, counts = np.unique(np.asarray(differences, dtype=float), return_counts=True)
+    # A sample is known by how often it has each value.
+    samples = np.random.default_rng(seed).multinomial(count, counts / count, RESAMPLES)
+    tail = (100 - COVERAGE) / 2
+    low, high = np.percentile(samples @ values / count, [tail, 100 - tail])
+    return MeanInterval(float(counts @ values) / count, float(low), float(high))
+
+
+@dataclass(frozen=True)
+class ConfidenceBucket:
+    """Answers of similar confidence: their count, mean confidence, and share that is exactly
+    right."""
+
+    count: int
+    confidence: float
+    exact: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How well confidence tells the share of right answers."""
+
+    # the expected calibration error: the mean distance between confidence and share of right
+    # answers in the buckets, weighted by their sizes. 0 is perfect.
+    error: float
+    buckets: tuple[ConfidenceBucket, ...]
+
+
+def calibrate(pairs: Sequence[tuple[float, bool]]) -> Calibration:
+    """Compares the confidence of each answer, from 0 to 1, with whether it is right. There is at
+    least one answer."""
+    sorted_in: list[list[tuple[float, bool]]] = [[] for _ in range(BUCKETS)]
+    for confidence, exact in pairs:
+        sorted_in[min(int(confidence * BUCKETS), BUCKETS - 1)].append((confidence, exact))
+    buckets: list[ConfidenceBucket] = []
+    for members in filter(None, sorted_in):
+        confidence = sum(confidence for confidence, _ in members) / len(members)
+        share = sum(exact for _, exact in members) / len(members)
+        buckets.append(ConfidenceBucket(len(members), confidence, share))
+    distances = [bucket.count * abs(bucket.confidence - bucket.exact) for bucket in buckets]
+    return Calibration(sum(distances) / len(pairs), tuple(buckets))
 
 
 @dataclass(frozen=True)
 class Figures:
-    """A row of the table: shares of the questions, the median of seconds, the mean of tokens.
-
-    Attributes:
-        kind: of the questions; None: all of them.
-        valid: here and below: None if it is no matter of these questions. Shares are of those for
-            which it is one.
-        errors: how many.
-    """
+    """A row of the table: shares of the questions, the median of seconds, the mean of tokens."""
 
     way: AskedWay
-    kind: QuestionKind | None
+    kind: QuestionKind | None  # of the questions; None: all of them
     rows: int
     called: float
+    # here and below: None if it is no matter of these questions. Shares are of those for which it
+    # is one.
     valid: float | None
     right_tool: float | None
     exact: float | None
@@ -49,38 +104,25 @@ class Figures:
 
 @dataclass(frozen=True)
 class SyntaxOrWits:
-    """What breaks the calls of a file, by asking the same questions without and with the mask.
-
-    Attributes:
-        choice: `tool_choice` of the mask.
-        rows: asked both ways.
-        due: of these need a call.
-        broken: of those have no call that fits as a strict parser reads it, although the reader or
-            the mask shows that one was meant: the syntax fails.
-        read: of the broken ones, those of which the reader alone makes calls that fit.
-        mended: of the broken ones, those of which the mask makes calls that fit.
-        wrong: rows that are not right as a strict parser reads them.
-        read_right, mask_right: of the wrong ones, those that are right with the reader alone, with
-            the mask.
-        mask_valid: of the wrong ones, those whose calls fit with the mask, but are not right.
-        faults: what is wrong, with the mask, with rows that are right neither way: the wits. A
-            strict parser may not see a call that is wrong.
-        lost: rows that are right as the reader reads them, and wrong with the mask.
-    """
+    """What breaks the calls of a file, by asking the same questions without and with the mask."""
 
     subject: str
-    choice: str
-    rows: int
-    due: int
+    choice: str  # `tool_choice` of the mask
+    rows: int  # asked both ways
+    due: int  # of these need a call
+    # of those have no call that fits as a strict parser reads it, although the reader or the mask
+    # shows that one was meant: the syntax fails
     broken: int
-    read: int
-    mended: int
-    wrong: int
-    read_right: int
-    mask_right: int
-    mask_valid: int
+    read: int  # of the broken ones, those of which the reader alone makes calls that fit
+    mended: int  # of the broken ones, those of which the mask makes calls that fit
+    wrong: int  # rows that are not right as a strict parser reads them
+    read_right: int  # of the wrong ones, those that are right with the reader alone
+    mask_right: int  # of the wrong ones, those that are right with the mask
+    mask_valid: int  # of the wrong ones, those whose calls fit with the mask, but are not right
+    # what is wrong, with the mask, with rows that are right neither way: the wits. A strict parser
+    # may not see a call that is wrong.
     faults: Mapping[str, int]
-    lost: int
+    lost: int  # rows that are right as the reader reads them, and wrong with the mask
 
     def __str__(self) -> str:
         wits = sum(self.faults.values())
@@ -99,20 +141,13 @@ class SyntaxOrWits:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """How a model differs from the first one, on the same questions.
-
-    Attributes:
-        base: how the first one was asked.
-        measure: one of MEASURES.
-        rows: that both were asked.
-        interval: of the difference of the shares.
-    """
+    """How a model differs from the first one, on the same questions that both were asked."""
 
     way: AskedWay
-    base: AskedWay
-    measure: str
+    base: AskedWay  # how the first one was asked
+    measure: str  # one of MEASURES
     rows: int
-    interval: MeanInterval
+    interval: MeanInterval  # of the difference of the shares
 
     def __str__(self) -> str:
         found = self.interval
@@ -126,7 +161,6 @@ class Evaluation:
     """What came of an evaluation; `str` shows it as text.
 
     Attributes:
-        judgements: of all answers.
         about: what is known of each model beforehand, such as its bits per weight.
         notes: on rows that are left out, and kept answers that do not count.
         seed: of the samples of intervals.
@@ -139,7 +173,6 @@ class Evaluation:
 
     @property
     def ways(self) -> list[AskedWay]:
-        """Who was asked and how, in order."""
         return list(dict.fromkeys(judgement.way for judgement in self.judgements))
 
     def summarise(self) -> list[Figures]:
@@ -157,7 +190,6 @@ class Evaluation:
 
     @property
     def subjects(self) -> list[str]:
-        """The models, in order."""
         return list(dict.fromkeys(way.subject for way in self.ways))
 
     def weigh(self) -> list[SyntaxOrWits]:
@@ -249,14 +281,14 @@ class Evaluation:
             yield ""
             for way, calibration in self.calibrate().items():
                 if way.subject == subject:
-                    yield f"{name_way(way)}: {_describe_calibration(calibration)}"
+                    yield f"{way}: {_describe_calibration(calibration)}"
             yield ""
         by_way: dict[tuple[AskedWay, AskedWay], list[PairedDifference]] = {}
         for found in self.compare():
             by_way.setdefault((found.way, found.base), []).append(found)
         for (way, base), differences in by_way.items():
             shown = "; ".join(map(str, differences))
-            pair = f"{way.subject} against {base.subject}, {name_way(way)}"
+            pair = f"{way.subject} against {base.subject}, {way}"
             yield f"{pair}, in points (95 %): {shown}."
 
 
@@ -284,12 +316,8 @@ def _share(values: Iterable[bool | None]) -> float | None:
 
 
 def weigh(way: AskedWay, triples: Sequence[tuple[Judgement, ...]]) -> SyntaxOrWits:
-    """Weighs syntax against wits.
-
-    Args:
-        way: with the mask.
-        triples: what came of each question: read strictly, read by this library, with the mask.
-    """
+    """Weighs syntax against wits, for a way with the mask: each triple is what came of a question,
+    read strictly, read by this library, with the mask."""
     due = [triple for triple in triples if triple[0].valid is not None]
     broken = [
         (read, masked)
@@ -329,7 +357,7 @@ def show_table(rows: Sequence[Figures]) -> list[str]:
     """Returns the lines of a table in Markdown, without columns that have no figures."""
     columns: dict[str, list[str]] = {
         "questions": [f"{row.rows} {row.kind or 'all'}" for row in rows],
-        "way": [name_way(row.way) for row in rows],
+        "way": [str(row.way) for row in rows],
         "called": [_percent(row.called) for row in rows],
         "valid": [_percent(row.valid) for row in rows],
         "right tool": [_percent(row.right_tool) for row in rows],
@@ -353,11 +381,6 @@ def show_table(rows: Sequence[Figures]) -> list[str]:
 
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
-
-
-def name_way(way: AskedWay) -> str:
-    """Returns what the table calls a way of asking."""
-    return f"{way.name}, {way.choice}" if way.choice else str(way.name)
 
 
 def _describe_calibration(found: Calibration) -> str:

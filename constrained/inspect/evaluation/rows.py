@@ -40,11 +40,8 @@ class QuestionKind(StrEnum):
 
 @dataclass(frozen=True)
 class RightCall:
-    """A call that is right.
-
-    Attributes:
-        arguments: each with the values that are right; "" among them: it may be left out.
-    """
+    """A call that is right: each argument with its right values; "" among them: it may be left
+    out."""
 
     name: str
     arguments: Mapping[str, Sequence[Any]]
@@ -52,11 +49,7 @@ class RightCall:
 
 @dataclass(frozen=True)
 class Question:
-    """A row.
-
-    Attributes:
-        right: the calls that are right, in any order; none: no tool is of use.
-    """
+    """A row; `right` has the calls that are right, in any order; none: no tool is of use."""
 
     id: str
     kind: QuestionKind
@@ -67,11 +60,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Questions:
-    """The rows of some files.
-
-    Attributes:
-        notes: which rows are left out, and why.
-    """
+    """The rows of some files; `notes` says which are left out, and why."""
 
     all: tuple[Question, ...]
     notes: tuple[str, ...]
@@ -106,7 +95,8 @@ def read_questions(paths: Iterable[str | os.PathLike[str]] = (SAMPLE,)) -> Quest
             except Error as e:
                 message = f"{path}, line {number}: {e.message}"
                 raise RequestError(message, where=e.where, hint=e.hint) from e
-            if _has_fitting_calls(row, question):
+            calls = [WrittenCall(call["name"], call["arguments"]) for call in row["gold"]]
+            if all(fits(call, question.tools) for call in calls):
                 questions[question.id] = question
             else:
                 unfit.append(question.id)
@@ -124,7 +114,11 @@ def choose(
     """Chooses so many questions of each kind, one of each kind in turn; a seed always chooses the
     same ones."""
     of_kinds: dict[QuestionKind, list[Question]] = {kind: [] for kind in kinds}
-    for question in sorted(questions, key=lambda question: _draw(question.id, seed)):
+
+    def draw(question: Question) -> str:
+        return hashlib.sha256(f"{seed} {question.id}".encode()).hexdigest()
+
+    for question in sorted(questions, key=draw):
         of_kind = of_kinds.get(question.kind)
         if of_kind is not None and len(of_kind) < count:
             of_kind.append(question)
@@ -133,10 +127,6 @@ def choose(
         for of_kind in of_kinds.values():
             chosen += of_kind[number : number + 1]
     return chosen
-
-
-def _draw(id: str, seed: int) -> str:
-    return hashlib.sha256(f"{seed} {id}".encode()).hexdigest()
 
 
 def fits(call: WrittenCall, tools: Iterable[Mapping[str, Any]]) -> bool:
@@ -194,11 +184,7 @@ def _read_question(row: dict[str, Any], name: str) -> Question:
 
 
 def _read_tools(tools: Any) -> list[dict[str, Any]]:
-    """Reads tools of any shape.
-
-    Raises:
-        Error: they are wrong, or one has a schema that is no JSON Schema.
-    """
+    """Reads tools of any shape, and checks that their schemas are JSON Schemas."""
     if not isinstance(tools, list) or not tools:
         raise RequestError("it is no list with tools", where="/tools")
     read_tools(tools)
@@ -257,11 +243,6 @@ def _write_alternatives(value: Any) -> Any:
             return [_write_alternatives(element) for element in value]
         case _:
             return value
-
-
-def _has_fitting_calls(row: Mapping[str, Any], question: Question) -> bool:
-    calls = [WrittenCall(call["name"], call["arguments"]) for call in row["gold"]]
-    return all(fits(call, question.tools) for call in calls)
 
 
 def _list_some(names: Sequence[str]) -> str:

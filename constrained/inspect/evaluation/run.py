@@ -48,27 +48,17 @@ Progress = Callable[[float, float], None]
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """Who is asked what.
-
-    Attributes:
-        files: of models.
-        cache_types: of the KV cache; None: as `load_options` say.
-        servers: with Chat Completions, each with the name of its model.
-        questions: in order.
-        notes: on rows that are left out.
-        ask: what holds for every answer.
-        load_options: of the files.
-        load_further: further arguments of `load`.
-    """
+    """Who is asked what."""
 
     files: Sequence[Path]
-    cache_types: Sequence[CacheType | None]
+    cache_types: Sequence[CacheType | None]  # of the KV cache; None: as `load_options` say
+    # with Chat Completions, each with the name of its model
     servers: Sequence[tuple[ChatServer, str]]
     questions: Sequence[Question | Episode]
-    notes: Sequence[str]
-    ask: AskOptions
-    load_options: LoadOptions = field(default_factory=LoadOptions)
-    load_further: dict[str, Any] = field(default_factory=dict[str, Any])
+    notes: Sequence[str]  # on rows that are left out
+    ask: AskOptions  # what holds for every answer
+    load_options: LoadOptions = field(default_factory=LoadOptions)  # of `load`, for the files
+    load_further: dict[str, Any] = field(default_factory=dict[str, Any])  # further arguments of it
 
     def list_files(self) -> Iterator[tuple[Path, CacheType | None, str]]:
         """Yields each file with each type of KV cache, and what the table calls the two."""
@@ -80,7 +70,6 @@ class EvaluationPlan:
                 yield path, cache_type, name if cache_type is None else f"{name} {cache_type}"
 
     def report(self, judgements: Sequence[Judgement], kept: KeptAnswers) -> Evaluation:
-        """Returns what came of it, also if not all are asked yet."""
         about = {name: describe_file(path) for path, _, name in self.list_files()}
         notes = (*self.notes, *kept.notes)
         return Evaluation(tuple(judgements), about, notes, self.ask.seed)
@@ -152,11 +141,7 @@ def draw(
     questions: Iterable[Question], kinds: Iterable[QuestionKind], count: int, seed: int
 ) -> list[Question | Episode]:
     """Draws so many questions of each kind, and so many agent tasks, always the same ones for a
-    seed.
-
-    Raises:
-        RequestError: there are none.
-    """
+    seed; a RequestError if there are none."""
     wanted = list(kinds)
     tasks = draw_episodes(count, seed) if QuestionKind.AGENT in wanted else []
     drawn = [*choose(questions, wanted, count, seed), *tasks]
@@ -180,11 +165,8 @@ def describe_file(path: Path) -> list[str]:
 
 
 def connect(url: str, api_key: str = "", model: str = "") -> tuple[ChatServer, str]:
-    """Returns a server and the name of its model: the first one that it lists, if none is given.
-
-    Raises:
-        RequestError: it cannot be reached, or lists no model.
-    """
+    """Returns a server and the name of its model: the first one that it lists, if none is given; a
+    RequestError if it cannot be reached, or lists none."""
     server = ChatServer(url, api_key)
     if model:
         return server, model
@@ -201,9 +183,6 @@ def measure(
 
     All ways of a model answer a question before the next one, in an order that changes, so that a
     slow minute of the machine affects all.
-
-    Raises:
-        Error: a model cannot be loaded, or a server cannot be reached.
     """
     subjects = _list_subjects(plan, kept)
     for number, subject in enumerate(subjects):
@@ -234,7 +213,6 @@ def _ask(way: AskedWay, ask: Asker, question: Question | Episode) -> Judgement |
 def _list_subjects(
     plan: EvaluationPlan, kept: KeptAnswers
 ) -> list[Callable[[], AbstractContextManager[Askers]]]:
-    """Returns what opens each model, in order."""
     subjects: list[Callable[[], AbstractContextManager[Askers]]] = []
     for path, cache_type, name in plan.list_files():
         open_model = partial(

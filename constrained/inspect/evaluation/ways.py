@@ -45,9 +45,6 @@ class AskOptions:
     """What holds for every answer.
 
     Attributes:
-        max_tokens: of an answer.
-        seed: of the sampling.
-        template_kwargs: variables for the chat template.
         parallel: several calls are allowed in an answer, as clients do by default.
         choices: the values of `tool_choice`.
         ways: of asking a file; "free" is read in both ways.
@@ -68,15 +65,12 @@ Askers = Mapping[AskedWay, Asker]
 
 @dataclass(frozen=True)
 class _LocalModel:
-    """Asks a model in this process.
-
-    Attributes:
-        read_in: how many seconds each prompt took when it was first read. Whoever asks second finds
-            it in the cache; that time is added, since it is not due to the way of asking.
-    """
+    """Asks a model in this process."""
 
     model: Model
     options: AskOptions
+    # how many seconds each prompt took when it was first read. Whoever asks second finds it in the
+    # cache; that time is added, since it is not due to the way of asking.
     read_in: dict[tuple[int, ...], float] = field(default_factory=dict[tuple[int, ...], float])
 
     def write(self, messages: Messages, tools: Tools) -> ModelAnswer:
@@ -97,7 +91,6 @@ class _LocalModel:
 
     @property
     def sampling(self) -> Sampling:
-        """How tokens are drawn."""
         options = self.options
         return replace(self.model.sampling, temperature=options.temperature, seed=options.seed)
 
@@ -122,10 +115,9 @@ class _LocalModel:
     def ask_freely(
         self, write: Asker, messages: Messages, tools: Tools, *, recover: bool
     ) -> ModelAnswer:
-        """Reads the calls of a text that was written without a mask.
+        """Reads the calls of a text written without a mask, by `write` or kept answers of it.
 
         Args:
-            write: `write`, or kept answers of it.
             recover: read as this library does, which knows many envelopes and deviations; else as
                 a strict parser of the model's format.
         """
@@ -193,7 +185,6 @@ def open_file(
     Args:
         cache_type: of the KV cache, keys and values; None: as `load_options` say.
         subject: what the table calls it.
-        load_further: further arguments of `load`.
     """
     if cache_type is not None:
         load_options = {**load_options, "cache_type_k": cache_type, "cache_type_v": cache_type}
@@ -210,11 +201,8 @@ def make_model_askers(
     *,
     subject: str,
 ) -> Askers:
-    """Returns who asks a model of this process in which way.
-
-    Args:
-        name: tells it from other models in the kept answers.
-    """
+    """Returns who asks a model of this process in which way; `name` tells it from other models in
+    the kept answers."""
     local = _LocalModel(model, options)
     write = kept.keep(local.write, name, WayName.FREE)
     askers: dict[AskedWay, Asker] = {}
@@ -226,7 +214,7 @@ def make_model_askers(
         for choice in options.choices:
             way = AskedWay(subject, WayName.MASKED, choice)
             ask = partial(local.ask_masked, choice)
-            askers[way] = kept.keep(ask, name, f"{way.name}, {choice}")
+            askers[way] = kept.keep(ask, name, str(way))
     return askers
 
 
@@ -251,13 +239,12 @@ def identify(path: Path) -> dict[str, str]:
 def make_server_askers(
     server: ChatServer, model: str, kept: KeptAnswers, options: AskOptions, *, subject: str
 ) -> Askers:
-    """Returns who asks a server in which way."""
     name = {"name": server.base, "model": model}
     askers: dict[AskedWay, Asker] = {}
     for choice in options.choices:
         ask = partial(_ask_server, server, model, choice, options)
         way = AskedWay(subject, WayName.SERVED, choice)
-        askers[way] = kept.keep(ask, name, f"{way.name}, {choice}")
+        askers[way] = kept.keep(ask, name, str(way))
     return askers
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, TypeAlias
 
-from constrained.inspect.evaluation.asking import Asker, ModelAnswer, Tools, WrittenCall
+from constrained.inspect.evaluation.asking import Asker, ModelAnswer, Tools
 from grammars.schema.validator import Validator
 
 MAX_TURNS = 8
@@ -74,12 +74,8 @@ TOOLS: Tools = (
 
 @dataclass(frozen=True)
 class WarehouseItem:
-    """An item of the warehouse.
-
-    Args:
-        price: in whole euros.
-        replaced_by: the id of the item that replaces it; None if there is none.
-    """
+    """An item of the warehouse; its price is in whole euros. `replaced_by` is the id of the item
+    that replaces it."""
 
     id: str
     name: str
@@ -94,17 +90,12 @@ Stock: TypeAlias = Mapping[str, WarehouseItem]
 
 
 class Warehouse:
-    """Items that the tools read and change. An error is told in the result of the call.
-
-    Args:
-        stock: at the beginning.
-    """
+    """Items that the tools read and change. An error is told in the result of the call."""
 
     def __init__(self, stock: Stock):
         self.items = dict(stock)
 
     def execute(self, name: str, arguments: Any) -> str:
-        """Executes a call, and returns its result."""
         if problem := find_problem(name, arguments):
             return f"error: {problem}"
         match name:
@@ -163,26 +154,17 @@ def find_problem(name: str, arguments: Any) -> str:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be done.
-
-    Args:
-        text: for the model.
-        changes: fields of items that must be changed, by id; nothing else may be.
-        answer: the number or id that the model must answer; None: there is no question.
-    """
+    """What is to be done."""
 
     text: str
+    # fields of items that must be changed, by id; nothing else may be
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    # the number or id that the model must answer; None: there is no question
     answer: int | str | None = None
 
     def is_reached(self, before: Stock, after: Stock, text: str) -> bool:
-        """Returns whether the items are as they must be, and the question is answered.
-
-        Args:
-            before: at the beginning of the episode.
-            after: at its end.
-            text: of the last turn.
-        """
+        """Returns whether the items are as they must be after the episode, and the text of the last
+        turn answers the question."""
         wanted = dict(before)
         for id, fields in self.changes.items():
             wanted[id] = replace(before[id], **fields)
@@ -202,14 +184,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Episode:
-    """A task, with its warehouse.
-
-    Args:
-        shape: one of SHAPES.
-        seed: the same shape and seed are the same episode.
-        stock: at the beginning.
-        goal: what is to be done.
-    """
+    """A task with its warehouse. The same shape and seed are the same episode."""
 
     shape: str
     seed: int
@@ -218,11 +193,7 @@ class Episode:
 
 
 class _Drawn:
-    """A warehouse that is being drawn. Each item is handed out once.
-
-    Args:
-        random: draws it.
-    """
+    """A warehouse that is being drawn. Each item is handed out once."""
 
     def __init__(self, random: random.Random):
         self.random = random
@@ -236,7 +207,6 @@ class _Drawn:
         self._left = random.sample(ids, _ITEMS)
 
     def take(self) -> WarehouseItem:
-        """Hands out an item."""
         return self.items[self._left.pop()]
 
     def take_replaced(self) -> tuple[WarehouseItem, WarehouseItem]:
@@ -259,11 +229,9 @@ class _Drawn:
         return filled
 
     def draw_shelf(self, *, but: str = "") -> str:
-        """Draws a shelf; `but` is not drawn."""
         return self.random.choice([shelf for shelf in _SHELVES if shelf != but])
 
     def draw_count(self, *, but: int = 0) -> int:
-        """Draws a new count of an item; `but` is not drawn."""
         count = self.random.randint(20, 400)
         return count if count != but else count + 1
 
@@ -274,16 +242,21 @@ def _set_count(drawn: _Drawn) -> Goal:
     return Goal(f"Set the count of item {item.id} to {count}.", {item.id: {"count": count}})
 
 
-def _move(drawn: _Drawn) -> Goal:
+def _name(item: WarehouseItem, *, by_id: bool) -> str:
+    return f"item {item.id}" if by_id else f"the {item.name}"
+
+
+def _move(drawn: _Drawn, *, by_id: bool) -> Goal:
     item = drawn.take()
     shelf = drawn.draw_shelf(but=item.shelf)
-    return Goal(f"Move item {item.id} to the shelf {shelf}.", {item.id: {"shelf": shelf}})
+    text = f"Move {_name(item, by_id=by_id)} to the shelf {shelf}."
+    return Goal(text, {item.id: {"shelf": shelf}})
 
 
-def _read_count(drawn: _Drawn) -> Goal:
+def _read(drawn: _Drawn, *, field: str, by_id: bool) -> Goal:
     item = drawn.take()
-    text = f"What is the count of item {item.id}? Answer with the number."
-    return Goal(text, answer=item.count)
+    text = f"What is the {field} of {_name(item, by_id=by_id)}? Answer with the number."
+    return Goal(text, answer=getattr(item, field))
 
 
 def _find_id(drawn: _Drawn) -> Goal:
@@ -291,22 +264,10 @@ def _find_id(drawn: _Drawn) -> Goal:
     return Goal(f"What is the id of the {item.name}? Answer with the id.", answer=item.id)
 
 
-def _move_named(drawn: _Drawn) -> Goal:
-    item = drawn.take()
-    shelf = drawn.draw_shelf(but=item.shelf)
-    return Goal(f"Move the {item.name} to the shelf {shelf}.", {item.id: {"shelf": shelf}})
-
-
-def _read_price(drawn: _Drawn) -> Goal:
-    item = drawn.take()
-    text = f"What is the price of the {item.name}? Answer with the number."
-    return Goal(text, answer=item.price)
-
-
-def _add(drawn: _Drawn) -> Goal:
+def _add(drawn: _Drawn, *, by_id: bool) -> Goal:
     item = drawn.take()
     more = drawn.random.randint(2, 9)
-    text = f"{more} more pieces of item {item.id} have arrived. Update its count."
+    text = f"{more} more pieces of {_name(item, by_id=by_id)} have arrived. Update its count."
     return Goal(text, {item.id: {"count": item.count + more}})
 
 
@@ -314,13 +275,6 @@ def _sum_counts(drawn: _Drawn) -> Goal:
     one, other = drawn.take(), drawn.take()
     text = f"What is the count of {one.id} and {other.id} together? Answer with the number."
     return Goal(text, answer=one.count + other.count)
-
-
-def _add_named(drawn: _Drawn) -> Goal:
-    item = drawn.take()
-    more = drawn.random.randint(2, 9)
-    text = f"{more} more pieces of the {item.name} have arrived. Update its count."
-    return Goal(text, {item.id: {"count": item.count + more}})
 
 
 def _read_replacement(drawn: _Drawn) -> Goal:
@@ -374,16 +328,16 @@ def _find_dearest(drawn: _Drawn) -> Goal:
 SHAPES: Mapping[str, Callable[[_Drawn], Goal]] = {
     # 1 call
     "set a count": _set_count,
-    "move": _move,
-    "read a count": _read_count,
+    "move": partial(_move, by_id=True),
+    "read a count": partial(_read, field="count", by_id=True),
     "find an id": _find_id,
     # 2 calls
-    "find and move": _move_named,
-    "find and read": _read_price,
-    "add to a count": _add,
+    "find and move": partial(_move, by_id=False),
+    "find and read": partial(_read, field="price", by_id=False),
+    "add to a count": partial(_add, by_id=True),
     "add two counts": _sum_counts,
     # 3 calls
-    "find and add": _add_named,
+    "find and add": partial(_add, by_id=False),
     "follow a reference": _read_replacement,
     "compare and set": _refill,
     "empty a shelf of two": partial(_empty, count=2),
@@ -397,12 +351,6 @@ SHAPES: Mapping[str, Callable[[_Drawn], Goal]] = {
 
 
 def draw_episode(shape: str, seed: int) -> Episode:
-    """Draws an episode.
-
-    Args:
-        shape: one of SHAPES.
-        seed: the same shape and seed are the same episode.
-    """
     drawn = _Drawn(random.Random(f"{shape} {seed}"))
     goal = SHAPES[shape](drawn)
     return Episode(shape, seed, drawn.items, goal)
@@ -418,39 +366,24 @@ def draw_episodes(count: int, seed: int = 0) -> list[Episode]:
 
 
 class EpisodeEnd(StrEnum):
-    """Why an episode ended.
+    """Why an episode ended."""
 
-    Attributes:
-        ANSWERED: a turn without a call.
-        LIMIT: the turns were used up.
-        REPEATED: too many turns in a row only repeated earlier calls.
-        CUT: the tokens ran out in a turn; its calls were not executed.
-        ERROR: there was no turn.
-    """
-
-    ANSWERED = "answered"
-    LIMIT = "limit"
-    REPEATED = "repeated"
-    CUT = "cut"
-    ERROR = "error"
+    ANSWERED = "answered"  # a turn without a call
+    LIMIT = "limit"  # the turns were used up
+    REPEATED = "repeated"  # too many turns in a row only repeated earlier calls
+    CUT = "cut"  # the tokens ran out in a turn; its calls were not executed
+    ERROR = "error"  # there was no turn
 
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """What came of an episode.
-
-    Args:
-        reached: the goal is reached.
-        end: why the episode ended.
-        calls: that were executed.
-        valid: all of these calls fit the schema of a tool.
-        answers: the turns. Since the world is scripted, they give the same result again.
-    """
+    """What came of an episode."""
 
     reached: bool
     end: EpisodeEnd
-    calls: int
-    valid: bool
+    calls: int  # that were executed
+    valid: bool  # all of these calls fit the schema of a tool
+    # the turns. Since the world is scripted, they give the same result again.
     answers: Sequence[ModelAnswer]
 
 
@@ -458,10 +391,6 @@ def run_episode(episode: Episode, ask: Asker, *, max_turns: int = MAX_TURNS) -> 
     """Lets a model work on a task, until a turn has no call.
 
     A change that is made counts even if the episode ends before the model says that it is done.
-
-    Args:
-        ask: asks the model.
-        max_turns: of the model.
     """
     run = _Run(episode)
     end = None
@@ -496,7 +425,9 @@ class _Run:
         results: list[dict[str, Any]] = []
         for call in answer.calls:
             arguments = _write_arguments(call.arguments)
-            content = self._execute(call, arguments)
+            self._valid = self._valid and not find_problem(call.name, call.arguments)
+            content = self._warehouse.execute(call.name, call.arguments)
+            self._results.append((call.name, arguments, content))
             id = f"call_{len(self._results)}"
             function = {"name": call.name, "arguments": arguments}
             made.append({"id": id, "type": "function", "function": function})
@@ -506,14 +437,7 @@ class _Run:
         self._idle_turns = self._idle_turns + 1 if before == set(self._results) else 0
         return EpisodeEnd.REPEATED if self._idle_turns == MAX_IDLE_TURNS else None
 
-    def _execute(self, call: WrittenCall, written: str) -> str:
-        self._valid = self._valid and not find_problem(call.name, call.arguments)
-        result = self._warehouse.execute(call.name, call.arguments)
-        self._results.append((call.name, written, result))
-        return result
-
     def finish(self, end: EpisodeEnd) -> EpisodeResult:
-        """Judges the episode."""
         episode, last = self._episode, self.answers[-1]
         text = last.text if end is EpisodeEnd.ANSWERED else ""
         return EpisodeResult(

@@ -9,20 +9,28 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from typing import Any, Protocol
 
+from constrained.inspect.peers.adapters import (
+    LmdeployParser,
+    QwenAgentParser,
+    SglangParser,
+    TransformersParser,
+    VllmMlxParser,
+    VllmParser,
+    XinferenceParser,
+)
 from grammars.suite.own_parser import OwnParser, find_parser
 
 OWN = "own"
 PROJECTS = {
-    "vllm": "constrained.inspect.peers.vllm:VllmParser",
-    "sglang": "constrained.inspect.peers.sglang:SglangParser",
-    "transformers": "constrained.inspect.peers.transformers:TransformersParser",
-    "lmdeploy": "constrained.inspect.peers.others:LmdeployParser",
-    "vllm-mlx": "constrained.inspect.peers.others:VllmMlxParser",
-    "xinference": "constrained.inspect.peers.others:XinferenceParser",
-    "qwen-agent": "constrained.inspect.peers.others:QwenAgentParser",
+    "vllm": VllmParser,
+    "sglang": SglangParser,
+    "transformers": TransformersParser,
+    "lmdeploy": LmdeployParser,
+    "vllm-mlx": VllmMlxParser,
+    "xinference": XinferenceParser,
+    "qwen-agent": QwenAgentParser,
 }
 """Projects, and the adapters of their parsers."""
 
@@ -59,8 +67,7 @@ def load_peer(name: str, packages: str | None = None) -> PeerParser:
         raise LookupError(f"unknown project {project!r}; known: {', '.join(PROJECTS)}")
     if packages is not None:
         sys.path.insert(0, packages)
-    module, _, adapter = PROJECTS[project].partition(":")
-    return getattr(import_module(module), adapter)(parser)
+    return PROJECTS[project](parser)
 
 
 def answer_request(parser: PeerParser, request: dict[str, Any]) -> dict[str, Any]:
@@ -76,11 +83,6 @@ def answer_request(parser: PeerParser, request: dict[str, Any]) -> dict[str, Any
 
 
 def answer_lines(load: Callable[[], PeerParser]) -> None:
-    """Answers each line of stdin.
-
-    Args:
-        load: returns the parser.
-    """
     # What packages print belongs on stderr: stdout is for answers.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

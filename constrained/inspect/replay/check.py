@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from constrained.engine.vocabulary.vocabulary import Tokenizer
 from constrained.errors import GrammarError, RequestError
 from constrained.inspect.replay.replay_context import (
     ReplayContext,
+    commit_accepted,
     read_context,
     read_field,
     read_option,
@@ -62,7 +63,7 @@ def _check(row: Any) -> dict[str, Any]:
         raise row
     if not isinstance(row, Mapping):
         raise RequestError("the row is not an object", where="")
-    text = read_text(row)
+    text = _read_text(row)
     reasoning_format = read_option(row, "reasoning_format", ("auto", "deepseek", "none"))
     context = read_context(row)
     format = context.format
@@ -71,14 +72,18 @@ def _check(row: Any) -> dict[str, Any]:
     count, complete, state, policy = 0, False, State(), Policy()
     try:
         state = context.find_state(row, as_openai(shown))
-        format, policy = context.guard_text(_read_policy(row), row, has_tools=bool(tools))
+        parallel = read_field(row, "parallel_tool_calls", default=True)
+        policy = read_policy(row.get("tool_choice"), parallel=parallel)
+        policy = replace(policy, answer=read_response_format(row.get("response_format")))
+        format, policy = context.guard_text(policy, row, has_tools=bool(tools))
         grammar = build_grammar(format, tools, policy, state, context.ids)
         count, complete = _match(text, grammar, context)
     except Error as e:
         error = error or e
     is_inline = reasoning_format == "none"
     turn = parse(text, format, tools, state, recover=not complete, inline=is_inline)
-    if complete and not turn.calls and _reads_envelopes(policy):
+    reads_envelopes = policy.choice is Choice.AUTO and policy.answer is None
+    if complete and not turn.calls and reads_envelopes:
         found = parse(text, format, tools, state, recover=True, inline=is_inline)
         turn = found if found.calls else turn
     valid = complete and error is None
@@ -94,40 +99,7 @@ def _check(row: Any) -> dict[str, Any]:
     }
 
 
-def _reads_envelopes(policy: Policy) -> bool:
-    """Returns whether text of a turn may be a call in another envelope than the format's own."""
-    return policy.choice is Choice.AUTO and policy.answer is None
-
-
-@dataclass(frozen=True)
-class RowGrammar:
-    """The grammar of a row, and the start state after its prompt."""
-
-    grammar: str
-    state: State
-
-
-def build_row_grammar(row: Mapping[str, Any], context: ReplayContext) -> RowGrammar:
-    """Builds the grammar of a row, from the end of its prompt on.
-
-    Raises:
-        Error: its tools, its choice, its answer or its messages are invalid.
-    """
-    tools, shown, error = _read_row_tools(row)
-    if error is not None:
-        raise error
-    state = context.find_state(row, as_openai(shown))
-    format, policy = context.guard_text(_read_policy(row), row, has_tools=bool(tools))
-    grammar = build_grammar(format, tools, policy, state, context.ids)
-    return RowGrammar(grammar, state)
-
-
-def read_text(row: Mapping[str, Any]) -> str:
-    """Returns the text that the model wrote.
-
-    Raises:
-        RequestError: the row has no text, or it has a lone surrogate.
-    """
+def _read_text(row: Mapping[str, Any]) -> str:
     text = row.get("text")
     if not isinstance(text, str):
         raise RequestError("the row has no text", where="/text")
@@ -203,21 +175,10 @@ def _list_runs(format: Format) -> Iterator[str]:
             yield run
 
 
-def _read_policy(row: Mapping[str, Any]) -> Policy:
-    parallel = read_field(row, "parallel_tool_calls", default=True)
-    policy = read_policy(row.get("tool_choice"), parallel=parallel)
-    return replace(policy, answer=read_response_format(row.get("response_format")))
-
-
 def _match(text: str, grammar: str, context: ReplayContext) -> tuple[int, bool]:
-    """Returns the number of bytes that the grammar accepts, and whether the text is a complete
-    turn."""
     tokens = context.encode(text)
     try:
-        matcher = _compile(context.tokenizer, grammar).fork()
-        count = matcher.count_accepted(tokens)
-        matcher.try_commit(tokens[:count])
-        complete = count == len(tokens) and matcher.is_complete
+        count, complete = commit_accepted(_compile(context.tokenizer, grammar).fork(), tokens)
     except GrammarError:
         _compile.cache.clear()  # llguidance: an error damages all forks of a matcher
         raise
@@ -240,7 +201,7 @@ def _refuse(row: Any, error: Error) -> dict[str, Any]:
 
 
 def _answer(row: Mapping[str, Any], turn: Turn, error: Error | None) -> dict[str, Any]:
-    """Makes an answer with all its fields, in order; the fields of the grammar say that nothing is
+    """Makes an answer with all its fields, in order; those of the grammar say that nothing is
     accepted."""
     return {
         "id": row.get("id"),

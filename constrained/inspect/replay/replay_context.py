@@ -18,6 +18,7 @@ from constrained.engine.vocabulary.vocabulary import (
     byte_vocabulary,
 )
 from constrained.errors import RequestError, TemplateError
+from constrained.mask.matcher import Matcher
 from constrained.prompt.format_selection.generic import CHATML
 from constrained.prompt.format_selection.kwargs_selection import FormatByKwargs
 from constrained.prompt.format_selection.selection import (
@@ -28,38 +29,28 @@ from constrained.prompt.format_selection.selection import (
 from constrained.prompt.template.chat_template import ChatTemplate, check_kwargs
 from grammars.errors import DetectError, Error
 from grammars.infer.reasoning import find_state
-from grammars.limits.byte_cache import MIB, keep_results
 from grammars.turn import Policy, State
 from grammars.wire.format import Format, find_named
 from grammars.wire.formats import FORMATS
 
 T = TypeVar("T")
 _TYPE_NAMES = {str: "a string", bool: "true or false", dict: "an object"}
-TEMPLATES = 16 * MIB
-FAILURE_BYTES = 1_000
-DEFAULT_MESSAGES = [{"role": "user", "content": "Hello"}]
+_DEFAULT_MESSAGES = [{"role": "user", "content": "Hello"}]
 
 
 @dataclass(frozen=True)
 class ReplayContext:
-    """The format, template and vocabulary that a recorded turn is checked with.
+    """The format, template and vocabulary that a recorded turn is checked with."""
 
-    Args:
-        selected: the template of the prompt, and the format that it teaches; None: the row only
-            names a format.
-        format: of the turn.
-        ends: the texts that end a turn.
-    """
-
+    # the template of the prompt, and the format that it teaches; None: the row only names a format
     selected: SelectedFormat | None
     format: Format
     vocabulary: Vocabulary
     tokenizer: Tokenizer
-    ends: tuple[str, ...]
+    ends: tuple[str, ...]  # the texts that end a turn
 
     @property
     def template(self) -> ChatTemplate | None:
-        """The template of the prompt; None: the row only names a format."""
         return None if self.selected is None else self.selected.template
 
     @property
@@ -81,19 +72,15 @@ class ReplayContext:
         return self.selected.guard_text(policy, messages, has_tools=has_tools)
 
     def find_state(self, row: Mapping[str, Any], tools: list[Any]) -> State:
-        """Returns the start state after the prompt of this row.
-
-        Raises:
-            RequestError: the kwargs are not an object.
-            TemplateError: the template refuses the messages, the tools or the kwargs.
-        """
+        """Returns the start state after the prompt of this row; a TemplateError if the template
+        refuses it."""
         kwargs = read_field(row, "chat_template_kwargs", default=dict[str, Any]())
         check_kwargs(kwargs)
         if self.template is None:
             return State()
         messages = row.get("messages")
         if messages is None or messages == []:
-            messages = DEFAULT_MESSAGES
+            messages = _DEFAULT_MESSAGES
         opened = self.template.render(messages, tools, add_generation_prompt=True, **kwargs)
         plain = self.template.render(messages, tools, add_generation_prompt=False, **kwargs)
         # Recorded turns may number their calls in any way.
@@ -101,11 +88,7 @@ class ReplayContext:
 
 
 def read_field(row: Mapping[str, Any], name: str, *, default: T) -> T:
-    """Returns a field of a row; the default if it is missing or null.
-
-    Raises:
-        RequestError: its type differs from the default's.
-    """
+    """Returns a field of a row, checked for its type; the default if it is missing or null."""
     value = row.get(name)
     if value is None:
         return default
@@ -116,11 +99,7 @@ def read_field(row: Mapping[str, Any], name: str, *, default: T) -> T:
 
 
 def read_option(row: Mapping[str, Any], name: str, options: Sequence[str]) -> str:
-    """Returns a field of a row; the first option if it is missing or null.
-
-    Raises:
-        RequestError: it is not one of the options.
-    """
+    """Returns a field of a row, one of the options; the first if it is missing or null."""
     value = row.get(name)
     if value is None:
         return options[0]
@@ -207,22 +186,13 @@ def _read_template(
     chosen: str,
     special_tokens: frozenset[str] | None,
 ) -> FormatByKwargs:
-    """Returns the formats that the template teaches, or the chosen one.
-
-    Raises:
-        RequestError, TemplateError, DetectError: they cannot be used.
-    """
     read = _try_template(source, bos=bos, eos=eos, chosen=chosen, special_tokens=special_tokens)
     if isinstance(read, FormatByKwargs):
         return read
     raise copy(read)  # each raise needs a traceback of its own
 
 
-def _weigh_template(read: FormatByKwargs | Error) -> int:
-    return read.default.template.measure() if isinstance(read, FormatByKwargs) else FAILURE_BYTES
-
-
-@keep_results("templates", TEMPLATES, _weigh_template)
+@lru_cache(maxsize=64)
 def _try_template(
     source: str, *, bos: str, eos: str, chosen: str, special_tokens: frozenset[str] | None
 ) -> FormatByKwargs | Error:
@@ -270,3 +240,14 @@ def _read_model(path: str, source: str, chosen: str) -> ReplayContext:
         tokenizer=build_tokenizer(vocabulary, vocabulary.find_markers(format.texts)),
         ends=tuple(dict.fromkeys([*format.ends, *names])),
     )
+
+
+def commit_accepted(matcher: Matcher, tokens: list[int]) -> tuple[int, bool]:
+    """Commits the tokens that a matcher accepts.
+
+    Returns:
+        Their number, and whether these are all and the text may end.
+    """
+    count = matcher.count_accepted(tokens)
+    matcher.try_commit(tokens[:count])
+    return count, count == len(tokens) and matcher.is_complete

@@ -1,6 +1,5 @@
 """The trace of a finished turn, as a value, as JSON and as an element of a notebook."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from constrained.decode.request import FailedTurn, Generation
+from constrained.decode.request import Generation
 from constrained.decode.token_trace import TracedToken, find_live
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.trace.confidence import measure_call_probability, measure_confidence
@@ -20,8 +19,6 @@ from grammars.turn import CallConfidence, CallOpened, JsonAnswer, Tool
 VERSION = 1
 PROMPT_SHOWN = 2_000  # characters of the end of the prompt
 DIGITS = 6  # digits of a probability
-FAILED = "error"
-"""The `finish` of a failed turn."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,7 +27,7 @@ class TurnTrace:
 
     Args:
         turn: the turn.
-        finish: why it ended: see `Finish`; "error" if it has failed.
+        finish: why it ended: see `Finish`.
         tokens: in the order in which they were written, including discarded ones.
         calls: the name of the tool of each call.
     """
@@ -64,12 +61,12 @@ class TurnTrace:
 
     def _repr_html_(self) -> str:
         """Returns the element for a notebook: the page in a frame."""
-        page = escape(write_page([self.to_json()]), quote=True)
+        page = escape(write_page(self.to_json()), quote=True)
         style = "width: 100%; height: 32rem; border: 0"
         return f'<iframe title="Trace" style="{style}" srcdoc="{page}"></iframe>'
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the trace as JSON: a line of a file of traces."""
+        """Returns the trace as JSON."""
         turn, answer = self.turn, self.turn.policy.answer
         tokens: list[Json] = []
         for token, place in zip(self.tokens, self.places, strict=True):
@@ -91,23 +88,15 @@ class TurnTrace:
             "tokens": tokens,
         }
 
-    def save(self, path: str | Path) -> None:
-        """Appends the trace to a file of JSON Lines, for `constrained trace`."""
-        line = json.dumps(self.to_json(), ensure_ascii=False)
-        with Path(path).open("a", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(line + "\n")
-
     def save_page(self, path: str | Path) -> None:
         """Writes the trace as one HTML page, which loads nothing from elsewhere."""
-        Path(path).write_text(write_page([self.to_json()]), encoding="utf-8")
+        Path(path).write_text(write_page(self.to_json()), encoding="utf-8")
 
 
-def make_trace(generated: Generation | FailedTurn, turn: CompiledTurn) -> TurnTrace:
-    """Returns the trace of a turn, or of the part so far of one that failed; its tokens were
-    traced."""
-    finish = FAILED if isinstance(generated, FailedTurn) else generated.finish.value
-    calls = [event.name for event in generated.events if isinstance(event, CallOpened)]
-    return TurnTrace(turn, finish, generated.trace, tuple(calls))
+def make_trace(generation: Generation, turn: CompiledTurn) -> TurnTrace:
+    """Returns the trace of a turn whose tokens were traced."""
+    calls = [event.name for event in generation.events if isinstance(event, CallOpened)]
+    return TurnTrace(turn, generation.finish.value, generation.trace, tuple(calls))
 
 
 def _describe_tool(tool: Tool) -> Json:

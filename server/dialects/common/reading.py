@@ -45,7 +45,7 @@ _ANSWER_FIELDS = (
 
 
 async def read_request(
-    request: Request, kind: type[M], read: Callable[[M, Service], T], *, quick: bool = True
+    request: Request, kind: type[M], read: Callable[[M, Service], T]
 ) -> tuple[Service, M, T]:
     """Reads a request while its client is connected: finds its model, validates its fields, and
     calls `read`.
@@ -54,7 +54,6 @@ async def read_request(
 
     Args:
         read: makes the value from the request and its model.
-        quick: `read` takes almost no time, unless the fields say otherwise.
 
     Raises:
         HttpError, Error: the request is not valid, its model is unknown or cannot be loaded, or the
@@ -78,7 +77,7 @@ async def read_request(
     def read_all() -> tuple[M, list[T]]:
         value = read_object(data, settings) if known is None else known
         body = validate_fields(value, kind)
-        if is_short and not (quick and _is_quick(body)):
+        if is_short and not _is_quick(body):
             return body, []
         return body, [read(body, service)]
 

@@ -4,7 +4,7 @@ const MAX_UNASKED = 40; // messages after a question, of calls whose results nob
 let conversation = makeConversation();
 let running = null; // the turn under way: {controller, turn, own, began, isCut}
 let lastTurn = null; // the view of the last turn of the model
-const traces = new WeakMap(); // of entries, with their requests; gone when the page is left
+const traces = new WeakMap(); // of entries; gone when the page is left
 
 function startConversation() {
   openConversation(null);
@@ -57,12 +57,8 @@ function addModelTurn(entry) {
 }
 
 function makeTurnButtons(entry) {
-  const found = traces.get(entry);
-  if (!found) return [];
-  return [
-    makeButton("Trace", () => showTrace(found.trace)),
-    makeButton("Open in workbench", () => openInWorkbench(found.trace, found.request)),
-  ];
+  const trace = traces.get(entry);
+  return trace ? [makeButton("Trace", () => showTrace(trace))] : [];
 }
 
 /* What comes after the last message: an invitation, the results of its calls, another try. */
@@ -169,11 +165,11 @@ async function answer() {
   showNext();
   const fault = await stream(turn, request, run.controller.signal);
   const verdicts = turn.finish ? await judgeCalls(turn.tools, turn.calls) : null;
-  if (!run.isCut) finishTurn(run, { fault, verdicts, request });
+  if (!run.isCut) finishTurn(run, { fault, verdicts });
 }
 
 /* Only the conversation on the page can have a turn under way: leaving it cuts the turn. */
-function finishTurn({ turn, own, began }, { fault, verdicts, request }) {
+function finishTurn({ turn, own, began }, { fault, verdicts }) {
   const entry = makeEntry(turn, began, verdicts);
   setRunning(null);
   if (turn.isEmpty && !turn.finish) {
@@ -181,7 +177,7 @@ function finishTurn({ turn, own, began }, { fault, verdicts, request }) {
   } else {
     own.entries.push(entry);
     lastTurn = turn;
-    if (turn.trace) traces.set(entry, { trace: turn.trace, request });
+    if (turn.trace) traces.set(entry, turn.trace);
     turn.close(entry, makeTurnButtons(entry));
   }
   keepAndList(own);

@@ -20,7 +20,7 @@ function readJson(id, fallback, faultId) {
   } catch (error) {
     const message = `This is not JSON: ${error.message}`;
     if (fault) fault.textContent = message;
-    throw new Error(fault ? message : `${id.replace("w-", "")}: ${message}`);
+    throw new Error(message);
   }
 }
 

@@ -8,11 +8,6 @@ function chosenModel() {
   return byId("model").value;
 }
 
-/* Where the path is about a model, and the server has several. */
-function withModel(path) {
-  return models.length > 1 ? `${path}?model=${encodeURIComponent(chosenModel())}` : path;
-}
-
 async function listModels() {
   try {
     ({ data: models } = await (await send("v1/models")).json());

@@ -11,7 +11,6 @@ function showTab(shown) {
     panel.hidden = !isShown;
     tab.setAttribute("aria-selected", String(isShown));
     tab.tabIndex = isShown ? 0 : -1;
-    if (isShown) panel.dispatchEvent(new Event("shown"));
   }
 }
 

@@ -4,8 +4,8 @@ let tracePage = null;
 
 async function showTrace(trace) {
   if (tracePage === null) tracePage = await (await send("playground/trace")).text();
-  const data = JSON.stringify([trace]).replaceAll("<", "\\u003c");
-  byId("trace-frame").srcdoc = tracePage.replace("/*TRACES*/[]", () => data);
+  const data = JSON.stringify(trace).replaceAll("<", "\\u003c");
+  byId("trace-frame").srcdoc = tracePage.replace("/*TRACE*/null", () => data);
   byId("trace-dialog").showModal();
 }
 

@@ -167,7 +167,6 @@ def test_every_option_can_be_in_a_file():
         ("serve", 'host = "0.0.0.0"'),
         ("serve", "log-prompts = true"),
         ("serve", 'cors-origin = ["*"]'),
-        ("serve", 'trace = "turns.jsonl"'),
         ("serve", 'model = "vllm://h:1"'),
         ("serve", 'backend = "vllm://h:1"'),
         ("chat", 'mcp = ["program"]'),

@@ -3,7 +3,6 @@
 import argparse
 import re
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
@@ -40,8 +39,6 @@ SETTINGS = {
     "date": ("--date 2026-01-31", "date", datetime(2026, 1, 31)),
     "show_grammar": ("--show-grammar", "show_grammar", True),
     "log_prompts": ("--log-prompts", "log_prompts", True),
-    "trace": ("--trace here", "trace", Path("here")),
-    "trace_size": ("--trace-size 5", "max_trace_bytes", 5 * MIB),
     "otel": ("--otel", "otel", True),
     "share_cache": ("--share-cache", "share_cache", True),
     "lenient_tools": ("--lenient-tools", "lenient_tools", True),

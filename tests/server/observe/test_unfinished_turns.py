@@ -1,7 +1,5 @@
-"""Turns that were cancelled or have failed leave a record: a span, a metric, a line of traces."""
+"""Turns that were cancelled or have failed leave a record: a span, and a metric."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -27,55 +25,34 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     return exporter
 
 
-def read_line(path: Path) -> dict[str, Any]:
-    wait_until(lambda: path.read_text().endswith("\n"))
-    (line,) = path.read_text().splitlines()
-    return json.loads(line)
-
-
 def read_turns(client: httpx.Client) -> list[str]:
     metrics = client.get("/metrics").text.splitlines()
     return [line for line in metrics if line.startswith("constrained_turns_total")]
 
 
-def test_a_stream_that_its_client_leaves(tmp_path: Path, spans: InMemorySpanExporter) -> None:
-    path = tmp_path / "turns.jsonl"
-    settings = Settings(trace=path, otel=True)
-    with running(scripted("word " * 1500), settings) as client:
+def test_a_stream_that_its_client_leaves(spans: InMemorySpanExporter) -> None:
+    with running(scripted("word " * 1500), Settings(otel=True)) as client:
         url = "/v1/chat/completions"
         with client.stream("POST", url, json={**ASK, "stream": True}) as response:
-            id = response.headers["x-request-id"]
             chunks = response.iter_raw()
             assert any(b'"content":"o"' in chunk for chunk in chunks)
-        line = read_line(path)
-        assert (line["request"]["id"], line["finish_reason"]) == (id, "cancelled")
-        assert "error" not in line["request"]
-        assert 0 < len(line["tokens"]) < 7500
+        wait_until(lambda: bool(read_turns(client)))
         assert read_turns(client) == ['constrained_turns_total{finish="cancelled"} 1.0']
     (span,) = spans.get_finished_spans()
     attributes = dict(span.attributes or {})
     assert attributes["gen_ai.response.finish_reasons"] == ("cancelled",)
-    assert attributes["gen_ai.usage.output_tokens"] == len(line["tokens"])
+    written = attributes["gen_ai.usage.output_tokens"]
+    assert isinstance(written, int)
+    assert 0 < written < 7500
     assert span.status.is_unset
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_turn_that_fails_in_the_engine(
-    tmp_path: Path, spans: InMemorySpanExporter, streams: bool
-) -> None:
-    path = tmp_path / "turns.jsonl"
-    settings = Settings(trace=path, otel=True)
-    with running(failing("Hello there, friend.", at=8), settings) as client:
-        body, headers = {**ASK, "stream": streams}, {"X-Request-Id": "mine-1"}
-        response = client.post("/v1/chat/completions", json=body, headers=headers)
+def test_a_turn_that_fails_in_the_engine(spans: InMemorySpanExporter, streams: bool) -> None:
+    with running(failing("Hello there, friend.", at=8), Settings(otel=True)) as client:
+        response = client.post("/v1/chat/completions", json={**ASK, "stream": streams})
         assert response.status_code == (200 if streams else 500)
-        line = read_line(path)
-        assert line["request"]["id"] == "mine-1"
-        assert line["finish_reason"] == "error"
-        written = "".join(token["text"] for token in line["tokens"])
-        assert written == "Hello the"  # nine bytes, a token each, before the device was lost
-        assert {token["part"] for token in line["tokens"]} == {"content"}
-        assert line["request"]["error"]
+        wait_until(lambda: bool(read_turns(client)))
         assert read_turns(client) == ['constrained_turns_total{finish="error"} 1.0']
         assert "constrained_unfinished_total 1.0" in client.get("/metrics").text
         assert "constrained_generation_seconds_count 0.0" in client.get("/metrics").text

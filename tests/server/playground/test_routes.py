@@ -1,14 +1,13 @@
-"""The playground: what it loads, who may look, and what the workbench answers."""
+"""The playground: what it loads, who may look, and the verdicts on calls."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from server.settings import Settings
 from tests.scripted_model import scripted
 from tests.server.running_server import running
-from tests.templates import HERMES, PING, hermes_call
+from tests.templates import PING, hermes_call
 
 CALL = hermes_call("ping")
 
@@ -46,9 +45,8 @@ def test_the_page_knows_whether_there_are_keys(keys: tuple[str, ...]):
     assert "/*" + "NEEDS_KEY" not in page
 
 
-def test_the_workbench_needs_a_key():
+def test_verdicts_need_a_key():
     with running(scripted("Hi."), Settings(api_keys=("k",))) as client:
-        assert client.post("/playground/inspect", json={"format": "hermes"}).status_code == 401
         asked = {"tools": [PING], "calls": []}
         assert client.post("/playground/verdicts", json=asked).status_code == 401
 
@@ -71,36 +69,6 @@ def test_verdicts_of_calls():
         assert places == ["/arguments/n", "/arguments", "/name"]
         refused = client.post("/playground/verdicts", json={"tools": [3], "calls": []})
         assert refused.json()["error"]["param"] == "/tools/0"
-
-
-def test_the_workbench():
-    with running(scripted("Hi.")) as client:
-        row = {"template": HERMES, "tools": [PING], "text": CALL}
-        found = client.post("/playground/inspect", json=row).json()
-        assert found["check"]["tool_calls"][0]["name"] == "ping"
-        assert found["refusal"] is None
-        found = client.post("/playground/inspect", json={**row, "text": CALL[:-3]}).json()
-        assert found["refusal"]["forced"] == CALL[-3:]
-
-
-def test_the_workbench_reads_no_file(tmp_path: Path):
-    path = tmp_path / "secret.jinja"
-    path.write_text("{{ messages }} secret")
-    with running(scripted("Hi.")) as client:
-        for row in ({"template": str(path)}, {"format": "hermes", "tool_format": str(path)}):
-            answer = client.post("/playground/inspect", json=row)
-            assert answer.status_code == 400
-            assert "secret" not in answer.text.replace(str(path), "")
-        answer = client.post("/playground/inspect", json={"model": str(path)})
-        assert answer.status_code == 400
-
-
-def test_a_template_that_never_ends():
-    bomb = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
-    with running(scripted("Hi.")) as client:
-        answer = client.post("/playground/inspect", json={"template": bomb})
-        assert answer.status_code == 400
-        assert client.get("/health").status_code == 200
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained.engine.header import Header
 from constrained.errors import TemplateError
-from constrained.inspect.doctor.conversations import SHAPES, Shape
+from constrained.inspect.doctor.conversations import SHAPES
 from constrained.inspect.doctor.stability import Break, Contract, Walk, Walker
 from constrained.inspect.doctor.subject import Subject
 from constrained.inspect.doctor.switches import Switches
@@ -34,21 +34,14 @@ _CONTRACTS = {
 
 @dataclass(frozen=True)
 class Case:
-    """A shape with reasoning on, off, or at its default.
+    """A shape with reasoning on, off, or at its default."""
 
-    Args:
-        mode: "", "on" or "off".
-        walk: the result of checking it turn by turn.
-        kept: the fraction of the tokens that this project reuses; 1 if nothing breaks.
-        cures: variables of the template with which no prompt changes; None: there are none.
-        keeps_by_recall: with `recall: keep`, this project reuses all tokens.
-    """
-
-    mode: str
+    mode: str  # "", "on" or "off"
     walk: Walk
-    kept: float = 1.0
+    kept: float = 1.0  # the fraction of the tokens that this project reuses; 1 if nothing breaks
+    # variables of the template with which no prompt changes; None: there are none
     cures: dict[str, Any] | None = None
-    keeps_by_recall: bool = False
+    keeps_by_recall: bool = False  # with `recall: keep`, this project reuses all tokens
 
 
 def check_cache(subject: Subject) -> Iterator[Verdict]:
@@ -76,18 +69,13 @@ def list_cases(subject: Subject) -> Iterator[Case]:
             if mode and walk.texts in seen:
                 continue
             seen.add(walk.texts)
-            case = Case(mode, walk)
-            if walk.breaks:
-                case = _find_remedies(case, walker, switches)
-            yield case
-
-
-def _find_remedies(case: Case, walker: Walker, switches: Switches) -> Case:
-    walk = case.walk
-    kept = _measure_kept(walk, walker, Recall.AUTO)
-    cures = _find_cure(walk, walker, switches)
-    by_recall = kept < _ALL and _measure_kept(walk, walker, Recall.KEEP) >= _ALL
-    return Case(case.mode, walk, kept, cures=cures, keeps_by_recall=by_recall)
+            if not walk.breaks:
+                yield Case(mode, walk)
+                continue
+            kept = _measure_kept(walk, walker, Recall.AUTO)
+            cures = _find_cure(walk, walker, switches)
+            by_recall = kept < _ALL and _measure_kept(walk, walker, Recall.KEEP) >= _ALL
+            yield Case(mode, walk, kept, cures=cures, keeps_by_recall=by_recall)
 
 
 def _measure_kept(walk: Walk, walker: Walker, recall: Recall) -> float:
@@ -102,13 +90,12 @@ def _find_cure(walk: Walk, walker: Walker, switches: Switches) -> dict[str, Any]
     for setting in switches.settings:
         if setting.changes_prompt or not setting.changes_history:
             continue
-        if walker.keeps_prompts(walk.shape, {**walk.kwargs, **setting.kwargs}):
+        if walker.walk(walk.shape, {**walk.kwargs, **setting.kwargs}).is_stable:
             return setting.kwargs
     return None
 
 
 def judge_case(case: Case) -> Verdict:
-    """Returns the verdict on a case."""
     walk = case.walk
     name = walk.shape.name
     if case.mode:
@@ -166,10 +153,14 @@ def _show_break(found: Break) -> dict[str, Any]:
 
 def _check_date(template: ChatTemplate) -> Iterator[Verdict]:
     """Checks whether the prompt has the date or the time of day."""
+    with freeze(_MOMENT):
+        before = _render(template)
     for unit, later in _LATER.items():
-        offset = _compare_moments(template, SHAPES[1], later)
-        if offset is None:
+        with freeze(later):
+            after = _render(template)
+        if before == after or before is None or after is None:
             continue
+        offset = len(before[: count_common(before, after)].encode())
         level = Level.NOTE if unit == "day" else Level.WARNING
         yield Verdict(
             level,
@@ -180,18 +171,8 @@ def _check_date(template: ChatTemplate) -> Iterator[Verdict]:
         return
 
 
-def _compare_moments(template: ChatTemplate, shape: Shape, later: datetime) -> int | None:
-    """Returns the first byte that differs at another time; None: nothing differs."""
-    with freeze(_MOMENT):
-        before = _render(template, shape)
-    with freeze(later):
-        after = _render(template, shape)
-    if before == after or before is None or after is None:
-        return None
-    return len(before[: count_common(before, after)].encode())
-
-
-def _render(template: ChatTemplate, shape: Shape) -> str | None:
+def _render(template: ChatTemplate) -> str | None:
+    shape = SHAPES[1]
     try:
         return template.render(shape.sent[:2], shape.tools)
     except TemplateError:

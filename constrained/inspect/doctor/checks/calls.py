@@ -39,7 +39,6 @@ _MAX_SHOWN = 6
 
 
 def check_calls(subject: Subject) -> Iterator[Verdict]:
-    """Checks the format, how it is known, and which values it loses."""
     if subject.template is None:
         return
     found = subject.selected

@@ -1,9 +1,18 @@
-"""Checks whether a GGUF file is complete and its metadata are consistent."""
+"""Checks whether a GGUF file is complete, its metadata are consistent, it is what its name
+says, and fits into this machine."""
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from constrained.engine.gguf.contents import TYPES, GgufContents, count_bytes
+from constrained.engine.gguf.weights import (
+    count_weights,
+    describe_types,
+    find_false_claim,
+    measure_bits,
+)
+from constrained.engine.host import available_memory
 from constrained.errors import ModelError
 from constrained.inspect.doctor.subject import Subject
 from constrained.inspect.doctor.verdicts import Level, Verdict
@@ -27,10 +36,12 @@ _FAMILIES = {
     "Hunyuan": (("hunyuan",), ("hunyuan",)),
 }
 _SHARED = {"gpt-oss": "phi"}  # Phi 4 has that vocabulary, too
+_FEW_TOKENS = 4096  # of the context that memory is computed for
+_VALUE = 2  # bytes of a number in the KV cache
+_SPARE = 300_000_000  # bytes for computation
 
 
 def check_file(subject: Subject) -> Iterator[Verdict]:
-    """Checks whether it can be loaded, nothing is missing, and its parts belong together."""
     contents = subject.contents
     if contents is None:
         return
@@ -38,7 +49,9 @@ def check_file(subject: Subject) -> Iterator[Verdict]:
     if lacking:
         yield from lacking
         return
-    problems = [*_find_damage(subject.parts), *_find_contradictions(contents)]
+    problems = [*_find_damage(subject.parts)]
+    if not contents.damage:
+        problems += [*_check_tokens(contents), *_check_layers(contents), *_check_family(contents)]
     if isinstance(subject.header, ModelError):
         error = subject.header
         problems.append(Verdict(Level.FAILURE, error.message, error.hint or ""))
@@ -83,7 +96,13 @@ def _find_missing_parts(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
 def _find_damage(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
     for name, contents in parts.items():
         what = "the file" if len(parts) == 1 else name
-        yield from _find_damage_of(contents, what)
+        ends = [contents.data + one.offset + (count_bytes(one) or 0) for one in contents.tensors]
+        missing = max(ends, default=0) - contents.size
+        if contents.damage:
+            yield Verdict(Level.FAILURE, f"{what} is damaged: {contents.damage}", _AGAIN)
+        elif missing > 0:
+            text = f"{what} is truncated: {missing:,} of its bytes are missing"
+            yield Verdict(Level.FAILURE, text, "Download it again", {"missing": missing})
     [first, *_] = parts.values()
     if not first.damage and not first.architecture:
         yield Verdict(Level.FAILURE, "general.architecture is missing", _AGAIN)
@@ -93,25 +112,6 @@ def _find_damage(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
         numbers = ", ".join(map(str, unknown))
         text = f"it has tensors of unknown types: {numbers}"
         yield Verdict(Level.NOTE, text, "A newer llama.cpp may know them")
-
-
-def _find_damage_of(contents: GgufContents, what: str) -> Iterator[Verdict]:
-    if contents.damage:
-        yield Verdict(Level.FAILURE, f"{what} is damaged: {contents.damage}", _AGAIN)
-        return
-    ends = [contents.data + one.offset + (count_bytes(one) or 0) for one in contents.tensors]
-    missing = max(ends, default=0) - contents.size
-    if missing > 0:
-        text = f"{what} is truncated: {missing:,} of its bytes are missing"
-        yield Verdict(Level.FAILURE, text, "Download it again", {"missing": missing})
-
-
-def _find_contradictions(contents: GgufContents) -> Iterator[Verdict]:
-    if contents.damage:
-        return
-    yield from _check_tokens(contents)
-    yield from _check_layers(contents)
-    yield from _check_family(contents)
 
 
 def _check_tokens(contents: GgufContents) -> Iterator[Verdict]:
@@ -177,3 +177,83 @@ def _find_family(name: str, part: int) -> str:
         if name.startswith(prefixes[part]) and name:
             return family
     return ""
+
+
+def check_machine(subject: Subject) -> Iterator[Verdict]:
+    contents = subject.contents
+    if contents is None or contents.damage or not contents.tensors:
+        return
+    yield from _judge_context(contents)
+    yield from _judge_quantisation(contents, subject.name)
+    yield from _judge_memory(contents)
+
+
+def _judge_context(contents: GgufContents) -> Iterator[Verdict]:
+    length = contents.own("context_length")
+    if length is None:
+        text = "the file does not state the context length that it was trained on"
+        yield Verdict(Level.WARNING, text)
+        return
+    text = f"it was trained on a context of {length:,} tokens"
+    yield Verdict(Level.OK, text, facts={"context": length})
+
+
+def _judge_quantisation(contents: GgufContents, name: str) -> Iterator[Verdict]:
+    counts, bits = count_weights(contents.tensors), measure_bits(contents.tensors)
+    total = counts.total()
+    if not total:
+        return
+    text = f"{total / 1e9:,.2f} billion weights"
+    if bits is not None:
+        text += f" of {bits:.1f} bits"
+    facts = {"weights": total, "bits": bits and round(bits, 2), "types": dict(counts)}
+    yield Verdict(Level.OK, f"{text}: {describe_types(counts)}", facts=facts)
+    claim = find_false_claim(contents, name)
+    if claim is not None:
+        remedy = f"{claim.reason}. Compare files by bits per weight, not by name"
+        facts = {"claim": claim.claim, "bits": claim.bits, "types": dict(claim.counts)}
+        yield Verdict(Level.WARNING, str(claim), remedy, facts)
+
+
+def measure_cell(contents: GgufContents) -> int | None:
+    """Returns the bytes of the KV cache for each token, in f16; None: the file has different
+    numbers for each layer, or none."""
+    layers, heads = contents.own("block_count"), contents.own("attention.head_count")
+    width = contents.own("embedding_length")
+    if not layers or not heads or not width:
+        return None
+    key_heads = contents.own("attention.head_count_kv") or heads
+    if contents.metadata.get(f"{contents.architecture}.attention.head_count_kv", 0) is None:
+        return None  # a list, with a number for each layer
+    key = contents.own("attention.key_length") or width // heads
+    value = contents.own("attention.value_length") or width // heads
+    return layers * key_heads * (key + value) * _VALUE
+
+
+def _judge_memory(contents: GgufContents) -> Iterator[Verdict]:
+    free, cell = available_memory(), measure_cell(contents)
+    length = min(contents.own("context_length") or _FEW_TOKENS, _FEW_TOKENS)
+    context = (cell or 0) * length
+    needed = contents.weights + context + _SPARE
+    facts: dict[str, Any] = {"weights": contents.weights, "cell": cell, "free": free}
+    text = f"it needs {_show(needed)}: {_show(contents.weights)} of weights"
+    if cell is not None:
+        text += (
+            f", {_show(context)} for a context of {length:,} tokens ({cell / 1024:.0f} KiB each)"
+        )
+    if free is None:
+        yield Verdict(Level.OK, text, facts=facts)
+        return
+    text += f"; {_show(free)} are free on this machine"
+    if contents.weights > free:
+        remedy = "Use a smaller quantization or model: this one would be read from disk"
+        yield Verdict(Level.FAILURE, text, remedy, facts)
+    elif needed > free:
+        remedy = "Use a shorter context (-c), or keep it in q8_0 (-ctk, -ctv)"
+        yield Verdict(Level.WARNING, text, remedy, facts)
+    else:
+        yield Verdict(Level.OK, text, facts=facts)
+
+
+def _show(size: float) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"

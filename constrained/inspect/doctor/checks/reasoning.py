@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from constrained.inspect.doctor.subject import Subject
-from constrained.inspect.doctor.switches import EffortVariable, Setting
+from constrained.inspect.doctor.switches import Setting, list_variables
 from constrained.inspect.doctor.verdicts import Level, Verdict, shorten
 from grammars.turn import Start
 
@@ -18,8 +18,6 @@ _STARTS = {
 
 
 def check_reasoning(subject: Subject) -> Iterator[Verdict]:
-    """Checks the markers, the start of a turn, the variables that change the prompt, and the
-    effort."""
     if subject.template is None:
         return
     format = subject.selected.format
@@ -77,28 +75,10 @@ def _check_control(subject: Subject) -> Iterator[Verdict]:
             "no variable of the template turns reasoning off",
             "In this project, reasoning: off or a budget of 0 closes the block at once",
         )
-    effort = switches.effort
-    if effort is not None:
-        yield _judge_effort(effort)
-        return
-    yield Verdict(
-        Level.NOTE,
-        "the template reads no effort: reasoning_effort does not reach the model",
-        "In this project an effort is a budget of tokens, which the engine enforces",
-        facts={"effort": False},
-    )
-
-
-def _judge_effort(effort: EffortVariable) -> Verdict:
-    text = f"an effort reaches the model: {effort.name} is {', '.join(effort.values)}"
-    if effort.beside:
-        text += f", beside {', '.join(f'{key}={value!r}' for key, value in effort.beside.items())}"
-    text += f" ({effort.evidence})"
-    facts = {"effort": effort.name, "values": effort.values, "beside": dict(effort.beside)}
-    if effort.name == EFFORTS:
-        return Verdict(Level.OK, text, facts=facts)
-    remedy = (
-        f"Set {effort.name} in chat_template_kwargs: reasoning_effort of a request is a budget of "
-        "tokens here, and does not reach it"
-    )
-    return Verdict(Level.NOTE, text, remedy, facts)
+    if EFFORTS not in list_variables(subject.selected.template):
+        yield Verdict(
+            Level.NOTE,
+            "the template reads no reasoning_effort: it does not reach the model",
+            "In this project an effort is a budget of tokens, which the engine enforces",
+            facts={"effort": False},
+        )

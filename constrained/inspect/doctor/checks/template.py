@@ -8,10 +8,8 @@ from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 
 from constrained.errors import TemplateError
-from constrained.inspect.doctor.known_templates import compare_known
 from constrained.inspect.doctor.subject import QUESTION, Subject
-from constrained.inspect.doctor.triggers import Trigger, find_triggers
-from constrained.inspect.doctor.verdicts import Level, Verdict, shorten
+from constrained.inspect.doctor.verdicts import Level, Verdict
 from constrained.prompt.template.arrival_probes import (
     CALL,
     CONVERSATIONS,
@@ -40,25 +38,15 @@ _NAMES = re.compile(r"__\w+__|\bmro\b|\bfunc_globals\b|\bgi_frame\b|\bf_globals\
 
 @dataclass(frozen=True)
 class _DropProbe:
-    """A conversation, and the texts from it that the prompt must contain.
-
-    Args:
-        what: the content of the conversation, in words.
-        messages: of the conversation.
-        texts: the required texts; (): the words of the messages.
-        tools: the offered tools.
-        level: the severity if one is missing.
-        remedy: what to do then.
-        needs: a text that the prompt must contain for the probe to apply; "": none.
-    """
+    """A conversation, and the texts from it that the prompt must contain."""
 
     what: str
     messages: Sequence[Message]
-    texts: Sequence[str] = ()
+    texts: Sequence[str] = ()  # (): the words of the messages
     tools: Sequence[Message] = ()
-    level: Level = Level.WARNING
+    level: Level = Level.WARNING  # if one is missing, as what follows
     remedy: str = _INSTEAD
-    needs: str = ""
+    needs: str = ""  # another probe that must not have failed; "": none
 
 
 _LOOP = (USER, CALL, RESULT)
@@ -103,8 +91,6 @@ _PROBES = (
 
 
 def check_template(subject: Subject) -> Iterator[Verdict]:
-    """Checks whether there is a template, it runs, and everything of a conversation is in the
-    prompt."""
     parsed = subject.parsed
     if parsed is None:
         yield Verdict(
@@ -137,8 +123,6 @@ def check_template(subject: Subject) -> Iterator[Verdict]:
             dropped.append(probe.what)
         yield verdict
     yield from _judge_arrivals(probe_arrivals(subject.selected.template))
-    yield from map(_judge_trigger, find_triggers(parsed))
-    yield from compare_known(parsed.source)
 
 
 def _judge_plain(text: str | TemplateError | None) -> Verdict | None:
@@ -168,17 +152,6 @@ def _judge_arrivals(arrivals: Sequence[Arrival]) -> Iterator[Verdict]:
         yield Verdict(Level.NOTE, text, facts={"form": form.name.lower(), "conversations": kinds})
 
 
-def _judge_trigger(trigger: Trigger) -> Verdict:
-    facts = {"trigger": trigger.text, "line": trigger.line, "role": trigger.role}
-    who = "user" if trigger.role == "user" else "system message"
-    text = f"line {trigger.line}: if the {who} says {trigger.text!r}, the prompt changes elsewhere"
-    if trigger.is_command or trigger.role == "system":
-        remedy = "It is a switch that any text can set; chat_template_kwargs are safer"
-        return Verdict(Level.NOTE, text, remedy, facts)
-    remedy = f"Look at what it writes then: {shorten(repr(trigger.written), 90)}"
-    return Verdict(Level.WARNING, text, remedy, facts)
-
-
 def _try(template: ChatTemplate, probe: _DropProbe) -> Verdict:
     facts = {"what": probe.what}
     try:
@@ -200,9 +173,13 @@ def _try(template: ChatTemplate, probe: _DropProbe) -> Verdict:
 def _find_reach(template: ChatTemplate) -> Iterator[Verdict]:
     """Finds what a template reads that belongs to Python, not to a conversation."""
     found: dict[str, int] = {}
-    for node in template.tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Const, nodes.Filter)):
-        text = _read_reach(node)
-        if text and _NAMES.search(text):
+    for node in template.tree.find_all((nodes.Getattr, nodes.Const)):
+        match node:
+            case nodes.Getattr(attr=text) | nodes.Const(value=str(text)):
+                pass
+            case _:
+                continue
+        if _NAMES.search(text):
             found.setdefault(text, node.lineno)
     for text, line in found.items():
         yield Verdict(
@@ -211,13 +188,3 @@ def _find_reach(template: ChatTemplate) -> Iterator[Verdict]:
             "Do not use it: the sandbox of this project stops it, other programs may not",
             facts={"line": line, "name": text},
         )
-
-
-def _read_reach(node: nodes.Node) -> str:
-    match node:
-        case nodes.Getattr():
-            return node.attr
-        case nodes.Const(value=str(value)):
-            return value
-        case _:
-            return ""

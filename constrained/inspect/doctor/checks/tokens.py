@@ -18,21 +18,16 @@ _FIX = "Convert the model again, with the tokenizer_config.json of its repositor
 
 
 def check_tokens(subject: Subject) -> Iterator[Verdict]:
-    """Checks markers, ends of turns, the beginning of a text, and the types of added tokens."""
     if subject.template is None:
         return
     if isinstance(subject.header, Header):
-        yield from _check_vocabulary(subject, subject.header)
+        vocabulary = subject.header.vocabulary
+        yield from _check_turns(subject, vocabulary)
+        yield from _check_markers(subject, vocabulary)
+        yield from _check_end(subject, vocabulary)
+        yield from _check_beginning(subject, subject.header)
     elif subject.added_tokens is not None:
         yield from _check_added(subject, subject.added_tokens)
-
-
-def _check_vocabulary(subject: Subject, header: Header) -> Iterator[Verdict]:
-    vocabulary = header.vocabulary
-    yield from _check_turns(subject, vocabulary)
-    yield from _check_markers(subject, vocabulary)
-    yield from _check_end(subject, vocabulary)
-    yield from _check_beginning(subject, header)
 
 
 def list_turn_tags(subject: Subject) -> list[str]:
@@ -147,7 +142,6 @@ def _check_beginning(subject: Subject, header: Header) -> Iterator[Verdict]:
 
 
 def _check_added(subject: Subject, added: Mapping[str, bool]) -> Iterator[Verdict]:
-    """Compares the added tokens of a tokenizer_config.json with what the template writes."""
     tags = [tag for tag in list_turn_tags(subject) if _SPECIAL.fullmatch(tag)]
     tokens = (subject.bos_text, subject.eos_text)
     unknown = [tag for tag in tags if tag not in added and tag not in tokens]

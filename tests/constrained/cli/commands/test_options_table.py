@@ -226,8 +226,8 @@ def find_variables() -> dict[str, str]:
 
 def test_no_option_is_forgotten() -> None:
     for command, own in (
-        (call, {*OF_CALL, *OF_MCP, *OF_CHOICE, "system", "trace"}),
-        (chat, {*OF_MCP, *OF_CHOICE, "json", "system", "trace"}),
+        (call, {*OF_CALL, *OF_MCP, *OF_CHOICE, "system"}),
+        (chat, {*OF_MCP, *OF_CHOICE, "json", "system"}),
     ):
         parser = argparse.ArgumentParser()
         command.add(parser)

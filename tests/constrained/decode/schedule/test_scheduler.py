@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +18,6 @@ from constrained.decode.kv.snapshots import Cache
 from constrained.decode.request import (
     DecodeInput,
     DecodeOptions,
-    FailedTurn,
     Finish,
     Generation,
     Request,
@@ -547,20 +545,3 @@ def test_long_replies_of_one_owner_do_not_delay_another() -> None:
 def test_requests_of_nobody_are_admitted_in_their_order() -> None:
     requests = [request(letters("a", n + 3), 2) for n in range(4)]
     assert admitted(Schedule(Watched(max_sequences=1)), requests) == [0, 1, 2, 3]
-
-
-def test_a_turn_fails_even_if_what_is_told_of_it_fails(caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever waits for it would wait for ever."""
-
-    def write(failed: FailedTurn) -> None:
-        raise OSError("the disk is full")
-
-    asked = request(letters("a"))
-    options = replace(asked.options, trace=0)
-    (seat,) = add(
-        schedule := Schedule(Watched(room=4)), replace(asked, options=options, note_failure=write)
-    )
-    while not schedule.is_idle:
-        schedule.step()
-    assert isinstance(seat.result.exception(timeout=0), ContextError)
-    assert "the disk is full" in caplog.text

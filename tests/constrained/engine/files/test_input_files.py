@@ -19,7 +19,6 @@ COMMANDS = {
     "schema": ["schema"],
     "formats": ["formats", "detect"],
     "doctor": ["doctor"],
-    "trace": ["trace"],
     "runs": ["runs", "list"],
     "--tools": ["grammar", "--format", "hermes", "--tools"],
     "--json-schema": ["call", "hi", "--json-schema"],

@@ -13,8 +13,7 @@ import pytest
 
 from constrained.errors import RequestError
 from constrained.inspect.conformance.finding import SuiteFinding
-from constrained.inspect.conformance.parser_check import check_parser
-from constrained.inspect.conformance.parser_protocol import ABILITIES
+from constrained.inspect.conformance.parser_check import ABILITIES, check_parser
 from constrained.inspect.conformance.rows import read_corpus, read_packaged_rows
 from grammars.suite.changes import ChangeKind
 from grammars.suite.checks import invents_nothing, reads_back, streams_append

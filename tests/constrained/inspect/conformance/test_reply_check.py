@@ -11,7 +11,7 @@ from constrained.inspect.conformance.reply_check import (
     read_streamed_reply,
     read_whole_reply,
 )
-from constrained.inspect.conformance.server_requests import TOOLS
+from constrained.inspect.conformance.server_check import TOOLS
 
 FITS = json.dumps({"city": "Paris", "unit": "celsius", "days": 3})
 
@@ -47,7 +47,7 @@ def test_a_right_reply_has_no_fault() -> None:
 def test_each_fault_of_a_reply_is_found(body: dict[str, Any], fault: str) -> None:
     found = list(find_errors(read_whole_reply(body), TOOLS))
     assert found
-    assert found[0].what.startswith(fault)
+    assert found[0][1].startswith(fault)
 
 
 def test_a_call_that_was_cut_may_be_half() -> None:

@@ -20,7 +20,7 @@ from constrained.engine.gguf.contents import (
     read_contents,
 )
 from constrained.engine.model_files import embedded
-from constrained.inspect.doctor.checks.machine import check_machine
+from constrained.inspect.doctor.checks.file import check_machine
 from constrained.inspect.doctor.examine import examine
 from constrained.inspect.doctor.subject import read_subject
 from constrained.inspect.doctor.verdicts import Diagnosis, Level, Verdict
@@ -214,7 +214,7 @@ def test_a_file_that_is_named_after_another_quantisation(tmp_path: Path):
     for name in ("demo-Q8_0.gguf", "demo-Q4_K_M.gguf"):
         path = tmp_path / name
         path.symlink_to(embedded.PATH)
-        verdicts = [*check_machine(replace(read_subject(str(path)), bandwidth=1e10))]
+        verdicts = [*check_machine(read_subject(str(path)))]
         assert "0.01 billion weights of 8.5 bits: 100 % Q8_0" in [one.text for one in verdicts]
         told[name] = [one for one in verdicts if "its name says" in one.text]
     assert told["demo-Q8_0.gguf"] == []

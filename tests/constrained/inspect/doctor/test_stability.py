@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from constrained.inspect.doctor.checks.cache import Case, check_cache, list_cases
 from constrained.inspect.doctor.conversations import SHAPES
-from constrained.inspect.doctor.stability import Contract, Walker
+from constrained.inspect.doctor.stability import Break, Contract, Walk, Walker
 from constrained.inspect.doctor.subject import Subject
 from constrained.inspect.doctor.verdicts import Level, Verdict
 from tests.real_templates import read_template
@@ -27,6 +27,10 @@ def find_verdicts(source: str) -> list[Verdict]:
     return list(check_cache(make_subject(source)))
 
 
+def find_break(walk: Walk, contract: Contract) -> Break | None:
+    return next((found for found in walk.breaks if found.contract is contract), None)
+
+
 def list_stable(cases: dict[str, Case]) -> list[str]:
     """The shapes whose prompts all begin with what is cached."""
     return [name for name, case in cases.items() if case.walk.is_stable]
@@ -42,7 +46,7 @@ def test_a_template_that_rewrites_nothing_is_stable_in_all_shapes():
 def test_reasoning_that_is_kept_is_stable_where_it_is_sent_back():
     cases = find_cases(KEPT)
     assert list_stable(cases) == [PLAIN, TOOLS, LOOP, KEEPS]
-    dropped = cases[DROPS].walk.find(Contract.TURN)
+    dropped = find_break(cases[DROPS].walk, Contract.TURN)
     assert dropped is not None
     assert dropped.drops_reasoning
     assert dropped.lost > 10
@@ -52,7 +56,7 @@ def test_reasoning_that_is_kept_is_stable_where_it_is_sent_back():
 
 def test_reasoning_that_the_template_drops_is_told():
     case = find_cases(LAST_QUERY)[KEEPS]
-    found = case.walk.find(Contract.PROMPT)
+    found = find_break(case.walk, Contract.PROMPT)
     assert found is not None
     assert found.turn == 2
     assert found.drops_reasoning
@@ -86,7 +90,7 @@ def test_asking_for_the_last_message_is_harmless_where_nothing_depends_on_it():
 
 def test_asking_for_the_last_message_is_told_where_the_prompt_depends_on_it():
     for case in find_cases(HARMFUL).values():
-        found = case.walk.find(Contract.PROMPT)
+        found = find_break(case.walk, Contract.PROMPT)
         assert found is not None
         assert "\nAnswer in English." in found.earlier
         assert not found.drops_reasoning
@@ -107,7 +111,7 @@ def test_what_the_history_spells_in_another_way_is_made_up_for():
     )
     assert source != KEPT
     for case in find_cases(source).values():
-        assert case.walk.find(Contract.PROMPT) is not None
+        assert find_break(case.walk, Contract.PROMPT) is not None
         assert case.kept == 1
 
 
@@ -124,7 +128,7 @@ def test_shapes_that_the_template_refuses_say_why():
 def test_qwen3_is_not_stable():
     cases = find_cases(read_template("Qwen-Qwen3-0.6B"))
     assert list_stable(cases) == [PLAIN, TOOLS, LOOP]
-    found = cases[KEEPS].walk.find(Contract.PROMPT)
+    found = find_break(cases[KEEPS].walk, Contract.PROMPT)
     assert found is not None
     assert found.drops_reasoning
 
@@ -135,7 +139,7 @@ def test_thinking_off_is_walked_where_it_changes_the_prompts():
     off = [case for case in cases if case.mode == "off"]
     assert {case.walk.shape.name for case in off} >= {PLAIN, TOOLS, LOOP}
     for case in off:
-        found = case.walk.find(Contract.PROMPT)
+        found = find_break(case.walk, Contract.PROMPT)
         assert found is not None
         assert not found.drops_reasoning
         assert case.kept == 1  # the tokens of the turn are taken over
@@ -149,14 +153,14 @@ def test_qwen3_coder_is_stable_as_the_real_template_is_written():
 def test_tokens_are_counted_by_the_vocabulary_where_there_is_one():
     subject = make_subject(LAST_QUERY)
     shape = SHAPES[3]
-    rough = Walker(subject.selected).walk(shape, {}).find(Contract.PROMPT)
+    rough = find_break(Walker(subject.selected).walk(shape, {}), Contract.PROMPT)
     assert rough is not None
 
     class Counted:
         def encode_special(self, text: str, *, inside: bool = False) -> list[int]:
             return list(text.encode())
 
-    exact = Walker(subject.selected, Counted()).walk(shape, {}).find(Contract.PROMPT)
+    exact = find_break(Walker(subject.selected, Counted()).walk(shape, {}), Contract.PROMPT)
     assert exact is not None
     assert exact.lost > 3 * rough.lost
     assert replace(exact, lost=rough.lost) == rough

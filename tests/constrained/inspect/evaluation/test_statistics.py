@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.inspect.evaluation.statistics import MeanInterval, bootstrap, calibrate
+from constrained.inspect.evaluation.report import MeanInterval, bootstrap, calibrate
 
 differences = st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=1, max_size=40)
 

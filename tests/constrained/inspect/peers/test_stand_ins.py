@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.inspect.peers.inert import replace_by_inert, skip_inits, supply_inert
-from constrained.inspect.peers.open_prompt import OpenPrompt, find_open_prompt
-from constrained.inspect.peers.vocabulary import StubTokenizer, find_special
+from constrained.inspect.peers.stand_ins import (
+    OpenPrompt,
+    StubTokenizer,
+    find_open_prompt,
+    find_special,
+    replace_by_inert,
+    skip_inits,
+    supply_inert,
+)
 from grammars.wire.formats import FORMATS
 
 PARSER = """

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from constrained.inspect.replay.instances import InstanceTrial, Place
+from constrained.inspect.replay.schemas import InstanceTrial, Place
 from grammars.schema.lowering.lower import lower
 
 _WORDS = "one two three four five"

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from constrained.agent.model import Model
 from constrained.decode.token_trace import TokenSource
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
-from constrained.inspect.trace_text import write_text
 from constrained.model.reply import Reply
 from constrained.model.trace.page import write_page
 from constrained.model.trace.turn_trace import TurnTrace
@@ -91,8 +89,6 @@ def test_each_token_has_its_place():
     assert places["tool name", ""] == "weather"
     assert "Rome" in places["arguments", "/city"]
     assert ("end of turn", "") in places
-    lines = [*write_text(shown, is_coloured=False, lists_tokens=True)]
-    assert any("argument /city of call 1" in line for line in lines)
 
 
 def test_with_log_probabilities_the_model_is_asked_about_each_token():
@@ -143,36 +139,20 @@ def test_the_reserve_inserts():
     assert trace_of(reply).finish == "length"
 
 
-def test_json_and_page(tmp_path: Path):
+def test_the_page():
     evil = "</script><!-- \u2028 <script>alert(1)</script>"
     with scripted(
         hermes_call("weather", json.dumps({"city": evil, "unit": "c"}, ensure_ascii=False))
     ) as model:
         reply = model.call(evil, [WEATHER], sampling=GREEDY, trace=True)
     trace = trace_of(reply)
-    path = tmp_path / "traces.jsonl"
-    trace.save(path)
-    trace.save(path)
-    lines = path.read_text("utf-8").split("\n")[:-1]
-    assert [json.loads(line) for line in lines] == [trace.to_json()] * 2
-    page = write_page([trace.to_json()])
+    page = write_page(trace.to_json())
     assert page.count("</script>") == 1
     assert "<!--" not in page
-    data = re.search(r"const TRACES = (.*);\n", page)
+    data = re.search(r"const trace = (.*);\n", page)
     assert data is not None
-    assert json.loads(data[1]) == [trace.to_json()]
+    assert json.loads(data[1]) == trace.to_json()
     assert "http:" not in page.replace(data[0], "")
     assert "https:" not in page.replace(data[0], "")
     assert "<iframe" in trace._repr_html_()
     assert evil not in trace._repr_html_()
-
-
-def test_the_text_view_escapes_control_characters():
-    with scripted(hermes_call("weather", '{"city": "Rome"}') + "\x1b[31m") as model:
-        reply = model.call("hi", sampling=GREEDY, trace=True)
-    shown = trace_of(reply).to_json()
-    plain = "\n".join(write_text(shown, is_coloured=False))
-    assert "\x1b" not in plain
-    assert r"\x1b[31m" in "".join(re.findall(r"[^{}!=>+-]", plain.replace("\\x1b", "\\x1b")))
-    coloured = "".join(write_text(shown, is_coloured=True))
-    assert "\x07" not in coloured

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from constrained.inspect.replay.instances import InstanceTrial
+from constrained.inspect.replay.schemas import InstanceTrial
 from grammars.schema.json_values import Json
 from grammars.schema.lowering import lower as lowering
 from grammars.schema.lowering.lower import EFFORTS, LoweringEffort, lower

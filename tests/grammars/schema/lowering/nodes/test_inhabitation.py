@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from constrained.inspect.replay.instances import InstanceTrial
+from constrained.inspect.replay.schemas import InstanceTrial
 from grammars.errors import SchemaError
 from grammars.limits.steps import limit_steps
 from grammars.schema.lowering.lower import lower

@@ -5,7 +5,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from constrained.inspect.replay.instances import InstanceTrial
+from constrained.inspect.replay.schemas import InstanceTrial
 from grammars.errors import SchemaError
 from grammars.schema.lowering.document.reading import read_document
 from grammars.schema.lowering.lower import lower

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from constrained.inspect.replay.instances import InstanceTrial
+from constrained.inspect.replay.schemas import InstanceTrial
 from grammars.schema.lowering.lower import lower
 from grammars.schema.lowering.nodes.overlap import find_overlaps
 from grammars.schema.nodes import Schema, Union
