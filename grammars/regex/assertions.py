@@ -55,22 +55,15 @@ _MAX_EXPLORED = 40  # states that are looked at for a simpler form
 
 
 class _Branches:
-    """Counts the branches that alternatives with assertions multiply to.
-
-    Attributes:
-        resolved: what is rewritten already.
-    """
+    """Counts the branches that alternatives with assertions multiply to; `resolved` is what is
+    rewritten already."""
 
     def __init__(self) -> None:
         self.left = _MAX_BRANCHES
         self.resolved: dict[Expression, Expression] = {}
 
     def enter(self) -> None:
-        """Counts one more.
-
-        Raises:
-            TooManyStatesError: there are too many.
-        """
+        """Counts one more; raises TooManyStatesError."""
         spend()
         self.left -= 1
         if self.left < 0:
@@ -78,10 +71,7 @@ class _Branches:
 
 
 def remove_assertions(expression: Expression) -> Expression:
-    """Returns a plain expression for the same texts.
-
-    Args:
-        expression: for whole texts.
+    """Returns a plain expression for the same whole texts.
 
     Raises:
         TooManyStatesError: it would be too large.
@@ -91,22 +81,13 @@ def remove_assertions(expression: Expression) -> Expression:
 
 @dataclass(frozen=True)
 class _Around:
-    """What stands beside assertions.
-
-    Args:
-        before, after: without assertions.
-        is_start: the text begins with `before`.
-        is_end: it ends after `after`.
-    """
+    """What stands beside assertions, without any; `is_start`: the text begins with `before`;
+    `is_end`: it ends after `after`."""
 
     before: Expression
     after: Expression
     is_start: bool
     is_end: bool
-
-    def join(self, assertions: Sequence[LookAhead | LookBehind]) -> Expression:
-        """Returns the whole."""
-        return concatenate(self.before, *assertions, self.after)
 
     def reaches(self, reach: int | None) -> bool:
         """Returns whether as many characters stand before."""
@@ -235,7 +216,10 @@ def settle(items: Sequence[Expression]) -> Expression:
         settled = [_settle_between(around, option) for option in options]
         if any(texts is not None for texts in settled):
             pairs = zip(options, settled, strict=True)
-            parts[start:end] = [alternate(texts or around.join(left) for left, texts in pairs)]
+            ways = [
+                texts or concatenate(around.before, *left, around.after) for left, texts in pairs
+            ]
+            parts[start:end] = [alternate(ways)]
             at = start
     return concatenate(*parts)
 

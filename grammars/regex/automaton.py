@@ -34,11 +34,7 @@ _MAX_EXPLORED = 200
 
 
 class AutomatonState:
-    """A state of an automaton.
-
-    Args:
-        expression: matches the texts that may follow.
-    """
+    """A state of an automaton; its expression matches the texts that may follow."""
 
     __slots__ = ("_least", "accepts", "ending", "expression", "is_dead", "next")
 
@@ -80,7 +76,6 @@ class Automaton:
 
     @property
     def start(self) -> AutomatonState:
-        """The start state."""
         if len(self._states) > MAX_STATES:
             self._reset()
         return self._start

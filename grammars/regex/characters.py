@@ -43,7 +43,6 @@ class Characters:
 
     @classmethod
     def of(cls, text: str) -> "Characters":
-        """Returns the characters of this text."""
         return _collect_text(text)
 
     @cached_property
@@ -56,7 +55,6 @@ class Characters:
         return i > 0 and code <= self.ranges[i - 1][1]
 
     def complement(self) -> "Characters":
-        """Returns the set of all other characters."""
         gaps: list[tuple[int, int]] = []
         before = 0
         for first, last in self.ranges:
@@ -66,7 +64,6 @@ class Characters:
         return Characters(tuple(_cut(gap for gap in gaps if gap[0] <= gap[1])))
 
     def intersect(self, other: "Characters") -> "Characters":
-        """Returns the intersection of the sets."""
         excluded = [*self.complement().ranges, *other.complement().ranges]
         return Characters.collect(excluded).complement()
 

@@ -42,11 +42,7 @@ class PatternReading:
 
 @keep_results("regexes", 4 * MIB)
 def read_pattern(pattern: str) -> PatternReading | None:
-    """Reads a pattern of JSON Schema.
-
-    Returns:
-        The reading; None if the pattern is invalid, or too large for a mask.
-    """
+    """Reads a pattern of JSON Schema; None if it is invalid, or too large for a mask."""
     if len(pattern) > _MAX_LENGTH:
         return None
     try:
@@ -70,11 +66,8 @@ def find_fault(pattern: str) -> tuple[str, int] | None:
 
 
 def translate(pattern: str) -> str | None:
-    """Returns an expression for the whole texts that match a pattern of JSON Schema, exactly.
-
-    Returns:
-        The expression, in the syntax of `grammars.regex.reader`; None: there is none.
-    """
+    """Returns an expression for the whole texts that match a pattern of JSON Schema, exactly, in
+    the syntax of `grammars.regex.reader`; None: there is none."""
     reading = read_pattern(pattern)
     return None if reading is None or reading.left_out else reading.regex
 

@@ -91,36 +91,12 @@ class ParsedPattern:
 
 
 def parse_pattern(pattern: str, dropped: frozenset[int]) -> ParsedPattern:
-    """Parses a pattern, with the flag `u` if it is valid so.
-
-    Args:
-        pattern: the pattern.
-        dropped: the numbers of the assertions that are left out.
-
-    Raises:
-        PatternError: the pattern is invalid.
-    """
+    """Parses a pattern, with the flag `u` if it is valid so, without the assertions of the numbers
+    in `dropped`; raises PatternError."""
     try:
         return _Parser(pattern, is_unicode=True, dropped=dropped).parse()
     except PatternError:
         return _Parser(pattern, is_unicode=False, dropped=dropped).parse()
-
-
-@dataclass
-class _Flags:
-    """The flags that hold at a place."""
-
-    ignores_case: bool = False
-    dot_all: bool = False
-    multiline: bool = False
-
-    def change(self, on: str, off: str) -> "_Flags":
-        """Returns these flags with some on and others off."""
-        return _Flags(
-            ignores_case=(self.ignores_case or "i" in on) and "i" not in off,
-            dot_all=(self.dot_all or "s" in on) and "s" not in off,
-            multiline=(self.multiline or "m" in on) and "m" not in off,
-        )
 
 
 @dataclass
@@ -129,7 +105,6 @@ class _Groups:
 
     Args:
         count: the number of groups in the whole pattern.
-        names: the names of all of them, with their numbers.
         closed: what each group matches that ended before this place.
         certain: the groups that surely took part in a match up to this place.
     """
@@ -159,7 +134,6 @@ class PatternMember:
     """What stands for characters in a pattern.
 
     Args:
-        characters: the characters.
         code: its number, if it is one character; surrogates are one, too.
         is_odd: jsonschema-rs does not read it so.
         is_shorthand: it reads it so, except beside assertions and back references.
@@ -172,12 +146,7 @@ class PatternMember:
 
 
 class CharacterScanner(PatternScanner):
-    """Reads classes, escapes and quantifiers.
-
-    Args:
-        text: the pattern.
-        is_unicode: it has the flag `u`.
-    """
+    """Reads classes, escapes and quantifiers; `is_unicode`: of a pattern with the flag `u`."""
 
     def __init__(self, text: str, *, is_unicode: bool):
         super().__init__(text)
@@ -208,7 +177,6 @@ class CharacterScanner(PatternScanner):
         return fewest, most
 
     def read_class(self, *, ignores_case: bool) -> PatternMember:
-        """Reads a class in brackets."""
         self.at += 1
         is_negated = self.takes("^")
         ranges: list[tuple[int, int]] = []
@@ -241,7 +209,6 @@ class CharacterScanner(PatternScanner):
         return PatternMember(characters, None, is_odd, is_shorthand)
 
     def _read_member(self) -> PatternMember:
-        """Reads a character or a class inside of brackets."""
         character = self.peek()
         if not character:
             raise self.fail("the bracket is not closed")
@@ -285,7 +252,6 @@ class CharacterScanner(PatternScanner):
         return PatternMember(Characters.of(name), ord(name), is_odd=name.isalnum())
 
     def _read_property(self, *, is_negated: bool) -> Characters:
-        """Reads the braces of `\\p{...}`."""
         begin = self.at
         braces = self.find(_BRACES)
         characters = None if braces is None else find_property(braces[1])
@@ -345,7 +311,7 @@ class _Parser(CharacterScanner):
     def __init__(self, pattern: str, *, is_unicode: bool, dropped: frozenset[int]):
         super().__init__(pattern, is_unicode=is_unicode)
         self._dropped = dropped
-        self._flags = _Flags()
+        self._flags = frozenset[str]()  # "i", "m", "s", where they hold
         self._groups = _list_groups(pattern)
         self._opened = 0  # capturing groups so far
         self._assertions = 0
@@ -356,11 +322,6 @@ class _Parser(CharacterScanner):
         self._left_out: list[str] = []
 
     def parse(self) -> ParsedPattern:
-        """Parses the whole pattern.
-
-        Raises:
-            PatternError: the pattern is invalid.
-        """
         options = self._options()
         if self.at < len(self.text):
             raise self.fail("the parenthesis is not open")
@@ -428,19 +389,19 @@ class _Parser(CharacterScanner):
             case "(":
                 return self._group()
             case "[":
-                return self._match(self.read_class(ignores_case=self._flags.ignores_case), begin)
+                return self._match(self.read_class(ignores_case="i" in self._flags), begin)
             case "\\":
                 return self._escape()
             case ".":
                 self.at += 1
-                is_all = self._flags.dot_all
+                is_all = "s" in self._flags
                 dot = EVERY if is_all else LINE_ENDS.complement()
                 member = PatternMember(dot, None, is_odd=is_all, is_shorthand=True)
                 return self._match(member, begin)
             case "^" | "$":
                 self.at += 1
                 self._engine.append(character)
-                return _find_anchor(character, multiline=self._flags.multiline)
+                return _find_anchor(character, multiline="m" in self._flags)
             case "*" | "+" | "?":
                 raise self.fail("nothing to repeat")
             case "{" if self.is_unicode or TIMES.match(self.text, self.at):
@@ -467,7 +428,8 @@ class _Parser(CharacterScanner):
             self._engine.append("(?>")
             return self._leave_out(begin, self._body(begin))
         if found := self.find(_FLAGS):
-            before, self._flags = self._flags, self._flags.change(found[1], found[2] or "")
+            before = self._flags
+            self._flags = before.union(found[1]).difference(found[2] or "")
             self._engine.append(found[0])
             if found[3] == ")":  # for the rest of the group around it
                 return EMPTY_STRING
@@ -516,7 +478,7 @@ class _Parser(CharacterScanner):
 
     def _fold(self, characters: Characters) -> Characters:
         """Returns the characters, with their other cases where the flag `i` holds."""
-        return fold_case(characters) if self._flags.ignores_case else characters
+        return fold_case(characters) if "i" in self._flags else characters
 
     def _match(self, member: PatternMember, begin: int) -> Expression:
         """Returns the expression for one of these characters, which the pattern describes from

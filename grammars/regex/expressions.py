@@ -136,7 +136,6 @@ ANYTHING = Repeat(CharacterClass(EVERY))
 
 
 def concatenate(*parts: Expression) -> Expression:
-    """Returns the concatenation of expressions."""
     return reduce(lambda rest, first: _concatenate(first, rest), reversed(parts), EMPTY_STRING)
 
 
@@ -157,7 +156,9 @@ def _prepend(first: Expression, rest: Expression) -> Expression:
             return EMPTY_SET
         case (EmptyString(), single) | (single, EmptyString()):
             return single
-        case _ if first is ANYTHING and _begins_with_anything(rest):
+        case _, Concatenation(again) if first is again is ANYTHING:
+            return rest
+        case _ if first is rest is ANYTHING:
             return rest
         case _:
             whole = Concatenation(first, rest)
@@ -166,20 +167,12 @@ def _prepend(first: Expression, rest: Expression) -> Expression:
             return whole
 
 
-def _begins_with_anything(expression: Expression) -> bool:
-    return expression is ANYTHING or (
-        isinstance(expression, Concatenation) and expression.first is ANYTHING
-    )
-
-
 def alternate(options: Iterable[Expression]) -> Expression:
-    """Returns the union of expressions."""
     flat = (o.options if isinstance(o, Alternation) else {o} for o in options)
     return _join(flat, neutral=EMPTY_SET, absorbing=ANYTHING, kind=Alternation)
 
 
 def intersect(parts: Iterable[Expression]) -> Expression:
-    """Returns the intersection of expressions."""
     flat = (p.parts if isinstance(p, RegexIntersection) else {p} for p in parts)
     joined = _join(flat, neutral=ANYTHING, absorbing=EMPTY_SET, kind=RegexIntersection)
     if isinstance(joined, RegexIntersection) and EMPTY_STRING in joined.parts and is_plain(joined):
@@ -201,7 +194,6 @@ def _join(
 
 
 def complement(body: Expression) -> Expression:
-    """Returns the complement of the expression."""
     if body == ANYTHING:
         return EMPTY_SET
     if body == EMPTY_SET:

@@ -51,12 +51,8 @@ _SPACE = Characters.collect(
 
 
 class PatternError(ValueError):
-    """This is no regular expression of the language that is read.
-
-    Attributes:
-        reason: what is wrong.
-        at: the index of the character where it is.
-    """
+    """This is no regular expression of the language that is read; `at` is the index of the
+    character where it is wrong."""
 
     def __init__(self, reason: str, at: int):
         super().__init__(f"{reason}, at {at}")
@@ -99,11 +95,7 @@ class UnreadableError(ValueError):
 
 
 def read(regex: str) -> Expression:
-    """Reads an expression.
-
-    Raises:
-        UnreadableError: it has syntax that this reader does not know.
-    """
+    """Reads an expression; raises UnreadableError."""
     reader = _RegexReader(regex)
     expression = alternate(reader.options())
     if reader.at < len(regex):
@@ -125,15 +117,15 @@ def counts_words(regex: str | None) -> bool:
     if regex is None:
         return False
     try:
-        return any(map(_is_counted_group, _list_repeats(read(regex))))
+        repeats = _list_repeats(read(regex))
     except (UnreadableError, RecursionError):
         return False
-
-
-def _is_counted_group(repeated: Repeat) -> bool:
-    is_counted = repeated.fewest > 1 or (repeated.most is not None and repeated.most > 1)
-    inner = [part for part in _list_repeats(repeated.body) if part.most is None or part.most > 1]
-    return is_counted and len(inner) > 1
+    for one in repeats:
+        is_counted = one.fewest > 1 or (one.most is not None and one.most > 1)
+        inner = [part for part in _list_repeats(one.body) if part.most is None or part.most > 1]
+        if is_counted and len(inner) > 1:
+            return True
+    return False
 
 
 def _list_repeats(expression: Expression) -> list[Repeat]:

@@ -3,6 +3,7 @@ and in JSON (RFC 8259, section 7)."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.characters import Characters
@@ -24,7 +25,7 @@ from grammars.regex.expressions import (
 )
 from grammars.regex.reader import UnreadableError, read
 from grammars.regex.texts import ANY, Texts
-from grammars.regex.writing import count_times
+from grammars.regex.writing import count_times, write_character, write_code
 
 _LETTERS = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _HEX = "[0-9a-fA-F]"
@@ -56,13 +57,13 @@ def is_simple(expression: Expression) -> bool:
 
 
 def spell_expression(expression: Expression, spell_one: Callable[[Characters], str]) -> str:
-    """Rewrites the expression over spellings, in the syntax of `grammars.regex.reader`.
+    """Rewrites the expression, without assertions, over spellings, in the syntax of
+    `grammars.regex.reader`.
 
     Intersections and complements of texts carry over to their spellings, since no text spells two
     of them.
 
     Args:
-        expression: without assertions.
         spell_one: writes the spellings of one character of a set; those of a character do not
             depend on the set.
 
@@ -139,11 +140,6 @@ def write_spellings(raw: Characters, escapes: list[str]) -> str:
     return f"({'|'.join(options)})"
 
 
-def write_code(code: int) -> str:
-    """Writes the character with that code point, for use in an expression."""
-    return rf"\x{{{code:x}}}"
-
-
 def _write_range(codes: tuple[int, int]) -> str:
     first, last = codes
     if first == last:
@@ -167,19 +163,16 @@ def write_set(characters: Characters) -> str:
 
 
 def _write_members(codes: tuple[int, int]) -> str:
-    first, last = map(_write_member, codes)
+    first, last = map(write_character, map(chr, codes))
     return first if first == last else f"{first}-{last}"
-
-
-def _write_member(code: int) -> str:
-    character = chr(code)
-    return character if character.isascii() and character.isalnum() else write_code(code)
 
 
 def choose_spelling(expression: Expression) -> Callable[[Characters], str]:
     """Returns what writes a character of a set in a JSON string. If the expression has many sets of
     characters, those beyond ASCII are not escaped."""
-    return _spell_set if _is_small(expression) else _spell_briefly
+    if _is_small(expression):
+        return _spell_set
+    return partial(_spell_set, numbered=_NUMBERED.intersect(_ASCII))
 
 
 @keep_results("regexes", MIB)
@@ -236,10 +229,6 @@ def _spell_set(characters: Characters, numbered: Characters = _NUMBERED) -> str:
     return write_spellings(characters.intersect(_PLAIN), escapes)
 
 
-def _spell_briefly(characters: Characters) -> str:
-    return _spell_set(characters, _NUMBERED.intersect(_ASCII))
-
-
 def spell_numbers(characters: Characters) -> Iterator[str]:
     """Yields what follows the backslash of `\\u` escapes (UTF-16) for a set: `u00e9`,
     `ud83d\\ude00`."""
@@ -269,12 +258,8 @@ def _spell_pairs(first: int, last: int) -> Iterator[str]:
 
 
 def write_numbers(ranges: Sequence[tuple[int, int]], width: int) -> str:
-    """Writes the numbers of these ranges in hexadecimal; "" if there are none.
-
-    Args:
-        ranges: sorted and disjoint.
-        width: the number of digits; numbers that need more are left out.
-    """
+    """Writes the numbers of these sorted and disjoint ranges in `width` hexadecimal digits, without
+    those that need more; "" if there are none."""
     if not ranges or width == 0:
         return ""
     step = 16 ** (width - 1)
@@ -290,11 +275,6 @@ def write_numbers(ranges: Sequence[tuple[int, int]], width: int) -> str:
             digits.setdefault(rest or write_numbers(inside, width - 1), []).append(f"{digit:x}")
     options: list[str] = []
     for rest, some in digits.items():
-        options.append(_write_digits(some) + ("" if width == 1 else rest))
+        both_cases = dict.fromkeys("".join(some) + "".join(some).upper())
+        options.append(f"[{''.join(both_cases)}]" + ("" if width == 1 else rest))
     return options[0] if len(options) == 1 else f"({'|'.join(options)})"
-
-
-def _write_digits(digits: list[str]) -> str:
-    """Writes one of these hexadecimal digits, in either case."""
-    both_cases = dict.fromkeys("".join(digits) + "".join(digits).upper())
-    return f"[{''.join(both_cases)}]"
