@@ -125,11 +125,7 @@ class ByteCache(Generic[V]):
     """
 
     def __init__(
-        self,
-        max_bytes: int,
-        weigh: Callable[[V], int] | None = None,
-        *,
-        largest: float = 1,
+        self, max_bytes: int, weigh: Callable[[V], int] | None = None, *, largest: float = 1
     ):
         self._limit = CacheLimit(max_bytes)
         self._largest = largest

@@ -78,11 +78,8 @@ def has_steps(count: int) -> bool:
 
 
 def check_wanted() -> None:
-    """Checks whether the current work is still needed; for code that waits and counts no steps.
-
-    Raises:
-        Exception: whatever `stop_when` was given raises.
-    """
+    """Checks whether the current work is still needed, as `stop_when` was given; for code that
+    waits and counts no steps."""
     account = _account.get()
     if account is not None:
         account.check()

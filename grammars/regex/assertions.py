@@ -23,6 +23,7 @@ from grammars.regex.expressions import (
     ANYTHING,
     EMPTY_SET,
     EMPTY_STRING,
+    ENDLESS,
     Alternation,
     CharacterClass,
     Concatenation,
@@ -71,11 +72,8 @@ class _Branches:
 
 
 def remove_assertions(expression: Expression) -> Expression:
-    """Returns a plain expression for the same whole texts.
-
-    Raises:
-        TooManyStatesError: it would be too large.
-    """
+    """Returns a plain expression for the same whole texts; raises TooManyStatesError if it would be
+    too large."""
     return _resolve(expression, _Branches())
 
 
@@ -123,17 +121,14 @@ _HERE = LookAhead(CharacterClass(Characters(())))
 
 
 def look_behind(body: Expression, *, is_negative: bool = False) -> Expression:
-    """Returns the condition that the text so far ends with a text of the body.
-
-    Raises:
-        TooManyStatesError: a look-ahead inside of the body may see more than the text so far, and
-            what it can have seen of it are too many cases.
-    """
+    """Returns the condition that the text so far ends with a text of the body; raises
+    TooManyStatesError if a look-ahead inside of it may see more than the text so far, and what it
+    can have seen of it are too many cases."""
     parts = list(list_parts(body))
     reaches = [part.reach for part in parts if isinstance(part, LookBehind)]
-    reach = measure_longest(body)
-    if reach is not None:
-        reach = None if None in reaches else reach + max(filter(None, reaches), default=0)
+    longest, reach = measure_longest(body), None
+    if longest < ENDLESS and None not in reaches:
+        reach = longest + max(filter(None, reaches), default=0)
     texts = concatenate(ANYTHING, body)
     if not any(isinstance(part, LookAhead) for part in parts):
         return LookBehind(complement(texts) if is_negative else texts, reach)
@@ -171,11 +166,7 @@ def _ask(state: Expression) -> Expression:
 
 def _decide(condition: Expression) -> Expression:
     """Returns a condition on the rest of the text without its look-behinds, which have seen the
-    text so far.
-
-    Raises:
-        TooManyStatesError: one of them stands further on.
-    """
+    text so far, unless one of them stands further on."""
     match condition:
         case _ if not _list_behinds(condition):
             return condition

@@ -141,11 +141,9 @@ def partition(sets: Iterable[Characters]) -> list[Characters]:
 @keep_results("regexes", 4 * MIB)
 def find_property(name: str) -> Characters | None:
     """Returns the characters with a property of Unicode, such as `Script=Greek`, `Emoji` or a
-    general category; None: there is no such property.
-
-    Python only knows categories. The others are asked of jsonschema-rs: blocks of characters in
-    which all or none have the property, halved until they are found.
-    """
+    general category; None: there is no such property. Python only knows categories. The others are
+    asked of jsonschema-rs: blocks of characters in which all or none have the property, halved
+    until they are found."""
     known = find_category(name.removeprefix("General_Category=").removeprefix("gc="))
     if known is not None:
         return known

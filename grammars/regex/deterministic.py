@@ -51,15 +51,8 @@ def explore(
     accepts: Callable[[V], bool],
     max_states: int,
 ) -> tuple[list[DeterministicState], list[V]]:
-    """Builds an automaton whose states stand for values; returns the states, and their values.
-
-    Args:
-        list_edges: lists the transitions of a value: disjoint characters, and the value after them.
-        accepts: returns whether the text may end at a value.
-
-    Raises:
-        TooManyStatesError: there would be more states.
-    """
+    """Builds an automaton whose states stand for values; returns the states, and their values. The
+    transitions of a value have disjoint characters. Raises TooManyStatesError."""
     numbers = {start: 0}
     values = [start]
     states: list[DeterministicState] = []
@@ -87,11 +80,8 @@ def _make_state(accepts: bool, edges: Iterable[Edge]) -> DeterministicState:
 
 def determinize(expression: Expression, max_states: int) -> list[DeterministicState]:
     """Builds the automaton of an expression. The first state is the start; each state can reach an
-    accepting one. The result is empty if the expression matches nothing.
-
-    Raises:
-        TooManyStatesError: there would be more states.
-    """
+    accepting one. The result is empty if the expression matches nothing. Raises
+    TooManyStatesError."""
 
     def list_edges(state: Expression) -> Iterator[tuple[Characters, Expression]]:
         for cell in partition(find_firsts(state)):
@@ -118,11 +108,8 @@ _NO_STEP = _StatePath(EMPTY_STRING, 0)
 
 def write_back(states: Sequence[DeterministicState], max_size: int) -> Expression:
     """Returns an expression for the texts of an automaton, without intersections and complements.
-    State after state is removed, and the paths through it are added to those around it.
-
-    Raises:
-        TooManyStatesError: the expression would have more than `max_size` sets, as written.
-    """
+    State after state is removed, and the paths through it are added to those around it. Raises
+    TooManyStatesError if the expression would have more than `max_size` sets, as written."""
     if not states:
         return EMPTY_SET
     start, end = -1, len(states)

@@ -25,7 +25,16 @@ from grammars.regex.expressions import (
     measure_longest,
     repeat,
 )
-from grammars.regex.reader import COMMENT, NAMED, SAME_NAME, PatternError, PatternScanner
+from grammars.regex.reader import (
+    COMMENT,
+    COMMON_SPACE,
+    CONTROLS,
+    FIXED_TIMES,
+    NAMED,
+    SAME_NAME,
+    PatternError,
+    PatternScanner,
+)
 from grammars.regex.spelled import write_set
 
 MAX_QUANTIFIERS = 4_000
@@ -36,20 +45,12 @@ _MAX_COUNT = 10**9
 LINE_ENDS = Characters.of("\n\r\u2028\u2029")
 _DIGITS = Characters(((0x30, 0x39),))
 WORD = Characters.collect([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
-_SPACE = Characters.collect(
-    (
-        *((0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A)),
-        *((0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000)),
-        (0xFEFF, 0xFEFF),
-    )
-)
+_SPACE = Characters.of(COMMON_SPACE + "\ufeff")
 _CLASSES = {"d": _DIGITS, "w": WORD, "s": _SPACE}
-_CONTROLS = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LAST_OF_PLANE = 0xFFFF
 _SYNTAX = frozenset("^$\\.*+?()[]{}|/")
 
 TIMES = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
-_FIXED = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _RANGE = re.compile(r"-(?=[^\]])", re.DOTALL)
 _BRACES = re.compile(r"\{([A-Za-z0-9_]+(?:=[A-Za-z0-9_]+)?)\}")
 _TWO_DIGITS = re.compile("[0-9a-fA-F]{2}")
@@ -101,13 +102,8 @@ def parse_pattern(pattern: str, dropped: frozenset[int]) -> ParsedPattern:
 
 @dataclass
 class _Groups:
-    """The capturing groups of a pattern.
-
-    Args:
-        count: the number of groups in the whole pattern.
-        closed: what each group matches that ended before this place.
-        certain: the groups that surely took part in a match up to this place.
-    """
+    """The capturing groups of a pattern: their count and names; what those match that ended before
+    this place, and which of them certainly took part in a match up to here."""
 
     count: int
     names: dict[str, int]
@@ -131,18 +127,12 @@ def _list_groups(pattern: str) -> _Groups:
 
 @dataclass(frozen=True)
 class PatternMember:
-    """What stands for characters in a pattern.
-
-    Args:
-        code: its number, if it is one character; surrogates are one, too.
-        is_odd: jsonschema-rs does not read it so.
-        is_shorthand: it reads it so, except beside assertions and back references.
-    """
+    """What stands for characters in a pattern."""
 
     characters: Characters
-    code: int | None
-    is_odd: bool = False
-    is_shorthand: bool = False
+    code: int | None  # its number, if it is one character; surrogates are one, too
+    is_odd: bool = False  # jsonschema-rs does not read it so
+    is_shorthand: bool = False  # it reads it so, except beside assertions and back references
 
 
 class CharacterScanner(PatternScanner):
@@ -156,8 +146,8 @@ class CharacterScanner(PatternScanner):
     def read_quantifier(self) -> tuple[int, int | None] | None:
         """Reads a quantifier; None: here is none."""
         begin = self.at
-        if self.peek() in _FIXED:
-            fewest, most = _FIXED[self.peek()]
+        if self.peek() in FIXED_TIMES:
+            fewest, most = FIXED_TIMES[self.peek()]
             self.at += 1
         elif times := self.find(TIMES):
             fewest = int(times[1][:12])
@@ -235,8 +225,8 @@ class CharacterScanner(PatternScanner):
         if (members := _CLASSES.get(name.lower())) is not None:
             characters = members if name.islower() else members.complement()
             return PatternMember(characters, None, is_shorthand=True)
-        if name in _CONTROLS:
-            return PatternMember(Characters.of(_CONTROLS[name]), ord(_CONTROLS[name]))
+        if name in CONTROLS:
+            return PatternMember(Characters.of(CONTROLS[name]), ord(CONTROLS[name]))
         if name in "pP" and self.is_unicode:
             return PatternMember(self._read_property(is_negated=name == "P"), None)
         code = self._read_number(name, is_inside=is_inside)
@@ -302,11 +292,8 @@ class CharacterScanner(PatternScanner):
 
 
 class _Parser(CharacterScanner):
-    """A recursive descent parser.
-
-    While it reads, it writes the pattern anew for jsonschema-rs, which does not know some of the
-    syntax.
-    """
+    """A recursive descent parser. While it reads, it writes the pattern anew for jsonschema-rs,
+    which does not know some of the syntax."""
 
     def __init__(self, pattern: str, *, is_unicode: bool, dropped: frozenset[int]):
         super().__init__(pattern, is_unicode=is_unicode)

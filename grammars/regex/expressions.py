@@ -22,7 +22,8 @@ from grammars.regex.characters import EVERY, Characters
 T = TypeVar("T")
 
 ENDLESS = 10**18
-"""The minimum length of an expression that matches nothing."""
+"""The minimum length of an expression that matches nothing, and the maximum length of one that
+matches texts of any length."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -407,28 +408,23 @@ def map_look_behinds(
             return expression
 
 
-def measure_longest(expression: Expression) -> int | None:
-    """Returns the maximum length of matching texts, as an upper bound; None: there is none."""
+def measure_longest(expression: Expression) -> int:
+    """Returns the maximum length of matching texts, as an upper bound; `ENDLESS`: there is none."""
     match expression:
         case EmptySet() | EmptyString() | LookAhead() | LookBehind():
             return 0
         case CharacterClass():
             return 1
         case Concatenation():
-            lengths = [measure_longest(item) for item in list_items(expression)]
-            known = [length for length in lengths if length is not None]
-            return sum(known) if len(known) == len(lengths) else None
+            return min(ENDLESS, sum(map(measure_longest, list_items(expression))))
         case Alternation(options):
-            lengths = [measure_longest(option) for option in options]
-            known = [length for length in lengths if length is not None]
-            return max(known) if len(known) == len(lengths) else None
+            return max(map(measure_longest, options))
         case RegexIntersection(parts):
-            return min((n for n in map(measure_longest, parts) if n is not None), default=None)
+            return min(map(measure_longest, parts))
         case RegexComplement():
-            return None
+            return ENDLESS
         case Repeat(body, _, most):
-            once = measure_longest(body)
-            return None if once is None or most is None else once * most
+            return ENDLESS if most is None else min(ENDLESS, most * measure_longest(body))
 
 
 def measure(expression: Expression) -> int:

@@ -58,18 +58,10 @@ def is_simple(expression: Expression) -> bool:
 
 def spell_expression(expression: Expression, spell_one: Callable[[Characters], str]) -> str:
     """Rewrites the expression, without assertions, over spellings, in the syntax of
-    `grammars.regex.reader`.
-
-    Intersections and complements of texts carry over to their spellings, since no text spells two
-    of them.
-
-    Args:
-        spell_one: writes the spellings of one character of a set; those of a character do not
-            depend on the set.
-
-    Raises:
-        UnreadableError: a set has no characters that can be spelled.
-    """
+    `grammars.regex.reader`. Intersections and complements of texts carry over to their spellings,
+    since no text spells two of them. `spell_one` writes the spellings of one character of a set;
+    those of a character do not depend on the set. Raises UnreadableError if a set has no characters
+    that can be spelled."""
 
     def spell(part: Expression) -> str:
         return spell_expression(part, spell_one)
@@ -94,7 +86,9 @@ def spell_expression(expression: Expression, spell_one: Callable[[Characters], s
         case RegexComplement(body):
             return f"(?&{spell(ANYTHING)}|(?~{_spell_open(body, spell)}))"
         case Repeat(body, fewest, most):
-            return _repeat_text(spell(body), body) + count_times(fewest, most)
+            text = spell(body)
+            is_set = isinstance(body, CharacterClass) and (len(text) == 1 or _SET.fullmatch(text))
+            return (text if is_set else f"({text})") + count_times(fewest, most)
         case LookAhead() | LookBehind():
             raise UnreadableError("an assertion")
 
@@ -113,23 +107,14 @@ def _spell_open(excluded: Expression, spell: Callable[[Expression], str]) -> str
             return spell(excluded)
 
 
-def _repeat_text(text: str, body: Expression) -> str:
-    """Returns the text in a form that a quantifier can follow."""
-    is_set = isinstance(body, CharacterClass) and (len(text) == 1 or _SET.fullmatch(text))
-    return text if is_set else f"({text})"
-
-
 def write_expression(expression: Expression) -> str:
     """Writes an expression without assertions in the syntax of `grammars.regex.reader`."""
     return spell_expression(expression, write_set)
 
 
 def write_spellings(raw: Characters, escapes: list[str]) -> str:
-    """Writes one character: one of `raw` itself, or a backslash and one of `escapes`.
-
-    Raises:
-        UnreadableError: there is no such character.
-    """
+    """Writes one character: one of `raw` itself, or a backslash and one of `escapes`; raises
+    UnreadableError if there is no such character."""
     options: list[str] = []
     if raw.ranges:
         options.append(f"[{''.join(map(_write_range, raw.ranges))}]")
@@ -195,11 +180,8 @@ def count_ranges(expression: Expression) -> int:
 
 
 def spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
-    """Returns the JSON strings, quotes included, of these keys without the declared ones.
-
-    Raises:
-        UnreadableError: an expression cannot be spelled.
-    """
+    """Returns the JSON strings, quotes included, of these keys without the declared ones; raises
+    UnreadableError if they cannot be spelled."""
     parts = (ANY, *keys.parts)
     without = [_spell_string(read(part)) for part in keys.without]
     if declared:

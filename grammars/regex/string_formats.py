@@ -234,8 +234,7 @@ NARROWED = {
     "hostname": "no Punycode (xn--); up to 4 labels of 62 characters, or 10 of 24",
     "iri": "no address of a future version in brackets, no private-use characters",
     "iri-reference": "no address of a future version in brackets, no private-use characters",
-    "uri": "no address of a future version in brackets",
-    "uri-reference": "no address of a future version in brackets",
+    **dict.fromkeys(("uri", "uri-reference"), "no address of a future version in brackets"),
     "uri-template": "no percent-encoded names of variables, no apostrophe",
 }
 """By format, what its expression refuses although the format allows it."""

@@ -66,8 +66,7 @@ class Texts:
             return f"{_write(before)}({regex}){_write(after)}"
 
         return Texts(
-            tuple(map(wrap_regex, self.parts or (ANY,))),
-            tuple(map(wrap_regex, self.without)),
+            tuple(map(wrap_regex, self.parts or (ANY,))), tuple(map(wrap_regex, self.without))
         )
 
 

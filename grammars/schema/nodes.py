@@ -59,18 +59,13 @@ class String:
 
 @dataclass(frozen=True)
 class Number:
-    """A number.
-
-    Args:
-        bounds: the JSON Schema keywords for its range, as written there; of integers also
-            `multipleOf`, an integer, if the mask enforces it.
-        places: the maximum number of digits after the point (`multipleOf: 0.01`); None: any.
-        mask_bounds: further bounds, which only the mask has: readers read numbers beyond them.
-    """
+    """A number within bounds: the JSON Schema keywords for its range, as written there; of integers
+    also `multipleOf`, an integer, if the mask enforces it."""
 
     integer: bool = False
     bounds: Mapping[str, float] = field(default_factory=dict[str, float])
-    places: int | None = None
+    places: int | None = None  # at most, behind the point (`multipleOf: 0.01`); None: any number
+    # Only the mask has these, too: readers read numbers beyond them.
     mask_bounds: Mapping[str, float] = field(
         default_factory=dict[str, float], compare=False, repr=False
     )
@@ -88,14 +83,9 @@ class Null:
 
 @dataclass(frozen=True)
 class Contains:
-    """The keywords `contains`, `minContains` and `maxContains` of an array.
-
-    Args:
-        matching: for each index of the prefix and then for all later items: the items that match
-            `contains`; None: no item there can match.
-        others: likewise, the items that do not match; without `most`, any item.
-        least, most: the limits for the number of matching items.
-    """
+    """The keywords `contains`, `minContains` and `maxContains` of an array: for each index of the
+    prefix and then for all later items, the items that match, and those that do not (without
+    `most`, any item); None: there are none."""
 
     matching: tuple["Node | None", ...]
     others: tuple["Node | None", ...]
@@ -105,12 +95,8 @@ class Contains:
 
 @dataclass(frozen=True)
 class Array:
-    """The items of `prefix`, then any number of `items` (None: no more items).
-
-    Args:
-        min_items, max_items: the limits for the number of items.
-        distinct: no item may occur twice; the items are constants.
-    """
+    """The items of `prefix`, then any number of `items` (None: no more items); `distinct`: none may
+    occur twice, and they are constants."""
 
     prefix: tuple["Node", ...] = ()
     items: "Node | None" = AnyValue()
@@ -128,12 +114,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Property:
-    """A declared key of an object.
-
-    Args:
-        source: the JSON Schema of its value.
-        pointer: the JSON pointer of that schema.
-    """
+    """A declared key of an object; `source` and `pointer`: the JSON Schema of its value."""
 
     key: str
     node: "Node"
@@ -153,19 +134,13 @@ class Extra:
 
 @dataclass(frozen=True)
 class Object:
-    """Declared properties, and undeclared keys.
-
-    Args:
-        additional: the value of any other key; None: only keys of `patterned` are allowed.
-        additional_source: the JSON Schema of `additional`.
-        presence: the condition on the set of keys, beside the required ones.
-        patterned: undeclared keys that match a regular expression; no key matches two of them.
-    """
+    """Declared properties, undeclared keys that match a regular expression (no key matches two of
+    them), and any other keys."""
 
     properties: tuple[Property, ...] = ()
-    additional: "Node | None" = AnyValue()
+    additional: "Node | None" = AnyValue()  # None: no other keys are allowed
     additional_source: Json = True
-    presence: Presence = FREE
+    presence: Presence = FREE  # beside the required keys
     patterned: tuple[Extra, ...] = ()
 
     @property
@@ -251,10 +226,6 @@ class Schema:
     """A lowered schema.
 
     Args:
-        source: the JSON Schema.
-        node: the lowered form of `source`.
-        definitions: the nodes that `Reference` nodes name.
-        report: which keywords the mask enforces and which it does not.
         root: the document that `$ref`s in `source` point into.
         least: a lower bound for the characters of any value, in any spelling; 0: not known.
         origins: by the pointer of each definition in `root` that is a copy, the pointer of the
@@ -294,12 +265,10 @@ class Schema:
             match branch:
                 case AnyValue():
                     return True
+                case Object() if None not in map(branch.find, wanted):
+                    return True
                 case Constant(values):
-                    for value in values:
-                        if isinstance(value, dict) and value.keys() >= wanted:
-                            return True
-                case Object():
-                    if None not in map(branch.find, wanted):
+                    if any(is_object(value) and value.keys() >= wanted for value in values):
                         return True
                 case _:
                     pass
@@ -307,16 +276,11 @@ class Schema:
 
     @property
     def can_be_list(self) -> bool:
-        """True if the schema allows a list."""
         for branch in flatten(self.node, self.definitions):
-            match branch:
-                case AnyValue() | Array():
-                    return True
-                case Constant(values):
-                    if any(isinstance(value, list) for value in values):
-                        return True
-                case _:
-                    pass
+            if isinstance(branch, AnyValue | Array):
+                return True
+            if isinstance(branch, Constant) and any(map(is_list, branch.values)):
+                return True
         return False
 
     def find_errors(self, value: Json) -> tuple[Violation, ...]:
@@ -332,15 +296,12 @@ class Schema:
             return (Violation("", "the value is nested too deeply to be checked"),)
 
     def admits(self, value: Json) -> bool:
-        """Returns whether the value fits."""
         return not self.find_errors(value)
 
     def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Violation]:
-        """Yields the undeclared keys in closed objects, as the mask excludes them.
-
-        Lowering closes some objects that JSON Schema leaves open, so jsonschema-rs does not report
-        such keys. If a value may match several branches, nothing is reported.
-        """
+        """Yields the undeclared keys in closed objects, as the mask excludes them. Lowering closes
+        some objects that JSON Schema leaves open, so jsonschema-rs does not report such keys. If a
+        value may match several branches, nothing is reported."""
         container = Object if isinstance(value, dict) else Array
         candidates: list[Flat] = []
         for branch in flatten(node, self.definitions):

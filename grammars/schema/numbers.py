@@ -123,9 +123,8 @@ class _Reader:
 
     def _read_array(self, values: list[Json], node: Array) -> Reading:
         readings, fits = self._read_parts(values, list(map(node.find, range(len(values)))))
-        if node.max_items is not None and len(values) > node.max_items:
-            fits = False
-        return readings, fits and node.min_items <= len(values)
+        longest = inf if node.max_items is None else node.max_items
+        return readings, fits and node.min_items <= len(values) <= longest
 
     def _read_object(self, members: dict[str, Json], node: Object) -> Reading:
         declared = {p.key: p for p in node.properties}

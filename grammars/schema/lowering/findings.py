@@ -20,13 +20,7 @@ _ALTERNATIVE = re.compile("/(?:anyOf|oneOf|allOf)/[0-9]+(?=/|$)")
 class Findings:
     """The findings of one document. If there are several for one keyword at one pointer, the first
     one counts. Lowering makes alternatives that are not in the document; the report has the schema
-    around them.
-
-    Args:
-        root: the document.
-        origins: by the pointer of each definition in it that is a copy, the pointer of the
-            definition in the report.
-    """
+    around them."""
 
     def __init__(self, root: Json, origins: Mapping[str, str]):
         self._origins = origins

@@ -160,7 +160,6 @@ def list_values(flat: Mapping[str, Json]) -> list[Json]:
 
 
 def as_list(value: Json) -> list[Json]:
-    """Returns the value if it is a list, else a list with the value."""
     if is_list(value):
         return value
     return [value]
