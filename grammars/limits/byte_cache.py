@@ -31,8 +31,7 @@ P = ParamSpec("P")
 
 
 class _CommonLimit:
-    """What all caches of the process may take together (None: any bytes), and the sum of their own
-    limits."""
+    """What all caches may take together (None: any bytes), and the sum of their own limits."""
 
     bound: int | None = None
     claimed = 0
@@ -142,8 +141,7 @@ class ByteCache(Generic[V]):
             return CacheSize(len(self._kept), self._bytes)
 
     def find(self, key: Hashable, default: T) -> V | T:
-        """Returns the value of a key, or the default. The value becomes the most recently used
-        one."""
+        """Returns the value of a key, now the most recently used one, or the default."""
         with self._lock:
             entry = self._kept.get(key)
             if entry is None:
@@ -170,8 +168,7 @@ class ByteCache(Generic[V]):
             self._bytes = 0
 
     def _put(self, key: Hashable, entry: _WeighedValue[V]) -> None:
-        """Adds an entry as the most recently used one, and drops others to make room. An entry that
-        is too large is dropped itself."""
+        """Adds an entry as the most recently used one, if it is small enough, and drops others."""
         before = self._kept.pop(key, None)
         if before is not None:
             self._bytes -= before.bytes
@@ -182,8 +179,7 @@ class ByteCache(Generic[V]):
         self._make_room()
 
     def _reweigh(self) -> None:
-        """Measures all entries again: those that are not used may grow, too, and the limit may have
-        become smaller."""
+        """Measures all entries again: any may have grown, and the limit may have become smaller."""
         self._come = 0
         if self._weigh is not None:
             for key, entry in [*self._kept.items()]:

@@ -78,8 +78,7 @@ def has_steps(count: int) -> bool:
 
 
 def check_wanted() -> None:
-    """Checks whether the current work is still needed, as `stop_when` was given; for code that
-    waits and counts no steps."""
+    """Checks whether the current work is still needed; for code that waits and spends nothing."""
     account = _account.get()
     if account is not None:
         account.check()

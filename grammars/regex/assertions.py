@@ -56,8 +56,7 @@ _MAX_EXPLORED = 40  # states that are looked at for a simpler form
 
 
 class _Branches:
-    """Counts the branches that alternatives with assertions multiply to; `resolved` is what is
-    rewritten already."""
+    """Counts the branches that alternatives multiply to; `resolved`: what is rewritten already."""
 
     def __init__(self) -> None:
         self.left = _MAX_BRANCHES
@@ -72,8 +71,7 @@ class _Branches:
 
 
 def remove_assertions(expression: Expression) -> Expression:
-    """Returns a plain expression for the same whole texts; raises TooManyStatesError if it would be
-    too large."""
+    """Returns a plain expression for the same whole texts; raises TooManyStatesError."""
     return _resolve(expression, _Branches())
 
 
@@ -277,19 +275,17 @@ def _resolve(expression: Expression, branches: _Branches) -> Expression:
     """Returns a plain expression for the texts from here to the end."""
     if is_plain(expression):
         return expression
-    if expression not in branches.resolved:
-        branches.resolved[expression] = _resolve_anew(expression, branches)
-    return branches.resolved[expression]
-
-
-def _resolve_anew(expression: Expression, branches: _Branches) -> Expression:
-    match expression:
-        case RegexComplement(body):
-            return complement(_resolve(body, branches))
-        case RegexIntersection(parts):
-            return intersect([_resolve(part, branches) for part in parts])
-        case _:
-            return _follow(EMPTY_STRING, expression, branches)
+    known = branches.resolved.get(expression)
+    if known is None:
+        match expression:
+            case RegexComplement(body):
+                known = complement(_resolve(body, branches))
+            case RegexIntersection(parts):
+                known = intersect([_resolve(part, branches) for part in parts])
+            case _:
+                known = _follow(EMPTY_STRING, expression, branches)
+        branches.resolved[expression] = known
+    return known
 
 
 def _follow(prefix: Expression, expression: Expression, branches: _Branches) -> Expression:
@@ -357,8 +353,7 @@ def _divide(prefix: Expression, expression: Expression) -> Iterator[tuple[Expres
 def _explore_all(
     start: tuple[Expression, ...],
 ) -> tuple[list[DeterministicState], list[tuple[Expression, ...]]]:
-    """Builds an automaton that reads every text: its states stand for what these expressions have
-    left to match."""
+    """Builds an automaton for every text; its states are what these expressions have left."""
 
     def list_edges(
         state: tuple[Expression, ...],

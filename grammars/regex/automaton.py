@@ -184,8 +184,7 @@ def _spell_chain(expression: Expression) -> str | None:
 
 
 def _spell_option(options: Iterable[Expression]) -> str | None:
-    """Returns the shortest option; of several, the first in character order, since sets have no
-    order."""
+    """Returns the shortest option; of several, the first in character order."""
     least = min(map(measure, options))
     texts: list[str] = []
     for option in options:
@@ -199,8 +198,7 @@ def _spell_option(options: Iterable[Expression]) -> str | None:
 
 @keep_results("automata", 32 * MIB, lambda found: found.measure() if found else 0)
 def compile_regexes(regexes: tuple[str, ...], without: tuple[str, ...] = ()) -> Automaton | None:
-    """Returns an automaton for the texts that all of `regexes` match and none of `without`; None:
-    one of them cannot be read."""
+    """Returns an automaton for texts that all `regexes` match and none of `without`, or None."""
     try:
         parts = [read(regex) for regex in regexes]
         parts += [complement(read(regex)) for regex in without]

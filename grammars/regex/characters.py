@@ -25,8 +25,7 @@ _LONG_NAMES = {
 
 @dataclass(frozen=True)
 class Characters:
-    """A set of characters; `ranges` are sorted, disjoint and not adjacent, and include both
-    ends."""
+    """A set of characters; `ranges` are sorted, disjoint, not adjacent, and include both ends."""
 
     ranges: tuple[tuple[int, int], ...]
 
@@ -88,8 +87,7 @@ def _collect_text(text: str) -> Characters:
 
 @lru_cache(maxsize=64)
 def find_category(name: str) -> Characters | None:
-    """Returns the characters of a general category of Unicode (`L`, `Lu`, `Letter`); None: there is
-    no such category."""
+    """Returns a general category of Unicode (`L`, `Lu`, `Letter`); None: there is no such one."""
     name = _LONG_NAMES.get(name, name)
     if len(name) > 2:
         return None
@@ -125,8 +123,7 @@ def pick_representatives(sets: frozenset[Characters]) -> tuple[str, ...]:
 
 
 def partition(sets: Iterable[Characters]) -> list[Characters]:
-    """Splits the union of the sets into disjoint sets: characters that are in the same sets stay
-    together."""
+    """Splits the union into disjoint sets: characters that are in the same sets stay together."""
     ordered = list(sets)
     borders = {border for s in ordered for low, high in s.ranges for border in (low, high + 1)}
     kinds: dict[tuple[bool, ...], list[tuple[int, int]]] = {}

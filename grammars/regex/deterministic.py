@@ -95,8 +95,7 @@ def determinize(expression: Expression, max_states: int) -> list[DeterministicSt
 
 @dataclass(frozen=True)
 class _StatePath:
-    """The texts that lead from one state to another; `size` is the number of character sets in the
-    expression, as written."""
+    """The texts from one state to another, and how many character sets are written for them."""
 
     texts: Expression
     size: int
@@ -158,8 +157,7 @@ def _remove_state(paths: dict[tuple[int, int], _StatePath], state: int, max_size
 
 
 def minimize(states: Sequence[DeterministicState]) -> list[DeterministicState]:
-    """Returns the minimal automaton, for states that the first one reaches; empty if it matches
-    nothing."""
+    """Returns the minimal automaton of states that the first one reaches; empty: no text."""
     living = _drop_dead(states)
     classes = _find_classes(living)
     merged: dict[int, DeterministicState] = {}

@@ -468,8 +468,7 @@ class _Parser(CharacterScanner):
         return fold_case(characters) if "i" in self._flags else characters
 
     def _match(self, member: PatternMember, begin: int) -> Expression:
-        """Returns the expression for one of these characters, which the pattern describes from
-        `begin` to here."""
+        """Returns one of these characters, which the pattern describes from `begin` to here."""
         self._is_rewritten = self._is_rewritten or member.is_odd
         text = self.text[begin : self.at]
         if member.is_odd or member.is_shorthand:

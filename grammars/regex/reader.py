@@ -49,8 +49,7 @@ _SPACE = Characters.of(COMMON_SPACE + "\x85")
 
 
 class PatternError(ValueError):
-    """This is no regular expression of the language that is read; `at` is the index of the
-    character where it is wrong."""
+    """No regular expression of this language; `at` is the index of the wrong character."""
 
     def __init__(self, reason: str, at: int):
         super().__init__(f"{reason}, at {at}")

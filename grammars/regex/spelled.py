@@ -212,8 +212,7 @@ def _spell_set(characters: Characters, numbered: Characters = _NUMBERED) -> str:
 
 
 def spell_numbers(characters: Characters) -> Iterator[str]:
-    """Yields what follows the backslash of `\\u` escapes (UTF-16) for a set: `u00e9`,
-    `ud83d\\ude00`."""
+    """Yields what follows the backslash of `\\u` escapes (UTF-16): `u00e9`, `ud83d\\ude00`."""
     units = write_numbers([pair for pair in characters.ranges if pair[0] < _ASTRAL], 4)
     if units:
         yield f"u{units}"

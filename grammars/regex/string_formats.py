@@ -75,8 +75,7 @@ _IPV6 = _spell_ipv6()
 
 
 def _spell_ipv4_networks(octets: int = 4) -> str:
-    """Writes the last octets of an address and the length of its prefix, behind which all bits are
-    zero."""
+    """Writes the last octets of an address and the length of its prefix; other bits are zero."""
     if not octets:
         return "/32"
     zeros = r"\.0" * (octets - 1)

@@ -15,8 +15,7 @@ SPACES = r"\x09-\x0d \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts that all of `parts` match and none of `without` (Rust syntax); every text by
-    default."""
+    """The texts that all of `parts` and none of `without` match (Rust syntax); by default, all."""
 
     parts: tuple[str, ...] = ()
     without: tuple[str, ...] = ()

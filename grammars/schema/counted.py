@@ -81,8 +81,7 @@ class Counted:
         return (written + 1) * (matches + 1)
 
     def _list_steps(self, state: State) -> Iterator[Step]:
-        """Yields the items that may come next, including those after which the list cannot be
-        completed."""
+        """Yields the items that may come next, also those after which no list can be completed."""
         written, matches = state
         longest, contains = self.node.max_items, self.contains
         if longest is not None and written >= longest:

@@ -131,8 +131,7 @@ def _measure_constant(value: Json) -> int:
 
 
 def measure_least(node: Node, definitions: Mapping[str, Node]) -> int:
-    """Returns a lower bound for the characters of any value, in any spelling. Each of the
-    definitions must have a value."""
+    """Returns a lower bound for the characters of any value, if all definitions have values."""
     return _Sizes(definitions).measure(node)
 
 

@@ -41,8 +41,7 @@ class KeyOrder(StrEnum):
 
 @dataclass(frozen=True)
 class Ordered:
-    """Declared members in schema order; `mixed`: undeclared ones may come between them, not only
-    after them."""
+    """Declared members in schema order; `mixed`: undeclared ones may also come between them."""
 
     mixed: bool = False
 
@@ -123,16 +122,14 @@ class Unordered:
         return conjoin(parts)
 
     def _leave_room(self) -> list[Condition]:
-        """Returns the conditions under which there is room for one more member besides the missing
-        required ones."""
+        """Returns the conditions for one more member besides the missing required ones."""
         if self._most is None:
             return []
         return [count(self._needed, self._top, low=0, high=self._most - self._needed - 1)]
 
     @property
     def ways_to_add_extra(self) -> list[tuple[Condition, SetBit | Keep]]:
-        """The conditions under which an undeclared member may come next, each with the state after
-        it."""
+        """The conditions under which an undeclared member may come next; the states after it."""
         ways: list[tuple[Condition, SetBit | Keep]] = [*self.ways_to_count_extra]
         if self.counted != NEVER:
             ways.append((self.counted, KEEP))

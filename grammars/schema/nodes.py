@@ -39,8 +39,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class String:
-    """A string. Lengths are in code points; `pattern` is a regular expression for the whole string
-    (Rust syntax)."""
+    """A string. Lengths are in code points; `pattern` is for the whole string (Rust syntax)."""
 
     min_length: int = 0
     max_length: int | None = None
@@ -159,8 +158,7 @@ class Object:
         return self.find_extra(key)
 
     def find_extra(self, key: str) -> Extra | None:
-        """Returns the set of undeclared keys that contains a key; None if the key is not
-        allowed."""
+        """Returns the set of undeclared keys that contains a key; None: it is not allowed."""
         for extra in self.extras:
             if extra.keys.accepts(key):
                 return extra
@@ -284,8 +282,7 @@ class Schema:
         return False
 
     def find_errors(self, value: Json) -> tuple[Violation, ...]:
-        """Returns the first validation errors of `value`, including those of `format`; empty if the
-        value fits."""
+        """Returns the first validation errors, also those of `format`; empty if the value fits."""
         try:
             error = self._validator.find_error(value)
             if error is not None:
@@ -337,8 +334,7 @@ def unite(branches: Sequence[Node]) -> Node:
 
 
 def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Flat]:
-    """Yields the branches of a node in order. Unions and references are resolved, each reference
-    once."""
+    """Yields the branches of a node in order, without unions and references (followed once)."""
     seen: set[str] = set()
     stack = [node]
     while stack:
@@ -437,14 +433,12 @@ def improve_definitions(
 
 
 def are_same(a: Json, b: Json) -> bool:
-    """Returns whether the values have the same JSON text. (In Python, 1, 1.0 and True are
-    equal.)"""
+    """Returns whether the values have the same JSON text: in Python, 1, 1.0 and True are equal."""
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 
 def identify(value: Json) -> str:
-    """Returns a text that is the same for all spellings of a value: 1 and 1.0 are the same value, 1
-    and true are not."""
+    """Returns the same text for all spellings of a value: for 1 and 1.0, but not for 1 and true."""
     return json.dumps(_as_integers(value), sort_keys=True)
 
 

@@ -77,8 +77,7 @@ class _Reader:
         self._known: dict[tuple[int, int], Reading] = {}
 
     def read(self, value: Json, node: Node) -> Reading:
-        """Reads the value as the first branch that keeps it unchanged, or else as the first branch
-        that it fits."""
+        """Reads the value as the first branch that keeps it, or else as the first that it fits."""
         key = id(value), id(node)
         if key not in self._known:
             self._known[key] = self._choose(value, node)
@@ -200,8 +199,7 @@ def join_bounds(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, flo
 
 
 def express_number(node: Number) -> str | None:
-    """Returns a regex for the numbers of a node, in the bounds of the mask; `multipleOf` is
-    ignored. None: there are none."""
+    """Returns a regex for the numbers in the bounds of the mask, without `multipleOf`, or None."""
     if node == Number():
         return NUMBER
     bounds = {keyword: bound for keyword, bound in node.bounds.items() if keyword in _COMPARISONS}

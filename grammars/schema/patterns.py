@@ -13,6 +13,7 @@ goes into `allOf`, so that the schema can also have another format.
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -192,8 +193,6 @@ class _PatternAutomaton:
     automaton: Automaton
 
     def __call__(self, text: str) -> bool:
-        try:
-            with limit_steps(MAX_STEPS):
-                return self.automaton.accepts(text)
-        except (StepsError, RecursionError):
-            return False
+        with suppress(StepsError, RecursionError), limit_steps(MAX_STEPS):
+            return self.automaton.accepts(text)
+        return False

@@ -39,8 +39,7 @@ FALSE = Not(TRUE)
 
 @dataclass(frozen=True)
 class Presence:
-    """A condition on the set of keys of an object: which it must have, and limits for their
-    number."""
+    """A condition on the keys of an object: which it must have, and limits for their number."""
 
     formula: Formula = TRUE
     least: int = 0
@@ -64,8 +63,7 @@ def find_keys(formula: Formula) -> tuple[str, ...]:
 
 
 def find_wanted(formula: Formula, *, denied: bool = False) -> tuple[str, ...]:
-    """Returns the keys that a formula requires in some case, without those that it only
-    excludes."""
+    """Returns the keys that a formula requires in some case, not those that it only excludes."""
     match formula:
         case Has(key):
             return () if denied else (key,)

@@ -66,8 +66,7 @@ def look_up(root: Json, reference: Json, pointer: str) -> Json:
 
 
 def list_parts(flat: Mapping[str, Json]) -> Iterator[tuple[tuple[str | int, ...], Json]]:
-    """Yields the direct subschemas of a schema that is an object, each after the steps to it:
-    keyword, and name or index."""
+    """Yields the direct subschemas, each after the steps to it: keyword, and name or index."""
     for keyword, value in flat.items():
         if keyword in MAPS and is_object(value):
             for key, part in value.items():
@@ -99,8 +98,7 @@ def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> 
 
 
 def walk_schemas(document: Json) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yields the schemas in a document that are objects, outer ones first, each after its JSON
-    pointer."""
+    """Yields the schemas that are objects, outer ones first, each after its JSON pointer."""
     queue = [("", document)]
     while queue:
         pointer, schema = queue.pop()
@@ -133,14 +131,12 @@ def omit(schema: Mapping[str, Json], *keywords: str) -> dict[str, Json]:
 
 
 def find_keywords(document: Json) -> frozenset[str]:
-    """Returns all keywords in a schema and its subschemas, including definitions without
-    references."""
+    """Returns all keywords in a schema and its subschemas, also in unused definitions."""
     return frozenset(keyword for _, schema in walk_schemas(document) for keyword in schema)
 
 
 def find_keyword(pointer: str) -> str:
-    """Returns the keyword at the end of a JSON pointer into a schema; "" if the pointer ends at a
-    schema."""
+    """Returns the keyword at the end of a JSON pointer; "" if that is a schema."""
     steps = pointer.split("/")[1:]
     while steps:
         keyword, *steps = steps

@@ -10,6 +10,7 @@ as steps of the caller.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache, cached_property, partial
 from typing import Any, TypeAlias
 
@@ -123,11 +124,9 @@ class Validator:
         is_simple = _MULTIPLIERS.search(self._text) is None
         if is_simple and len(self._text) * count_parts(value) <= MAX_WAYS:
             return 1
-        try:
-            with limit_steps(_MAX_COUNTED):
-                return _Ways(self._root).count(value, self._source)
-        except (StepsError, RecursionError):
-            return MAX_WAYS + 1
+        with suppress(StepsError, RecursionError), limit_steps(_MAX_COUNTED):
+            return _Ways(self._root).count(value, self._source)
+        return MAX_WAYS + 1
 
 
 def find_multiplied(document: Json) -> str | None:
@@ -224,8 +223,7 @@ class _Ways:
         return ways
 
     def _follow(self, reference: Json) -> Json:
-        """Returns the schema that a reference leads to; for a dynamic reference, the whole
-        document."""
+        """Returns the target of a reference; for a dynamic reference, the whole document."""
         try:
             return look_up(self._root, reference, "")
         except SchemaError:

@@ -45,8 +45,7 @@ MAX_READING = 80_000  # steps to read a document; 15,000 to 25,000 subschemas ta
 
 @dataclass(frozen=True)
 class LoweringEffort:
-    """How far a schema is multiplied out. Everything beyond this limit is checked after
-    generation."""
+    """How far a schema is multiplied out. What is beyond is checked after generation."""
 
     steps: int  # 80,000 take about 0.4 s
     splits: int  # schemas that are split into alternatives which exclude each other
@@ -333,8 +332,7 @@ class _Lowering:
         return united
 
     def _narrow_raw(self, alternatives: Node, pointer: str, keyword: str) -> None:
-        """Reports what formats with raw text cannot write before it is clear which object is
-        written."""
+        """Reports what formats with raw text cannot write before it is clear which object it is."""
         nodes = list(flatten(alternatives, self.definitions))
         objects = [node for node in nodes if isinstance(node, Object)]
         covered = find_covered(objects, self.definitions)

@@ -70,8 +70,7 @@ def _find_meanings(document: Json) -> dict[str, str]:
 
 
 def _find_loops(document: Json, meanings: Mapping[str, str]) -> set[str]:
-    """Returns the schemas whose references would lead back to themselves, directly or through
-    others; no value could match them."""
+    """Returns the schemas whose references would lead back to themselves: no value fits them."""
     loops = set[str]()
     for pointer, meaning in meanings.items():
         outer = unquote(meaning[1:])
@@ -124,8 +123,7 @@ def _find_relative(reference: str, pointer: str, document: Json) -> str | None:
 def _find_enclosed(
     reference: str, pointer: str, schemas: Mapping[str, Mapping[str, Json]]
 ) -> str | None:
-    """Returns the pointer to the target in the innermost schema around that at `pointer` that has
-    it."""
+    """Returns the pointer to the target in the innermost schema around this one that has it."""
     if not reference.startswith("#/"):
         return None
     outer = pointer

@@ -105,8 +105,7 @@ def _localize(source: Json) -> tuple[Json, tuple[Finding, ...], Mapping[str, str
 
 @contextmanager
 def pointing_to_origins(origins: Mapping[str, str]) -> Generator[None]:
-    """Makes errors inside the `with` block point into the document as it was
-    (`DocumentReading.origins`)."""
+    """Makes errors inside the `with` block point into the document as it was."""
     try:
         yield
     except (SchemaError, StepsError) as error:

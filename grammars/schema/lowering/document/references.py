@@ -114,8 +114,7 @@ def _list_texts(source: Json, keywords: Collection[str]) -> Iterator[str]:
 
 
 def stands_alone(root: Json) -> bool:
-    """Returns whether the document's draft ignores other keywords next to a `$ref` (drafts 3 to
-    7)."""
+    """Returns whether the draft ignores other keywords next to a `$ref` (drafts 3 to 7)."""
     return re.search(r"/draft-0[3-7]/", find_draft(root)) is not None
 
 
@@ -236,8 +235,7 @@ class _Names:
         return kept
 
     def rewrite_with_copies(self, source: Mapping[str, Json]) -> Json:
-        """Rewrites the document, with a copy of each definition for each scope in which a reference
-        leads to it."""
+        """Rewrites the document, with a copy of each definition for each scope that reaches it."""
         outermost = self._enter(self._intern({}), self._root)
         self._copies["", outermost.number] = "#"
         document = self.rewrite(source, "", outermost)
@@ -252,8 +250,7 @@ class _Names:
         return {**document, "$defs": definitions}
 
     def _enter(self, scope: _Scope, base: str) -> _Scope:
-        """Returns the scope in the resource with this base URI; names that the path has met before
-        keep their meaning."""
+        """Returns the scope in this resource; names that were met before keep their meaning."""
         key = scope.number, base
         if key not in self._entered:
             self._entered[key] = self._intern({**self._anchors_of.get(base, {}), **scope.meanings})

@@ -16,7 +16,7 @@ from grammars.schema.lowering.document.spellings import (
     part_types,
     read_spelling,
 )
-from grammars.schema.lowering.keywords import as_list
+from grammars.schema.lowering.keywords import apply_flags, as_list
 from grammars.schema.nodes import Finding
 from grammars.schema.subschemas import is_list, is_object, map_parts, omit
 from grammars.schema.validator import LATEST
@@ -63,7 +63,8 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
             list_first_items(flat, note)
         _lift_required(flat, note, may_be_empty=not has_flags)
         if not has_flags:
-            _apply_flags(flat, note)
+            for keyword, bound in apply_flags(flat).items():
+                note(keyword, f"true or false, read as in draft 4: about {bound}")
         _repair_enum(flat, note)
         _repair_const(flat, note)
         flat = map_parts(flat, lambda part, step: visit(part, pointer + step))
@@ -115,8 +116,7 @@ def _rename_third(flat: dict[str, Json], note: Note) -> None:
 
 
 def _lift_required(flat: dict[str, Json], note: Note, *, may_be_empty: bool) -> None:
-    """Repairs `required`: true in a property (draft 3), repeated names, and empty lists in drafts
-    that forbid them."""
+    """Repairs `required`: true in a property (draft 3), repeated names, forbidden empty lists."""
     properties = flat.get("properties")
     if is_object(properties):
         _collect_flags(flat, properties, note)
@@ -162,19 +162,6 @@ def _read_flag(schema: Json) -> bool | None:
     if isinstance(flag, str):
         flag = read_spelling(flag, "boolean")
     return flag if isinstance(flag, bool) else None
-
-
-def _apply_flags(flat: dict[str, Json], note: Note) -> None:
-    """Repairs `exclusiveMinimum: true` (draft 4 and OpenAPI 3.0)."""
-    for bound in ("minimum", "maximum"):
-        keyword = f"exclusive{bound.title()}"
-        flag = flat.get(keyword)
-        if not isinstance(flag, bool):
-            continue
-        del flat[keyword]
-        if flag and bound in flat:
-            flat[keyword] = flat.pop(bound)
-        note(keyword, f"true or false, read as in draft 4: about {bound}")
 
 
 def _repair_enum(flat: dict[str, Json], note: Note) -> None:

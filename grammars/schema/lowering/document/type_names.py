@@ -47,8 +47,7 @@ Read: TypeAlias = dict[str, Json]
 
 
 def find_type(name: Json) -> Json:
-    """Returns the JSON Schema type for a name of another language; the name itself if it is not
-    known."""
+    """Returns the JSON Schema type for a name of another language, or else the name itself."""
     if not isinstance(name, str):
         return name
     lower = name.lower()
@@ -146,8 +145,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _refuse_constant(schema: Read) -> Read:
-    """Returns the schema, unless it is a single constant, which in quotes may be the name of a
-    class."""
+    """Returns the schema, unless it is a constant, which in quotes may be the name of a class."""
     if "const" in schema:
         raise _UnreadError
     return schema

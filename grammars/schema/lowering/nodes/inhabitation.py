@@ -66,8 +66,7 @@ def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
 
 
 def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
-    """Returns the JSON pointer of the innermost required property without a value; "" if there is
-    none."""
+    """Returns the JSON pointer of the innermost required property without a value, or ""."""
     pruning = _Pruning(_find_alive(definitions))
     pointer = ""
     while isinstance(node, Object):

@@ -40,8 +40,7 @@ Validate = Callable[[Json], Callable[[Json], bool]]
 
 @dataclass(frozen=True)
 class KeySet:
-    """A set of undeclared keys, the schema of their values, and the patterns of `patternProperties`
-    that they match."""
+    """Undeclared keys, the schema of their values, and the `patternProperties` that they match."""
 
     schema: Json
     keys: Texts
@@ -50,8 +49,7 @@ class KeySet:
 
 @dataclass(frozen=True)
 class ObjectKeys:
-    """The keys of an object; `checked`: the keywords that the mask cannot enforce, each with the
-    reason."""
+    """The keys of an object, and the keywords that the mask cannot enforce, with the reasons."""
 
     declared: dict[str, Json]
     others: list[KeySet]
@@ -165,8 +163,7 @@ class _UnreadNamesError(Exception):
 
 
 def read_names(names: Json) -> Texts:
-    """Returns the texts that `propertyNames` without `$ref` and `allOf` allows, if they can be
-    expressed."""
+    """Returns the texts that `propertyNames` allows, without `$ref` and `allOf`."""
     if names is True:
         return FREE
     if not is_object(names):

@@ -95,8 +95,7 @@ def _find_mask_bounds(node: Number, bits: int) -> dict[str, float]:
 
 
 def _keep_small(node: Number) -> Number:
-    """Returns the numbers of the node whose digits a double holds: llguidance and others divide
-    doubles."""
+    """Limits the digits to those that a double holds: llguidance and others divide doubles."""
     bounds = dict(node.bounds)
     least = max(bounds.get("minimum", -inf), bounds.get("exclusiveMinimum", -inf))
     greatest = min(bounds.get("maximum", inf), bounds.get("exclusiveMaximum", inf))

@@ -33,8 +33,7 @@ class Split:
 def find_split(
     flat: Mapping[str, Json], untouched: Container[str], resolve: Resolve
 ) -> Split | None:
-    """Replaces the first keyword that can be written as alternatives, except the untouched ones;
-    None if there is none."""
+    """Replaces the first keyword, except untouched ones, that has alternatives; None: no such."""
     if "not" in flat and "not" not in untouched and not is_exclusion(flat):
         parts = negate(flat["not"], resolve)
         if len(parts) <= MAX_ALTERNATIVES and parts != [{"not": flat["not"]}]:

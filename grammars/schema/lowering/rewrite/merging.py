@@ -91,8 +91,7 @@ def conjoin(a: Json, b: Json) -> Json:
 
 
 def _state_bounds(schema: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Returns the schema with numbers for exclusive bounds, and without `then` and `else` if there
-    is no `if`."""
+    """Returns the schema with numbers for exclusive bounds, and no `then` without an `if`."""
     bounds = read_bounds(schema)
     stated: dict[str, Json] = {}
     for keyword, value in schema.items():
@@ -104,8 +103,7 @@ def _state_bounds(schema: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def _declare(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Returns `a` with the properties that only `b` declares; in `a`, they are additional
-    properties."""
+    """Returns `a` with the properties that only `b` declares, which are additional in `a`."""
     rest = a.get("additionalProperties", True)
     own: dict[str, Json] = a.get("properties", {})
     patterns: dict[str, Json] = a.get("patternProperties", {})

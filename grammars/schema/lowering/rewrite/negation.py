@@ -110,8 +110,7 @@ def _require(key: str, value: Json) -> Json:
 
 
 def _negate_any_of(parts: list[Json], resolve: Resolve | None) -> list[Json]:
-    """Returns the conjunction of the negated parts: each has alternatives, so the result has one
-    for each combination."""
+    """Returns the conjunction of the negated parts: one for each combination of alternatives."""
     negated = [negate(part, resolve) for part in parts]
     if prod(map(len, negated)) > MAX_ALTERNATIVES:
         return [{"not": {"anyOf": parts}}]

@@ -45,8 +45,7 @@ class _OtherError(Exception):
 
 @dataclass(frozen=True)
 class Claim:
-    """The keys that a schema requires of objects, as a formula; `others`: it allows values other
-    than objects."""
+    """The keys that a schema requires of objects; `others`: it allows other values, too."""
 
     formula: Formula
     others: bool = True
@@ -105,8 +104,7 @@ def list_names(flat: Mapping[str, Json]) -> list[str] | None:
 
 
 def _list_texts(schema: Json) -> list[str] | None:
-    """Returns the texts that a schema lists, also those of its alternatives; None if it lists
-    none."""
+    """Returns the texts that a schema and its alternatives list; None if they list none."""
     if not is_object(schema):
         return None
     if "enum" in schema or "const" in schema:
@@ -123,11 +121,9 @@ def _list_texts(schema: Json) -> list[str] | None:
 def _speaks_of_keys(formula: Formula) -> bool:
     """Returns whether the formula has keys and is short enough for a rule. `oneOf` repeats each
     part for every other part, at every level."""
-    try:
-        with limit_steps(MAX_FORMULA):
-            return bool(find_keys(formula))
-    except StepsError:
-        return False
+    with suppress(StepsError), limit_steps(MAX_FORMULA):
+        return bool(find_keys(formula))
+    return False
 
 
 def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim:

@@ -76,8 +76,7 @@ def _are_nothing(alternatives: list[Evaluated]) -> bool:
 
 
 def _close(choice: Evaluated, keyword: str, value: Json) -> Json:
-    """Returns the schema of one choice, in which `value` applies to the members that are not
-    evaluated."""
+    """Returns one choice, in which `value` applies to the members that are not evaluated."""
     closed: dict[str, Json] = {}
     if keyword == "unevaluatedItems":
         if choice.every_item:
