@@ -31,61 +31,42 @@ P = ParamSpec("P")
 
 
 class _CommonLimit:
-    """The limits of all caches of the process, and what they may take together."""
+    """What all caches may take together (None: any bytes), and the sum of their own limits."""
 
-    def __init__(self) -> None:
-        self._bound: int | None = None
-        self._claimed = 0
-        self._lock = threading.RLock()  # a finalizer may run at any allocation of memory
+    bound: int | None = None
+    claimed = 0
+    _lock = threading.RLock()  # a finalizer may run at any allocation of memory
 
-    def claim(self, owner: object, max_bytes: int) -> None:
-        """Adds a cache, until its owner is deleted."""
-        self._add(max_bytes)
-        weakref.finalize(owner, self._add, -max_bytes).atexit = False
-
-    def _add(self, max_bytes: int) -> None:
+    def claim(self, max_bytes: int) -> None:
         with self._lock:
-            self._claimed += max_bytes
-
-    def bound(self, max_bytes: int | None) -> None:
-        self._bound = max_bytes
-
-    def share(self, max_bytes: int) -> int:
-        """Returns the bytes that a cache may take whose own limit is `max_bytes`."""
-        if self._bound is None:
-            return max_bytes
-        return max_bytes * self._bound // max(1, self._claimed)
+            self.claimed += max_bytes
 
 
 _COMMON_LIMIT = _CommonLimit()
 
 
 def bound_caches(max_bytes: int | None) -> None:
-    """Limits the bytes of all caches of this process together. Each gets a share in proportion to
-    its own limit. Call it at the start of a program.
-
-    Args:
-        max_bytes: the limit; 0: nothing is cached. None: each cache has its own limit, and
-            there is no common one.
-    """
-    _COMMON_LIMIT.bound(max_bytes)
+    """Limits the bytes of all caches of this process together (0: nothing is cached; None: each
+    cache only has its own limit). Each gets a share in proportion to its own limit. Call it at the
+    start of a program."""
+    _COMMON_LIMIT.bound = max_bytes
 
 
 class CacheLimit:
-    """The bytes that a cache may take, as long as this object exists.
-
-    Args:
-        own: the bytes if there is no common limit (`bound_caches`).
-    """
+    """The bytes that a cache may take, as long as this object exists; `own`: if there is no common
+    limit (`bound_caches`)."""
 
     def __init__(self, own: int):
         self._own = own
-        _COMMON_LIMIT.claim(self, own)
+        _COMMON_LIMIT.claim(own)
+        weakref.finalize(self, _COMMON_LIMIT.claim, -own).atexit = False
 
     @property
     def bytes(self) -> int:
         """The current limit."""
-        return _COMMON_LIMIT.share(self._own)
+        if _COMMON_LIMIT.bound is None:
+            return self._own
+        return self._own * _COMMON_LIMIT.bound // max(1, _COMMON_LIMIT.claimed)
 
 
 @dataclass(frozen=True)
@@ -135,7 +116,6 @@ class ByteCache(Generic[V]):
     """Keeps the most recently used values, up to a limit in bytes. For several threads.
 
     Args:
-        max_bytes: bytes of all entries together, see `Room`.
         weigh: returns the bytes of a value. It is called again about `REWEIGHED` times for each new
             value, so it must be fast for values that grow. None: the value is measured once, when
             it is added.
@@ -144,11 +124,7 @@ class ByteCache(Generic[V]):
     """
 
     def __init__(
-        self,
-        max_bytes: int,
-        weigh: Callable[[V], int] | None = None,
-        *,
-        largest: float = 1,
+        self, max_bytes: int, weigh: Callable[[V], int] | None = None, *, largest: float = 1
     ):
         self._limit = CacheLimit(max_bytes)
         self._largest = largest
@@ -160,14 +136,12 @@ class ByteCache(Generic[V]):
 
     @property
     def size(self) -> CacheSize:
-        """The current size."""
         with self._lock:
             self._reweigh()
             return CacheSize(len(self._kept), self._bytes)
 
     def find(self, key: Hashable, default: T) -> V | T:
-        """Returns the value of a key, or the default. The value becomes the most recently used
-        one."""
+        """Returns the value of a key, now the most recently used one, or the default."""
         with self._lock:
             entry = self._kept.get(key)
             if entry is None:
@@ -189,14 +163,12 @@ class ByteCache(Generic[V]):
                 self._reweigh()
 
     def clear(self) -> None:
-        """Drops all values."""
         with self._lock:
             self._kept.clear()
             self._bytes = 0
 
     def _put(self, key: Hashable, entry: _WeighedValue[V]) -> None:
-        """Adds an entry as the most recently used one, and drops others to make room. An entry that
-        is too large is dropped itself."""
+        """Adds an entry as the most recently used one, if it is small enough, and drops others."""
         before = self._kept.pop(key, None)
         if before is not None:
             self._bytes -= before.bytes
@@ -207,8 +179,7 @@ class ByteCache(Generic[V]):
         self._make_room()
 
     def _reweigh(self) -> None:
-        """Measures all entries again: those that are not used may grow, too, and the limit may have
-        become smaller."""
+        """Measures all entries again: any may have grown, and the limit may have become smaller."""
         self._come = 0
         if self._weigh is not None:
             for key, entry in [*self._kept.items()]:
@@ -255,14 +226,9 @@ def share_cache(name: str, max_bytes: int, weigh: Callable[[Any], int] | None) -
 def keep_results(
     name: str, max_bytes: int, weigh: Callable[[Any], int] | None = None
 ) -> Callable[[Callable[P, T]], CachedFunction[P, T]]:
-    """Decorates a function with hashable arguments to cache its results. Two threads may compute
-    the same result.
-
-    Args:
-        name: names the cache in `measure_shared`; several functions may have the same name.
-        max_bytes: the bytes of all results together; see `ByteCache`.
-        weigh: returns the bytes of a result; see `ByteCache`.
-    """
+    """Decorates a function with hashable arguments to cache its results, up to `max_bytes`. Two
+    threads may compute the same result. The cache is named in `measure_shared`; several functions
+    may have the same name."""
     cache = share_cache(name, max_bytes, weigh)
 
     def decorate(compute: Callable[P, T]) -> CachedFunction[P, T]:

@@ -21,11 +21,7 @@ class StepsError(Error):
 
 
 class Account:
-    """The steps that are left to some work, and to the work that it is a part of.
-
-    Attributes:
-        left: the steps; None: any number.
-    """
+    """The steps that are `left` to some work (None: any number), and to the work around it."""
 
     def __init__(
         self, max_steps: int | None, check: Callable[[], None] | None, outer: "Account | None"
@@ -35,13 +31,6 @@ class Account:
         self._check = check
         self._unchecked = 0
         self.outer = outer
-
-    @property
-    def spent(self) -> int:
-        """The steps so far; 0 if there is no limit, since they are not counted then."""
-        if self._max_steps is None or self.left is None:
-            return 0
-        return self._max_steps - self.left
 
     def spend(self, count: int) -> None:
         if self.left is not None:
@@ -89,11 +78,7 @@ def has_steps(count: int) -> bool:
 
 
 def check_wanted() -> None:
-    """Checks whether the current work is still needed; for code that waits and counts no steps.
-
-    Raises:
-        Exception: whatever `stop_when` was given raises.
-    """
+    """Checks whether the current work is still needed; for code that waits and spends nothing."""
     account = _account.get()
     if account is not None:
         account.check()

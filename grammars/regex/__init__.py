@@ -5,5 +5,5 @@ reads the syntax. `ecma`, `string_formats` and `ranges` write regexes for JSON S
 `format` and bounds of numbers; `spelled` rewrites one over characters as one over the escapes of a
 string literal. `texts` is what others use: a set of texts as regexes.
 
-Needs nothing else of this project. Start with `texts`, then `expressions` and `automaton`.
+Start with `texts`, then `expressions` and `automaton`.
 """

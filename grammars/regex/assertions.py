@@ -23,6 +23,7 @@ from grammars.regex.expressions import (
     ANYTHING,
     EMPTY_SET,
     EMPTY_STRING,
+    ENDLESS,
     Alternation,
     CharacterClass,
     Concatenation,
@@ -55,22 +56,14 @@ _MAX_EXPLORED = 40  # states that are looked at for a simpler form
 
 
 class _Branches:
-    """Counts the branches that alternatives with assertions multiply to.
-
-    Attributes:
-        resolved: what is rewritten already.
-    """
+    """Counts the branches that alternatives multiply to; `resolved`: what is rewritten already."""
 
     def __init__(self) -> None:
         self.left = _MAX_BRANCHES
         self.resolved: dict[Expression, Expression] = {}
 
     def enter(self) -> None:
-        """Counts one more.
-
-        Raises:
-            TooManyStatesError: there are too many.
-        """
+        """Counts one more; raises TooManyStatesError."""
         spend()
         self.left -= 1
         if self.left < 0:
@@ -78,35 +71,19 @@ class _Branches:
 
 
 def remove_assertions(expression: Expression) -> Expression:
-    """Returns a plain expression for the same texts.
-
-    Args:
-        expression: for whole texts.
-
-    Raises:
-        TooManyStatesError: it would be too large.
-    """
+    """Returns a plain expression for the same whole texts; raises TooManyStatesError."""
     return _resolve(expression, _Branches())
 
 
 @dataclass(frozen=True)
 class _Around:
-    """What stands beside assertions.
-
-    Args:
-        before, after: without assertions.
-        is_start: the text begins with `before`.
-        is_end: it ends after `after`.
-    """
+    """What stands beside assertions, without any; `is_start`: the text begins with `before`;
+    `is_end`: it ends after `after`."""
 
     before: Expression
     after: Expression
     is_start: bool
     is_end: bool
-
-    def join(self, assertions: Sequence[LookAhead | LookBehind]) -> Expression:
-        """Returns the whole."""
-        return concatenate(self.before, *assertions, self.after)
 
     def reaches(self, reach: int | None) -> bool:
         """Returns whether as many characters stand before."""
@@ -142,17 +119,14 @@ _HERE = LookAhead(CharacterClass(Characters(())))
 
 
 def look_behind(body: Expression, *, is_negative: bool = False) -> Expression:
-    """Returns the condition that the text so far ends with a text of the body.
-
-    Raises:
-        TooManyStatesError: a look-ahead inside of the body may see more than the text so far, and
-            what it can have seen of it are too many cases.
-    """
+    """Returns the condition that the text so far ends with a text of the body; raises
+    TooManyStatesError if a look-ahead inside of it may see more than the text so far, and what it
+    can have seen of it are too many cases."""
     parts = list(list_parts(body))
     reaches = [part.reach for part in parts if isinstance(part, LookBehind)]
-    reach = measure_longest(body)
-    if reach is not None:
-        reach = None if None in reaches else reach + max(filter(None, reaches), default=0)
+    longest, reach = measure_longest(body), None
+    if longest < ENDLESS and None not in reaches:
+        reach = longest + max(filter(None, reaches), default=0)
     texts = concatenate(ANYTHING, body)
     if not any(isinstance(part, LookAhead) for part in parts):
         return LookBehind(complement(texts) if is_negative else texts, reach)
@@ -190,11 +164,7 @@ def _ask(state: Expression) -> Expression:
 
 def _decide(condition: Expression) -> Expression:
     """Returns a condition on the rest of the text without its look-behinds, which have seen the
-    text so far.
-
-    Raises:
-        TooManyStatesError: one of them stands further on.
-    """
+    text so far, unless one of them stands further on."""
     match condition:
         case _ if not _list_behinds(condition):
             return condition
@@ -235,7 +205,10 @@ def settle(items: Sequence[Expression]) -> Expression:
         settled = [_settle_between(around, option) for option in options]
         if any(texts is not None for texts in settled):
             pairs = zip(options, settled, strict=True)
-            parts[start:end] = [alternate(texts or around.join(left) for left, texts in pairs)]
+            ways = [
+                texts or concatenate(around.before, *left, around.after) for left, texts in pairs
+            ]
+            parts[start:end] = [alternate(ways)]
             at = start
     return concatenate(*parts)
 
@@ -302,19 +275,17 @@ def _resolve(expression: Expression, branches: _Branches) -> Expression:
     """Returns a plain expression for the texts from here to the end."""
     if is_plain(expression):
         return expression
-    if expression not in branches.resolved:
-        branches.resolved[expression] = _resolve_anew(expression, branches)
-    return branches.resolved[expression]
-
-
-def _resolve_anew(expression: Expression, branches: _Branches) -> Expression:
-    match expression:
-        case RegexComplement(body):
-            return complement(_resolve(body, branches))
-        case RegexIntersection(parts):
-            return intersect([_resolve(part, branches) for part in parts])
-        case _:
-            return _follow(EMPTY_STRING, expression, branches)
+    known = branches.resolved.get(expression)
+    if known is None:
+        match expression:
+            case RegexComplement(body):
+                known = complement(_resolve(body, branches))
+            case RegexIntersection(parts):
+                known = intersect([_resolve(part, branches) for part in parts])
+            case _:
+                known = _follow(EMPTY_STRING, expression, branches)
+        branches.resolved[expression] = known
+    return known
 
 
 def _follow(prefix: Expression, expression: Expression, branches: _Branches) -> Expression:
@@ -382,8 +353,7 @@ def _divide(prefix: Expression, expression: Expression) -> Iterator[tuple[Expres
 def _explore_all(
     start: tuple[Expression, ...],
 ) -> tuple[list[DeterministicState], list[tuple[Expression, ...]]]:
-    """Builds an automaton that reads every text: its states stand for what these expressions have
-    left to match."""
+    """Builds an automaton for every text; its states are what these expressions have left."""
 
     def list_edges(
         state: tuple[Expression, ...],

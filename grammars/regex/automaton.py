@@ -34,35 +34,26 @@ _MAX_EXPLORED = 200
 
 
 class AutomatonState:
-    """A state of an automaton.
+    """A state of an automaton; its expression matches the texts that may follow."""
 
-    Args:
-        expression: matches the texts that may follow.
-    """
-
-    __slots__ = ("_least", "accepts", "ending", "expression", "is_dead", "next")
+    __slots__ = ("accepts", "ending", "expression", "is_dead", "next")
 
     def __init__(self, expression: Expression):
         self.expression = expression
         self.next: dict[str, AutomatonState] = {}
         self.accepts = is_nullable(expression)
         self.is_dead = expression == EMPTY_SET
-        self._least: int | None = None
         self.ending: str | bool | None = False  # the shortest one; False: not looked for yet
 
     @property
     def least(self) -> int:
         """The minimum length of the texts that may follow."""
-        if self._least is None:
-            self._least = measure(self.expression)
-        return self._least
+        return measure(self.expression)
 
 
 class Automaton:
-    """An automaton for an expression; its states are the derivatives of the expression.
-
-    Threads may share one: at worst, two of them build the same state twice.
-    """
+    """An automaton for an expression; its states are the derivatives of the expression. Threads may
+    share one: at worst, two of them build the same state twice."""
 
     def __init__(self, expression: Expression):
         self._expression = expression
@@ -80,7 +71,6 @@ class Automaton:
 
     @property
     def start(self) -> AutomatonState:
-        """The start state."""
         if len(self._states) > MAX_STATES:
             self._reset()
         return self._start
@@ -90,7 +80,6 @@ class Automaton:
         return STATE_BYTES * len(self._states)
 
     def step(self, state: AutomatonState, character: str) -> AutomatonState:
-        """Returns the state after one more character."""
         following = state.next.get(character)
         if following is None:
             following = self._find(derive(state.expression, character))
@@ -98,7 +87,6 @@ class Automaton:
         return following
 
     def accepts(self, text: str) -> bool:
-        """Returns whether the expression matches the whole text."""
         return self._walk(text).accepts
 
     def extend(self, text: str, fewest: int = 0, most: int | None = None) -> str | None:
@@ -139,11 +127,9 @@ class Automaton:
         return state
 
     def _search(self, start: AutomatonState, fewest: int, most: int) -> str | None:
-        """Searches by A* over the states; the least length of a state estimates the rest.
-
-        Of several shortest texts, the result is the first in character order, whatever was searched
-        before.
-        """
+        """Searches by A* over the states; the least length of a state estimates the rest. Of
+        several shortest texts, the result is the first in character order, whatever was searched
+        before."""
         least = max(fewest, start.least)
         queue = [(least, 0, "", 0, start)]
         lengths = {(start, 0): 0}  # of the shortest way to a place
@@ -167,10 +153,8 @@ class Automaton:
 
 
 def _spell_shortest(expression: Expression) -> str | None:
-    """Reads the shortest text off the expression; None: it needs a search.
-
-    So long runs, such as `minLength: 10000`, need no search.
-    """
+    """Reads the shortest text off the expression; None: it needs a search. So long runs, such as
+    `minLength: 10000`, need no search."""
     match expression:
         case CharacterClass(characters):
             return next(iter(pick_representatives(frozenset([characters]))), None)
@@ -200,8 +184,7 @@ def _spell_chain(expression: Expression) -> str | None:
 
 
 def _spell_option(options: Iterable[Expression]) -> str | None:
-    """Returns the shortest option; of several, the first in character order, since sets have no
-    order."""
+    """Returns the shortest option; of several, the first in character order."""
     least = min(map(measure, options))
     texts: list[str] = []
     for option in options:
@@ -213,14 +196,9 @@ def _spell_option(options: Iterable[Expression]) -> str | None:
     return min(texts)
 
 
-def _measure(automaton: Automaton | None) -> int:
-    return 0 if automaton is None else automaton.measure()
-
-
-@keep_results("automata", 32 * MIB, _measure)
+@keep_results("automata", 32 * MIB, lambda found: found.measure() if found else 0)
 def compile_regexes(regexes: tuple[str, ...], without: tuple[str, ...] = ()) -> Automaton | None:
-    """Returns an automaton for the texts that all of `regexes` match and none of `without`; None:
-    one of them cannot be read."""
+    """Returns an automaton for texts that all `regexes` match and none of `without`, or None."""
     try:
         parts = [read(regex) for regex in regexes]
         parts += [complement(read(regex)) for regex in without]

@@ -25,8 +25,7 @@ _LONG_NAMES = {
 
 @dataclass(frozen=True)
 class Characters:
-    """A set of characters; `ranges` are sorted, disjoint and not adjacent, and include both
-    ends."""
+    """A set of characters; `ranges` are sorted, disjoint, not adjacent, and include both ends."""
 
     ranges: tuple[tuple[int, int], ...]
 
@@ -43,7 +42,6 @@ class Characters:
 
     @classmethod
     def of(cls, text: str) -> "Characters":
-        """Returns the characters of this text."""
         return _collect_text(text)
 
     @cached_property
@@ -56,7 +54,6 @@ class Characters:
         return i > 0 and code <= self.ranges[i - 1][1]
 
     def complement(self) -> "Characters":
-        """Returns the set of all other characters."""
         gaps: list[tuple[int, int]] = []
         before = 0
         for first, last in self.ranges:
@@ -66,7 +63,6 @@ class Characters:
         return Characters(tuple(_cut(gap for gap in gaps if gap[0] <= gap[1])))
 
     def intersect(self, other: "Characters") -> "Characters":
-        """Returns the intersection of the sets."""
         excluded = [*self.complement().ranges, *other.complement().ranges]
         return Characters.collect(excluded).complement()
 
@@ -91,8 +87,7 @@ def _collect_text(text: str) -> Characters:
 
 @lru_cache(maxsize=64)
 def find_category(name: str) -> Characters | None:
-    """Returns the characters of a general category of Unicode (`L`, `Lu`, `Letter`); None: there is
-    no such category."""
+    """Returns a general category of Unicode (`L`, `Lu`, `Letter`); None: there is no such one."""
     name = _LONG_NAMES.get(name, name)
     if len(name) > 2:
         return None
@@ -128,8 +123,7 @@ def pick_representatives(sets: frozenset[Characters]) -> tuple[str, ...]:
 
 
 def partition(sets: Iterable[Characters]) -> list[Characters]:
-    """Splits the union of the sets into disjoint sets: characters that are in the same sets stay
-    together."""
+    """Splits the union into disjoint sets: characters that are in the same sets stay together."""
     ordered = list(sets)
     borders = {border for s in ordered for low, high in s.ranges for border in (low, high + 1)}
     kinds: dict[tuple[bool, ...], list[tuple[int, int]]] = {}
@@ -144,11 +138,9 @@ def partition(sets: Iterable[Characters]) -> list[Characters]:
 @keep_results("regexes", 4 * MIB)
 def find_property(name: str) -> Characters | None:
     """Returns the characters with a property of Unicode, such as `Script=Greek`, `Emoji` or a
-    general category; None: there is no such property.
-
-    Python only knows categories. The others are asked of jsonschema-rs: blocks of characters in
-    which all or none have the property, halved until they are found.
-    """
+    general category; None: there is no such property. Python only knows categories. The others are
+    asked of jsonschema-rs: blocks of characters in which all or none have the property, halved
+    until they are found."""
     known = find_category(name.removeprefix("General_Category=").removeprefix("gc="))
     if known is not None:
         return known

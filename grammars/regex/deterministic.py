@@ -31,12 +31,7 @@ class TooManyStatesError(ValueError):
 
 @dataclass(frozen=True)
 class Edge:
-    """A transition of a state.
-
-    Args:
-        characters: those that take this transition.
-        target: the number of the next state.
-    """
+    """A transition with one of these characters to the state of this number."""
 
     characters: Characters
     target: int
@@ -44,12 +39,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class DeterministicState:
-    """A state; the edges have disjoint character sets.
-
-    Args:
-        accepts: the text may end here.
-        edges: the transitions.
-    """
+    """A state; the edges have disjoint character sets."""
 
     accepts: bool
     edges: tuple[Edge, ...]
@@ -61,48 +51,37 @@ def explore(
     accepts: Callable[[V], bool],
     max_states: int,
 ) -> tuple[list[DeterministicState], list[V]]:
-    """Builds an automaton whose states stand for values.
-
-    Args:
-        start: the value of the first state.
-        list_edges: lists the transitions of a value: disjoint characters, and the value after them.
-        accepts: returns whether the text may end at a value.
-        max_states: the maximum number of states.
-
-    Returns:
-        the states, and their values.
-
-    Raises:
-        TooManyStatesError: there would be more states.
-    """
+    """Builds an automaton whose states stand for values; returns the states, and their values. The
+    transitions of a value have disjoint characters. Raises TooManyStatesError."""
     numbers = {start: 0}
     values = [start]
     states: list[DeterministicState] = []
     for value in values:  # the loop appends to it
-        ranges: dict[int, list[tuple[int, int]]] = {}
+        edges: list[Edge] = []
         for characters, after in list_edges(value):
             if after not in numbers:
                 numbers[after] = len(values)
                 values.append(after)
                 if len(values) > max_states:
                     raise TooManyStatesError(f"more than {max_states:,} states")
-            ranges.setdefault(numbers[after], []).extend(characters.ranges)
-        edges = [Edge(Characters.collect(found), target) for target, found in ranges.items()]
-        states.append(DeterministicState(accepts(value), tuple(edges)))
+            edges.append(Edge(characters, numbers[after]))
+        states.append(_make_state(accepts(value), edges))
     return states, values
+
+
+def _make_state(accepts: bool, edges: Iterable[Edge]) -> DeterministicState:
+    """Returns a state; edges with the same target become one."""
+    ranges: dict[int, list[tuple[int, int]]] = {}
+    for edge in edges:
+        ranges.setdefault(edge.target, []).extend(edge.characters.ranges)
+    joined = [Edge(Characters.collect(found), target) for target, found in ranges.items()]
+    return DeterministicState(accepts, tuple(joined))
 
 
 def determinize(expression: Expression, max_states: int) -> list[DeterministicState]:
     """Builds the automaton of an expression. The first state is the start; each state can reach an
-    accepting one. The result is empty if the expression matches nothing.
-
-    Args:
-        expression: the expression.
-        max_states: the maximum number of states.
-
-    Raises:
-        TooManyStatesError: there would be more states.
-    """
+    accepting one. The result is empty if the expression matches nothing. Raises
+    TooManyStatesError."""
 
     def list_edges(state: Expression) -> Iterator[tuple[Characters, Expression]]:
         for cell in partition(find_firsts(state)):
@@ -116,8 +95,7 @@ def determinize(expression: Expression, max_states: int) -> list[DeterministicSt
 
 @dataclass(frozen=True)
 class _StatePath:
-    """The texts that lead from one state to another; `size` is the number of character sets in the
-    expression, as written."""
+    """The texts from one state to another, and how many character sets are written for them."""
 
     texts: Expression
     size: int
@@ -129,15 +107,8 @@ _NO_STEP = _StatePath(EMPTY_STRING, 0)
 
 def write_back(states: Sequence[DeterministicState], max_size: int) -> Expression:
     """Returns an expression for the texts of an automaton, without intersections and complements.
-    State after state is removed, and the paths through it are added to those around it.
-
-    Args:
-        states: the automaton.
-        max_size: the limit for character sets in the expression, as written.
-
-    Raises:
-        TooManyStatesError: the expression would be larger.
-    """
+    State after state is removed, and the paths through it are added to those around it. Raises
+    TooManyStatesError if the expression would have more than `max_size` sets, as written."""
     if not states:
         return EMPTY_SET
     start, end = -1, len(states)
@@ -186,23 +157,24 @@ def _remove_state(paths: dict[tuple[int, int], _StatePath], state: int, max_size
 
 
 def minimize(states: Sequence[DeterministicState]) -> list[DeterministicState]:
-    """Returns the minimal automaton; empty if it matches nothing."""
-    return _merge_equal(_drop_dead(states))
+    """Returns the minimal automaton of states that the first one reaches; empty: no text."""
+    living = _drop_dead(states)
+    classes = _find_classes(living)
+    merged: dict[int, DeterministicState] = {}
+    for number, state in enumerate(living):
+        if classes[number] not in merged:
+            edges = [Edge(edge.characters, classes[edge.target]) for edge in state.edges]
+            merged[classes[number]] = _make_state(state.accepts, edges)
+    return list(merged.values())
 
 
 def _drop_dead(states: Sequence[DeterministicState]) -> list[DeterministicState]:
-    """Keeps only the states that the start reaches and that reach an accepting state."""
-    reached = {0} if states else set[int]()
+    """Keeps only the states that reach an accepting one."""
     sources: dict[int, list[int]] = {}
-    queue = list(reached)
-    while queue:
-        number = queue.pop()
-        for edge in states[number].edges:
+    for number, state in enumerate(states):
+        for edge in state.edges:
             sources.setdefault(edge.target, []).append(number)
-            if edge.target not in reached:
-                reached.add(edge.target)
-                queue.append(edge.target)
-    alive = {number for number in reached if states[number].accepts}
+    alive = {number for number, state in enumerate(states) if state.accepts}
     queue = list(alive)
     while queue:
         for source in sources.get(queue.pop(), ()):
@@ -220,20 +192,6 @@ def _drop_dead(states: Sequence[DeterministicState]) -> list[DeterministicState]
         renumbered = [Edge(edge.characters, renamed[edge.target]) for edge in edges]
         living.append(DeterministicState(state.accepts, tuple(renumbered)))
     return living
-
-
-def _merge_equal(states: Sequence[DeterministicState]) -> list[DeterministicState]:
-    """Merges equivalent states."""
-    classes = _find_classes(states)
-    merged: dict[int, DeterministicState] = {}
-    for number, state in enumerate(states):
-        if classes[number] not in merged:
-            ranges: dict[int, list[tuple[int, int]]] = {}
-            for edge in state.edges:
-                ranges.setdefault(classes[edge.target], []).extend(edge.characters.ranges)
-            edges = [Edge(Characters.collect(found), to) for to, found in ranges.items()]
-            merged[classes[number]] = DeterministicState(state.accepts, tuple(edges))
-    return list(merged.values())
 
 
 def _find_classes(states: Sequence[DeterministicState]) -> list[int]:

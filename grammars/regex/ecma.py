@@ -25,28 +25,17 @@ _ALL = frozenset(range(MAX_ASSERTIONS))
 
 @dataclass(frozen=True)
 class PatternReading:
-    """A pattern for the mask and for the validator.
+    """A pattern for the mask and for the validator."""
 
-    Args:
-        regex: matches whole texts, in the syntax of `grammars.regex.reader`.
-        engine: the pattern in the syntax of jsonschema-rs, unanchored.
-        left_out: parts that `regex` leaves out, as they stand in the pattern.
-        is_unicode: it was read with the flag `u`.
-    """
-
-    regex: str
-    engine: str
-    left_out: tuple[str, ...]
-    is_unicode: bool
+    regex: str  # for whole texts, in the syntax of `grammars.regex.reader`
+    engine: str  # in the syntax of jsonschema-rs, unanchored
+    left_out: tuple[str, ...]  # parts that `regex` leaves out, as they stand in the pattern
+    is_unicode: bool  # it was read with the flag `u`
 
 
 @keep_results("regexes", 4 * MIB)
 def read_pattern(pattern: str) -> PatternReading | None:
-    """Reads a pattern of JSON Schema.
-
-    Returns:
-        The reading; None if the pattern is invalid, or too large for a mask.
-    """
+    """Reads a pattern of JSON Schema; None if it is invalid, or too large for a mask."""
     if len(pattern) > _MAX_LENGTH:
         return None
     try:
@@ -70,11 +59,8 @@ def find_fault(pattern: str) -> tuple[str, int] | None:
 
 
 def translate(pattern: str) -> str | None:
-    """Returns an expression for the whole texts that match a pattern of JSON Schema, exactly.
-
-    Returns:
-        The expression, in the syntax of `grammars.regex.reader`; None: there is none.
-    """
+    """Returns an expression for the whole texts that match a pattern of JSON Schema, exactly, in
+    the syntax of `grammars.regex.reader`; None: there is none."""
     reading = read_pattern(pattern)
     return None if reading is None or reading.left_out else reading.regex
 
@@ -83,11 +69,7 @@ def _try_without(
     pattern: str, dropped: frozenset[int], max_steps: int
 ) -> tuple[ParsedPattern, Expression] | None:
     """Reads a pattern without some of its assertions, and rewrites it without the others; None:
-    that takes more steps, or becomes too large.
-
-    Raises:
-        PatternError: the pattern is invalid.
-    """
+    that takes more steps, or becomes too large."""
     errors = suppress(StepsError, TooManyStatesError)
     with errors, limit_steps(max_steps), keep_derivatives():
         source = parse_pattern(pattern, dropped)

@@ -25,7 +25,16 @@ from grammars.regex.expressions import (
     measure_longest,
     repeat,
 )
-from grammars.regex.reader import COMMENT, NAMED, SAME_NAME, PatternError, PatternScanner
+from grammars.regex.reader import (
+    COMMENT,
+    COMMON_SPACE,
+    CONTROLS,
+    FIXED_TIMES,
+    NAMED,
+    SAME_NAME,
+    PatternError,
+    PatternScanner,
+)
 from grammars.regex.spelled import write_set
 
 MAX_QUANTIFIERS = 4_000
@@ -36,20 +45,12 @@ _MAX_COUNT = 10**9
 LINE_ENDS = Characters.of("\n\r\u2028\u2029")
 _DIGITS = Characters(((0x30, 0x39),))
 WORD = Characters.collect([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
-_SPACE = Characters.collect(
-    (
-        *((0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A)),
-        *((0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000)),
-        (0xFEFF, 0xFEFF),
-    )
-)
+_SPACE = Characters.of(COMMON_SPACE + "\ufeff")
 _CLASSES = {"d": _DIGITS, "w": WORD, "s": _SPACE}
-_CONTROLS = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LAST_OF_PLANE = 0xFFFF
 _SYNTAX = frozenset("^$\\.*+?()[]{}|/")
 
 TIMES = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
-_FIXED = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _RANGE = re.compile(r"-(?=[^\]])", re.DOTALL)
 _BRACES = re.compile(r"\{([A-Za-z0-9_]+(?:=[A-Za-z0-9_]+)?)\}")
 _TWO_DIGITS = re.compile("[0-9a-fA-F]{2}")
@@ -91,15 +92,8 @@ class ParsedPattern:
 
 
 def parse_pattern(pattern: str, dropped: frozenset[int]) -> ParsedPattern:
-    """Parses a pattern, with the flag `u` if it is valid so.
-
-    Args:
-        pattern: the pattern.
-        dropped: the numbers of the assertions that are left out.
-
-    Raises:
-        PatternError: the pattern is invalid.
-    """
+    """Parses a pattern, with the flag `u` if it is valid so, without the assertions of the numbers
+    in `dropped`; raises PatternError."""
     try:
         return _Parser(pattern, is_unicode=True, dropped=dropped).parse()
     except PatternError:
@@ -107,32 +101,9 @@ def parse_pattern(pattern: str, dropped: frozenset[int]) -> ParsedPattern:
 
 
 @dataclass
-class _Flags:
-    """The flags that hold at a place."""
-
-    ignores_case: bool = False
-    dot_all: bool = False
-    multiline: bool = False
-
-    def change(self, on: str, off: str) -> "_Flags":
-        """Returns these flags with some on and others off."""
-        return _Flags(
-            ignores_case=(self.ignores_case or "i" in on) and "i" not in off,
-            dot_all=(self.dot_all or "s" in on) and "s" not in off,
-            multiline=(self.multiline or "m" in on) and "m" not in off,
-        )
-
-
-@dataclass
 class _Groups:
-    """The capturing groups of a pattern.
-
-    Args:
-        count: the number of groups in the whole pattern.
-        names: the names of all of them, with their numbers.
-        closed: what each group matches that ended before this place.
-        certain: the groups that surely took part in a match up to this place.
-    """
+    """The capturing groups of a pattern: their count and names; what those match that ended before
+    this place, and which of them certainly took part in a match up to here."""
 
     count: int
     names: dict[str, int]
@@ -156,28 +127,16 @@ def _list_groups(pattern: str) -> _Groups:
 
 @dataclass(frozen=True)
 class PatternMember:
-    """What stands for characters in a pattern.
-
-    Args:
-        characters: the characters.
-        code: its number, if it is one character; surrogates are one, too.
-        is_odd: jsonschema-rs does not read it so.
-        is_shorthand: it reads it so, except beside assertions and back references.
-    """
+    """What stands for characters in a pattern."""
 
     characters: Characters
-    code: int | None
-    is_odd: bool = False
-    is_shorthand: bool = False
+    code: int | None  # its number, if it is one character; surrogates are one, too
+    is_odd: bool = False  # jsonschema-rs does not read it so
+    is_shorthand: bool = False  # it reads it so, except beside assertions and back references
 
 
 class CharacterScanner(PatternScanner):
-    """Reads classes, escapes and quantifiers.
-
-    Args:
-        text: the pattern.
-        is_unicode: it has the flag `u`.
-    """
+    """Reads classes, escapes and quantifiers; `is_unicode`: of a pattern with the flag `u`."""
 
     def __init__(self, text: str, *, is_unicode: bool):
         super().__init__(text)
@@ -187,8 +146,8 @@ class CharacterScanner(PatternScanner):
     def read_quantifier(self) -> tuple[int, int | None] | None:
         """Reads a quantifier; None: here is none."""
         begin = self.at
-        if self.peek() in _FIXED:
-            fewest, most = _FIXED[self.peek()]
+        if self.peek() in FIXED_TIMES:
+            fewest, most = FIXED_TIMES[self.peek()]
             self.at += 1
         elif times := self.find(TIMES):
             fewest = int(times[1][:12])
@@ -208,7 +167,6 @@ class CharacterScanner(PatternScanner):
         return fewest, most
 
     def read_class(self, *, ignores_case: bool) -> PatternMember:
-        """Reads a class in brackets."""
         self.at += 1
         is_negated = self.takes("^")
         ranges: list[tuple[int, int]] = []
@@ -241,7 +199,6 @@ class CharacterScanner(PatternScanner):
         return PatternMember(characters, None, is_odd, is_shorthand)
 
     def _read_member(self) -> PatternMember:
-        """Reads a character or a class inside of brackets."""
         character = self.peek()
         if not character:
             raise self.fail("the bracket is not closed")
@@ -268,8 +225,8 @@ class CharacterScanner(PatternScanner):
         if (members := _CLASSES.get(name.lower())) is not None:
             characters = members if name.islower() else members.complement()
             return PatternMember(characters, None, is_shorthand=True)
-        if name in _CONTROLS:
-            return PatternMember(Characters.of(_CONTROLS[name]), ord(_CONTROLS[name]))
+        if name in CONTROLS:
+            return PatternMember(Characters.of(CONTROLS[name]), ord(CONTROLS[name]))
         if name in "pP" and self.is_unicode:
             return PatternMember(self._read_property(is_negated=name == "P"), None)
         code = self._read_number(name, is_inside=is_inside)
@@ -285,7 +242,6 @@ class CharacterScanner(PatternScanner):
         return PatternMember(Characters.of(name), ord(name), is_odd=name.isalnum())
 
     def _read_property(self, *, is_negated: bool) -> Characters:
-        """Reads the braces of `\\p{...}`."""
         begin = self.at
         braces = self.find(_BRACES)
         characters = None if braces is None else find_property(braces[1])
@@ -336,16 +292,13 @@ class CharacterScanner(PatternScanner):
 
 
 class _Parser(CharacterScanner):
-    """A recursive descent parser.
-
-    While it reads, it writes the pattern anew for jsonschema-rs, which does not know some of the
-    syntax.
-    """
+    """A recursive descent parser. While it reads, it writes the pattern anew for jsonschema-rs,
+    which does not know some of the syntax."""
 
     def __init__(self, pattern: str, *, is_unicode: bool, dropped: frozenset[int]):
         super().__init__(pattern, is_unicode=is_unicode)
         self._dropped = dropped
-        self._flags = _Flags()
+        self._flags = frozenset[str]()  # "i", "m", "s", where they hold
         self._groups = _list_groups(pattern)
         self._opened = 0  # capturing groups so far
         self._assertions = 0
@@ -356,11 +309,6 @@ class _Parser(CharacterScanner):
         self._left_out: list[str] = []
 
     def parse(self) -> ParsedPattern:
-        """Parses the whole pattern.
-
-        Raises:
-            PatternError: the pattern is invalid.
-        """
         options = self._options()
         if self.at < len(self.text):
             raise self.fail("the parenthesis is not open")
@@ -428,19 +376,19 @@ class _Parser(CharacterScanner):
             case "(":
                 return self._group()
             case "[":
-                return self._match(self.read_class(ignores_case=self._flags.ignores_case), begin)
+                return self._match(self.read_class(ignores_case="i" in self._flags), begin)
             case "\\":
                 return self._escape()
             case ".":
                 self.at += 1
-                is_all = self._flags.dot_all
+                is_all = "s" in self._flags
                 dot = EVERY if is_all else LINE_ENDS.complement()
                 member = PatternMember(dot, None, is_odd=is_all, is_shorthand=True)
                 return self._match(member, begin)
             case "^" | "$":
                 self.at += 1
                 self._engine.append(character)
-                return _find_anchor(character, multiline=self._flags.multiline)
+                return _find_anchor(character, multiline="m" in self._flags)
             case "*" | "+" | "?":
                 raise self.fail("nothing to repeat")
             case "{" if self.is_unicode or TIMES.match(self.text, self.at):
@@ -467,7 +415,8 @@ class _Parser(CharacterScanner):
             self._engine.append("(?>")
             return self._leave_out(begin, self._body(begin))
         if found := self.find(_FLAGS):
-            before, self._flags = self._flags, self._flags.change(found[1], found[2] or "")
+            before = self._flags
+            self._flags = before.union(found[1]).difference(found[2] or "")
             self._engine.append(found[0])
             if found[3] == ")":  # for the rest of the group around it
                 return EMPTY_STRING
@@ -516,11 +465,10 @@ class _Parser(CharacterScanner):
 
     def _fold(self, characters: Characters) -> Characters:
         """Returns the characters, with their other cases where the flag `i` holds."""
-        return fold_case(characters) if self._flags.ignores_case else characters
+        return fold_case(characters) if "i" in self._flags else characters
 
     def _match(self, member: PatternMember, begin: int) -> Expression:
-        """Returns the expression for one of these characters, which the pattern describes from
-        `begin` to here."""
+        """Returns one of these characters, which the pattern describes from `begin` to here."""
         self._is_rewritten = self._is_rewritten or member.is_odd
         text = self.text[begin : self.at]
         if member.is_odd or member.is_shorthand:

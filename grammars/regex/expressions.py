@@ -22,7 +22,8 @@ from grammars.regex.characters import EVERY, Characters
 T = TypeVar("T")
 
 ENDLESS = 10**18
-"""The minimum length of an expression that matches nothing."""
+"""The minimum length of an expression that matches nothing, and the maximum length of one that
+matches texts of any length."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -136,7 +137,6 @@ ANYTHING = Repeat(CharacterClass(EVERY))
 
 
 def concatenate(*parts: Expression) -> Expression:
-    """Returns the concatenation of expressions."""
     return reduce(lambda rest, first: _concatenate(first, rest), reversed(parts), EMPTY_STRING)
 
 
@@ -157,7 +157,9 @@ def _prepend(first: Expression, rest: Expression) -> Expression:
             return EMPTY_SET
         case (EmptyString(), single) | (single, EmptyString()):
             return single
-        case _ if first is ANYTHING and _begins_with_anything(rest):
+        case _, Concatenation(again) if first is again is ANYTHING:
+            return rest
+        case _ if first is rest is ANYTHING:
             return rest
         case _:
             whole = Concatenation(first, rest)
@@ -166,20 +168,12 @@ def _prepend(first: Expression, rest: Expression) -> Expression:
             return whole
 
 
-def _begins_with_anything(expression: Expression) -> bool:
-    return expression is ANYTHING or (
-        isinstance(expression, Concatenation) and expression.first is ANYTHING
-    )
-
-
 def alternate(options: Iterable[Expression]) -> Expression:
-    """Returns the union of expressions."""
     flat = (o.options if isinstance(o, Alternation) else {o} for o in options)
     return _join(flat, neutral=EMPTY_SET, absorbing=ANYTHING, kind=Alternation)
 
 
 def intersect(parts: Iterable[Expression]) -> Expression:
-    """Returns the intersection of expressions."""
     flat = (p.parts if isinstance(p, RegexIntersection) else {p} for p in parts)
     joined = _join(flat, neutral=ANYTHING, absorbing=EMPTY_SET, kind=RegexIntersection)
     if isinstance(joined, RegexIntersection) and EMPTY_STRING in joined.parts and is_plain(joined):
@@ -201,7 +195,6 @@ def _join(
 
 
 def complement(body: Expression) -> Expression:
-    """Returns the complement of the expression."""
     if body == ANYTHING:
         return EMPTY_SET
     if body == EMPTY_SET:
@@ -415,28 +408,23 @@ def map_look_behinds(
             return expression
 
 
-def measure_longest(expression: Expression) -> int | None:
-    """Returns the maximum length of matching texts, as an upper bound; None: there is none."""
+def measure_longest(expression: Expression) -> int:
+    """Returns the maximum length of matching texts, as an upper bound; `ENDLESS`: there is none."""
     match expression:
         case EmptySet() | EmptyString() | LookAhead() | LookBehind():
             return 0
         case CharacterClass():
             return 1
         case Concatenation():
-            lengths = [measure_longest(item) for item in list_items(expression)]
-            known = [length for length in lengths if length is not None]
-            return sum(known) if len(known) == len(lengths) else None
+            return min(ENDLESS, sum(map(measure_longest, list_items(expression))))
         case Alternation(options):
-            lengths = [measure_longest(option) for option in options]
-            known = [length for length in lengths if length is not None]
-            return max(known) if len(known) == len(lengths) else None
+            return max(map(measure_longest, options))
         case RegexIntersection(parts):
-            return min((n for n in map(measure_longest, parts) if n is not None), default=None)
+            return min(map(measure_longest, parts))
         case RegexComplement():
-            return None
+            return ENDLESS
         case Repeat(body, _, most):
-            once = measure_longest(body)
-            return None if once is None or most is None else once * most
+            return ENDLESS if most is None else min(ENDLESS, most * measure_longest(body))
 
 
 def measure(expression: Expression) -> int:

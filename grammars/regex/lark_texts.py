@@ -29,10 +29,8 @@ _RULE_TREE = 2  # its index in (name, template parameters, tree, options)
 
 
 def express_lark(definition: str) -> str:
-    """Returns the regular expression of a grammar, in the dialect of JSON Schema's `pattern`.
-
-    Args:
-        definition: the grammar; its first rule is `start`. It may import from lark's own files.
+    """Returns the regular expression of a grammar, in the dialect of JSON Schema's `pattern`. Its
+    first rule is `start`; it may import from lark's own files.
 
     Raises:
         SchemaError: the grammar is invalid or too large, or its language is not regular.
@@ -68,13 +66,8 @@ def _refuse_files(base_path: str | None, path: str) -> tuple[str, str]:
 
 
 class _Writer:
-    """Writes the trees of lark's grammar reader as an expression.
-
-    Args:
-        terminals: their trees, by name.
-        rules: their trees, by name.
-        ignored: the terminals that are allowed between others.
-    """
+    """Writes the trees of lark's grammar reader, by the names of terminals and rules, as an
+    expression. Terminals that are `ignored` are allowed between others."""
 
     def __init__(
         self, terminals: Mapping[str, Any], rules: Mapping[str, Any], ignored: Sequence[str]
@@ -88,7 +81,6 @@ class _Writer:
         self._is_inside_terminal = False
 
     def write_start(self) -> str:
-        """Writes the whole grammar."""
         if "start" not in self._trees:
             raise SchemaError("the grammar has no rule start", where="")
         names = [self._write_name(name) for name in self._ignored]
@@ -181,8 +173,7 @@ def _write_operator(operator: Sequence[Token]) -> str:
 def _write_literal(token: Token) -> str:
     if token.type == "REGEXP":
         return _write_regex(str(token))
-    text = str(token)
-    if not text.endswith("i"):
+    if not token.endswith("i"):
         return escape_regex(_read_string(token))
     parts: list[str] = []
     for character in _read_string(token):

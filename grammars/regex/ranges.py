@@ -88,13 +88,8 @@ def _express(
 def _find_limits(
     bounds: Iterable[tuple[str, float]], find_first: Callable[[float, bool], float]
 ) -> _Range:
-    """Returns the limits of the numbers within bounds.
-
-    Args:
-        bounds: the keywords with their values.
-        find_first: finds the least number from a bound on; its second argument: the bound itself is
-            excluded.
-    """
+    """Returns the limits of the numbers within bounds. `find_first` finds the least number from a
+    bound on; its second argument: the bound itself is excluded."""
     lows: list[float] = []
     highs: list[float] = []
     for keyword, bound in bounds:
@@ -140,11 +135,7 @@ def _with_signs(write: _Write, within: _Range) -> list[str]:
 
 
 def _negate(limit: Decimal | None) -> Decimal | None:
-    return None if limit is None else _unsigned_zero(limit.copy_negate())
-
-
-def _unsigned_zero(number: Decimal) -> Decimal:
-    return number if number else Decimal(0)
+    return limit.copy_negate() if limit else limit  # a zero has no sign
 
 
 def _or_zero(low: Decimal | None) -> Decimal:
@@ -162,13 +153,8 @@ def _positive(write: _Write, low: Decimal, high: Decimal | None) -> list[str]:
 def _plain(
     low: Decimal, high: Decimal | None, shortest: int, longest: int, *, places: int
 ) -> list[str]:
-    """Writes decimals: those with as many integer digits as a limit, and the other lengths.
-
-    Args:
-        low, high: the limits.
-        shortest, longest: the limits for the number of integer digits.
-        places: the maximum number of fraction digits.
-    """
+    """Writes decimals of `shortest` to `longest` integer digits and up to `places` fraction digits:
+    those with as many integer digits as a limit, and the other lengths."""
     first, last = max(shortest, _count_digits(low)), longest
     if high is not None:
         last = min(last, _count_digits(high))
@@ -187,10 +173,12 @@ def _plain(
     return options
 
 
-def _split(number: Decimal) -> tuple[str, str]:
-    """Returns the integer and fraction digits, without superfluous zeros."""
+def _list_digits(number: Decimal | None) -> str | None:
+    """Returns the integer digits, then those of the fraction, without superfluous zeros."""
+    if number is None:
+        return None
     whole, _, fraction = format(number, "f").partition(".")
-    return whole.lstrip("0") or "0", fraction.rstrip("0")
+    return (whole.lstrip("0") or "0") + fraction.rstrip("0")
 
 
 def _count_digits(number: Decimal) -> int:
@@ -242,19 +230,11 @@ def _write_fraction(places: int) -> str:
 def _express_fixed(
     length: int, low: Decimal | None, high: Decimal | None, *, places: int, least: int | None = None
 ) -> str | None:
-    """Writes numbers whose number of integer digits equals that of the limits.
-
-    Args:
-        length: the number of integer digits.
-        low, high: the limits; None: there is none.
-        places: the maximum number of fraction digits.
-        least: the least first digit; None: zero, if it is the only one.
-    """
+    """Writes numbers of `length` integer digits, as many as the limits have, and up to `places`
+    fraction digits. `least` is the least first digit; None: zero, if it is the only one."""
     if least is None:
         least = 0 if length == 1 else 1
-    below = None if low is None else "".join(_split(low))
-    above = None if high is None else "".join(_split(high))
-    return _integer(length, below, above, places=places, least=least)
+    return _integer(length, _list_digits(low), _list_digits(high), places=places, least=least)
 
 
 def _integer(

@@ -29,7 +29,7 @@ NAMED = re.compile(r"\(\?P?<([^<>=!()][^<>()]*)>")
 SAME_NAME = re.compile(r"\(\?P=([^()]*)\)")
 """Parts that several languages of patterns write so."""
 
-_LETTERS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v"}
+CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v"}
 _ESCAPE = re.compile(
     r"\\(?:u\{([0-9a-fA-F]{1,8})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|x\{([0-9a-fA-F]{1,8})\})"
 )
@@ -38,25 +38,18 @@ _TIMES = re.compile(r"\{([0-9]{1,9})(,?)([0-9]{0,9})\}")  # engines refuse large
 _GROUP = re.compile(r"\((?:\?(?:P?<[^>=!]*>|(s)?:|([&~])))?")
 _LONG_SET = re.compile(r"\[(?!\^?\])(?:[^\[\]\\]|\\.){100,}\]", re.DOTALL)
 """A set of so many characters, without sets inside of it."""
-_FIXED = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+FIXED_TIMES = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LINE = Characters.of("\n").complement()
-_SPACE = Characters.collect(
-    (
-        *((0x09, 0x0D), (0x20, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680)),
-        *((0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F)),
-        (0x3000, 0x3000),
-    )
+COMMON_SPACE = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
 )
+"""White space of ECMA 262 and of Unicode."""
+_SPACE = Characters.of(COMMON_SPACE + "\x85")
 """Unicode's White_Space, the meaning of `\\s` in Rust."""
 
 
 class PatternError(ValueError):
-    """This is no regular expression of the language that is read.
-
-    Attributes:
-        reason: what is wrong.
-        at: the index of the character where it is.
-    """
+    """No regular expression of this language; `at` is the index of the wrong character."""
 
     def __init__(self, reason: str, at: int):
         super().__init__(f"{reason}, at {at}")
@@ -99,11 +92,7 @@ class UnreadableError(ValueError):
 
 
 def read(regex: str) -> Expression:
-    """Reads an expression.
-
-    Raises:
-        UnreadableError: it has syntax that this reader does not know.
-    """
+    """Reads an expression; raises UnreadableError."""
     reader = _RegexReader(regex)
     expression = alternate(reader.options())
     if reader.at < len(regex):
@@ -125,15 +114,15 @@ def counts_words(regex: str | None) -> bool:
     if regex is None:
         return False
     try:
-        return any(map(_is_counted_group, _list_repeats(read(regex))))
+        repeats = _list_repeats(read(regex))
     except (UnreadableError, RecursionError):
         return False
-
-
-def _is_counted_group(repeated: Repeat) -> bool:
-    is_counted = repeated.fewest > 1 or (repeated.most is not None and repeated.most > 1)
-    inner = [part for part in _list_repeats(repeated.body) if part.most is None or part.most > 1]
-    return is_counted and len(inner) > 1
+    for one in repeats:
+        is_counted = one.fewest > 1 or (one.most is not None and one.most > 1)
+        inner = [part for part in _list_repeats(one.body) if part.most is None or part.most > 1]
+        if is_counted and len(inner) > 1:
+            return True
+    return False
 
 
 def _list_repeats(expression: Expression) -> list[Repeat]:
@@ -168,8 +157,8 @@ class _RegexReader(PatternScanner):
                 most = fewest
                 if comma:
                     most = int(last) if last else None
-            elif self.peek() in _FIXED:
-                fewest, most = _FIXED[self.take()]
+            elif self.peek() in FIXED_TIMES:
+                fewest, most = FIXED_TIMES[self.take()]
             else:
                 break
             self.takes("?")
@@ -260,9 +249,9 @@ class _RegexReader(PatternScanner):
         letter = self.take()
         if letter == "s":
             return _SPACE
-        if letter.isalnum() and letter not in _LETTERS:
+        if letter.isalnum() and letter not in CONTROLS:
             raise UnreadableError(f"\\{letter} in {self.text!r}")
-        return Characters.of(_LETTERS.get(letter, letter))
+        return Characters.of(CONTROLS.get(letter, letter))
 
     def take(self) -> str:
         if self.at >= len(self.text):

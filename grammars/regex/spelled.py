@@ -3,6 +3,7 @@ and in JSON (RFC 8259, section 7)."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.characters import Characters
@@ -24,7 +25,7 @@ from grammars.regex.expressions import (
 )
 from grammars.regex.reader import UnreadableError, read
 from grammars.regex.texts import ANY, Texts
-from grammars.regex.writing import count_times
+from grammars.regex.writing import count_times, write_character, write_code
 
 _LETTERS = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _HEX = "[0-9a-fA-F]"
@@ -56,19 +57,11 @@ def is_simple(expression: Expression) -> bool:
 
 
 def spell_expression(expression: Expression, spell_one: Callable[[Characters], str]) -> str:
-    """Rewrites the expression over spellings, in the syntax of `grammars.regex.reader`.
-
-    Intersections and complements of texts carry over to their spellings, since no text spells two
-    of them.
-
-    Args:
-        expression: without assertions.
-        spell_one: writes the spellings of one character of a set; those of a character do not
-            depend on the set.
-
-    Raises:
-        UnreadableError: a set has no characters that can be spelled.
-    """
+    """Rewrites the expression, without assertions, over spellings, in the syntax of
+    `grammars.regex.reader`. Intersections and complements of texts carry over to their spellings,
+    since no text spells two of them. `spell_one` writes the spellings of one character of a set;
+    those of a character do not depend on the set. Raises UnreadableError if a set has no characters
+    that can be spelled."""
 
     def spell(part: Expression) -> str:
         return spell_expression(part, spell_one)
@@ -93,7 +86,9 @@ def spell_expression(expression: Expression, spell_one: Callable[[Characters], s
         case RegexComplement(body):
             return f"(?&{spell(ANYTHING)}|(?~{_spell_open(body, spell)}))"
         case Repeat(body, fewest, most):
-            return _repeat_text(spell(body), body) + count_times(fewest, most)
+            text = spell(body)
+            is_set = isinstance(body, CharacterClass) and (len(text) == 1 or _SET.fullmatch(text))
+            return (text if is_set else f"({text})") + count_times(fewest, most)
         case LookAhead() | LookBehind():
             raise UnreadableError("an assertion")
 
@@ -112,23 +107,14 @@ def _spell_open(excluded: Expression, spell: Callable[[Expression], str]) -> str
             return spell(excluded)
 
 
-def _repeat_text(text: str, body: Expression) -> str:
-    """Returns the text in a form that a quantifier can follow."""
-    is_set = isinstance(body, CharacterClass) and (len(text) == 1 or _SET.fullmatch(text))
-    return text if is_set else f"({text})"
-
-
 def write_expression(expression: Expression) -> str:
     """Writes an expression without assertions in the syntax of `grammars.regex.reader`."""
     return spell_expression(expression, write_set)
 
 
 def write_spellings(raw: Characters, escapes: list[str]) -> str:
-    """Writes one character: one of `raw` itself, or a backslash and one of `escapes`.
-
-    Raises:
-        UnreadableError: there is no such character.
-    """
+    """Writes one character: one of `raw` itself, or a backslash and one of `escapes`; raises
+    UnreadableError if there is no such character."""
     options: list[str] = []
     if raw.ranges:
         options.append(f"[{''.join(map(_write_range, raw.ranges))}]")
@@ -137,11 +123,6 @@ def write_spellings(raw: Characters, escapes: list[str]) -> str:
     if not options:
         raise UnreadableError("an empty set")
     return f"({'|'.join(options)})"
-
-
-def write_code(code: int) -> str:
-    """Writes the character with that code point, for use in an expression."""
-    return rf"\x{{{code:x}}}"
 
 
 def _write_range(codes: tuple[int, int]) -> str:
@@ -167,19 +148,16 @@ def write_set(characters: Characters) -> str:
 
 
 def _write_members(codes: tuple[int, int]) -> str:
-    first, last = map(_write_member, codes)
+    first, last = map(write_character, map(chr, codes))
     return first if first == last else f"{first}-{last}"
-
-
-def _write_member(code: int) -> str:
-    character = chr(code)
-    return character if character.isascii() and character.isalnum() else write_code(code)
 
 
 def choose_spelling(expression: Expression) -> Callable[[Characters], str]:
     """Returns what writes a character of a set in a JSON string. If the expression has many sets of
     characters, those beyond ASCII are not escaped."""
-    return _spell_set if _is_small(expression) else _spell_briefly
+    if _is_small(expression):
+        return _spell_set
+    return partial(_spell_set, numbered=_NUMBERED.intersect(_ASCII))
 
 
 @keep_results("regexes", MIB)
@@ -202,11 +180,8 @@ def count_ranges(expression: Expression) -> int:
 
 
 def spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
-    """Returns the JSON strings, quotes included, of these keys without the declared ones.
-
-    Raises:
-        UnreadableError: an expression cannot be spelled.
-    """
+    """Returns the JSON strings, quotes included, of these keys without the declared ones; raises
+    UnreadableError if they cannot be spelled."""
     parts = (ANY, *keys.parts)
     without = [_spell_string(read(part)) for part in keys.without]
     if declared:
@@ -236,13 +211,8 @@ def _spell_set(characters: Characters, numbered: Characters = _NUMBERED) -> str:
     return write_spellings(characters.intersect(_PLAIN), escapes)
 
 
-def _spell_briefly(characters: Characters) -> str:
-    return _spell_set(characters, _NUMBERED.intersect(_ASCII))
-
-
 def spell_numbers(characters: Characters) -> Iterator[str]:
-    """Yields what follows the backslash of `\\u` escapes (UTF-16) for a set: `u00e9`,
-    `ud83d\\ude00`."""
+    """Yields what follows the backslash of `\\u` escapes (UTF-16): `u00e9`, `ud83d\\ude00`."""
     units = write_numbers([pair for pair in characters.ranges if pair[0] < _ASTRAL], 4)
     if units:
         yield f"u{units}"
@@ -269,12 +239,8 @@ def _spell_pairs(first: int, last: int) -> Iterator[str]:
 
 
 def write_numbers(ranges: Sequence[tuple[int, int]], width: int) -> str:
-    """Writes the numbers of these ranges in hexadecimal; "" if there are none.
-
-    Args:
-        ranges: sorted and disjoint.
-        width: the number of digits; numbers that need more are left out.
-    """
+    """Writes the numbers of these sorted and disjoint ranges in `width` hexadecimal digits, without
+    those that need more; "" if there are none."""
     if not ranges or width == 0:
         return ""
     step = 16 ** (width - 1)
@@ -290,11 +256,6 @@ def write_numbers(ranges: Sequence[tuple[int, int]], width: int) -> str:
             digits.setdefault(rest or write_numbers(inside, width - 1), []).append(f"{digit:x}")
     options: list[str] = []
     for rest, some in digits.items():
-        options.append(_write_digits(some) + ("" if width == 1 else rest))
+        both_cases = dict.fromkeys("".join(some) + "".join(some).upper())
+        options.append(f"[{''.join(both_cases)}]" + ("" if width == 1 else rest))
     return options[0] if len(options) == 1 else f"({'|'.join(options)})"
-
-
-def _write_digits(digits: list[str]) -> str:
-    """Writes one of these hexadecimal digits, in either case."""
-    both_cases = dict.fromkeys("".join(digits) + "".join(digits).upper())
-    return f"[{''.join(both_cases)}]"

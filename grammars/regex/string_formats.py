@@ -75,8 +75,7 @@ _IPV6 = _spell_ipv6()
 
 
 def _spell_ipv4_networks(octets: int = 4) -> str:
-    """Writes the last octets of an address and the length of its prefix, behind which all bits are
-    zero."""
+    """Writes the last octets of an address and the length of its prefix; other bits are zero."""
     if not octets:
         return "/32"
     zeros = r"\.0" * (octets - 1)
@@ -234,8 +233,7 @@ NARROWED = {
     "hostname": "no Punycode (xn--); up to 4 labels of 62 characters, or 10 of 24",
     "iri": "no address of a future version in brackets, no private-use characters",
     "iri-reference": "no address of a future version in brackets, no private-use characters",
-    "uri": "no address of a future version in brackets",
-    "uri-reference": "no address of a future version in brackets",
+    **dict.fromkeys(("uri", "uri-reference"), "no address of a future version in brackets"),
     "uri-template": "no percent-encoded names of variables, no apostrophe",
 }
 """By format, what its expression refuses although the format allows it."""

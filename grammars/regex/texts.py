@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from grammars.limits.steps import StepsError, limit_steps
 from grammars.regex.automaton import Automaton, compile_regexes
+from grammars.regex.writing import write_character
 
 ANY = "(?s:.*)"
 SPACES = r"\x09-\x0d \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -14,8 +15,7 @@ SPACES = r"\x09-\x0d \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts that all of `parts` match and none of `without` (Rust syntax); every text by
-    default."""
+    """The texts that all of `parts` and none of `without` match (Rust syntax); by default, all."""
 
     parts: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
@@ -62,11 +62,10 @@ class Texts:
         """Adds a text before and after each text."""
 
         def wrap_regex(regex: str) -> str:
-            return f"{_escape(before)}({regex}){_escape(after)}"
+            return f"{_write(before)}({regex}){_write(after)}"
 
         return Texts(
-            tuple(map(wrap_regex, self.parts or (ANY,))),
-            tuple(map(wrap_regex, self.without)),
+            tuple(map(wrap_regex, self.parts or (ANY,))), tuple(map(wrap_regex, self.without))
         )
 
 
@@ -77,12 +76,8 @@ def match_words(words: Sequence[str]) -> tuple[str, ...]:
     """Returns regexes for just these words; () if there are none."""
     if not words:
         return ()
-    return (f"({'|'.join(map(_escape, words))})",)
+    return (f"({'|'.join(map(_write, words))})",)
 
 
-def _escape(word: str) -> str:
-    escaped: list[str] = []
-    for character in word:
-        is_plain = character.isascii() and character.isalnum()
-        escaped.append(character if is_plain else rf"\x{{{ord(character):x}}}")
-    return "".join(escaped)
+def _write(word: str) -> str:
+    return "".join(map(write_character, word))

@@ -48,7 +48,6 @@ def is_bound(format: object, value: object) -> bool:
 
 
 def has_zone(format: str, bound: str) -> bool:
-    """Returns whether a bound has a zone."""
     return _read(format, bound).tzinfo is not None
 
 
@@ -69,18 +68,17 @@ def is_within(format: str, keyword: str, bound: str, text: str) -> bool:
         instant = _read(format, text)
     except ValueError:
         return True
-    limit = _find_now(format, instant) if bound == NOW else _read(format, bound)
+    if bound != NOW:
+        limit = _read(format, bound)
+    else:  # the present day or instant, local where the compared one has no zone
+        limit = datetime.now(instant.tzinfo)
+        if format == "date":
+            limit = datetime(limit.year, limit.month, limit.day)
     if limit.tzinfo is None or instant.tzinfo is None:
         limit, instant = limit.replace(tzinfo=None), instant.replace(tzinfo=None)
     if instant == limit:
         return keyword not in _EXCLUSIVE
     return (instant > limit) == (keyword in LOWER)
-
-
-def _find_now(format: str, instant: datetime) -> datetime:
-    """Returns the present day or instant, local where the compared one has no zone."""
-    now = datetime.now(instant.tzinfo)
-    return datetime(now.year, now.month, now.day) if format == "date" else now
 
 
 def express_bounds(format: str, bounds: Bounds) -> str:
@@ -134,7 +132,6 @@ def _limit(format: str, keyword: str, bound: datetime) -> str:
 
 
 def _begin_from(text: str) -> str:
-    """Returns an expression for texts that are not before a text."""
     text = _cut_zeros(text)
     options = [f"{text[:-1]}[{text[-1]}-9]"]
     for i in reversed(range(len(text) - 1)):
@@ -144,7 +141,6 @@ def _begin_from(text: str) -> str:
 
 
 def _begin_before(text: str) -> str:
-    """Returns an expression for texts that are before a text."""
     text = _cut_zeros(text)
     options: list[str] = []
     for i in reversed(range(len(text))):

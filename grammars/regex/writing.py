@@ -18,6 +18,17 @@ def escape_regex(text: str) -> str:
     return "".join(escaped)
 
 
+def write_code(code: int) -> str:
+    """Writes the character with that code point."""
+    return rf"\x{{{code:x}}}"
+
+
+def write_character(character: str) -> str:
+    """Writes a character so that it means itself, also inside brackets."""
+    is_plain = character.isascii() and character.isalnum()
+    return character if is_plain else write_code(ord(character))
+
+
 def escape_slashes(regex: str) -> str:
     """Returns the expression in a form fit for `/.../` in Lark."""
     return regex.replace("\\/", "/").replace("/", "\\/")

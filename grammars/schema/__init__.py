@@ -4,8 +4,5 @@
 which members of an object and items of a list may come next; they use `presence` (which keys an
 object must have) and `bits` (conditions in llguidance's parametric rules). `numbers`: values as a
 schema means them. `extent`: the length of shortest values. `corner_values`: a few values to try.
-`subschemas`: JSON pointers, and which
-keywords contain schemas.
-
-Needs `grammars.regex`. Start with `nodes`.
+`subschemas`: which keywords contain schemas. Start with `nodes`.
 """

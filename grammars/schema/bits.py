@@ -19,7 +19,6 @@ class Count:
     high: int
 
     def holds(self, bits: int) -> bool:
-        """Returns whether the condition is true for these bits."""
         mask = (1 << self.stop - self.start) - 1
         inside = bits >> self.start & mask
         return self.low <= inside.bit_count() <= self.high
@@ -51,7 +50,6 @@ class Negation:
     part: "Condition"
 
     def holds(self, bits: int) -> bool:
-        """Returns whether the condition is true for these bits."""
         return not self.part.holds(bits)
 
     def __str__(self) -> str:
@@ -66,7 +64,6 @@ class Conjunction:
     b: "Condition"
 
     def holds(self, bits: int) -> bool:
-        """Returns whether the condition is true for these bits."""
         return self.a.holds(bits) and self.b.holds(bits)
 
     def __str__(self) -> str:
@@ -80,7 +77,6 @@ class Fact:
     value: bool
 
     def holds(self, bits: int) -> bool:
-        """Returns whether the condition is true for these bits."""
         return self.value
 
 
@@ -115,7 +111,6 @@ def count(start: int, stop: int, low: int, high: int | None = None) -> Condition
 
 
 def negate(part: Condition) -> Condition:
-    """Returns the condition that this one is false."""
     match part:
         case Fact(value):
             return Fact(not value)
@@ -126,7 +121,6 @@ def negate(part: Condition) -> Condition:
 
 
 def conjoin(parts: Iterable[Condition]) -> Condition:
-    """Returns the condition that all of these are true."""
     kept = [part for part in dict.fromkeys(parts) if part != ALWAYS]
     if NEVER in kept or not set(kept).isdisjoint(map(negate, kept)):
         return NEVER
@@ -139,5 +133,4 @@ def conjoin(parts: Iterable[Condition]) -> Condition:
 
 
 def disjoin(parts: Iterable[Condition]) -> Condition:
-    """Returns the condition that at least one of these is true."""
     return negate(conjoin(map(negate, parts)))

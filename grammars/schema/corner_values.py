@@ -41,20 +41,12 @@ _MISSING = object()
 
 def list_corner_values(schema: Schema) -> list[Json]:
     """Returns values of a schema, the shortest first, at most `MAX_VALUES`; of a part that has no
-    short values there are none.
-
-    Raises:
-        StepsError: it takes too many steps.
-    """
+    short values there are none. Raises StepsError."""
     return [value for value in draw_corner_values(schema) if schema.admits(value)]
 
 
 def draw_corner_values(schema: Schema) -> list[Json]:
-    """Returns the same, with those that do not fit a keyword which the mask does not enforce.
-
-    Raises:
-        StepsError: it takes too many steps.
-    """
+    """Returns the same, with those that do not fit a keyword which the mask does not enforce."""
     return _Corners(schema.definitions).list(schema.node)
 
 

@@ -25,11 +25,7 @@ class Step:
 
 
 class Counted:
-    """The items of a list with `contains`.
-
-    Args:
-        node: an array with `contains`.
-    """
+    """The items of a list with `contains`."""
 
     start: State = (0, 0)
 
@@ -42,10 +38,8 @@ class Counted:
 
     @cached_property
     def _alive(self) -> frozenset[State]:
-        """The states from which the list can be completed.
-
-        Searches forwards from the start, then backwards from the states that may end.
-        """
+        """The states from which the list can be completed. Searches forwards from the start, then
+        backwards from the states that may end."""
         reached = {self.start}
         before: dict[State, list[State]] = {}
         queue = [self.start]
@@ -67,7 +61,6 @@ class Counted:
 
     @property
     def nodes(self) -> list[Node]:
-        """All items that the list may have."""
         nodes: list[Node] = []
         for state in sorted(self._alive):
             nodes += [step.node for step in self.steps(state)]
@@ -75,7 +68,6 @@ class Counted:
 
     @property
     def is_possible(self) -> bool:
-        """True if there is such a list."""
         return self.start in self._alive
 
     @property
@@ -89,8 +81,7 @@ class Counted:
         return (written + 1) * (matches + 1)
 
     def _list_steps(self, state: State) -> Iterator[Step]:
-        """Yields the items that may come next, including those after which the list cannot be
-        completed."""
+        """Yields the items that may come next, also those after which no list can be completed."""
         written, matches = state
         longest, contains = self.node.max_items, self.contains
         if longest is not None and written >= longest:
@@ -113,17 +104,12 @@ class Counted:
         return [step for step in self._list_steps(state) if step.after in self._alive]
 
     def may_end(self, state: State) -> bool:
-        """Returns whether the list may end here."""
         written, matches = state
         return written >= self.node.min_items and matches >= self.contains.least
 
 
 class Distinct:
-    """The items of a list without repeated items.
-
-    Args:
-        node: a distinct array of constants.
-    """
+    """The items of a distinct list of constants."""
 
     start: State = (0, 0)
 
@@ -134,7 +120,6 @@ class Distinct:
         self.most = len(self.nodes) if node.max_items is None else node.max_items
 
     def steps(self, state: State) -> list[Step]:
-        """Returns the items that may come next."""
         written = state[0]
         if written.bit_count() >= self.most:
             return []
@@ -145,7 +130,6 @@ class Distinct:
         return steps
 
     def may_end(self, state: State) -> bool:
-        """Returns whether the list may end here."""
         return state[0].bit_count() >= self.least
 
 

@@ -2,7 +2,7 @@
 completion may need, and a lower bound in characters, which every value has."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from grammars.regex.texts import Texts
@@ -12,7 +12,6 @@ from grammars.schema.nodes import (
     Array,
     Boolean,
     Constant,
-    Extra,
     Node,
     Null,
     Number,
@@ -33,10 +32,8 @@ PATTERN = 64  # bytes: for a short text that matches a pattern
 
 def bound_length(schema: Schema) -> int:
     """Returns an upper bound, in bytes, for the shortest values of all nodes of the schema
-    together.
-
-    Each definition counts once, since a shortest value never follows a reference back to itself.
-    """
+    together. Each definition counts once, since a shortest value never follows a reference back to
+    itself."""
     bounds = _Bounds({})
     return sum(map(bounds.measure, [schema.node, *schema.definitions.values()]))
 
@@ -55,13 +52,8 @@ class _EndlessError(Exception):
 
 
 class _Bounds:
-    """Bounds for the shortest values and their completions.
-
-    Args:
-        definitions: the nodes that references name.
-        is_whole: count definitions and nested values at each place; raises an error if there is no
-            bound.
-    """
+    """Bounds for the shortest values and their completions; `is_whole`: definitions and nested
+    values are counted at each place, and an error is raised if there is no bound."""
 
     def __init__(self, definitions: Mapping[str, Node], *, is_whole: bool = False):
         self._definitions = definitions
@@ -69,11 +61,7 @@ class _Bounds:
         self._known: dict[str, int | None] = {}  # None: it is being measured
 
     def measure(self, node: Node) -> int:
-        """Returns an upper bound, in bytes, for a shortest value or its completion.
-
-        Raises:
-            _EndlessError: there is no bound.
-        """
+        """Returns an upper bound, in bytes, for a shortest value or its completion."""
         match node:
             case Boolean() | Null() | Number():
                 return SCALAR
@@ -87,9 +75,7 @@ class _Bounds:
                 return SCALAR + max(map(_measure_constant, values), default=0)
             case String(least, _, pattern):
                 total = SCALAR + 6 * least  # each character may be written as \uXXXX
-                if pattern:
-                    total += self._measure_pattern(pattern)
-                return total
+                return total + self._measure_patterns([pattern] if pattern else [])
             case Array():
                 return self._measure_array(node)
             case Object():
@@ -119,7 +105,9 @@ class _Bounds:
         return total
 
     def _measure_object(self, node: Object) -> int:
-        extras = sum(map(self._measure_extra, node.extras))
+        extras = 0
+        for extra in node.extras:
+            extras += self.measure(extra.node) + self._measure_patterns(extra.keys.parts)
         total = SCALAR + max(1, node.presence.least) * extras
         longest = 0  # of the optional members: at most one of them is incomplete
         for declared in node.properties:
@@ -130,15 +118,12 @@ class _Bounds:
             longest = max(longest, size)
         return total + longest
 
-    def _measure_extra(self, extra: Extra) -> int:
-        return self.measure(extra.node) + sum(map(self._measure_pattern, extra.keys.parts))
-
-    def _measure_pattern(self, pattern: str) -> int:
-        """Returns the bytes for a short text that matches. The completion of a text that matches in
-        part has no bound that is easy to find: `x|y{400}`."""
-        if self._is_whole:
+    def _measure_patterns(self, patterns: Sequence[str]) -> int:
+        """Returns the bytes for a short text that matches each. The completion of a text that
+        matches in part has no bound that is easy to find: `x|y{400}`."""
+        if self._is_whole and patterns:
             raise _EndlessError
-        return PATTERN + len(pattern)
+        return sum(PATTERN + len(pattern) for pattern in patterns)
 
 
 def _measure_constant(value: Json) -> int:
@@ -146,8 +131,7 @@ def _measure_constant(value: Json) -> int:
 
 
 def measure_least(node: Node, definitions: Mapping[str, Node]) -> int:
-    """Returns a lower bound for the characters of any value, in any spelling. Each of the
-    definitions must have a value."""
+    """Returns a lower bound for the characters of any value, if all definitions have values."""
     return _Sizes(definitions).measure(node)
 
 
@@ -158,11 +142,7 @@ def find_long_part(node: Node, definitions: Mapping[str, Node], max_length: int)
 
 
 class _Sizes:
-    """Lower bounds for the characters of values.
-
-    Args:
-        definitions: the nodes that references name.
-    """
+    """Lower bounds for the characters of values."""
 
     def __init__(self, definitions: Mapping[str, Node]):
         self._definitions = definitions
@@ -182,7 +162,6 @@ class _Sizes:
         return True
 
     def measure(self, node: Node) -> int:
-        """Returns the fewest characters of a value."""
         match node:
             case AnyValue() | Boolean() | Null() | Number():
                 return 1

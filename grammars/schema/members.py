@@ -41,27 +41,16 @@ class KeyOrder(StrEnum):
 
 @dataclass(frozen=True)
 class Ordered:
-    """Declared members in schema order.
-
-    Args:
-        mixed: undeclared members may come between the declared ones, not only after them.
-    """
+    """Declared members in schema order; `mixed`: undeclared ones may also come between them."""
 
     mixed: bool = False
 
 
 class Unordered:
-    """Members in any order, each declared one at most once.
-
+    """Members in any order, each declared one at most once; `extra`: undeclared ones are allowed.
     The lowest bits of a state are the required members. The optional members follow, then one bit
     for each undeclared member that must be counted. Optional members that get no bit can be
-    repeated, since the state does not record them.
-
-    Args:
-        properties: the declared members that can be written.
-        extra: undeclared members are allowed.
-        presence: the condition on the keys; with a formula, the number of keys is not limited.
-    """
+    repeated, since the state does not record them."""
 
     start = 0
 
@@ -97,14 +86,12 @@ class Unordered:
 
     @property
     def is_possible(self) -> bool:
-        """True if there is such an object."""
         limit = self._top if self._most is None else self._most
         has_enough = self._extra or self._declared >= self._least
         return bool(self._fitting) and has_enough and self.least <= limit
 
     @property
     def required_bits(self) -> int:
-        """The bits of the required members."""
         return (1 << self._needed) - 1
 
     @property
@@ -125,26 +112,24 @@ class Unordered:
         return conditions | dict.fromkeys(self._untracked, ALWAYS)
 
     def _allow(self, bit: int) -> Condition:
-        """Returns the condition under which the declared member of this bit may come next."""
         parts = [_is_clear(bit)]
         for some in self._barred:
             if _has_bit(some, bit):
-                parts.append(_lacks(some & ~(1 << bit)))
+                others = filter(partial(_has_bit, some & ~(1 << bit)), range(some.bit_length()))
+                parts.append(negate(conjoin(map(_is_set, others))))  # not all of them are written
         if bit >= self._needed:  # there is always room for a required member
             parts += self._leave_room()
         return conjoin(parts)
 
     def _leave_room(self) -> list[Condition]:
-        """Returns the conditions under which there is room for one more member besides the missing
-        required ones."""
+        """Returns the conditions for one more member besides the missing required ones."""
         if self._most is None:
             return []
         return [count(self._needed, self._top, low=0, high=self._most - self._needed - 1)]
 
     @property
     def ways_to_add_extra(self) -> list[tuple[Condition, SetBit | Keep]]:
-        """The conditions under which an undeclared member may come next, each with the state after
-        it."""
+        """The conditions under which an undeclared member may come next; the states after it."""
         ways: list[tuple[Condition, SetBit | Keep]] = [*self.ways_to_count_extra]
         if self.counted != NEVER:
             ways.append((self.counted, KEEP))
@@ -189,11 +174,9 @@ class Unordered:
         return disjoin([self.can_add_declared, *(way for way, _ in self.ways_to_add_extra)])
 
     def may_end(self, state: int) -> bool:
-        """Returns whether the object may end in this state."""
         return self.can_end.holds(state)
 
     def may_continue(self, state: int) -> bool:
-        """Returns whether another member may come next in this state."""
         return self.can_continue.holds(state)
 
 
@@ -213,14 +196,8 @@ def arrange(
     order: KeyOrder,
     mixed: bool = False,
 ) -> Members:
-    """Chooses how the members of an object are ordered.
-
-    Args:
-        properties: the declared members that can be written, in schema order.
-        presence: the condition on the keys; enforced only for members in any order.
-        extra: undeclared members are allowed.
-        mixed: in schema order, undeclared members may come between the declared ones.
-    """
+    """Chooses how the members of an object are ordered, given the declared ones that can be
+    written, in schema order; `extra`, `mixed`: see `Unordered` and `Ordered`."""
     has_one_order = len(properties) + extra <= 1
     is_in_order = order is KeyOrder.SCHEMA or has_one_order or not can_be_unordered(properties)
     if is_in_order and presence == FREE:
@@ -250,9 +227,3 @@ def _is_set(bit: int) -> Condition:
 
 def _is_clear(bit: int) -> Condition:
     return count(bit, bit + 1, low=0, high=0)
-
-
-def _lacks(some: int) -> Condition:
-    """Returns the condition that not all of these bits are set."""
-    bits = filter(partial(_has_bit, some), range(some.bit_length()))
-    return negate(conjoin(map(_is_set, bits)))

@@ -39,8 +39,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class String:
-    """A string. Lengths are in code points; `pattern` is a regular expression for the whole string
-    (Rust syntax)."""
+    """A string. Lengths are in code points; `pattern` is for the whole string (Rust syntax)."""
 
     min_length: int = 0
     max_length: int | None = None
@@ -59,18 +58,13 @@ class String:
 
 @dataclass(frozen=True)
 class Number:
-    """A number.
-
-    Args:
-        bounds: the JSON Schema keywords for its range, as written there; of integers also
-            `multipleOf`, an integer, if the mask enforces it.
-        places: the maximum number of digits after the point (`multipleOf: 0.01`); None: any.
-        mask_bounds: further bounds, which only the mask has: readers read numbers beyond them.
-    """
+    """A number within bounds: the JSON Schema keywords for its range, as written there; of integers
+    also `multipleOf`, an integer, if the mask enforces it."""
 
     integer: bool = False
     bounds: Mapping[str, float] = field(default_factory=dict[str, float])
-    places: int | None = None
+    places: int | None = None  # at most, behind the point (`multipleOf: 0.01`); None: any number
+    # Only the mask has these, too: readers read numbers beyond them.
     mask_bounds: Mapping[str, float] = field(
         default_factory=dict[str, float], compare=False, repr=False
     )
@@ -88,14 +82,9 @@ class Null:
 
 @dataclass(frozen=True)
 class Contains:
-    """The keywords `contains`, `minContains` and `maxContains` of an array.
-
-    Args:
-        matching: for each index of the prefix and then for all later items: the items that match
-            `contains`; None: no item there can match.
-        others: likewise, the items that do not match; without `most`, any item.
-        least, most: the limits for the number of matching items.
-    """
+    """The keywords `contains`, `minContains` and `maxContains` of an array: for each index of the
+    prefix and then for all later items, the items that match, and those that do not (without
+    `most`, any item); None: there are none."""
 
     matching: tuple["Node | None", ...]
     others: tuple["Node | None", ...]
@@ -105,12 +94,8 @@ class Contains:
 
 @dataclass(frozen=True)
 class Array:
-    """The items of `prefix`, then any number of `items` (None: no more items).
-
-    Args:
-        min_items, max_items: the limits for the number of items.
-        distinct: no item may occur twice; the items are constants.
-    """
+    """The items of `prefix`, then any number of `items` (None: no more items); `distinct`: none may
+    occur twice, and they are constants."""
 
     prefix: tuple["Node", ...] = ()
     items: "Node | None" = AnyValue()
@@ -128,12 +113,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Property:
-    """A declared key of an object.
-
-    Args:
-        source: the JSON Schema of its value.
-        pointer: the JSON pointer of that schema.
-    """
+    """A declared key of an object; `source` and `pointer`: the JSON Schema of its value."""
 
     key: str
     node: "Node"
@@ -153,19 +133,13 @@ class Extra:
 
 @dataclass(frozen=True)
 class Object:
-    """Declared properties, and undeclared keys.
-
-    Args:
-        additional: the value of any other key; None: only keys of `patterned` are allowed.
-        additional_source: the JSON Schema of `additional`.
-        presence: the condition on the set of keys, beside the required ones.
-        patterned: undeclared keys that match a regular expression; no key matches two of them.
-    """
+    """Declared properties, undeclared keys that match a regular expression (no key matches two of
+    them), and any other keys."""
 
     properties: tuple[Property, ...] = ()
-    additional: "Node | None" = AnyValue()
+    additional: "Node | None" = AnyValue()  # None: no other keys are allowed
     additional_source: Json = True
-    presence: Presence = FREE
+    presence: Presence = FREE  # beside the required keys
     patterned: tuple[Extra, ...] = ()
 
     @property
@@ -184,8 +158,7 @@ class Object:
         return self.find_extra(key)
 
     def find_extra(self, key: str) -> Extra | None:
-        """Returns the set of undeclared keys that contains a key; None if the key is not
-        allowed."""
+        """Returns the set of undeclared keys that contains a key; None: it is not allowed."""
         for extra in self.extras:
             if extra.keys.accepts(key):
                 return extra
@@ -251,10 +224,6 @@ class Schema:
     """A lowered schema.
 
     Args:
-        source: the JSON Schema.
-        node: the lowered form of `source`.
-        definitions: the nodes that `Reference` nodes name.
-        report: which keywords the mask enforces and which it does not.
         root: the document that `$ref`s in `source` point into.
         least: a lower bound for the characters of any value, in any spelling; 0: not known.
         origins: by the pointer of each definition in `root` that is a copy, the pointer of the
@@ -294,12 +263,10 @@ class Schema:
             match branch:
                 case AnyValue():
                     return True
+                case Object() if None not in map(branch.find, wanted):
+                    return True
                 case Constant(values):
-                    for value in values:
-                        if isinstance(value, dict) and value.keys() >= wanted:
-                            return True
-                case Object():
-                    if None not in map(branch.find, wanted):
+                    if any(is_object(value) and value.keys() >= wanted for value in values):
                         return True
                 case _:
                     pass
@@ -307,21 +274,15 @@ class Schema:
 
     @property
     def can_be_list(self) -> bool:
-        """True if the schema allows a list."""
         for branch in flatten(self.node, self.definitions):
-            match branch:
-                case AnyValue() | Array():
-                    return True
-                case Constant(values):
-                    if any(isinstance(value, list) for value in values):
-                        return True
-                case _:
-                    pass
+            if isinstance(branch, AnyValue | Array):
+                return True
+            if isinstance(branch, Constant) and any(map(is_list, branch.values)):
+                return True
         return False
 
     def find_errors(self, value: Json) -> tuple[Violation, ...]:
-        """Returns the first validation errors of `value`, including those of `format`; empty if the
-        value fits."""
+        """Returns the first validation errors, also those of `format`; empty if the value fits."""
         try:
             error = self._validator.find_error(value)
             if error is not None:
@@ -332,15 +293,12 @@ class Schema:
             return (Violation("", "the value is nested too deeply to be checked"),)
 
     def admits(self, value: Json) -> bool:
-        """Returns whether the value fits."""
         return not self.find_errors(value)
 
     def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Violation]:
-        """Yields the undeclared keys in closed objects, as the mask excludes them.
-
-        Lowering closes some objects that JSON Schema leaves open, so jsonschema-rs does not report
-        such keys. If a value may match several branches, nothing is reported.
-        """
+        """Yields the undeclared keys in closed objects, as the mask excludes them. Lowering closes
+        some objects that JSON Schema leaves open, so jsonschema-rs does not report such keys. If a
+        value may match several branches, nothing is reported."""
         container = Object if isinstance(value, dict) else Array
         candidates: list[Flat] = []
         for branch in flatten(node, self.definitions):
@@ -376,8 +334,7 @@ def unite(branches: Sequence[Node]) -> Node:
 
 
 def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Flat]:
-    """Yields the branches of a node in order. Unions and references are resolved, each reference
-    once."""
+    """Yields the branches of a node in order, without unions and references (followed once)."""
     seen: set[str] = set()
     stack = [node]
     while stack:
@@ -476,14 +433,12 @@ def improve_definitions(
 
 
 def are_same(a: Json, b: Json) -> bool:
-    """Returns whether the values have the same JSON text. (In Python, 1, 1.0 and True are
-    equal.)"""
+    """Returns whether the values have the same JSON text: in Python, 1, 1.0 and True are equal."""
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 
 def identify(value: Json) -> str:
-    """Returns a text that is the same for all spellings of a value: 1 and 1.0 are the same value, 1
-    and true are not."""
+    """Returns the same text for all spellings of a value: for 1 and 1.0, but not for 1 and true."""
     return json.dumps(_as_integers(value), sort_keys=True)
 
 

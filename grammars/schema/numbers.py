@@ -77,8 +77,7 @@ class _Reader:
         self._known: dict[tuple[int, int], Reading] = {}
 
     def read(self, value: Json, node: Node) -> Reading:
-        """Reads the value as the first branch that keeps it unchanged, or else as the first branch
-        that it fits."""
+        """Reads the value as the first branch that keeps it, or else as the first that it fits."""
         key = id(value), id(node)
         if key not in self._known:
             self._known[key] = self._choose(value, node)
@@ -123,9 +122,8 @@ class _Reader:
 
     def _read_array(self, values: list[Json], node: Array) -> Reading:
         readings, fits = self._read_parts(values, list(map(node.find, range(len(values)))))
-        if node.max_items is not None and len(values) > node.max_items:
-            fits = False
-        return readings, fits and node.min_items <= len(values)
+        longest = inf if node.max_items is None else node.max_items
+        return readings, fits and node.min_items <= len(values) <= longest
 
     def _read_object(self, members: dict[str, Json], node: Object) -> Reading:
         declared = {p.key: p for p in node.properties}
@@ -201,8 +199,7 @@ def join_bounds(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, flo
 
 
 def express_number(node: Number) -> str | None:
-    """Returns a regex for the numbers of a node, in the bounds of the mask; `multipleOf` is
-    ignored. None: there are none."""
+    """Returns a regex for the numbers in the bounds of the mask, without `multipleOf`, or None."""
     if node == Number():
         return NUMBER
     bounds = {keyword: bound for keyword, bound in node.bounds.items() if keyword in _COMPARISONS}

@@ -13,6 +13,7 @@ goes into `allOf`, so that the schema can also have another format.
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -58,15 +59,8 @@ def adapt_patterns(document: Json) -> tuple[Json, Formats]:
 
 def spend_on_patterns(source: Json, formats: Formats) -> None:
     """Counts the steps of compiling all values that may be patterns of a schema, except those that
-    automata replace; equal patterns are compiled once.
-
-    Args:
-        source: the schema.
-        formats: what `adapt_patterns` has made of it.
-
-    Raises:
-        StepsError: there are more than the work may take; `where` points to a pattern.
-    """
+    automata replace in the formats of `adapt_patterns`; equal patterns are compiled once. If there
+    are too many, the StepsError points to a pattern."""
     known = set[str]()
     for name, test in formats.items():
         if isinstance(test, _PatternAutomaton):  # which costs nothing before it is used
@@ -85,7 +79,6 @@ def spend_on_patterns(source: Json, formats: Formats) -> None:
 
 
 def _list_patterns(source: Json) -> Iterator[str]:
-    """Yields all values that may be patterns."""
     for value in filter(is_object, walk_values(source)):
         if isinstance(value.get("pattern"), str):
             yield value["pattern"]
@@ -172,15 +165,8 @@ def _use_format(
     formats: Formats,
     test: Callable[[str], bool],
 ) -> Json:
-    """Returns the schema with a format in place of its pattern; adds the format to `formats`.
-
-    Args:
-        schema: the schema.
-        parts: those of its `allOf`.
-        pattern: its pattern.
-        formats: the formats by name.
-        test: returns whether a text matches.
-    """
+    """Returns the schema with a format in place of its pattern, beside the parts of its `allOf`;
+    adds the format to `formats`."""
     name = PREFIX + pattern
     formats[name] = test
     return {**omit(schema, "pattern"), "allOf": [*parts, {"format": name}]}
@@ -207,8 +193,6 @@ class _PatternAutomaton:
     automaton: Automaton
 
     def __call__(self, text: str) -> bool:
-        try:
-            with limit_steps(MAX_STEPS):
-                return self.automaton.accepts(text)
-        except (StepsError, RecursionError):
-            return False
+        with suppress(StepsError, RecursionError), limit_steps(MAX_STEPS):
+            return self.automaton.accepts(text)
+        return False

@@ -28,8 +28,7 @@ def split_pointer(pointer: str) -> list[str]:
 
 
 def find_member(holder: Any, key: str, default: Any = None) -> Any:
-    """Returns the member of an object with this key, or the item of a list with this index;
-    `default` if there is none."""
+    """Returns the member with this key, or the list item with this index; else `default`."""
     if isinstance(holder, Mapping):
         members = cast(Mapping[str, Any], holder)
         return members.get(key, default)

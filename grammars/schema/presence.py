@@ -39,12 +39,7 @@ FALSE = Not(TRUE)
 
 @dataclass(frozen=True)
 class Presence:
-    """A condition on the set of keys of an object.
-
-    Args:
-        formula: which keys the object must have.
-        least, most: limits for the number of keys.
-    """
+    """A condition on the keys of an object: which it must have, and limits for their number."""
 
     formula: Formula = TRUE
     least: int = 0
@@ -68,13 +63,10 @@ def find_keys(formula: Formula) -> tuple[str, ...]:
 
 
 def find_wanted(formula: Formula, *, denied: bool = False) -> tuple[str, ...]:
-    """Returns the keys that a formula requires in some case, without those that it only
-    excludes."""
+    """Returns the keys that a formula requires in some case, not those that it only excludes."""
     match formula:
         case Has(key):
-            if denied:
-                return ()
-            return (key,)
+            return () if denied else (key,)
         case Not(part):
             return find_wanted(part, denied=not denied)
         case All(parts):
@@ -88,13 +80,8 @@ def any_of(parts: Sequence[Formula]) -> Formula:
 
 
 def translate(formula: Formula, bits: Mapping[str, int], required: frozenset[str]) -> Condition:
-    """Converts the formula to a condition on bits.
-
-    Args:
-        formula: the formula.
-        bits: for each possible key, the bit that is set if the object has the key.
-        required: keys that the object always has.
-    """
+    """Converts the formula to a condition on bits: for each possible key, one that is set if the
+    object has the key. It always has the required ones."""
     match formula:
         case Has(key):
             if key in required:
@@ -109,13 +96,8 @@ def translate(formula: Formula, bits: Mapping[str, int], required: frozenset[str
 
 
 def simplify(presence: Presence, required: Sequence[str], declared: int | None) -> Presence:
-    """Removes what is always true from the condition.
-
-    Args:
-        presence: the condition.
-        required: keys that the object always has.
-        declared: how many keys a closed object can have; None: the object is open.
-    """
+    """Removes what is always true from the condition, for objects with these required keys.
+    `declared`: how many keys a closed object can have; None: the object is open."""
     formula, least, most = presence.formula, presence.least, presence.most
     optional = [key for key in find_keys(formula) if key not in required]
     bits = {key: bit for bit, key in enumerate(optional)}

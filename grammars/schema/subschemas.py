@@ -35,37 +35,23 @@ _NOTHING = object()
 
 
 def is_object(value: Json) -> TypeGuard[dict[str, Json]]:
-    """Returns whether the value is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_list(value: Json) -> TypeGuard[list[Json]]:
-    """Returns whether the value is a JSON array."""
     return isinstance(value, list)
 
 
 def find_origin(pointer: str, origins: Mapping[str, str]) -> str:
     """Returns a JSON pointer, which may lead into the copy of a definition, with the pointer of the
-    definition in place of that of the copy.
-
-    Args:
-        origins: the pointers of definitions, by those of their copies (`/$defs/NAME`).
-    """
+    definition in place of that of the copy (`/$defs/NAME`)."""
     copy = "/".join(pointer.split("/", 3)[:3])
     return origins.get(copy, copy) + pointer[len(copy) :]
 
 
 def look_up(root: Json, reference: Json, pointer: str) -> Json:
-    """Returns the schema that a local `$ref` refers to.
-
-    Args:
-        root: the document.
-        reference: the value of `$ref`.
-        pointer: the JSON pointer of the schema that contains it, for the error.
-
-    Raises:
-        SchemaError: it is not local, or points to nothing.
-    """
+    """Returns the schema that a local `$ref` of the schema at this JSON pointer refers to; raises
+    SchemaError if it is not local, or points to nothing."""
     pointer = f"{pointer}/$ref"
     if not isinstance(reference, str) or not reference.startswith("#"):
         raise SchemaError(f"$ref {reference!r} is not local", where=pointer, hint=_HINT)
@@ -80,8 +66,7 @@ def look_up(root: Json, reference: Json, pointer: str) -> Json:
 
 
 def list_parts(flat: Mapping[str, Json]) -> Iterator[tuple[tuple[str | int, ...], Json]]:
-    """Yields the direct subschemas of a schema that is an object, each after the steps to it:
-    keyword, and name or index."""
+    """Yields the direct subschemas, each after the steps to it: keyword, and name or index."""
     for keyword, value in flat.items():
         if keyword in MAPS and is_object(value):
             for key, part in value.items():
@@ -94,13 +79,8 @@ def list_parts(flat: Mapping[str, Json]) -> Iterator[tuple[tuple[str | int, ...]
 
 
 def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> dict[str, Json]:
-    """Changes each direct subschema of a schema.
-
-    Args:
-        flat: a schema that is an object.
-        change: returns the replacement of a subschema; its second argument is the JSON pointer from
-            `flat` to the subschema.
-    """
+    """Changes each direct subschema of a schema that is an object. The second argument of `change`
+    is the JSON pointer from there to the subschema."""
     spend()
     changed = dict(flat)
     for steps, part in list_parts(flat):
@@ -118,8 +98,7 @@ def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> 
 
 
 def walk_schemas(document: Json) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yields the schemas in a document that are objects, outer ones first, each after its JSON
-    pointer."""
+    """Yields the schemas that are objects, outer ones first, each after its JSON pointer."""
     queue = [("", document)]
     while queue:
         pointer, schema = queue.pop()
@@ -133,11 +112,7 @@ def walk_schemas(document: Json) -> Iterator[tuple[str, dict[str, Json]]]:
 def spend_on_document(document: Json) -> None:
     """Counts the steps that a validator takes to read a document: it reads all subschemas in one
     call, 2 to 4 us for each, and keeps the JSON pointers of all their keywords. A key of 900 kB
-    around 3,000 others would take gigabytes.
-
-    Raises:
-        StepsError: there are more than the work may take.
-    """
+    around 3,000 others would take gigabytes."""
     queue = [(0, document)]
     while queue:
         length, schema = queue.pop()
@@ -152,19 +127,16 @@ def spend_on_document(document: Json) -> None:
 
 
 def omit(schema: Mapping[str, Json], *keywords: str) -> dict[str, Json]:
-    """Returns the schema without these keywords."""
     return {keyword: value for keyword, value in schema.items() if keyword not in keywords}
 
 
 def find_keywords(document: Json) -> frozenset[str]:
-    """Returns all keywords in a schema and its subschemas, including definitions without
-    references."""
+    """Returns all keywords in a schema and its subschemas, also in unused definitions."""
     return frozenset(keyword for _, schema in walk_schemas(document) for keyword in schema)
 
 
 def find_keyword(pointer: str) -> str:
-    """Returns the keyword at the end of a JSON pointer into a schema; "" if the pointer ends at a
-    schema."""
+    """Returns the keyword at the end of a JSON pointer; "" if that is a schema."""
     steps = pointer.split("/")[1:]
     while steps:
         keyword, *steps = steps

@@ -21,27 +21,20 @@ from grammars.schema.nodes import (
 
 @dataclass(frozen=True)
 class TextMembers:
-    """The members that may be text in one of several alternative objects.
-
-    Args:
-        keys: declared keys that may be text.
-        extras: undeclared members may be text.
-    """
+    """The declared keys that may be text in one of several alternative objects, and whether
+    undeclared ones may be."""
 
     keys: frozenset[str] = frozenset()
     extras: bool = False
 
     def has(self, member: Property | Extra) -> bool:
-        """Returns whether the member may be text in one of the objects."""
         return member.key in self.keys if isinstance(member, Property) else self.extras
 
 
 def find_texts(objects: Iterable[Object], definitions: Mapping[str, Node]) -> TextMembers:
-    """Returns the members that may be text in one of the objects.
-
-    In formats with raw text, all other scalars of these members must be terminals for text, too:
-    the lexer cannot tell which object is written, and would not end a text that may continue.
-    """
+    """Returns the members that may be text in one of the objects. In formats with raw text, all
+    other scalars of these members must be terminals for text, too: the lexer cannot tell which
+    object is written, and would not end a text that may continue."""
     branches = list(objects)
     if len(branches) < 2:
         return TextMembers()

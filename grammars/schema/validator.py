@@ -9,7 +9,8 @@ as steps of the caller.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache, cached_property, partial
 from typing import Any, TypeAlias
 
@@ -20,13 +21,15 @@ from grammars.limits.steps import StepsError, limit_steps, spend
 from grammars.regex.string_formats import FURTHER_FORMATS
 from grammars.regex.time_bounds import LOWER, UPPER, is_bound, is_within
 from grammars.schema.json_values import Json, walk_values
-from grammars.schema.patterns import (
-    PREFIX,
-    Formats,
-    adapt_patterns,
-    spend_on_patterns,
+from grammars.schema.patterns import PREFIX, Formats, adapt_patterns, spend_on_patterns
+from grammars.schema.subschemas import (
+    is_list,
+    is_object,
+    list_parts,
+    look_up,
+    map_parts,
+    walk_schemas,
 )
-from grammars.schema.subschemas import is_list, is_object, look_up, map_parts, walk_schemas
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
 MAX_WAYS = 1_000_000
@@ -44,8 +47,7 @@ _PART = "urn:part"  # and a subschema of it
 _ASSERTING_DRAFT = re.compile("http://json-schema.org/draft-0[467]/schema#?")
 _MULTIPLIERS = re.compile(r'"(\$(ref|dynamicRef|recursiveRef)|unevaluated(Properties|Items))"')
 """Keywords without which a value is compared with each subschema at most once."""
-_IN_PLACE = ("allOf", "anyOf", "oneOf")
-_IN_PLACE_SINGLES = ("not", "if", "then", "else")
+_IN_PLACE = tuple("allOf anyOf oneOf not if then else dependentSchemas dependencies".split())
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
@@ -55,11 +57,7 @@ Resources: TypeAlias = Sequence[tuple[str, Json]]
 
 class RootDocument:
     """A document that references point into. The data that jsonschema-rs needs are made once, for
-    any number of validators of its subschemas.
-
-    Args:
-        source: the document.
-    """
+    any number of validators of its subschemas."""
 
     def __init__(self, source: Json):
         self.source = source
@@ -77,12 +75,8 @@ class RootDocument:
 
 
 class Validator:
-    """Checks whether values fit a schema, including `format`. The draft is that of `$schema`, by
-    default 2020-12.
-
-    Args:
-        source: the schema.
-        root: the document that its references point into.
+    """Checks whether values fit a schema, whose references point into a document, including
+    `format`. The draft is that of `$schema`, by default 2020-12.
 
     Raises:
         ValueError: the schema is not valid, or refers to another document.
@@ -96,10 +90,8 @@ class Validator:
         self._inner = _make_inner(source, document)
 
     def __reduce__(self) -> "tuple[type[Validator], tuple[Json, Json]]":
-        return Validator, (
-            self._source,
-            self._root,
-        )  # the validator of jsonschema-rs cannot be pickled
+        # The validator of jsonschema-rs cannot be pickled.
+        return Validator, (self._source, self._root)
 
     def __sizeof__(self) -> int:
         return super().__sizeof__() + NATIVE_BYTES * len(self._text)
@@ -114,11 +106,7 @@ class Validator:
 
     def find_error(self, value: Json) -> tuple[list[str | int], str] | None:
         """Returns the first error: the path to the value that does not fit, and a message; None:
-        the value fits.
-
-        Raises:
-            RecursionError, ValueError: the value is nested too deeply to be checked.
-        """
+        the value fits. Raises RecursionError or ValueError if the value is nested too deeply."""
         ways = self._count_ways(value)
         if ways > MAX_WAYS:
             return [], f"it takes more than {MAX_WAYS:,} steps to check the value by this schema"
@@ -136,20 +124,14 @@ class Validator:
         is_simple = _MULTIPLIERS.search(self._text) is None
         if is_simple and len(self._text) * count_parts(value) <= MAX_WAYS:
             return 1
-        try:
-            with limit_steps(_MAX_COUNTED):
-                return _Ways(self._root).count(value, self._source)
-        except (StepsError, RecursionError):
-            return MAX_WAYS + 1
+        with suppress(StepsError, RecursionError), limit_steps(_MAX_COUNTED):
+            return _Ways(self._root).count(value, self._source)
+        return MAX_WAYS + 1
 
 
 def find_multiplied(document: Json) -> str | None:
     """Returns the JSON pointer of a schema that takes too many steps with any value, since its
-    references and alternatives multiply; None: there is none.
-
-    Raises:
-        RecursionError: the document is nested too deeply.
-    """
+    references and alternatives multiply; None: there is none. Raises RecursionError."""
     if not _MULTIPLIERS.search(json.dumps(document)):
         return None
     ways = _Ways(document)
@@ -164,16 +146,11 @@ def find_multiplied(document: Json) -> str | None:
 
 
 def count_parts(value: Json) -> int:
-    """Returns the number of values in a value, including itself."""
     return sum(1 for _ in walk_values(value))
 
 
 class _Ways:
-    """Counts the comparisons of a validator without memory, as an upper bound.
-
-    Args:
-        root: the document that references point into.
-    """
+    """Counts the comparisons of a validator without memory, as an upper bound."""
 
     def __init__(self, root: Json):
         self._root = root
@@ -195,7 +172,8 @@ class _Ways:
         circles = self._circles
         self._under_way.add(key)
         ways = 1
-        for part in _list_in_place(schema):
+        in_place = {keyword: schema[keyword] for keyword in _IN_PLACE if keyword in schema}
+        for _, part in list_parts(in_place):
             ways += self.count(value, part)
         for keyword in _REFERENCES:
             if keyword in schema:
@@ -245,27 +223,11 @@ class _Ways:
         return ways
 
     def _follow(self, reference: Json) -> Json:
-        """Returns the schema that a reference leads to; for a dynamic reference, the whole
-        document."""
+        """Returns the target of a reference; for a dynamic reference, the whole document."""
         try:
             return look_up(self._root, reference, "")
         except SchemaError:
             return self._root
-
-
-def _list_in_place(schema: Mapping[str, Json]) -> Iterator[Json]:
-    """Yields the subschemas that apply to the same value."""
-    for keyword in _IN_PLACE:
-        parts = schema.get(keyword)
-        if is_list(parts):
-            yield from parts
-    for keyword in _IN_PLACE_SINGLES:
-        if keyword in schema:
-            yield schema[keyword]
-    for keyword in ("dependentSchemas", "dependencies"):
-        parts = schema.get(keyword)
-        if is_object(parts):
-            yield from parts.values()
 
 
 def _word(error: jsonschema_rs.ValidationError) -> str:
@@ -282,7 +244,6 @@ def _word(error: jsonschema_rs.ValidationError) -> str:
 
 
 def _make_inner(source: Json, root: RootDocument) -> Any:
-    """Makes the validator of jsonschema-rs."""
     if source is root.source or isinstance(source, bool):
         document, formats = adapt_patterns(source)
         spend_on_patterns(source, formats)

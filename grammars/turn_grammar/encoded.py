@@ -7,7 +7,8 @@ from dataclasses import replace
 from grammars.errors import SchemaError
 from grammars.regex.characters import Characters
 from grammars.regex.reader import UnreadableError, read
-from grammars.regex.spelled import spell_expression, write_code, write_spellings
+from grammars.regex.spelled import spell_expression, write_spellings
+from grammars.regex.writing import write_code
 from grammars.turn_grammar.ir.nodes import (
     ANY_TEXT,
     EVERYTHING,

@@ -11,6 +11,4 @@ like: one flat schema, or alternatives.
 Passes 2 and 3 alternate on the way down: each subschema is rewritten, then lowered. Keywords that
 the mask cannot enforce are reported as checked (`findings`). `tool_options` changes a lowered
 schema by the options of a tool; `checked` finds the arguments that need the validator.
-
-Needs `grammars.schema`, `grammars.regex` and `grammars.errors`.
 """

@@ -8,6 +8,7 @@ concerns the whole call. In unclear cases, the whole call is buffered.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -33,14 +34,8 @@ _ELSEWHERE = (*_MEMBERS, *DEFINITIONS)
 
 @dataclass(frozen=True)
 class CheckedArguments:
-    """The parts of a call that are buffered until they are validated.
-
-    Args:
-        whole: the whole call.
-        keys: these arguments.
-        declared: the arguments that the schema declares.
-        others: the arguments that it does not declare.
-    """
+    """The parts of a call that are buffered until they are validated: the whole call, arguments by
+    their keys, or all `others` than those that the schema declares."""
 
     whole: bool = False
     keys: frozenset[str] = frozenset()
@@ -51,7 +46,6 @@ class CheckedArguments:
         return self.whole or self.others or bool(self.keys)
 
     def covers(self, key: str) -> bool:
-        """Returns whether this argument is buffered."""
         return self.whole or key in self.keys or (self.others and key not in self.declared)
 
 
@@ -62,13 +56,10 @@ def find_checked(schema: Schema) -> CheckedArguments:
         return CheckedArguments()
     if len(schema.objects) != 1:
         return CheckedArguments(whole=True)
-    try:
-        with limit_steps(MAX_STEPS):
-            return _find_checked(schema, found)
-    except StepsError:
-        return CheckedArguments(whole=True)
-    except SchemaError:  # a reference that only the validator follows, or data like one
-        return CheckedArguments(whole=True)
+    # A reference may be one that only the validator follows, or data like one.
+    with suppress(StepsError, SchemaError), limit_steps(MAX_STEPS):
+        return _find_checked(schema, found)
+    return CheckedArguments(whole=True)
 
 
 def _find_checked(schema: Schema, found: set[str]) -> CheckedArguments:

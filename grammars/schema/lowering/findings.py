@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.document.references import find_draft
@@ -11,8 +10,9 @@ from grammars.schema.nodes import Finding, Report
 from grammars.schema.pointers import escape, find_member, unescape
 from grammars.schema.subschemas import find_keywords, find_origin
 
+_Reasons = dict[tuple[str, str], str]
+"""By pointer and keyword."""
 _Found = dict[tuple[str, str], Finding]
-_NEVER_WRITTEN = "no value fits, so the key is never written"
 _NOT_ENFORCED = "not enforced by the mask"
 _ALTERNATIVE = re.compile("/(?:anyOf|oneOf|allOf)/[0-9]+(?=/|$)")
 
@@ -20,29 +20,22 @@ _ALTERNATIVE = re.compile("/(?:anyOf|oneOf|allOf)/[0-9]+(?=/|$)")
 class Findings:
     """The findings of one document. If there are several for one keyword at one pointer, the first
     one counts. Lowering makes alternatives that are not in the document; the report has the schema
-    around them.
-
-    Args:
-        root: the document.
-        origins: by the pointer of each definition in it that is a copy, the pointer of the
-            definition in the report.
-    """
+    around them."""
 
     def __init__(self, root: Json, origins: Mapping[str, str]):
         self._origins = origins
         self._keywords = find_keywords(root)
         self.draft = number_draft(find_draft(root))
         self._places: dict[str, Json] = {"": root}
-        self.enforced: _Found = {}
-        self.checked: _Found = {}
-        self._narrowed: _Found = {}
-        self._ignored: _Found = {}
-        self._barred: _Found = {}
+        self.enforced: _Reasons = {}
+        self.checked: _Reasons = {}
+        self._narrowed: _Reasons = {}
+        self._ignored: _Reasons = {}
 
     def enforce(self, pointer: str, keyword: str) -> None:
         """The mask enforces the keyword at that JSON pointer."""
         if keyword in self._keywords:  # other keywords come from rewriting, not from the document
-            self.enforced.setdefault((pointer, keyword), Finding(pointer, keyword))
+            self.enforced.setdefault((pointer, keyword), "")
 
     def check(self, pointer: str, keyword: str, reason: str) -> None:
         """The validator checks the keyword after generation. It does not if the document's draft
@@ -53,11 +46,11 @@ class Findings:
                 ignored += f" ({reason})"
             self.ignore(pointer, keyword, ignored)
             return
-        self.checked.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
+        self.checked.setdefault((pointer, keyword), reason)
 
     def narrow(self, pointer: str, keyword: str, reason: str) -> None:
         """The mask refuses some values that the keyword allows."""
-        self._narrowed.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
+        self._narrowed.setdefault((pointer, keyword), reason)
 
     def check_format(self, pointer: str, name: str) -> None:
         """The validator checks a known format after generation, if the draft has it."""
@@ -69,11 +62,11 @@ class Findings:
 
     def bar(self, pointer: str) -> None:
         """No value fits the schema of an optional key at that JSON pointer."""
-        self._barred.setdefault((pointer, ""), Finding(pointer, "", _NEVER_WRITTEN))
+        self.enforced.setdefault((pointer, ""), "no value fits, so the key is never written")
 
     def ignore(self, pointer: str, keyword: str, reason: str = "no such keyword") -> None:
         """Neither the mask nor the validator reads the keyword."""
-        self._ignored.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
+        self._ignored.setdefault((pointer, keyword), reason)
 
     def note(self, pointer: str, keywords: Iterable[str], *, enforced: bool) -> None:
         """The mask enforces these keywords if `enforced`; otherwise the validator checks them."""
@@ -84,15 +77,14 @@ class Findings:
                 self.check(pointer, keyword, _NOT_ENFORCED)
 
     def report(self) -> Report:
-        """Returns the report. A keyword that is enforced in part counts as checked, or as ignored
-        if nothing checks it."""
+        """Returns the report. What is enforced in part counts as checked, or else as ignored."""
         enforced = self._place(self.enforced)
         checked = self._place(self.checked)
         ignored = self._place(self._ignored)
         for key in (*checked, *ignored):
             enforced.pop(key, None)
         return Report(
-            enforced=(*enforced.values(), *self._place(self._barred).values()),
+            enforced=tuple(enforced.values()),
             checked=tuple(checked.values()),
             narrowed=tuple(self._place(self._narrowed).values()),
             ignored=tuple(finding for finding in ignored.values() if not self._is_reached(finding)),
@@ -103,14 +95,12 @@ class Findings:
         inside = f"{finding.pointer}/{escape(finding.keyword)}/"
         return any(origin.startswith(inside) for origin in self._origins.values())
 
-    def _place(self, findings: Mapping[tuple[str, str], Finding]) -> _Found:
+    def _place(self, reasons: _Reasons) -> _Found:
         """Returns the findings at pointers that the client's document has."""
         placed: _Found = {}
-        for (pointer, keyword), finding in findings.items():
+        for (pointer, keyword), reason in reasons.items():
             outer = find_origin(self._find_outer(pointer), self._origins)
-            if outer != pointer:
-                finding = replace(finding, pointer=outer)
-            placed.setdefault((outer, keyword), finding)
+            placed.setdefault((outer, keyword), Finding(outer, keyword, reason))
         return placed
 
     def _find_outer(self, pointer: str) -> str:

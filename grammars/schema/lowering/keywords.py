@@ -71,8 +71,7 @@ def number_draft(uri: str) -> int:
 
 
 def is_validated(keyword: str, draft: int) -> bool:
-    """True if the validator reads the keyword in this draft (see `number_draft`), or in all of
-    them."""
+    """True if the validator reads the keyword in this draft (see `number_draft`)."""
     return _FIRST_DRAFT.get(keyword, 0) <= draft <= _LAST_DRAFT.get(keyword, draft)
 
 
@@ -90,14 +89,23 @@ def read_bounds(flat: Mapping[str, Json]) -> dict[str, float]:
     """Returns the keywords for the range of a number, as in draft 6 and later: `exclusiveMinimum`
     is the bound itself; in draft 4 it is a flag beside `minimum`."""
     bounds = {k: flat[k] for k in EXPRESSIBLE["number"] if k in flat}
+    apply_flags(bounds)
+    return bounds
+
+
+def apply_flags(flat: dict[str, Json]) -> dict[str, str]:
+    """Applies the flag `exclusiveMinimum` (draft 4 and OpenAPI 3.0) to the bound beside it, and
+    `exclusiveMaximum`; returns the flags that were there, each with the keyword of its bound."""
+    applied: dict[str, str] = {}
     for bound in ("minimum", "maximum"):
         keyword = f"exclusive{bound.title()}"
-        flag = bounds.get(keyword)
+        flag = flat.get(keyword)
         if isinstance(flag, bool):
-            del bounds[keyword]
-            if flag and bound in bounds:
-                bounds[keyword] = bounds.pop(bound)
-    return bounds
+            applied[keyword] = bound
+            del flat[keyword]
+            if flag and bound in flat:
+                flat[keyword] = flat.pop(bound)
+    return applied
 
 
 _SPEAKS_OF = {
@@ -114,8 +122,7 @@ _SPEAKS_OF = {
 
 
 def is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
-    """Returns whether the keyword restricts nothing (zod writes `propertyNames` for each
-    record)."""
+    """Returns whether the keyword restricts nothing (zod: `propertyNames` of records)."""
     value = flat[keyword]
     kind = _SPEAKS_OF.get(keyword)
     if kind is not None and kind not in as_list(flat.get("type", kind)):
@@ -160,7 +167,6 @@ def list_values(flat: Mapping[str, Json]) -> list[Json]:
 
 
 def as_list(value: Json) -> list[Json]:
-    """Returns the value if it is a list, else a list with the value."""
     if is_list(value):
         return value
     return [value]

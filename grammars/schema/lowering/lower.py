@@ -24,11 +24,7 @@ from grammars.schema.lowering.document.reading import (
 from grammars.schema.lowering.findings import Findings
 from grammars.schema.lowering.keywords import drop_annotations
 from grammars.schema.lowering.nodes.flat import FlatLowering
-from grammars.schema.lowering.nodes.inhabitation import (
-    NEVER,
-    find_cause,
-    prune,
-)
+from grammars.schema.lowering.nodes.inhabitation import NEVER, find_cause, prune
 from grammars.schema.lowering.nodes.overlap import find_overlaps
 from grammars.schema.lowering.rewrite.conditions import Split, divide, find_split, is_exclusion
 from grammars.schema.lowering.rewrite.flattening import Flattening
@@ -49,17 +45,11 @@ MAX_READING = 80_000  # steps to read a document; 15,000 to 25,000 subschemas ta
 
 @dataclass(frozen=True)
 class LoweringEffort:
-    """How far a schema is multiplied out. Everything beyond this limit is checked after generation.
+    """How far a schema is multiplied out. What is beyond is checked after generation."""
 
-    Args:
-        steps: the limit for lowering the schema; 80,000 take about 0.4 s.
-        splits: the limit for schemas that are split into alternatives which exclude each other.
-        nested: the limit for conjunctions inside each other.
-    """
-
-    steps: int
-    splits: int
-    nested: int
+    steps: int  # 80,000 take about 0.4 s
+    splits: int  # schemas that are split into alternatives which exclude each other
+    nested: int  # conjunctions inside each other
 
 
 EFFORTS = (
@@ -75,10 +65,9 @@ _DRAFTS = ("http://json-schema.org/draft", "https://json-schema.org/draft")
 
 
 def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Schema:
-    """Lowers one JSON Schema document.
+    """Lowers one JSON Schema document of any draft from 3 to 2020-12.
 
     Args:
-        source: a schema of any draft from 3 to 2020-12, or true or false.
         close: objects that declare properties allow no others, unless they say so.
         only_object: the root must be an object (the arguments of a tool).
 
@@ -137,28 +126,19 @@ def declares_keys(schema: Json, declared: Container[str]) -> bool:
 
 
 def _lower_with_efforts(source: Json, *, close: bool, only_object: bool) -> Schema:
-    """Reads a document once, and lowers it with the most effort that its limit of steps allows.
-
-    Raises:
-        StepsError: it takes too many steps to read, or with the least effort.
-    """
+    """Reads a document once, and lowers it with the most effort that its limit of steps allows."""
     *earlier, last = EFFORTS
     with limit_steps(MAX_READING):
-        reading = _read(source)
+        reading = read_document(source)
+        multiplied = None if reading.problem is not None else find_multiplied(reading.document)
+    if multiplied is not None:
+        raise _refuse_size(find_origin(multiplied, reading.origins))
     with pointing_to_origins(reading.origins):
         for effort in earlier:
             with suppress(StepsError), limit_steps(effort.steps):
                 return _lower(reading, close=close, only_object=only_object, effort=effort)
         with limit_steps(last.steps):
             return _lower(reading, close=close, only_object=only_object, effort=last)
-
-
-def _read(source: Json) -> DocumentReading:
-    reading = read_document(source)
-    multiplied = None if reading.problem is not None else find_multiplied(reading.document)
-    if multiplied is not None:
-        raise _refuse_size(find_origin(multiplied, reading.origins))
-    return reading
 
 
 def _lower(
@@ -192,24 +172,12 @@ def _lower(
         raise SchemaError("arguments cannot be an enum or const", where="", hint=hint)
     report = replace(lowering.findings.report(), repaired=reading.repaired)
     return Schema(
-        document,
-        node,
-        definitions,
-        report=report,
-        root=document,
-        least=least,
-        origins=reading.origins,
+        document, node, definitions, report, root=document, least=least, origins=reading.origins
     )
 
 
 class _Lowering:
-    """Lowers the subschemas of one document: rewrites each until it is flat, then makes nodes.
-
-    Args:
-        reading: the document.
-        close: objects that declare properties allow no others, unless they say so.
-        effort: how far it is multiplied out.
-    """
+    """Lowers the subschemas of one document: rewrites each until it is flat, then makes nodes."""
 
     def __init__(self, reading: DocumentReading, *, close: bool, effort: LoweringEffort):
         self._root = root = reading.document
@@ -350,7 +318,6 @@ class _Lowering:
         return united
 
     def _lower_split(self, split: Split, pointer: str) -> Node:
-        """Returns the alternatives, each together with the keywords beside them."""
         self._splits_left -= 1
         base = split.base
         if self._close and not OPENNESS & base.keys():
@@ -365,8 +332,7 @@ class _Lowering:
         return united
 
     def _narrow_raw(self, alternatives: Node, pointer: str, keyword: str) -> None:
-        """Reports what formats with raw text cannot write before it is clear which object is
-        written."""
+        """Reports what formats with raw text cannot write before it is clear which object it is."""
         nodes = list(flatten(alternatives, self.definitions))
         objects = [node for node in nodes if isinstance(node, Object)]
         covered = find_covered(objects, self.definitions)
@@ -378,7 +344,6 @@ class _Lowering:
             self.findings.narrow(pointer, keyword, reason)
 
     def _lower_beside(self, base: Mapping[str, Json], part: Json, pointer: str) -> Node:
-        """Returns a part together with the keywords beside it."""
         if base:
             part = {"allOf": [base, part]}
         return self.lower(part, pointer)

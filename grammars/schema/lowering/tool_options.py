@@ -9,7 +9,7 @@ every format enforces it. Optional strings and list items stay as they are, and 
 allow only the empty string.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from grammars.schema.json_values import Json
@@ -42,11 +42,7 @@ _SUFFIX = " (not empty)"  # suffix of definitions without empty strings
 
 def loosen(schema: Schema, reason: str = "the tool is not strict") -> Schema:
     """Returns the schema with only names, required keys and declared types; undeclared keys are
-    allowed.
-
-    Args:
-        reason: why the other keywords are checked, for the report.
-    """
+    allowed. The report gives the reason why the other keywords are checked."""
     enforced: list[Finding] = []
     checked = [*schema.report.checked]
     for finding in schema.report.enforced:
@@ -57,7 +53,7 @@ def loosen(schema: Schema, reason: str = "the tool is not strict") -> Schema:
     return replace(
         schema,
         node=_loosen(schema.node),
-        definitions=_map_values(_loosen, schema.definitions),
+        definitions={name: _loosen(node) for name, node in schema.definitions.items()},
         report=replace(schema.report, enforced=tuple(enforced), checked=tuple(checked)),
     )
 
@@ -79,10 +75,6 @@ def _loosen(node: Node) -> Node:
             return Object(tuple(replace(p, node=_loosen(p.node)) for p in properties))
         case Union(branches):
             return Union(tuple(_distinct(map(_loosen, branches))))
-
-
-def _map_values(change: Callable[[Node], Node], nodes: Mapping[str, Node]) -> dict[str, Node]:
-    return dict(zip(nodes, map(change, nodes.values()), strict=True))
 
 
 def _distinct(nodes: Iterable[Node]) -> list[Node]:
@@ -115,14 +107,13 @@ def _find_type(value: Json) -> Node:
 
 def require_nonempty(schema: Schema) -> Schema:
     """Returns the schema without empty strings in required members."""
-    definitions = _map_values(_tighten_objects, schema.definitions)
+    definitions = {name: _tighten_objects(node) for name, node in schema.definitions.items()}
     for name, node in schema.definitions.items():
         definitions[name + _SUFFIX] = _tighten(node)
-    pruned = prune(_tighten_objects(schema.node), definitions)
-    definitions = pruned.definitions
-    used = find_reached(pruned.node, definitions)
+    root, definitions, _ = prune(_tighten_objects(schema.node), definitions)
+    used = find_reached(root, definitions)
     definitions = {name: node for name, node in definitions.items() if name in used}
-    return replace(schema, node=pruned.node, definitions=definitions)
+    return replace(schema, node=root, definitions=definitions)
 
 
 def _tighten_objects(node: Node) -> Node:

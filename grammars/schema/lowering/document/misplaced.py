@@ -5,11 +5,11 @@ none in the draft of the document, and relative JSON pointers."""
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from grammars.errors import SchemaError
 from grammars.schema.json_values import Json
-from grammars.schema.lowering.document.references import is_dynamic
+from grammars.schema.lowering.document.references import is_dynamic, write_pointer
 from grammars.schema.nodes import Finding
 from grammars.schema.pointers import find_value, point_to
 from grammars.schema.subschemas import is_object, look_up, map_parts, walk_schemas
@@ -26,12 +26,9 @@ _IN_PLACE = re.compile(r"(?:/(?:allOf|anyOf|oneOf)/[0-9]+)*")
 
 
 def repair_references(document: Json) -> tuple[Json, tuple[Finding, ...]]:
-    """Repairs such references. Unclear references stay as they are, and so do references that would
-    lead back to themselves. A document with dynamic names (`$dynamicRef`) stays unchanged.
-
-    Returns:
-        the document (the same object if nothing changes), and the repairs.
-    """
+    """Repairs such references; returns the document (the same object if nothing changes), and the
+    repairs. Unclear references stay as they are, and so do references that would lead back to
+    themselves. A document with dynamic names (`$dynamicRef`) stays unchanged."""
     if is_dynamic(document):
         return document, ()
     meanings = _find_meanings(document)
@@ -73,11 +70,11 @@ def _find_meanings(document: Json) -> dict[str, str]:
 
 
 def _find_loops(document: Json, meanings: Mapping[str, str]) -> set[str]:
-    """Returns the schemas whose references would lead back to themselves, directly or through
-    others; no value could match them."""
+    """Returns the schemas whose references would lead back to themselves: no value fits them."""
     loops = set[str]()
     for pointer, meaning in meanings.items():
-        if _encloses(unquote(meaning[1:]), pointer):
+        outer = unquote(meaning[1:])
+        if pointer.startswith(outer) and _IN_PLACE.fullmatch(pointer, len(outer)) is not None:
             loops.add(pointer)
     known = set[str]()
     for start in meanings:
@@ -92,15 +89,9 @@ def _find_loops(document: Json, meanings: Mapping[str, str]) -> set[str]:
     return loops
 
 
-def _encloses(outer: str, inner: str) -> bool:
-    """Returns whether the schema at `inner` is that at `outer`, or a part of it that applies to the
-    same value."""
-    return inner.startswith(outer) and _IN_PLACE.fullmatch(inner, len(outer)) is not None
-
-
 def _follow(document: Json, meanings: Mapping[str, str], pointer: str) -> str | None:
     """Returns the pointer to which the reference of a schema leads; None if it has none."""
-    schema = look_up(document, _write_pointer(pointer), "")
+    schema = look_up(document, write_pointer(pointer), "")
     reference = meanings.get(pointer) or (schema.get("$ref") if is_object(schema) else None)
     if not isinstance(reference, str) or not _leads(document, reference):
         return None
@@ -125,21 +116,20 @@ def _find_relative(reference: str, pointer: str, document: Json) -> str | None:
     up = int(relative[1])
     if up >= len(steps):
         return None
-    meaning = _write_pointer("/".join(steps[: len(steps) - up]) + relative[2])
+    meaning = write_pointer("/".join(steps[: len(steps) - up]) + relative[2])
     return meaning if _leads(document, meaning) else None
 
 
 def _find_enclosed(
     reference: str, pointer: str, schemas: Mapping[str, Mapping[str, Json]]
 ) -> str | None:
-    """Returns the pointer to the target in the innermost schema around that at `pointer` that has
-    it."""
+    """Returns the pointer to the target in the innermost schema around this one that has it."""
     if not reference.startswith("#/"):
         return None
     outer = pointer
     while True:
         if outer in schemas and _leads(schemas[outer], reference):
-            return f"{_write_pointer(outer)}{reference[1:]}"
+            return f"{write_pointer(outer)}{reference[1:]}"
         if not outer:
             return None
         outer = outer.rpartition("/")[0]
@@ -148,14 +138,7 @@ def _find_enclosed(
 def _find_named(reference: str, definitions: Mapping[str, str]) -> str | None:
     """Returns the pointer to the definition of this name; None if there is not exactly one."""
     named = _BY_NAME.fullmatch(reference)
-    if named is None:
-        return None
-    return definitions.get(named[1])
-
-
-def _write_pointer(pointer: str) -> str:
-    """Writes a JSON pointer as a URI fragment (RFC 6901, section 6)."""
-    return "#" + quote(pointer, safe="/~$")
+    return None if named is None else definitions.get(named[1])
 
 
 def _list_definitions(document: Json) -> dict[str, str]:
@@ -183,4 +166,4 @@ def _list_identified(schemas: Mapping[str, Mapping[str, Json]]) -> dict[str, str
 def _keep_single(named: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Returns references to these pointers by name, without the names that several have."""
     counts = Counter(name for name, _ in named)
-    return {name: _write_pointer(pointer) for name, pointer in named if counts[name] == 1}
+    return {name: write_pointer(pointer) for name, pointer in named if counts[name] == 1}

@@ -13,12 +13,10 @@ from grammars.errors import SchemaError
 from grammars.limits.steps import StepsError
 from grammars.regex.ecma import find_fault
 from grammars.schema.json_values import Json
-from grammars.schema.lowering.document.dialects import read_dialect
 from grammars.schema.lowering.document.misplaced import repair_references
-from grammars.schema.lowering.document.reached import gather_reached
+from grammars.schema.lowering.document.reached import drop_unused, gather_reached
 from grammars.schema.lowering.document.references import find_draft, is_dynamic, localize
-from grammars.schema.lowering.document.repairs import repair
-from grammars.schema.lowering.document.unused import drop_unused
+from grammars.schema.lowering.document.repairs import read_dialect, repair
 from grammars.schema.nodes import Finding
 from grammars.schema.pointers import point_to
 from grammars.schema.subschemas import (
@@ -39,11 +37,9 @@ _DRAFT_HINT = f"Leave $schema out, or name a draft such as {LATEST}"
 
 
 class DocumentReading(NamedTuple):
-    """A document that has been read.
+    """A document that has been read and repaired, with pointers for references.
 
     Args:
-        document: the repaired document, with pointers for references.
-        repaired: the repairs.
         problem: why it is not a JSON Schema; None if it is one. It points into `document`.
         origins: by the pointer of each definition in `document` that is a copy, the pointer of the
             definition in the document as it was.
@@ -56,12 +52,8 @@ class DocumentReading(NamedTuple):
 
 
 def read_document(source: Json) -> DocumentReading:
-    """Reads a document.
-
-    Raises:
-        StepsError: it has too many subschemas, or its patterns are too large; `where` points to
-            one of these.
-    """
+    """Reads a document. If it has too many subschemas, or its patterns are too large, a StepsError
+    points to one of these."""
     document, repaired, origins = _localize(drop_unused(source))
     with pointing_to_origins(origins):
         problem = find_problem(document)
@@ -113,8 +105,7 @@ def _localize(source: Json) -> tuple[Json, tuple[Finding, ...], Mapping[str, str
 
 @contextmanager
 def pointing_to_origins(origins: Mapping[str, str]) -> Generator[None]:
-    """Makes errors inside the `with` block point into the document as it was
-    (`DocumentReading.origins`)."""
+    """Makes errors inside the `with` block point into the document as it was."""
     try:
         yield
     except (SchemaError, StepsError) as error:
@@ -151,11 +142,8 @@ def _find_old_problem(document: Mapping[str, Json]) -> SchemaError | None:
 
 
 def find_problem(source: Json) -> SchemaError | None:
-    """Returns the reason why this is not a JSON Schema; None if it is one.
-
-    Raises:
-        StepsError: its patterns are too large; `where` points to one of them.
-    """
+    """Returns the reason why this is not a JSON Schema; None if it is one. If its patterns are too
+    large, a StepsError points to one of them."""
     draft = find_draft(source)
     if read_dialect(draft) is None:
         fault = f"{draft!r} is no known draft"

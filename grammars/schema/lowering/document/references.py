@@ -11,6 +11,7 @@ meaning of the names.
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin
 
@@ -42,25 +43,16 @@ document has a URI and a pointer, which a long `$id` or key makes long for all p
 
 
 class _Scope(NamedTuple):
-    """What dynamic names mean on a path from the root.
-
-    Args:
-        number: the same for scopes with the same meanings.
-        meanings: by name, the pointer of its schema.
-    """
+    """What dynamic names mean on a path from the root: by name, the pointer of its schema. Scopes
+    with the same meanings have the same number."""
 
     number: int
     meanings: Mapping[str, str]
 
 
 class LocalDocument(NamedTuple):
-    """A document whose references are pointers.
-
-    Args:
-        document: the document.
-        origins: by the pointer of each definition in it that is a copy, the pointer of the schema
-            in the document as it was.
-    """
+    """A document whose references are pointers, and, by the pointer of each definition in it that
+    is a copy, the pointer of the schema in the document as it was."""
 
     document: Json
     origins: Mapping[str, str]
@@ -71,12 +63,9 @@ def localize(source: Json) -> LocalDocument:
     parts. If the target of a dynamic reference depends on the path to it, there is a definition for
     each target, and the other definitions are left out. The document is the same object if it names
     no parts, or has a dynamic reference that no pointer can replace: it is in an unknown keyword,
-    where the names that it needs are not looked for, or has too many targets.
-
-    Raises:
-        SchemaError: a pointer that starts at the `$id` of its part cannot be rewritten; it would
-            be read from the root. Or there are too many subschemas with the copies.
-    """
+    where the names that it needs are not looked for, or has too many targets. Raises SchemaError if
+    a pointer that starts at the `$id` of its part cannot be rewritten, and would be read from the
+    root."""
     if not is_object(source) or not _NAMES.search(json.dumps(source)):
         return LocalDocument(source, {})
     names = _Names(source)
@@ -93,14 +82,11 @@ def localize(source: Json) -> LocalDocument:
 
 def _rewrite(source: Mapping[str, Json], names: "_Names") -> Json:
     """The document with pointers for its references; None if that cannot be written."""
-    try:
+    with suppress(_AmbiguousError):
         return names.rewrite(source, "")
-    except _AmbiguousError:
-        pass
-    try:
+    with suppress(_AmbiguousError):
         return names.rewrite_with_copies(source)
-    except _AmbiguousError:
-        return None
+    return None
 
 
 def _refuse(pointers: Sequence[str]) -> None:
@@ -128,8 +114,7 @@ def _list_texts(source: Json, keywords: Collection[str]) -> Iterator[str]:
 
 
 def stands_alone(root: Json) -> bool:
-    """Returns whether the document's draft ignores other keywords next to a `$ref` (drafts 3 to
-    7)."""
+    """Returns whether the draft ignores other keywords next to a `$ref` (drafts 3 to 7)."""
     return re.search(r"/draft-0[3-7]/", find_draft(root)) is not None
 
 
@@ -180,11 +165,7 @@ class _Names:
         return self._alone and "$ref" in flat
 
     def collect(self, schema: Json, base: str, pointer: str) -> Json:
-        """Collects the names in a schema and its subschemas.
-
-        Raises:
-            StepsError: the names are too long together.
-        """
+        """Collects the names in a schema and its subschemas."""
         spend(len(pointer) // _SHORT)
         self._schemas[pointer] = schema, base
         if isinstance(schema, bool):
@@ -226,13 +207,8 @@ class _Names:
 
     def rewrite(self, schema: Json, base: str, scope: _Scope | None = None) -> Json:
         """Rewrites the references of a schema and its subschemas. With a scope, they lead to copies
-        for this scope, and the definitions in the schema are left out.
-
-        Raises:
-            _AmbiguousError: without a scope, a dynamic reference has more than one target; or there
-                are too many copies, or a reference leads into an unknown keyword.
-            StepsError: the copies have too many subschemas.
-        """
+        for this scope, and the definitions in the schema are left out. Without one, no dynamic
+        reference may have more than one target."""
         if isinstance(schema, bool):
             return schema
         flat: Mapping[str, Json] = schema
@@ -259,14 +235,7 @@ class _Names:
         return kept
 
     def rewrite_with_copies(self, source: Mapping[str, Json]) -> Json:
-        """Rewrites the document, with a copy of each definition for each scope in which a reference
-        leads to it.
-
-        Raises:
-            _AmbiguousError: there are too many copies, or a reference leads into an unknown
-                keyword.
-            SchemaError: the copies have too many subschemas.
-        """
+        """Rewrites the document, with a copy of each definition for each scope that reaches it."""
         outermost = self._enter(self._intern({}), self._root)
         self._copies["", outermost.number] = "#"
         document = self.rewrite(source, "", outermost)
@@ -275,27 +244,25 @@ class _Names:
             name, pointer, scope = self._unwritten.pop()
             schema, base = self._schemas[pointer]
             self.origins[f"/$defs/{escape(name)}"] = pointer
-            spend(_measure(schema) // WRITTEN)  # its data is read again in each copy
+            own = omit(schema, *DEFINITIONS) if is_object(schema) else schema
+            spend(len(json.dumps(own)) // WRITTEN)  # its data is read again in each copy
             definitions[name] = self.rewrite(schema, base, scope)
         return {**document, "$defs": definitions}
 
     def _enter(self, scope: _Scope, base: str) -> _Scope:
-        """Returns the scope in the resource with this base URI; names that the path has met before
-        keep their meaning."""
+        """Returns the scope in this resource; names that were met before keep their meaning."""
         key = scope.number, base
         if key not in self._entered:
             self._entered[key] = self._intern({**self._anchors_of.get(base, {}), **scope.meanings})
         return self._entered[key]
 
     def _intern(self, meanings: Mapping[str, str]) -> _Scope:
-        """Returns the scope with these meanings."""
         spend(1 + len(meanings))
         return self._scopes.setdefault(
             frozenset(meanings.items()), _Scope(len(self._scopes), meanings)
         )
 
     def _copy(self, pointer: str, scope: _Scope) -> str:
-        """Returns the reference to the copy of a schema for a scope."""
         if pointer not in self._schemas:
             raise _AmbiguousError
         schema, base = self._schemas[pointer]
@@ -306,7 +273,7 @@ class _Names:
             if number > _MAX_COPIES:
                 raise _AmbiguousError
             name = f"{unescape(pointer.rpartition('/')[2])}-{number}"
-            self._copies[identity] = _write(f"/$defs/{escape(name)}")
+            self._copies[identity] = write_pointer(f"/$defs/{escape(name)}")
             self._unwritten.append((name, pointer, entered))
         return self._copies[identity]
 
@@ -324,28 +291,23 @@ class _Names:
         if scope is not None:
             return self._copy(scope.meanings.get(name, targets[resource]), scope)
         if self._root in targets:
-            return _write(targets[self._root])
+            return write_pointer(targets[self._root])
         if len(targets) > 1:
             raise _AmbiguousError
-        return _write(targets[resource])
+        return write_pointer(targets[resource])
 
     def _locate(self, reference: str, base: str, scope: _Scope | None) -> str:
         """Returns the reference as a pointer; unchanged if it leads out of the document, or
         nowhere."""
         whole = _resolve(reference, base)
         if whole in self.pointers:
-            found = _write(self.pointers[whole])
+            found = write_pointer(self.pointers[whole])
         else:
             uri, _, fragment = whole.partition("#")
             if uri not in self.pointers or (fragment and not fragment.startswith("/")):
                 return reference
-            found = _write(self.pointers[uri]) + fragment
+            found = write_pointer(self.pointers[uri]) + fragment
         return found if scope is None else self._copy(unquote(found[1:]), scope)
-
-
-def _measure(schema: Json) -> int:
-    """Returns the characters of a schema without the definitions in it."""
-    return len(json.dumps(omit(schema, *DEFINITIONS))) if is_object(schema) else 1
 
 
 def _resolve(reference: str, base: str) -> str:
@@ -361,8 +323,8 @@ def _join_fragment(base: str, fragment: str) -> str:
     return base + fragment
 
 
-def _write(pointer: str) -> str:
-    """Returns a JSON pointer as a reference."""
+def write_pointer(pointer: str) -> str:
+    """Writes a JSON pointer as a URI fragment (RFC 6901, section 6)."""
     return "#" + quote(pointer, safe="/~$")
 
 

@@ -5,56 +5,41 @@ is reported. Ambiguous mistakes are not repaired; if the result is not JSON Sche
 """
 
 import json
-from collections.abc import Callable
+import re
 
 from grammars.schema.json_values import Json
-from grammars.schema.lowering.document.dialects import read_dialect
 from grammars.schema.lowering.document.references import find_draft
 from grammars.schema.lowering.document.spellings import (
+    SPELLINGS,
     Note,
-    drop_empty_lists,
-    drop_nulls,
-    drop_wrong_annotations,
     list_first_items,
-    list_names,
-    name_parts,
-    name_types,
     part_types,
-    quote_reference,
-    read_empty_lists,
-    read_scalars,
     read_spelling,
-    repair_pattern,
 )
-from grammars.schema.lowering.keywords import as_list
+from grammars.schema.lowering.keywords import apply_flags, as_list
 from grammars.schema.nodes import Finding
 from grammars.schema.subschemas import is_list, is_object, map_parts, omit
+from grammars.schema.validator import LATEST
 
-_SPELLINGS: tuple[Callable[[dict[str, Json], Note], None], ...] = (
-    drop_nulls,
-    drop_wrong_annotations,
-    read_empty_lists,
-    read_scalars,
-    list_names,
-    part_types,
-    name_types,
-    name_parts,
-    drop_empty_lists,
-    repair_pattern,
-    quote_reference,
-)
 _OTHERS = frozenset("enum const allOf anyOf oneOf not if $ref".split())
 """Keywords that exclude null even if the type allows it."""
 _THIRD_FORMATS = {"host-name": "hostname", "ip-address": "ipv4"}
 """Formats of draft 3, by the names that they have had since then."""
+_KNOWN_DRAFT = re.compile(
+    r"https?://json-schema\.org/(draft-0[467]|draft/20(19-09|20-12))/schema#?|#?"
+)
+_HOST = r"(?:https?://)?(?:www\.)?json-schema\.org"
+_DRAFT_BY_YEAR = re.compile(rf"{_HOST}/(draft/20(?:19-09|20-12))(?:/|$)")
+_DRAFT_BY_NUMBER = re.compile(rf"{_HOST}/draft-0([3-7])(?:/|$)")
+_SUCCESSORS = {"3": "4", "5": "4"}
+_LATEST_EXTENDED = re.compile(
+    rf"{_HOST}/(?:schema|v1|draft/next)(?:/|$)|(?:https?://)?spec\.openapis\.org/oas/3\.1(?:/|$)"
+)
+"""What extends the newest draft: JSON Schema 1 and the schemas of OpenAPI 3.1."""
 
 
 def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
-    """Repairs a document.
-
-    Returns:
-        the document (the same object if nothing changes), and the repairs.
-    """
+    """Repairs a document; returns it (the same object if nothing changes), and the repairs."""
     findings: list[Finding] = []
     given = find_draft(source)
     draft = read_dialect(given) or given
@@ -70,7 +55,7 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
         def note(keyword: str, reason: str) -> None:
             findings.append(Finding(pointer, keyword, reason))
 
-        for mend in _SPELLINGS:
+        for mend in SPELLINGS:
             mend(flat, note)
         if is_third:
             _rename_third(flat, note)
@@ -78,7 +63,8 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
             list_first_items(flat, note)
         _lift_required(flat, note, may_be_empty=not has_flags)
         if not has_flags:
-            _apply_flags(flat, note)
+            for keyword, bound in apply_flags(flat).items():
+                note(keyword, f"true or false, read as in draft 4: about {bound}")
         _repair_enum(flat, note)
         _repair_const(flat, note)
         flat = map_parts(flat, lambda part, step: visit(part, pointer + step))
@@ -89,6 +75,25 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
         findings.append(Finding("", "$schema", f"read as {draft}"))
         repaired = {**repaired, "$schema": draft}
     return repaired if findings else source, tuple(findings)
+
+
+def read_dialect(given: str) -> str | None:
+    """Returns the URI of a draft in its usual spelling; for drafts 3 and 5, which the validator
+    does not know, the URI of the next draft. A URI that the validator knows stays as it is. None if
+    it means none of the drafts."""
+    if _KNOWN_DRAFT.fullmatch(given):
+        return given
+    plain = given.strip().lower().rstrip("#")
+    by_year = _DRAFT_BY_YEAR.match(plain)
+    if by_year is not None:
+        return f"https://json-schema.org/{by_year[1]}/schema"
+    by_number = _DRAFT_BY_NUMBER.match(plain)
+    if by_number is not None:
+        number = _SUCCESSORS.get(by_number[1], by_number[1])
+        return f"http://json-schema.org/draft-0{number}/schema#"
+    if _LATEST_EXTENDED.match(plain):
+        return LATEST
+    return None
 
 
 def _rename_third(flat: dict[str, Json], note: Note) -> None:
@@ -111,8 +116,7 @@ def _rename_third(flat: dict[str, Json], note: Note) -> None:
 
 
 def _lift_required(flat: dict[str, Json], note: Note, *, may_be_empty: bool) -> None:
-    """Repairs `required`: true in a property (draft 3), repeated names, and empty lists in drafts
-    that forbid them."""
+    """Repairs `required`: true in a property (draft 3), repeated names, forbidden empty lists."""
     properties = flat.get("properties")
     if is_object(properties):
         _collect_flags(flat, properties, note)
@@ -158,19 +162,6 @@ def _read_flag(schema: Json) -> bool | None:
     if isinstance(flag, str):
         flag = read_spelling(flag, "boolean")
     return flag if isinstance(flag, bool) else None
-
-
-def _apply_flags(flat: dict[str, Json], note: Note) -> None:
-    """Repairs `exclusiveMinimum: true` (draft 4 and OpenAPI 3.0)."""
-    for bound in ("minimum", "maximum"):
-        keyword = f"exclusive{bound.title()}"
-        flag = flat.get(keyword)
-        if not isinstance(flag, bool):
-            continue
-        del flat[keyword]
-        if flag and bound in flat:
-            flat[keyword] = flat.pop(bound)
-        note(keyword, f"true or false, read as in draft 4: about {bound}")
 
 
 def _repair_enum(flat: dict[str, Json], note: Note) -> None:

@@ -41,7 +41,7 @@ _PATTERN_PARTS = re.compile(r"\\.|\[(?:\\.?|[^\]\\])*+(?:\]|\Z)", re.DOTALL)
 _SET_PARTS = re.compile(r"\\.|.", re.DOTALL)
 
 
-def drop_nulls(flat: dict[str, Json], note: Note) -> None:
+def _drop_nulls(flat: dict[str, Json], note: Note) -> None:
     """Drops keywords that are null, which have no effect."""
     for keyword, value in omit(flat, "const", "default", "example").items():
         if value is None:
@@ -49,7 +49,7 @@ def drop_nulls(flat: dict[str, Json], note: Note) -> None:
             note(keyword, "null has no effect")
 
 
-def drop_wrong_annotations(flat: dict[str, Json], note: Note) -> None:
+def _drop_wrong_annotations(flat: dict[str, Json], note: Note) -> None:
     """Drops annotations of the wrong type, since annotations do not restrict values."""
     for keyword, kind in _ANNOTATIONS.items():
         if keyword in flat and not isinstance(flat[keyword], kind):
@@ -57,7 +57,7 @@ def drop_wrong_annotations(flat: dict[str, Json], note: Note) -> None:
             note(keyword, "of another type than JSON Schema wants, left out")
 
 
-def drop_empty_lists(flat: dict[str, Json], note: Note) -> None:
+def _drop_empty_lists(flat: dict[str, Json], note: Note) -> None:
     """Drops empty lists, which serialisers write for unset keywords."""
     for keyword in ("allOf", "anyOf", "oneOf", "items", "type"):
         says_more = keyword in ("allOf", "type") or "type" in flat or "$ref" in flat
@@ -66,7 +66,7 @@ def drop_empty_lists(flat: dict[str, Json], note: Note) -> None:
             note(keyword, "nothing, and has no effect")
 
 
-def read_empty_lists(flat: dict[str, Json], note: Note) -> None:
+def _read_empty_lists(flat: dict[str, Json], note: Note) -> None:
     """Reads empty lists as empty objects where objects belong: in PHP, both are `array()`."""
     for keyword in (*sorted(MAPS), "additionalProperties"):
         if flat.get(keyword) == []:
@@ -79,7 +79,7 @@ def read_empty_lists(flat: dict[str, Json], note: Note) -> None:
             note(keyword, "empty lists are read as {}")
 
 
-def read_scalars(flat: dict[str, Json], note: Note) -> None:
+def _read_scalars(flat: dict[str, Json], note: Note) -> None:
     """Reads numbers and booleans that are written as strings."""
     for keyword in dict.fromkeys((*_NUMBERS, *_COUNTS, *_FLAGS)):
         given = flat.get(keyword)
@@ -106,7 +106,7 @@ def read_spelling(text: str, kind: str) -> Json:
     return text
 
 
-def list_names(flat: dict[str, Json], note: Note) -> None:
+def _list_names(flat: dict[str, Json], note: Note) -> None:
     """Makes a list of a single name: of required keys, and of dependencies in draft 3."""
     required, properties = flat.get("required"), flat.get("properties")
     if isinstance(required, str) and is_object(properties) and required in properties:
@@ -121,7 +121,7 @@ def list_names(flat: dict[str, Json], note: Note) -> None:
         note("dependencies", "one name is read as a list of it")
 
 
-def name_types(flat: dict[str, Json], note: Note) -> None:
+def _name_types(flat: dict[str, Json], note: Note) -> None:
     """Translates the types of other languages, types in capitals, and type expressions."""
     given = flat.get("type")
     names = as_list(given)
@@ -167,7 +167,7 @@ def part_types(flat: dict[str, Json], note: Note) -> None:
     note("type", "schemas among the types are read as anyOf")
 
 
-def name_parts(flat: dict[str, Json], note: Note) -> None:
+def _name_parts(flat: dict[str, Json], note: Note) -> None:
     """Replaces the name of a type, or null, with a schema."""
     for keyword in _NAMED_PARTS:
         parts = flat.get(keyword)
@@ -212,7 +212,7 @@ def list_first_items(flat: dict[str, Json], note: Note) -> None:
     note("items", "a list, read as prefixItems")
 
 
-def repair_pattern(flat: dict[str, Json], note: Note) -> None:
+def _repair_pattern(flat: dict[str, Json], note: Note) -> None:
     r"""Replaces Python's and Perl's anchors `\A` and `\Z` in a pattern, and removes JavaScript's
     slashes around it, which would match nothing. A hyphen beside a class (`[\w-.]`) is escaped: it
     cannot be a range, and validators refuse it."""
@@ -246,7 +246,7 @@ def _escape_hyphens(part: str) -> str:
     return "".join(parts)
 
 
-def quote_reference(flat: dict[str, Json], note: Note) -> None:
+def _quote_reference(flat: dict[str, Json], note: Note) -> None:
     """Percent-encodes the characters of a reference that no URI has: names of definitions such as
     `List<string>` or `Größe`."""
     reference = flat.get("$ref")
@@ -257,3 +257,19 @@ def quote_reference(flat: dict[str, Json], note: Note) -> None:
     if quoted != reference:
         flat["$ref"] = quoted
         note("$ref", f"characters that no URI has: read as {quoted}")
+
+
+SPELLINGS: tuple[Callable[[dict[str, Json], Note], None], ...] = (
+    _drop_nulls,
+    _drop_wrong_annotations,
+    _read_empty_lists,
+    _read_scalars,
+    _list_names,
+    part_types,
+    _name_types,
+    _name_parts,
+    _drop_empty_lists,
+    _repair_pattern,
+    _quote_reference,
+)
+"""What is repaired in all drafts, in this order."""

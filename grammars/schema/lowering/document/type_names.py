@@ -47,8 +47,7 @@ Read: TypeAlias = dict[str, Json]
 
 
 def find_type(name: Json) -> Json:
-    """Returns the JSON Schema type for a name of another language; the name itself if it is not
-    known."""
+    """Returns the JSON Schema type for a name of another language, or else the name itself."""
     if not isinstance(name, str):
         return name
     lower = name.lower()
@@ -56,11 +55,8 @@ def find_type(name: Json) -> Json:
 
 
 def read_type(text: str) -> Read | None:
-    """Returns the schema for a type; None if it cannot be parsed, or has two meanings.
-
-    Args:
-        text: a name, or an expression of names.
-    """
+    """Returns the schema for the name of a type, or an expression of names; None if it cannot be
+    parsed, or has two meanings."""
     if len(text) > _MAX_CHARACTERS:
         return None
     try:
@@ -75,18 +71,15 @@ class _UnreadError(Exception):
 
 class _TypeReader:
     """Parses `alternative ("|" alternative)*`; each alternative is a constant, or a name with its
-    parameters, `[]` and `?`.
-
-    A text in quotes may be the name of a class that Python does not know yet (`List['Item']`). It
-    is a constant in `Literal[...]`, and among alternatives that are all constants or null.
-    """
+    parameters, `[]` and `?`. A text in quotes may be the name of a class that Python does not know
+    yet (`List['Item']`). It is a constant in `Literal[...]`, and among alternatives that are all
+    constants or null."""
 
     def __init__(self, text: str):
         self._tokens = [*_split(_REMARK.sub("", text))]
         self._at = 0
 
     def read(self) -> Read:
-        """Parses the whole expression."""
         schema = _refuse_constant(self._read_alternatives((",", "|")))
         if self._at < len(self._tokens):
             raise _UnreadError
@@ -123,7 +116,8 @@ class _TypeReader:
 
     def _read_named(self, token: str) -> Read:
         if token.startswith(_CONSTANT_SIGNS):
-            return {"const": _read_constant(token)}
+            is_text = token[0] in "'\""
+            return {"const": token[1:-1] if is_text else json.loads(token)}
         name = token.removeprefix("typing.").lower()
         parts: list[Read] = []
         closer = _PAIRS.get(self._peek())
@@ -150,19 +144,8 @@ def _split(text: str) -> Iterator[str]:
         pointer = found.end()
 
 
-def _read_constant(token: str) -> Json:
-    """Returns the value of a string in quotes or a number."""
-    if token[0] in "'\"":
-        return token[1:-1]
-    return json.loads(token)
-
-
 def _refuse_constant(schema: Read) -> Read:
-    """Returns the schema.
-
-    Raises:
-        _UnreadError: it is a single constant; in quotes it may be the name of a class.
-    """
+    """Returns the schema, unless it is a constant, which in quotes may be the name of a class."""
     if "const" in schema:
         raise _UnreadError
     return schema
@@ -198,11 +181,8 @@ def _apply(name: str, parts: list[Read]) -> Read:
 
 
 def _unite(schemas: list[Read]) -> Read:
-    """Returns a schema that allows the values of all these.
-
-    Raises:
-        _UnreadError: a text in quotes is among them that may be the name of a class.
-    """
+    """Returns a schema that allows the values of all these, unless a text in quotes is among them
+    that may be the name of a class."""
     if len(schemas) == 1:
         return schemas[0]
     if {} in schemas:
@@ -218,11 +198,7 @@ def _unite(schemas: list[Read]) -> Read:
 
 
 def _enumerate(schemas: list[Read]) -> Read:
-    """Returns a schema that allows these constants, and null.
-
-    Raises:
-        _UnreadError: one is neither.
-    """
+    """Returns a schema that allows these constants, and null."""
     values: list[Json] = []
     for schema in schemas:
         if schema != {"type": "null"} and "const" not in schema:

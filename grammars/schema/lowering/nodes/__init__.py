@@ -4,7 +4,4 @@ nodes.
 Start with `flat`; `numbers` and `strings` lower scalars. `keys` finds the keys of an object;
 `listed` lists and excludes single values; `inhabitation` removes nodes without values; `overlap`
 finds nodes that exclude each other.
-
-Needs `grammars.schema`, `grammars.regex` and, of lowering, `document`, `keywords`, `findings` and
-`rewrite`.
 """

@@ -58,15 +58,8 @@ Lower = Callable[[Json, str], Node]
 
 
 class FlatLowering:
-    """Lowers the flat schemas of one document.
-
-    Args:
-        root: the document.
-        close: objects that declare properties allow no others, unless they say so.
-        findings: receives what happens to each keyword.
-        lower: lowers subschemas.
-        definitions: what it has made of the definitions so far.
-    """
+    """Lowers the flat schemas of one document; `close`: see `grammars.schema.lowering.lower`,
+    `definitions`: what `lower` has made of them so far."""
 
     def __init__(
         self,
@@ -107,9 +100,7 @@ class FlatLowering:
         node = self.lower_typed(omit(flat, "not"), pointer)
         rest = exclude(node, values)
         self._findings.note(pointer, ["not"], enforced=rest is not None)
-        if rest is None:
-            return node
-        return rest
+        return node if rest is None else rest
 
     def lower_typed(self, flat: Mapping[str, Json], pointer: str) -> Node:
         """Returns the union of the types that a schema allows, each with its keywords."""
@@ -146,18 +137,15 @@ class FlatLowering:
         in an old draft; then it is read as the latest draft."""
         if isinstance(schema, bool):
             return lambda _: schema
-        try:
-            return Validator(schema, self._document).admits
-        except StepsError:
-            raise
-        except ValueError:
-            pass
-        try:
-            return Validator({"$schema": LATEST, **schema}, self._document).admits
-        except StepsError:
-            raise
-        except ValueError as error:  # or a reference that `find_problem` has reported
-            raise SchemaError(f"not a JSON Schema: {error}", where=pointer) from error
+        problem: ValueError | None = None
+        for stated in (schema, {"$schema": LATEST, **schema}):
+            try:
+                return Validator(stated, self._document).admits
+            except StepsError:
+                raise
+            except ValueError as error:  # or a reference that `find_problem` has reported
+                problem = error
+        raise SchemaError(f"not a JSON Schema: {problem}", where=pointer) from problem
 
     def _lower_type(self, name: str, flat: Mapping[str, Json], pointer: str) -> Node:
         match name:
@@ -237,9 +225,7 @@ class FlatLowering:
         counted = replace(array, contains=contains)
         is_enforced = contains is not None and Counted(counted).size <= MAX_STATES
         self._findings.note(pointer, _COUNTING & flat.keys(), enforced=is_enforced)
-        if is_enforced:
-            return counted
-        return array
+        return counted if is_enforced else array
 
     def _lower_distinct(self, array: Array, flat: Mapping[str, Json], pointer: str) -> Node | None:
         """Returns the lists without repeated items; None if the mask cannot enforce it."""
@@ -281,12 +267,8 @@ class FlatLowering:
         if is_loose and most is not None:
             self._findings.checked, self._findings.enforced = checked, enforced
             return None
-        return Contains(
-            tuple(matching),
-            tuple(unmatching),
-            least=int(flat.get("minContains", 1)),
-            most=most,
-        )
+        least = int(flat.get("minContains", 1))
+        return Contains(tuple(matching), tuple(unmatching), least=least, most=most)
 
 
 def _counts(flat: Mapping[str, Json]) -> bool:

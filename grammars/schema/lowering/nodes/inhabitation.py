@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from math import inf, isinf
-from typing import NamedTuple
 
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.limits.steps import StepsError, limit_steps, spend
@@ -36,35 +35,24 @@ NEVER = Union(())
 _MAX_TEXT_STEPS = 10_000  # of the search for a text of a pattern
 
 
-class Pruned(NamedTuple):
-    """A node and its definitions without alternatives, keys and definitions that have no value.
-
-    Args:
-        node: the root; `Union(())` if it has no value.
-        definitions: the definitions.
-        unwritten: JSON pointers of optional properties that no object can have, since nothing fits
-            their schemas. Those that a schema forbids by `false` are left out.
-    """
-
-    node: Node
-    definitions: dict[str, Node]
-    unwritten: Sequence[str]
-
-
-def prune(node: Node, definitions: Mapping[str, Node]) -> Pruned:
-    """Removes alternatives, keys and definitions without values."""
+def prune(
+    node: Node, definitions: Mapping[str, Node]
+) -> tuple[Node, dict[str, Node], Sequence[str]]:
+    """Removes alternatives, keys and definitions without values. Returns the node (`NEVER` if it
+    has no value), its definitions, and the JSON pointers of optional properties that no object can
+    have, since nothing fits their schemas (without those that a schema forbids by `false`)."""
     pruning = _Pruning(_find_alive(definitions))
     root = pruning.prune(node)
     rest = {name: pruning.prune(found) for name, found in definitions.items()}
-    return Pruned(root, rest, pruning.list_unwritten())
+    # Alternatives may have the same property.
+    unwritten = [pointer for pointer in pruning.removed if pointer not in pruning.kept]
+    return root, rest, unwritten
 
 
 def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
-    """Returns the names of the definitions that have a value.
-
-    A least fixed point: at first no definition has a value; then those do that have one without
-    references; and so on. Definitions that only infinite values would fit are never added.
-    """
+    """Returns the names of the definitions that have a value. A least fixed point: at first no
+    definition has a value; then those do that have one without references; and so on. Definitions
+    that only infinite values would fit are never added."""
     alive = set[str]()
 
     def revive(name: str, node: Node) -> bool:
@@ -78,8 +66,7 @@ def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
 
 
 def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
-    """Returns the JSON pointer of the innermost required property without a value; "" if there is
-    none."""
+    """Returns the JSON pointer of the innermost required property without a value, or ""."""
     pruning = _Pruning(_find_alive(definitions))
     pointer = ""
     while isinstance(node, Object):
@@ -115,24 +102,14 @@ def _has_no_text(node: String) -> bool:
 
 
 class _Pruning:
-    """Removes what has no value.
-
-    Args:
-        alive: the names of the definitions that have a value.
-    """
+    """Removes what has no value, given the names of the definitions that have one."""
 
     def __init__(self, alive: Set[str]):
         self._alive = alive
-        self._kept: set[str] = set()  # pointers of properties
-        self._removed: dict[str, None] = {}  # the same, in order
-
-    def list_unwritten(self) -> list[str]:
-        """Returns the pointers of properties that were removed wherever they were: alternatives may
-        have the same one."""
-        return [pointer for pointer in self._removed if pointer not in self._kept]
+        self.kept: set[str] = set()  # pointers of properties
+        self.removed: dict[str, None] = {}  # the same, in order
 
     def prune(self, node: Node) -> Node:
-        """Returns the node without parts that have no value."""
         spend()
         match node:
             case Reference(name):
@@ -161,13 +138,13 @@ class _Pruning:
             inner = self.prune(declared.node)
             if inner != NEVER:
                 kept.append(replace(declared, node=inner))
-                self._kept.add(declared.pointer)
+                self.kept.add(declared.pointer)
             elif declared.required:
                 return NEVER
             else:
                 barred.append(declared.key)
                 if declared.source is not False:
-                    self._removed[declared.pointer] = None
+                    self.removed[declared.pointer] = None
         pruned = self._prune_extras(replace(node, properties=tuple(kept)), barred)
         if node.presence != FREE:
             members = Unordered(kept, bool(pruned.extras), node.presence)
@@ -227,9 +204,7 @@ class _Pruning:
             return (*kept, after)
 
         return replace(
-            contains,
-            matching=prune_items(contains.matching),
-            others=prune_items(contains.others),
+            contains, matching=prune_items(contains.matching), others=prune_items(contains.others)
         )
 
     def _prune_item(self, node: Node | None) -> Node | None:

@@ -19,6 +19,7 @@ from grammars.schema.json_values import Json
 from grammars.schema.lowering.keywords import as_list, drop_annotations
 from grammars.schema.lowering.rewrite.merging import conjoin
 from grammars.schema.lowering.rewrite.presence import PresenceKeywords, list_names
+from grammars.schema.presence import find_keys, find_wanted
 from grammars.schema.subschemas import find_keywords, is_object
 
 MAX_NAMES = 200
@@ -39,11 +40,7 @@ Validate = Callable[[Json], Callable[[Json], bool]]
 
 @dataclass(frozen=True)
 class KeySet:
-    """A set of undeclared keys, and the schema of their values.
-
-    Args:
-        patterns: the patterns of `patternProperties` that these keys match.
-    """
+    """Undeclared keys, the schema of their values, and the `patternProperties` that they match."""
 
     schema: Json
     keys: Texts
@@ -52,13 +49,7 @@ class KeySet:
 
 @dataclass(frozen=True)
 class ObjectKeys:
-    """The keys of an object.
-
-    Args:
-        declared: schemas by key.
-        others: the other keys.
-        checked: the keywords that the mask cannot enforce, each with the reason.
-    """
+    """The keys of an object, and the keywords that the mask cannot enforce, with the reasons."""
 
     declared: dict[str, Json]
     others: list[KeySet]
@@ -68,20 +59,13 @@ class ObjectKeys:
 def read_keys(
     flat: Mapping[str, Json], rest: Json, *, present: PresenceKeywords, validate: Validate
 ) -> ObjectKeys:
-    """Finds the keys of a flat schema.
-
-    Args:
-        flat: the schema.
-        rest: the schema for keys to which neither `properties` nor `patternProperties` apply.
-        present: its keywords that require keys.
-        validate: the validator.
-    """
+    """Finds the keys of a flat schema. `rest` is the schema for keys to which neither `properties`
+    nor `patternProperties` apply, `present` its keywords that require keys."""
     patterns: Mapping[str, Json] = flat.get("patternProperties", {})
     names = flat.get("propertyNames", True)
     tests = {pattern: validate({"pattern": pattern}) for pattern in patterns}
 
     def find_matching(key: str) -> list[Json]:
-        """Returns the schemas of the patterns that the key matches."""
         spend(1 + len(tests))
         return [patterns[pattern] for pattern, matches in tests.items() if matches(key)]
 
@@ -92,10 +76,10 @@ def read_keys(
     if listed is not None and len(listed) > MAX_NAMES:
         listed = None
     named: list[str] = [*flat.get("required", [])]  # a required key counts as declared
-    if rest is False and not patterns:
-        named += present.wanted
+    if rest is False and not patterns:  # what the formula requires counts as declared, too
+        named += find_wanted(present.presence.formula)
     else:
-        named += present.spoken
+        named += find_keys(present.presence.formula)
     says_rest = "additionalProperties" in flat or "patternProperties" in flat
     for key in (*named, *(listed or ())):
         if key in declared:
@@ -179,14 +163,7 @@ class _UnreadNamesError(Exception):
 
 
 def read_names(names: Json) -> Texts:
-    """Returns the texts that `propertyNames` allows.
-
-    Args:
-        names: its value, without `$ref` and `allOf`.
-
-    Raises:
-        _UnreadNamesError: they cannot be expressed.
-    """
+    """Returns the texts that `propertyNames` allows, without `$ref` and `allOf`."""
     if names is True:
         return FREE
     if not is_object(names):
@@ -234,7 +211,6 @@ def _read_name_keyword(keyword: str, value: Json, name: Any) -> Texts:
 
 
 def _unite_names(parts: list[Json]) -> Texts:
-    """Returns the texts that one of these schemas allows."""
     regexes: list[str] = []
     for part in parts:
         texts = read_names(part)
@@ -249,7 +225,6 @@ def _unite_names(parts: list[Json]) -> Texts:
 
 
 def _exclude_names(excluded: Json) -> Texts:
-    """Returns the texts that this schema does not allow."""
     texts = read_names(excluded)
     # The mask refuses some texts of a format, which would be let through here.
     if "format" in find_keywords(excluded) or len(texts.parts) + len(texts.without) != 1:

@@ -33,8 +33,7 @@ _MAX_NUMBERS = 8
 
 
 def list_choices(node: Array) -> Node | None:
-    """Returns all lists of the node without repeated items; None if the mask cannot enforce
-    them."""
+    """Returns all lists without repeated items; None if the mask cannot enforce them."""
     if node.prefix or node.items is None:
         return None
     values = _list_values(node.items)
@@ -55,8 +54,7 @@ def list_choices(node: Array) -> Node | None:
 
 
 def _list_values(node: Node) -> list[Json] | None:
-    """Returns the scalars that a node allows, each once; None if it allows other values, or too
-    many."""
+    """Returns the scalars that a node allows, each once; None if it allows others, or too many."""
     match node:
         case Constant(constants):
             distinct: dict[str, Json] = {}

@@ -22,11 +22,7 @@ _NO_LARGER = f"no multiples beyond {LARGEST_MULTIPLE:,}"
 
 
 class NumberLowering:
-    """Lowers the numbers of one document.
-
-    Args:
-        findings: receives what happens to each keyword.
-    """
+    """Lowers the numbers of one document."""
 
     def __init__(self, findings: Findings):
         self._findings = findings
@@ -52,11 +48,9 @@ class NumberLowering:
         return node
 
     def _limit_multiples(self, node: Number, divisor: int, pointer: str) -> Number:
-        """Returns the multiples of the divisor, if a mask can follow them.
-
-        A mask follows the remainders of all numbers that may stand at one place of a value, and
-        those of alternatives multiply. So the divisors of the whole document are limited together.
-        """
+        """Returns the multiples of the divisor, if a mask can follow them. A mask follows the
+        remainders of all numbers that may stand at one place of a value, and those of alternatives
+        multiply. So the divisors of the whole document are limited together."""
         if divisor == 1:
             return node
         multiples = replace(node, bounds={**node.bounds, "multipleOf": divisor})
@@ -101,8 +95,7 @@ def _find_mask_bounds(node: Number, bits: int) -> dict[str, float]:
 
 
 def _keep_small(node: Number) -> Number:
-    """Returns the numbers of the node whose digits a double holds: llguidance and others divide
-    doubles."""
+    """Limits the digits to those that a double holds: llguidance and others divide doubles."""
     bounds = dict(node.bounds)
     least = max(bounds.get("minimum", -inf), bounds.get("exclusiveMinimum", -inf))
     greatest = min(bounds.get("maximum", inf), bounds.get("exclusiveMaximum", inf))

@@ -32,8 +32,7 @@ _DEEPEST = 4  # levels of objects and lists that are compared
 
 
 def find_overlaps(branches: Sequence[Node], definitions: Mapping[str, Node]) -> list[list[int]]:
-    """Returns, for each branch, the indexes of the other branches that may share a value with
-    it."""
+    """Returns, for each branch, the indexes of others that may share a value with it."""
     overlaps: list[set[int]] = [set() for _ in branches]
     comparison = _NodeComparison(definitions)
     resolved = [_resolve(branch, definitions) for branch in branches]

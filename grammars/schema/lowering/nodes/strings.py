@@ -33,13 +33,6 @@ _REPEATED = re.compile(r"\)[*+{]")
 
 
 def lower_string(flat: Mapping[str, Json], pointer: str, findings: Findings) -> String:
-    """Returns the texts of a flat schema.
-
-    Args:
-        flat: the schema.
-        pointer: its JSON pointer.
-        findings: receives what happens to each keyword.
-    """
     pattern = _join_format(_read_pattern(flat, pointer, findings), flat, pointer, findings)
     if findings.draft in _ASSERTING_CONTENT:
         for keyword in ("contentEncoding", "contentMediaType"):
@@ -97,7 +90,6 @@ def _join_format(
 
 
 def _bound_format(name: str, flat: Mapping[str, Json], pointer: str, findings: Findings) -> str:
-    """Returns an expression for a format within the bounds beside it."""
     bounds: dict[str, Json] = {}
     for keyword in (*LOWER, *UPPER):
         if keyword not in flat:

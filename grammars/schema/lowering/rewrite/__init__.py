@@ -2,9 +2,6 @@
 
 `flattening` follows `$ref` and merges the parts of an `allOf` into one schema, two at a time
 (`merging`); `unevaluated` replaces the keywords of that name; `conditions` and `negation` write
-`not`, `if`, `dependentSchemas` and `oneOf` as alternatives; `patterns` joins and negates those of
-strings; `presence` writes keywords about the presence of keys as a formula. Start with
-`flattening`.
-
-Needs `grammars.schema`, `grammars.regex` and, of lowering, `keywords`, `findings` and `document`.
+`not`, `if`, `dependentSchemas` and `oneOf` as alternatives; `presence` writes keywords about the
+presence of keys as a formula. Start with `flattening`.
 """

@@ -21,14 +21,8 @@ from grammars.schema.subschemas import is_object, omit
 
 @dataclass(frozen=True)
 class Split:
-    """A schema as alternatives.
-
-    Args:
-        keywords: the keywords that were replaced.
-        base: the schema without them.
-        parts: the alternatives, each to be combined with the base.
-        exact: the parts are equivalent to the keywords.
-    """
+    """A schema as alternatives, each to be combined with the base: the schema without the keywords
+    that were replaced; `exact`: the parts are equivalent to these."""
 
     keywords: tuple[str, ...]
     base: Mapping[str, Json]
@@ -39,13 +33,7 @@ class Split:
 def find_split(
     flat: Mapping[str, Json], untouched: Container[str], resolve: Resolve
 ) -> Split | None:
-    """Replaces the first keyword that can be written as alternatives; None if there is none.
-
-    Args:
-        flat: the schema.
-        untouched: keywords that stay as they are.
-        resolve: follows references.
-    """
+    """Replaces the first keyword, except untouched ones, that has alternatives; None: no such."""
     if "not" in flat and "not" not in untouched and not is_exclusion(flat):
         parts = negate(flat["not"], resolve)
         if len(parts) <= MAX_ALTERNATIVES and parts != [{"not": flat["not"]}]:
@@ -74,17 +62,10 @@ def is_exclusion(flat: Mapping[str, Json]) -> bool:
 def divide(
     parts: list[Json], overlaps: list[list[int]], resolve: Resolve
 ) -> tuple[list[Json], bool] | None:
-    """Writes `oneOf` as alternatives that exclude each other; None if that cannot be expressed.
-
-    Args:
-        parts: the branches.
-        overlaps: for each branch, the indexes of branches that may share a value with it.
-        resolve: follows references.
-
-    Returns:
-        the alternatives, and whether they have all values. If not, a branch has fewer keys: none
-        that another one requires with a value of which the opposite cannot be expressed.
-    """
+    """Writes the branches of `oneOf` as alternatives that exclude each other; None if that cannot
+    be expressed. `overlaps`: for each branch, the indexes of those that may share a value with it.
+    Returns also whether the alternatives have all values. If not, a branch has fewer keys: none
+    that another one requires with a value of which the opposite cannot be expressed."""
     alternatives: list[Json] = []
     is_whole = True
     for part, others in zip(parts, overlaps, strict=True):
@@ -114,7 +95,6 @@ def divide(
 
 
 def _list_excluded(schema: Json) -> set[str]:
-    """Returns the keys that a schema excludes."""
     properties = schema.get("properties") if is_object(schema) else None
     if not is_object(properties):
         return set()

@@ -19,12 +19,7 @@ _FIXED: dict[bool, dict[str, Json]] = {True: {}, False: {"enum": []}}
 
 
 class Flattening:
-    """Flattens the schemas of one document.
-
-    Args:
-        root: the document.
-        findings: receives what happens to rewritten keywords.
-    """
+    """Flattens the schemas of one document."""
 
     def __init__(self, root: Json, findings: Findings):
         self._root = root
@@ -36,7 +31,6 @@ class Flattening:
         return partial(look_up, self._root, pointer=pointer)
 
     def drop_unevaluated(self, schema: Mapping[str, Json], pointer: str) -> Mapping[str, Json]:
-        """Returns the schema without `unevaluatedProperties` and `unevaluatedItems`."""
         for keyword in ("unevaluatedProperties", "unevaluatedItems"):
             if keyword not in schema or is_idle(keyword, schema):
                 continue
@@ -60,15 +54,9 @@ class Flattening:
         return {**schema, "propertyNames": flat}
 
     def _flatten_name(self, schema: Json, pointer: str, *, depth: int, is_negated: bool) -> Json:
-        """Flattens a schema of keys.
-
-        Args:
-            schema: the schema.
-            pointer: its JSON pointer.
-            depth: how many alternatives inside each other are flattened.
-            is_negated: it is inside a `not`. If it cannot be flattened without leaving anything
-                out, it is returned as it is: the `not` would refuse more keys.
-        """
+        """Flattens a schema of keys, up to a depth of alternatives inside each other. Inside of a
+        `not`, it is returned as it is if anything would be left out: the `not` would refuse more
+        keys."""
         if not is_object(schema) or not depth:
             return schema
         losses: list[Finding] = []
@@ -89,11 +77,8 @@ class Flattening:
 
     def flatten(self, schema: Mapping[str, Json], pointer: str) -> dict[str, Json]:
         """Merges `$ref` with siblings and `allOf` of the schema at a pointer into one object
-        without `$ref`.
-
-        Parts that `merge` cannot express in one object stay in an `allOf`, beside an `anyOf` or
-        `oneOf`.
-        """
+        without `$ref`. Parts that `merge` cannot express in one object stay in an `allOf`, beside
+        an `anyOf` or `oneOf`."""
         losses: list[Finding] = []
         flat = self._flatten(schema, pointer, under_way=(), merged=set(), losses=losses)
         self._report(losses)
@@ -112,16 +97,10 @@ class Flattening:
         merged: set[str],
         losses: list[Finding],
     ) -> dict[str, Json]:
-        """As `flatten`.
-
-        Args:
-            schema: the schema.
-            pointer: its JSON pointer.
-            under_way: the references that lead here.
-            merged: all references so far. Repeating a part of a conjunction changes nothing, so
-                each is followed once; otherwise there would be 2^n paths through n levels.
-            losses: receives what is left out, so that the result allows more values.
-        """
+        """As `flatten`; `losses` receives what is left out, so that the result allows more values.
+        `under_way` are the references that lead here, `merged` all references so far. Repeating a
+        part of a conjunction changes nothing, so each is followed once; otherwise there would be
+        2^n paths through n levels."""
         spend(1 + len(schema))
         if self.references_stand_alone and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}

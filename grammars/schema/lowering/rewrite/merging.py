@@ -1,37 +1,33 @@
 """Merges two schemas into one flat schema with the meaning of both, as far as possible."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import reduce
 from math import lcm
 
-from grammars.limits.steps import WRITTEN, spend
-from grammars.regex.ecma import translate
+from grammars.limits.steps import WRITTEN, has_steps, spend
+from grammars.regex.ecma import read_pattern, translate
 from grammars.regex.texts import Texts
 from grammars.schema.json_values import Json
-from grammars.schema.lowering.keywords import (
-    CASES,
-    EXPRESSIBLE,
-    as_list,
-    is_asserting,
-    read_bounds,
-)
-from grammars.schema.lowering.rewrite.patterns import join_patterns
+from grammars.schema.lowering.keywords import CASES, EXPRESSIBLE, as_list, is_asserting, read_bounds
 from grammars.schema.nodes import are_same, identify
 from grammars.schema.subschemas import is_object, omit
 
 CONTENT = frozenset(["contentEncoding", "contentMediaType"])
 """Asserted in drafts 6 and 7, annotations later."""
+_ALSO = r"^(?=[\s\S]*(?:"  # the beginning of a joined pattern
+_REFERENCE = re.compile(r"\\[1-9k]|\(\?P=")
+_MAX_PATTERN_STEPS = 3_000
+_KEPT_STEPS = 30_000  # that are left for the rest of a schema
+_MAX_PATTERN_LENGTH = 1_000
+"""Characters of a joined pattern. Each pattern that is joined reads those before it again."""
 
 
 def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
-    """Returns the conjunction of two flat schemas.
-
-    Returns:
-        the merged schema, and the keywords of `b` that could not be merged: if there are any, the
-        schema allows more values than both do.
-    """
+    """Returns the conjunction of two flat schemas, and the keywords of `b` that could not be
+    merged: if there are any, the merged schema allows more values than both do."""
     spend(len(a) + len(b))
     a, b = _state_bounds(a), _state_bounds(b)
     a, b = _declare(a, b), _declare(b, a)
@@ -45,7 +41,9 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
     for keyword, value in b.items():
         if keyword not in merged:
             merged[keyword] = value
-        elif not _may_exclude(keyword) or are_same(merged[keyword], value):
+        elif not (is_asserting(keyword) or keyword in CONTENT):
+            pass  # an annotation, or an unknown keyword: it excludes no value
+        elif are_same(merged[keyword], value):
             pass
         elif keyword in ("anyOf", "oneOf"):
             merged["allOf"] = [*merged.get("allOf", []), {keyword: value}]
@@ -92,14 +90,8 @@ def conjoin(a: Json, b: Json) -> Json:
     return {"allOf": [*parts.values()]}
 
 
-def _may_exclude(keyword: str) -> bool:
-    """Returns False if the keyword is an annotation, or an unknown one: it excludes no value."""
-    return is_asserting(keyword) or keyword in CONTENT
-
-
 def _state_bounds(schema: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Returns the schema with numbers for exclusive bounds, and without `then` and `else` if there
-    is no `if`."""
+    """Returns the schema with numbers for exclusive bounds, and no `then` without an `if`."""
     bounds = read_bounds(schema)
     stated: dict[str, Json] = {}
     for keyword, value in schema.items():
@@ -111,8 +103,7 @@ def _state_bounds(schema: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def _declare(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Returns `a` with the properties that only `b` declares; in `a`, they are additional
-    properties."""
+    """Returns `a` with the properties that only `b` declares, which are additional in `a`."""
     rest = a.get("additionalProperties", True)
     own: dict[str, Json] = a.get("properties", {})
     patterns: dict[str, Json] = a.get("patternProperties", {})
@@ -184,17 +175,12 @@ def _join_schemas(a: dict[str, Json], b: dict[str, Json]) -> Json:
     return joined
 
 
-def _join_tuples(a: list[Json], b: list[Json]) -> Json:
-    return [conjoin(x, y) for x, y in zip(a, b, strict=True)]
-
-
 def _join_names(a: list[str], b: list[str]) -> Json:
     spend(len(a) + len(b))
     return list(dict.fromkeys([*a, *b]))
 
 
 def _exclude_both(a: Json, b: Json) -> Json:
-    """Returns a schema for `not` that excludes the values of both schemas."""
     if is_listing(a) and is_listing(b):
         return {"enum": [*as_list(a["enum"]), *as_list(b["enum"])]}
     return {"anyOf": [a, b]}
@@ -203,6 +189,35 @@ def _exclude_both(a: Json, b: Json) -> Json:
 def is_listing(schema: Json) -> bool:
     """Returns whether the schema is only an `enum`."""
     return is_object(schema) and schema.keys() == {"enum"}
+
+
+def join_patterns(a: str, b: str) -> str | None:
+    """Returns a pattern for the texts that match both; None if there is none that is exact."""
+    one, other = read_pattern(a), read_pattern(b)
+    if one is None or other is None or one.is_unicode != other.is_unicode:
+        return None
+    if any(map(_REFERENCE.search, (a, b))):  # groups have other numbers in a joined pattern
+        return None
+    joined = rf"{_ALSO}{b}))[\s\S]*(?:{a})"
+    if a.startswith(_ALSO):
+        joined = f"{_ALSO}{b})){a[1:]}"
+    return _accept(joined)
+
+
+def negate_pattern(pattern: str) -> str | None:
+    """Returns a pattern for the texts that do not match; None if there is none that is exact."""
+    return _accept(rf"^(?![\s\S]*(?:{pattern}))")
+
+
+def _accept(pattern: str) -> str | None:
+    if len(pattern) > _MAX_PATTERN_LENGTH or not has_steps(_KEPT_STEPS):
+        return None
+    spend(1 + len(pattern) // WRITTEN)
+    regex = translate(pattern)
+    # llguidance has to look for a text, too, and its work for that is limited.
+    if regex is None or Texts((regex,)).has_text(_MAX_PATTERN_STEPS) is None:
+        return None
+    return pattern
 
 
 def _find_multiple(a: float, b: float) -> Json:
@@ -220,7 +235,7 @@ RULES: dict[str, Callable[[Json, Json], Json]] = {
     "properties": _join_schemas,
     "required": _join_names,
     "items": conjoin,
-    "prefixItems": _join_tuples,
+    "prefixItems": lambda a, b: [conjoin(x, y) for x, y in zip(a, b, strict=True)],
     "additionalProperties": conjoin,
     "propertyNames": conjoin,
     "patternProperties": _join_schemas,

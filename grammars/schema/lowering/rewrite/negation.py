@@ -7,8 +7,7 @@ from math import prod
 from grammars.limits.steps import spend
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.keywords import ANNOTATIONS, CASES, TYPES, as_list
-from grammars.schema.lowering.rewrite.merging import is_listing
-from grammars.schema.lowering.rewrite.patterns import negate_pattern
+from grammars.schema.lowering.rewrite.merging import is_listing, negate_pattern
 from grammars.schema.subschemas import is_list, is_object, omit
 
 MAX_ALTERNATIVES = 16
@@ -32,14 +31,9 @@ Resolve = Callable[[Json], Json]
 
 
 def negate(schema: Json, resolve: Resolve | None = None) -> list[Json]:
-    """Returns the schemas that together allow exactly the values that this one does not.
-
-    Everything that has no other form stays in a `not` with one keyword.
-
-    Args:
-        schema: the schema.
-        resolve: follows references, one step; None: a `$ref` stays in a `not`.
-    """
+    """Returns the schemas that together allow exactly the values that this one does not. Everything
+    that has no other form stays in a `not` with one keyword. References are followed one step;
+    without `resolve`, a `$ref` stays in a `not`."""
     if schema is True:
         return []
     if schema is False:
@@ -84,8 +78,8 @@ def _negate_keyword(keyword: str, value: Json, resolve: Resolve | None) -> list[
             return [value]
         case "additionalProperties" if value is True:
             return []
-        case "pattern":
-            return _negate_pattern(value)
+        case "pattern" if (opposite := negate_pattern(value)) is not None:
+            return [{"type": "string", "pattern": opposite}]
         case "allOf":
             return list(chain.from_iterable(negate(part, resolve) for part in value))
         case "anyOf":
@@ -107,13 +101,6 @@ def _negate_types(types: list[Json]) -> list[Json]:
     return [{"type": others}]
 
 
-def _negate_pattern(pattern: str) -> list[Json]:
-    opposite = negate_pattern(pattern)
-    if opposite is None:
-        return [{"not": {"pattern": pattern}}]
-    return [{"type": "string", "pattern": opposite}]
-
-
 def _require(key: str, value: Json) -> Json:
     """Objects with this member; without it if its schema is false."""
     schema: dict[str, Json] = {"type": "object", "properties": {key: value}}
@@ -123,8 +110,7 @@ def _require(key: str, value: Json) -> Json:
 
 
 def _negate_any_of(parts: list[Json], resolve: Resolve | None) -> list[Json]:
-    """Returns the conjunction of the negated parts: each has alternatives, so the result has one
-    for each combination."""
+    """Returns the conjunction of the negated parts: one for each combination of alternatives."""
     negated = [negate(part, resolve) for part in parts]
     if prod(map(len, negated)) > MAX_ALTERNATIVES:
         return [{"not": {"anyOf": parts}}]

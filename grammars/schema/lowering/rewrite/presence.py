@@ -23,7 +23,6 @@ from grammars.schema.presence import (
     Presence,
     any_of,
     find_keys,
-    find_wanted,
 )
 from grammars.schema.subschemas import is_list, is_object
 
@@ -32,15 +31,8 @@ MAX_SPOKEN = 8
 MAX_FORMULA = 2_000  # the limit for parts of an enforced formula
 
 _CASES = ("then", "else")
-_FORMULAS = (
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "dependentRequired",
-    "dependentSchemas",
-    "dependencies",
+_FORMULAS = tuple(
+    "allOf anyOf oneOf not if dependentRequired dependentSchemas dependencies".split()
 )
 _COUNTS = ("minProperties", "maxProperties")
 KEYWORDS = frozenset((*_FORMULAS, *_CASES, *_COUNTS))
@@ -53,11 +45,7 @@ class _OtherError(Exception):
 
 @dataclass(frozen=True)
 class Claim:
-    """The keys that a schema requires of objects, as a formula.
-
-    Args:
-        others: the schema allows values other than objects.
-    """
+    """The keys that a schema requires of objects; `others`: it allows other values, too."""
 
     formula: Formula
     others: bool = True
@@ -65,27 +53,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class PresenceKeywords:
-    """The keywords of a schema that are only about presence, and their conjunction.
-
-    Args:
-        keywords: these keywords.
-        presence: the condition on the keys.
-        others: the value may be something other than an object.
-    """
+    """The keywords of a schema that are only about presence, and their conjunction; `others`: the
+    value may be something other than an object."""
 
     keywords: frozenset[str] = frozenset()
     presence: Presence = FREE
     others: bool = True
-
-    @property
-    def spoken(self) -> tuple[str, ...]:
-        """All keys in the formula."""
-        return find_keys(self.presence.formula)
-
-    @property
-    def wanted(self) -> tuple[str, ...]:
-        """The keys that count as declared, since the formula requires them."""
-        return find_wanted(self.presence.formula)
 
 
 def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
@@ -131,8 +104,7 @@ def list_names(flat: Mapping[str, Json]) -> list[str] | None:
 
 
 def _list_texts(schema: Json) -> list[str] | None:
-    """Returns the texts that a schema lists, also those of its alternatives; None if it lists
-    none."""
+    """Returns the texts that a schema and its alternatives list; None if they list none."""
     if not is_object(schema):
         return None
     if "enum" in schema or "const" in schema:
@@ -149,19 +121,13 @@ def _list_texts(schema: Json) -> list[str] | None:
 def _speaks_of_keys(formula: Formula) -> bool:
     """Returns whether the formula has keys and is short enough for a rule. `oneOf` repeats each
     part for every other part, at every level."""
-    try:
-        with limit_steps(MAX_FORMULA):
-            return bool(find_keys(formula))
-    except StepsError:
-        return False
+    with suppress(StepsError), limit_steps(MAX_FORMULA):
+        return bool(find_keys(formula))
+    return False
 
 
 def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim:
-    """Returns the claim of one keyword.
-
-    Raises:
-        _OtherError: it is about more than presence.
-    """
+    """Returns the claim of one keyword, if it is only about presence."""
     value: Json = flat[keyword]
     match keyword:
         case "required":
@@ -188,7 +154,6 @@ def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim:
 
 
 def _read(schema: Json) -> Claim:
-    """Returns the claim of a schema."""
     spend()
     if schema is True:
         return Claim(TRUE)
@@ -213,7 +178,6 @@ def _read_member(key: str, schema: Json) -> Claim:
 
 
 def _read_dependency(key: str, value: Json) -> Claim:
-    """Returns the claim of a dependency on a key."""
     if is_list(value):
         return Claim(_imply(Has(key), _join([Has(needed) for needed in value])))
     return Claim(_imply(Has(key), _read(value).formula))
@@ -241,7 +205,6 @@ def _join_claims(claims: Sequence[Claim]) -> Claim:
 
 
 def _join(parts: Sequence[Formula]) -> Formula:
-    """Returns the conjunction of these formulas."""
     if len(parts) == 1:
         return parts[0]
     return All(tuple(parts))

@@ -24,28 +24,20 @@ _DEEPEST = 8
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The members that are evaluated under a choice.
+    """The members and items that are evaluated under a choice."""
 
-    Args:
-        given: the schemas that apply.
-        keys, patterns: the evaluated members; `everything`: all members.
-        items: the number of evaluated items, from the first one on; `every_item`: all items.
-    """
-
-    given: tuple[Json, ...] = ()
+    given: tuple[Json, ...] = ()  # the schemas that apply
     keys: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
-    everything: bool = False
-    items: int = 0
+    everything: bool = False  # all members
+    items: int = 0  # their number, from the first one on
     every_item: bool = False
 
     @property
     def is_nothing(self) -> bool:
-        """True if nothing is evaluated."""
         return replace(self, given=()) == Evaluated()
 
     def join(self, other: "Evaluated") -> "Evaluated":
-        """Returns the members that either of them evaluates."""
         return Evaluated(
             given=self.given + other.given,
             keys=tuple(dict.fromkeys(self.keys + other.keys)),
@@ -80,13 +72,11 @@ def state_evaluated(flat: Mapping[str, Json], keyword: str, resolve: Resolve) ->
 
 
 def _are_nothing(alternatives: list[Evaluated]) -> bool:
-    """Returns whether none of the choices evaluates anything."""
     return all(alternative.is_nothing for alternative in alternatives)
 
 
 def _close(choice: Evaluated, keyword: str, value: Json) -> Json:
-    """Returns the schema of one choice, in which `value` applies to the members that are not
-    evaluated."""
+    """Returns one choice, in which `value` applies to the members that are not evaluated."""
     closed: dict[str, Json] = {}
     if keyword == "unevaluatedItems":
         if choice.every_item:
@@ -173,7 +163,6 @@ def _list_alternatives(
 
 
 def _cross(some: list[Evaluated], others: list[Evaluated]) -> list[Evaluated]:
-    """Joins each of the first with each of the others."""
     if len(some) * len(others) > MAX_ALTERNATIVES:
         raise _UnknownError
     return [a.join(b) for a, b in product(some, others)]

@@ -99,7 +99,7 @@ def test_all_caches_together_take_what_the_operator_gives_them(
 ) -> None:
     hermes.forget()
     # A part of what they want: other models of this process may have claimed room, too.
-    given = byte_cache._COMMON_LIMIT._claimed // 60
+    given = byte_cache._COMMON_LIMIT.claimed // 60
     bound_caches(given)
     try:
         for number in range(REQUESTS):

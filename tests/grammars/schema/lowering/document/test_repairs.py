@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from grammars.errors import SchemaError
+from grammars.schema.lowering.document.reached import drop_unused
 from grammars.schema.lowering.document.reading import read_document
 from grammars.schema.lowering.document.repairs import repair
-from grammars.schema.lowering.document.unused import drop_unused
 from grammars.schema.lowering.lower import lower
 
 DRAFT_3 = "http://json-schema.org/draft-03/schema#"
