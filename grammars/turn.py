@@ -23,9 +23,6 @@ class Tool:
     """A tool that the model may call.
 
     Args:
-        name: the name of the tool.
-        schema: the schema of its arguments, as read by `grammars.schema.lowering`.
-        description: what it does, for the prompt.
         strict: if False, calls that fail a check after generation are delivered nevertheless, with
             `errors`.
     """
@@ -106,9 +103,6 @@ class Turn:
     """An assistant turn.
 
     Args:
-        content: the text for the user.
-        reasoning: the text of the reasoning.
-        calls: the tool calls, in order.
         unfinished: the text of a call that was cut off; "" if there is none.
     """
 
@@ -120,34 +114,21 @@ class Turn:
 
 @dataclass(frozen=True)
 class ReasoningDelta:
-    """Event: the reasoning continues.
-
-    Args:
-        text: the new piece of text.
-    """
+    """Event: the reasoning continues with this text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ContentDelta:
-    """Event: the content continues.
-
-    Args:
-        text: the new piece of text.
-    """
+    """Event: the content continues with this text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class CallOpened:
-    """Event: a tool call begins.
-
-    Args:
-        index: the number of the call in this turn, from 0.
-        name: the name of the tool.
-    """
+    """Event: a tool call begins; `index` is its number in this turn, from 0."""
 
     index: int
     name: str
@@ -155,23 +136,14 @@ class CallOpened:
 
 @dataclass(frozen=True)
 class ArgumentStart:
-    """The value of an argument begins; part of `ArgumentsDelta.boundaries`.
-
-    Args:
-        key: the name of the argument.
-    """
+    """The value of an argument begins; part of `ArgumentsDelta.boundaries`."""
 
     key: str
 
 
 @dataclass(frozen=True)
 class ArgumentEnd:
-    """The value of an argument is complete; part of `ArgumentsDelta.boundaries`.
-
-    Args:
-        key: the name of the argument.
-        value: its value.
-    """
+    """The value of an argument is complete; part of `ArgumentsDelta.boundaries`."""
 
     key: str
     value: Json
@@ -188,8 +160,6 @@ class ArgumentsDelta:
     model is.
 
     Args:
-        index: the number of the call in this turn, from 0.
-        text: the new piece of JSON.
         boundaries: which arguments begin and end in this piece, in order.
     """
 
@@ -200,12 +170,7 @@ class ArgumentsDelta:
 
 @dataclass(frozen=True)
 class CallRead:
-    """Event: a tool call is complete.
-
-    Args:
-        index: the number of the call in this turn, from 0.
-        call: the call with all of its arguments.
-    """
+    """Event: a tool call is complete; `index` is its number in this turn, from 0."""
 
     index: int
     call: ToolCall
@@ -213,11 +178,8 @@ class CallRead:
 
 @dataclass(frozen=True)
 class CallCut:
-    """Event: the turn ended inside a call, which is therefore not delivered.
-
-    Args:
-        text: the text of the call so far, as the model wrote it.
-    """
+    """Event: the turn ended inside a call, which is therefore not delivered. `text` is what the
+    model has written of it."""
 
     text: str
 
@@ -305,8 +267,6 @@ class ReasoningStart:
     Args:
         is_open: the prompt has opened the block, its text comes next.
         closes_at_once: its closer comes next, without any text.
-        may_open: the opener may come.
-        must_open: it has to.
         instead: the texts that may come instead of a block. Some models write the closer once more
             after a prompt that has closed the block, or a lone closer or an empty block.
     """
@@ -340,9 +300,6 @@ def find_reasoning_start(
     an answer of a given form.
 
     Args:
-        block: how the format writes reasoning; None where it does not.
-        state: where the prompt ends.
-        think: whether the turn reasons.
         has_answer: content has a given form.
     """
     if state.start is Start.OPEN:
@@ -395,10 +352,7 @@ class Policy:
     """The turns that a request allows.
 
     Args:
-        choice: whether a tool is called.
         names: the tools that may be called; None means all that are offered.
-        parallel: whether there may be more than one call.
-        think: whether there is a reasoning block.
         answer: the form of the content; None: any text. With tools, the turn is either calls or
             such an answer.
         key_order: in which order objects have their declared keys.

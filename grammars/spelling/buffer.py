@@ -55,7 +55,6 @@ class PushedText:
         self.limit: int | None = None
 
     def push(self, text: str) -> None:
-        """Appends a piece."""
         self._text = self._text[self._offset :] + text
         self._offset = 0
         self._pushed += len(text)
@@ -109,7 +108,6 @@ class PushedText:
         return text
 
     def drain(self) -> str:
-        """Takes all text."""
         return self.take(len(self._text) - self._offset)
 
     def need(self, count: int = 1) -> Steps[str]:
@@ -128,14 +126,8 @@ class PushedText:
         return self._text[self._offset : self._offset + count]
 
     def take_while(self, allows: Callable[[str], bool], most: int | None = None) -> Steps[str]:
-        """Takes and returns the characters that come next and are allowed.
-
-        Args:
-            allows: returns whether a character is allowed.
-
-        Raises:
-            NotACallError: there are more than `most` of them.
-        """
+        """Takes and returns the characters that come next and are allowed. Raises NotACallError if
+        there are more than `most` of them."""
         taken = ""
         while allows((yield from self.need())):
             taken += self.take(1)
@@ -167,11 +159,7 @@ class Buffer(PushedText):
             self.take(1)
 
     def literal(self, *options: str) -> Steps[str]:
-        """Takes the one of these texts that comes next.
-
-        Raises:
-            NotACallError: none of them comes next.
-        """
+        """Takes the one of these texts that comes next; raises NotACallError if none does."""
         for option in options:
             count = 0
             while count < len(option) and option.startswith((yield from self.need(count + 1))):
@@ -181,12 +169,8 @@ class Buffer(PushedText):
         raise NotACallError
 
     def texts(self, texts: Sequence[str]) -> Steps[bool]:
-        """Takes these texts, which come next in this order, with optional white space before them.
-        Returns False if it is white space that JSON does not allow.
-
-        Raises:
-            NotACallError: something else comes next.
-        """
+        """Takes these texts, which come next in this order (otherwise NotACallError), with optional
+        white space before them. Returns False if it is white space that JSON does not allow."""
         for text in texts:
             if (yield from self.space()).strip(" \t\r\n"):
                 return False
@@ -194,12 +178,8 @@ class Buffer(PushedText):
         return True
 
     def name_before(self, text: str, barred: str) -> Steps[str]:
-        """Takes a name up to `text`, which stays.
-
-        Raises:
-            NotACallError: the name is too long, or has one of the barred characters.
-            CutError: the text ends before this is certain.
-        """
+        """Takes a name up to `text`, which stays. Raises NotACallError if it is too long, or has
+        one of the barred characters."""
         name = ""
         while not (yield from self.begins(text)):
             name += self.take(1)
@@ -208,11 +188,7 @@ class Buffer(PushedText):
         return name.strip()
 
     def begins(self, text: str, after: int = 0) -> Steps[bool]:
-        """Returns whether `text` comes next, or after so many characters. Takes nothing.
-
-        Raises:
-            CutError: the text ends before this is certain.
-        """
+        """Returns whether `text` comes next, or after so many characters. Takes nothing."""
         for i, character in enumerate(text, after):
             if (yield from self.need(i + 1))[i] != character:
                 return False
@@ -220,11 +196,7 @@ class Buffer(PushedText):
 
     def sees(self, text: str) -> Steps[bool]:
         """Returns whether `text` comes next, after any white space that a mask allows. Takes
-        nothing.
-
-        Raises:
-            CutError: the text ends before this is certain.
-        """
+        nothing."""
         space = 0
         while space < _WHITE_SPACE_SEEN and (yield from self.need(space + 1))[space].isspace():
             space += 1
@@ -232,11 +204,7 @@ class Buffer(PushedText):
 
     def attempt(self, steps: Steps[T], *, keeps: bool = True) -> Steps[T | None]:
         """Runs the steps and returns their result; None if something else comes next, or the text
-        ends before.
-
-        Args:
-            keeps: take the text if there is a result. Without one, nothing is taken.
-        """
+        ends before. Takes the text if there is a result and `keeps` is set."""
         self.mark()
         found = None
         with suppress(CutError, NotACallError):
@@ -295,12 +263,8 @@ class Buffer(PushedText):
         return True
 
     def until(self, stops: Sequence[str], sink: Callable[[str], None]) -> Steps[str | None]:
-        """Passes text to `sink` up to the first of `stops`, and takes that stop.
-
-        Returns:
-            the stop, or None if the text ends without one; then a possible beginning of a stop is
-            left.
-        """
+        """Passes text to `sink` up to the first of `stops`, takes that stop and returns it; None if
+        the text ends without one: then a possible beginning of a stop is left."""
         pattern = _compile_stops(tuple(stops))
         while True:
             match = pattern.search(self._text, self._offset) if stops else None
@@ -342,9 +306,6 @@ class Buffer(PushedText):
         Args:
             find: looks for the end in a text from an offset on; returns up to which offset there is
                 no end, and whether it is there.
-
-        Raises:
-            CutError: the text ends before.
         """
         while True:
             end, is_found = find(self._text, self._offset)
@@ -356,12 +317,8 @@ class Buffer(PushedText):
             yield
 
     def name(self, stops: str, barred: str = "\n<") -> Steps[str]:
-        """Takes a name, key or id, up to one of the characters that can follow it.
-
-        Raises:
-            NotACallError: the name is too long, or has one of the barred characters.
-            CutError: the text ends before.
-        """
+        """Takes a name, key or id, up to one of the characters that can follow it. Raises
+        NotACallError if it is too long, or has one of the barred characters."""
         ends = stops + barred
         name = yield from self.take_while(lambda next: next not in ends, MAX_NAME_LENGTH)
         if (yield from self.need()) not in stops:
@@ -373,11 +330,6 @@ class Buffer(PushedText):
 
         Args:
             reader: reads the value; it sees each piece before `sink` does.
-            sink: receives the text piece by piece.
-
-        Raises:
-            FaultError: the text is not such a value.
-            NotACallError: it is not over at the limit.
         """
         parts: list[str] = []
         while True:
@@ -402,7 +354,6 @@ class Buffer(PushedText):
 
 @keep_results("regexes", 4 * MIB)
 def _compile_stops(stops: tuple[str, ...]) -> re.Pattern[str]:
-    """Returns one pattern for all stops, the longest first."""
     longest_first = sorted(stops, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)))
 
@@ -418,7 +369,7 @@ def _count_begun(text: str, start: int, stops: Sequence[str]) -> int:
 
 
 def _grows(text: str, start: int, stops: Sequence[str]) -> bool:
-    """Returns whether the rest of the text may be the beginning of a stop, such as one longer than
-    the stop that was found."""
+    """Returns whether the rest of the text may be the beginning of a longer stop than the one that
+    was found."""
     count = len(text) - start
     return any(len(stop) > count and text.endswith(stop[:count]) for stop in stops)

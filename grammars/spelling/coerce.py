@@ -53,7 +53,6 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
     """Returns the typed value of a raw text.
 
     Args:
-        raw: the text between the tags.
         style: how the format writes values other than strings, beside JSON.
 
     Raises:
@@ -70,8 +69,7 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
 
 
 def _list_candidates(raw: str, schema: Schema, style: JsonStyle | None) -> list[Json]:
-    """Returns the values of the types that the schema allows that the text can be read as, the
-    likeliest first."""
+    """Returns the values of allowed types that the text can be read as, the likeliest first."""
     nodes = list(flatten(schema.node, schema.definitions))
     admitted = _list_types(nodes)
     readings: Iterable[Json] = [raw]
@@ -161,14 +159,11 @@ def read_undeclared(raws: Mapping[str, Raw]) -> dict[str, Json]:
 def coerce_members(
     raws: Mapping[str, Raw], schema: Schema, style: JsonStyle | None = None
 ) -> tuple[dict[str, Json], tuple[Violation, ...]]:
-    """Converts the members of an object. A raw text that fits no type stays a string; of a list or
-    object whose parts do not fit, these stay as they are.
+    """Converts the members of an object; also returns why they do not fit. A raw text that fits no
+    type stays a string; of a list or object whose parts do not fit, these stay as they are.
 
     If the schema allows several objects, the members are read as the first one that all of them
     fit.
-
-    Returns:
-        the typed members, and why they do not fit.
     """
     options = zip(*(schema.find_members(key) for key in raws), strict=True) if raws else [()]
     readings = [_read_members(raws, members, schema, style) for members in options]
@@ -214,7 +209,6 @@ def _refusal(raw: str, candidates: list[Json], schema: Schema) -> CoerceError:
 
 
 def _list_types(nodes: Iterable[Flat]) -> set[str]:
-    """Returns the types that these nodes allow."""
     return {name for node in nodes for name in list_types(node)}
 
 

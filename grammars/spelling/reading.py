@@ -1,8 +1,5 @@
-"""Reads whole values in any style: writes them as JSON, then reads the JSON.
-
-So the limits of JSON apply to all styles: no infinity, no number beyond a double, no lone
-surrogate.
-"""
+"""Reads whole values in any style: writes them as JSON, then reads the JSON. So the limits of JSON
+apply to all styles: no infinity, no number beyond a double, no lone surrogate."""
 
 import json
 import re
@@ -21,21 +18,14 @@ class DeepJsonError(ValueError):
 
 
 def read_value(text: str, style: JsonStyle) -> Json:
-    """Reads a value; white space may stand between its parts.
-
-    Raises:
-        ValueError: the text is not a value in this style.
-    """
+    """Reads a value; white space may stand between its parts. Raises ValueError if the text is not
+    a value in this style."""
     return read_json(text if speaks_json(style) else translate(text, style))
 
 
 def read_json(text: str) -> Json:
-    """Reads strict JSON (RFC 8259): no NaN, no infinity, no number beyond a double, no lone
-    surrogate.
-
-    Raises:
-        ValueError: the text is not strict JSON.
-    """
+    """Reads strict JSON (RFC 8259); raises ValueError for NaN, infinity, a number beyond a double,
+    and a lone surrogate."""
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except RecursionError:

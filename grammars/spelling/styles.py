@@ -32,13 +32,10 @@ _NOT_BARE = re.compile(r"[\x00-\x1f:,{}\[\]]|^\s|\s$|^$")
 
 @dataclass(frozen=True)
 class Breaks:
-    """The texts between the parts of a list or object.
+    """The texts after the opening bracket of a list or object, between two items, and before the
+    closing bracket.
 
-    Args:
-        open: after the opening bracket.
-        item: between two items.
-        close: before the closing bracket.
-        loose: any white space may follow or precede them.
+    If `loose`, any white space may follow or precede them.
     """
 
     open: str
@@ -48,13 +45,11 @@ class Breaks:
 
 
 def speaks_json(style: JsonStyle) -> bool:
-    """Returns whether strings, keys and words are those of JSON."""
     words = style.true + style.false + style.null
     return has_json_strings(style) and not style.bare_keys and set(words) <= set(_WORDS)
 
 
 def has_json_strings(style: JsonStyle) -> bool:
-    """Returns whether strings are those of JSON."""
     return style.escapes and style.quotes == ('"',)
 
 
@@ -121,12 +116,10 @@ def sort_keys(keys: Iterable[str], style: Sorting) -> list[str]:
 
 
 def spell_key(key: str, style: JsonStyle) -> str:
-    """Writes a key as the template does."""
     return key if style.bare_keys else spell_string(key, style)
 
 
 def spell_string(text: str, style: JsonStyle) -> str:
-    """Writes a string as the template does."""
     if has_json_strings(style):
         return json.dumps(text, ensure_ascii=style.ascii)
     if not style.escapes:
@@ -231,7 +224,6 @@ def is_writable(text: str, style: JsonStyle) -> bool:
 
 
 def is_bare(key: str, style: JsonStyle) -> bool:
-    """Returns whether the key can be written without quotes."""
     return not _NOT_BARE.search(key) and style.quotes[0] not in key
 
 

@@ -39,7 +39,6 @@ def name_types(value: Json) -> tuple[str, ...]:
 
 
 def has_type(value: Json, types: Container[str]) -> bool:
-    """Returns whether the value has one of these types."""
     return any(name in types for name in name_types(value))
 
 
@@ -65,7 +64,6 @@ def list_types(node: Flat) -> tuple[str, ...]:
 
 
 def split_types(nodes: Iterable[Flat]) -> Iterator[Flat]:
-    """Yields the nodes as nodes of one type each."""
     for node in nodes:
         match node:
             case AnyValue():

@@ -42,12 +42,7 @@ class FaultError(ValueError):
 
 @dataclass(frozen=True)
 class Sign:
-    """A bracket, comma or colon outside of strings.
-
-    Args:
-        text: the character.
-        offset: its offset in the JSON text.
-    """
+    """A bracket, comma or colon outside of strings, with its offset in the JSON text."""
 
     text: str
     offset: int
@@ -61,11 +56,8 @@ class _Literals:
         strings: for each quote, what matches the text in a string as far as it is certain: without
             half an escape or half a quote at the end of what has arrived.
         to_json: for each quote, what writes such a text as in a JSON string.
-        words: the words of JSON by those of the style.
-        signs: how signs and quotes are written.
         until_sign: matches up to the next sign, quote or fault, which is the group.
         until_bracket: the same without commas, colons and strings, of which long lists are full.
-        bare_keys: keys have no quotes.
         keeps: the text stays as it is.
     """
 
@@ -94,7 +86,6 @@ class ValueReader:
     """Reads one list, object or string. Whether its text is valid is known when the JSON is read.
 
     Args:
-        style: how the value is written.
         told_level: the level of the objects or arrays whose signs are told; the outermost one has
             level 1.
         keeps: the text stays as it is, instead of JSON.
@@ -116,11 +107,8 @@ class ValueReader:
 
     def feed(self, piece: str) -> int | None:
         """Reads the next piece; returns how much of it belongs to the value, or None if the value
-        continues.
-
-        Raises:
-            FaultError: the style does not allow a character, or the word before it.
-        """
+        continues. Raises FaultError if the style does not allow a character, or the word before
+        it."""
         literals, held = self._literals, len(self._held)
         text = self._held + piece
         written, position, is_over = "", 0, False
@@ -191,11 +179,8 @@ class ValueReader:
 
 
 def translate(text: str, style: JsonStyle) -> str:
-    """Returns a value of this style as JSON, which is not valid if the text is not.
-
-    Raises:
-        FaultError: the style does not allow a character, or the word before it.
-    """
+    """Returns a value of this style as JSON, which is not valid if the text is not. Raises
+    FaultError as `ValueReader.feed` does."""
     reader = ValueReader(style)
     end = reader.feed(text)
     return reader.json + (reader.close() if end is None else text[end:])
@@ -240,7 +225,6 @@ def _match_raw(quote: str) -> str:
 
 
 def _find_writer(style: JsonStyle, quote: str, keeps: bool) -> Callable[[str], str]:
-    """Returns what writes the text in a string as in a JSON string."""
     if keeps:
         return str
     if not style.escapes:
@@ -261,5 +245,4 @@ def _write_escape(match: re.Match[str], letters: Mapping[str, str]) -> str:
 
 
 def escape_text(text: str) -> str:
-    """Escapes a text for a JSON string."""
     return json.dumps(text, ensure_ascii=False)[1:-1]

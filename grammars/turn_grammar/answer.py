@@ -1,5 +1,4 @@
-"""Grammars of answers: content that must match a schema, a regular expression, a choice or a Lark
-grammar."""
+"""Grammars of answers: content of a given form."""
 
 import re
 import reprlib
@@ -32,15 +31,9 @@ def write_answer(
     """Returns the expression for the content of a turn.
 
     Args:
-        answer: what the content must match.
-        values: writes JSON values into the grammar that is being built.
         openings: texts that open calls, if the turn may have calls instead; the answer may not
             begin with them.
         others: other texts that the answer may not begin with (the opener of the reasoning).
-
-    Raises:
-        PolicyError: the answer cannot be enforced, or cannot be combined with calls.
-        SchemaError: this format cannot write a value of the schema.
     """
     match answer:
         case JsonAnswer(schema):
@@ -68,11 +61,8 @@ def write_answer(
 
 
 def read_regex(regex: str) -> Expression:
-    """Returns the texts of a regular expression for the whole answer, as part of a terminal.
-
-    Raises:
-        PolicyError: a mask cannot enforce the expression.
-    """
+    """Returns the texts of a regular expression for the whole answer, as part of a terminal. Raises
+    PolicyError if a mask cannot enforce it."""
     if not regex.isascii() and _SURROGATE.search(regex):
         message = "the expression has a lone surrogate, which is not valid in text"
         raise PolicyError(message, where=_REGEX, hint="Replace it")

@@ -41,11 +41,8 @@ class TurnSpec:
     """What the grammar of a turn is built from.
 
     Args:
-        format: the model's wire format.
         tools: the tools that may be called.
         names: the names of all tools, including those that the policy leaves out.
-        policy: what the request allows.
-        state: where the rendered prompt ends.
         captures: the matcher records the text of each call's arguments.
         text_ends: texts that may end a turn with calls.
     """
@@ -60,19 +57,11 @@ class TurnSpec:
 
     @property
     def must_call(self) -> bool:
-        """Whether a call is required."""
         return bool(self.tools) and self.policy.choice is Choice.REQUIRED
 
 
 class CallRules:
-    """Adds the rules of calls to a grammar.
-
-    Args:
-        turn: what the grammar is built from.
-        kind: how the format writes arguments.
-        values: writes JSON values into the grammar that is being built.
-        texts: writes fixed texts.
-    """
+    """Adds the rules of calls to a grammar."""
 
     def __init__(self, turn: TurnSpec, kind: ArgumentsKind, values: Values, texts: SpacedTexts):
         self._turn, self._format, self._kind = turn, turn.format, kind
@@ -94,7 +83,6 @@ class CallRules:
         """Returns what may stand at the end of a turn with calls.
 
         Args:
-            following: the content that may follow the calls.
             alternatives: texts that may follow the last call instead.
         """
         texts = self._turn.text_ends
@@ -121,8 +109,6 @@ class CallRules:
         Args:
             first: the nodes of the first call that are not written yet.
             opener: the text that opened the calls.
-            is_several: these are several calls, which are written in another way than one.
-            spaced: allow white space before the calls.
             lead: what the prompt has written of the first call.
             following: the content that may follow the calls.
         """
@@ -165,12 +151,8 @@ class CallRules:
         return format.opener is not None and opener == format.opener.text
 
     def _more(self, number: int, between: str) -> Expression:
-        """Returns an expression for any number of further calls.
-
-        Args:
-            number: how many calls of this turn come before them.
-            between: the text between two calls.
-        """
+        """Returns an expression for any number of further calls, after `number` calls of this
+        turn."""
         counts = find_index(self._format)
         is_exact = counts is not None and counts.count(self._turn.state.calls, 0) is not None
         # One text for the separator and the beginning of the call: between two short texts, the
@@ -193,9 +175,7 @@ class CallRules:
         """Returns a rule for one call of any tool. NOTHING: no call begins with the lead.
 
         Args:
-            nodes: the parts of the call.
             number: how many calls of this turn come before it; None: not known.
-            spaced: allow white space before the call.
             lead: what the prompt has written of the call.
         """
         options: list[Expression] = []
@@ -243,9 +223,6 @@ class CallRules:
         expressions.
 
         Args:
-            node: the node.
-            tool: the called tool.
-            number: how many calls of this turn come before this one; None: not known.
             apart: something other than a call may also begin at this node.
         """
         match node:
@@ -261,7 +238,6 @@ class CallRules:
     def _write_arguments(
         self, tool: Tool, number: int | None, *, apart: bool
     ) -> list[str | Expression]:
-        """Writes the arguments, with what their kind writes around them."""
         id_hole = self._kind.id
         id = None if id_hole is None else self._index(id_hole, number)
         arguments = self._arguments(tool)
@@ -313,6 +289,5 @@ def _as_expression(piece: str | Expression) -> Expression:
 
 
 def find_index(format: Format) -> CallIndex | None:
-    """Returns the hole in which the format counts its calls; None if it does not count."""
     holes = [*format.call, find_kind(format).id]
     return next((hole for hole in holes if isinstance(hole, CallIndex)), None)

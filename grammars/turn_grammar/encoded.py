@@ -40,11 +40,8 @@ _BEYOND_ASCII = (
 
 
 def encode_text(*, ascii: bool) -> Expression:
-    """Returns an expression for any text as it stands in a JSON string, without the quotes.
-
-    Args:
-        ascii: characters beyond ASCII may also be written by their numbers.
-    """
+    """Returns an expression for any text as it stands in a JSON string, without the quotes. With
+    `ascii`, characters beyond ASCII may also be written by their numbers."""
     if not ascii:
         return encode(ANY_TEXT)
     character = encode(Pattern("(?s:.)"))
@@ -54,12 +51,10 @@ def encode_text(*, ascii: bool) -> Expression:
 
 def encode(expression: Expression) -> Expression:
     """Rewrites an expression to match its texts as they stand in a JSON string, without the quotes.
+    Raises SchemaError if a regular expression in it cannot be parsed.
 
     Each text has exactly one encoding, so complements and intersections of texts carry over to
     their encodings.
-
-    Raises:
-        SchemaError: a regular expression in it cannot be parsed.
     """
     if expression == EVERYTHING:  # not a set of texts, so there is nothing to encode
         return expression

@@ -17,12 +17,7 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)?")
 
 @dataclass(frozen=True)
 class Multiples(Language):
-    """The multiples of an integer from one to another, as llguidance writes them.
-
-    Args:
-        divisor: the integer.
-        first, last: the least and the greatest multiple.
-    """
+    """The multiples of an integer from one to another, as llguidance writes them."""
 
     divisor: int
     first: int
@@ -30,7 +25,6 @@ class Multiples(Language):
 
     @classmethod
     def of(cls, node: Number) -> "Multiples":
-        """Returns the integers of a node with `multipleOf`."""
         divisor = int(node.bounds["multipleOf"])
         first, last = count_multiples(node)
         limit = LARGEST_MULTIPLE // divisor

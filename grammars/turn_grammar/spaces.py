@@ -22,13 +22,7 @@ and brackets."""
 
 
 class SpacedTexts:
-    """Adds the rules of fixed texts to a grammar, with the white space around them.
-
-    Args:
-        format: the wire format.
-        builder: the grammar that is being built.
-        has_answer: a turn may have an answer of a given form.
-    """
+    """Adds the rules of fixed texts to a grammar, with the white space around them."""
 
     def __init__(self, format: Format, builder: GrammarBuilder, *, has_answer: bool):
         self._format = format
@@ -78,7 +72,6 @@ class SpacedTexts:
         return sequence(head, self._builder.fixed("".join(rest)))
 
     def _loosen(self, text: str) -> Expression:
-        """Returns the text; the model chooses the white space in its gaps."""
         pieces = self._builder.cut(text)
         parts: list[Expression] = []
         if pieces[0] in self._builder.ids:
@@ -93,7 +86,6 @@ class SpacedTexts:
         return sequence(*parts)
 
     def space(self) -> Expression:
-        """Returns an expression for white space before a block."""
         return self._space(self._blanks(1))
 
     def _space(self, pattern: str) -> Expression:
@@ -116,7 +108,6 @@ class SpacedTexts:
         return optional(self.space())
 
     def space_before_answer(self) -> Expression:
-        """Returns an expression for white space before an answer of a given form."""
         most = self._format.max_answer_space
         return self._space(f"{BLANK}{{1,{most}}}")
 
@@ -125,7 +116,6 @@ class SpacedTexts:
 
 
 def _loosen_gaps(text: str) -> str:
-    """Returns a pattern for the text in which the model chooses the white space of the gaps."""
     pattern = ""
     for i, part in enumerate(_GAP.split(text)):
         is_gap = i % 2 == 1  # `re.split` returns what the group has matched at odd places

@@ -22,12 +22,7 @@ from grammars.wire.format import Reasoning
 
 
 class FreeText:
-    """Adds the rules of text that the model writes freely to a grammar.
-
-    Args:
-        turn: what the grammar is built from.
-        builder: the grammar that is being built.
-    """
+    """Adds the rules of text that the model writes freely to a grammar."""
 
     def __init__(self, turn: TurnSpec, builder: GrammarBuilder):
         self._format, self._builder = turn.format, builder
@@ -46,11 +41,8 @@ class FreeText:
 
     def text(self, *, content: bool = False) -> Expression:
         """Returns an expression for any text without markers and texts that the policy excludes,
-        including markers that are spelled in ordinary tokens.
-
-        Args:
-            content: if no marker opens calls, the text may not begin like a call.
-        """
+        including markers that are spelled in ordinary tokens. If no marker opens calls, content may
+        not begin like a call."""
         excluded: list[Expression] = []
         texts = (*self._format.reserved, *self._excluded)
         if texts:
@@ -62,13 +54,7 @@ class FreeText:
 
 
 class StartRules:
-    """Adds the rules of a turn's start to a grammar.
-
-    Args:
-        turn: what the grammar is built from.
-        free: writes the text of the reasoning.
-        texts: writes fixed texts.
-    """
+    """Adds the rules of a turn's start to a grammar."""
 
     def __init__(self, turn: TurnSpec, free: FreeText, texts: SpacedTexts):
         self._turn, self._free, self._texts = turn, free, texts
@@ -117,13 +103,11 @@ class StartRules:
 
     @property
     def _begins_with_content(self) -> bool:
-        """Whether any text may begin the turn."""
         if self._turn.must_call or self._policy.answer is not None or self._format.head:
             return False
         return any(not content.opener for content in self._format.contents)
 
     def _require_reasoning(self) -> None:
-        """Raises PolicyError if the turn can have no reasoning."""
         if self._format.reasoning is None:
             hint = "Leave thinking optional"
             message = f"format {self._format.name} has no reasoning block"
@@ -138,7 +122,6 @@ class StartRules:
         return Literal(pad) if block.closer.text in pad else EMPTY
 
     def _reasoning_text(self, block: Reasoning) -> Expression:
-        """Returns the reasoning and its closer."""
         return sequence(self._free.until(block.closer.text), self._pad(block.after))
 
     def _pad(self, pad: str) -> Expression:

@@ -50,12 +50,8 @@ def match_regex(regex: str) -> Expression:
 @keep_results("regexes", 4 * MIB)
 def match_json_strings(pattern: str) -> Expression:
     """Returns the JSON strings, quotes included, whose characters match, as part of a terminal. If
-    the pattern has many sets of characters, those beyond ASCII are not escaped. Tools have the same
-    formats over and over.
-
-    Raises:
-        UnreadableError: the pattern cannot be read.
-    """
+    the pattern has many sets of characters, those beyond ASCII are not escaped. Raises
+    UnreadableError."""
     expression = read(pattern)
     spell_one = choose_spelling(expression)
     if is_simple(expression):
@@ -70,7 +66,6 @@ class _TerminalWriter:
     is written: to spell all of it first and read that back took most of the time of a schema.
 
     Args:
-        spell_one: see `spell_expression`.
         any_text: the spellings of any text.
     """
 
@@ -79,7 +74,6 @@ class _TerminalWriter:
         self._any_text = any_text
 
     def write(self, regex: Regex) -> Expression:
-        """Returns the spellings of the texts that match."""
         if regex == ANYTHING:
             return self._any_text
         if regex == EMPTY_STRING:

@@ -1,8 +1,6 @@
-"""Builds the grammar of one assistant turn from format, tools, policy and start state.
-
-The grammar covers the whole turn, from the first token after the rendered prompt to the end of the
-turn. End-of-generation tokens are not part of it: the matcher allows them where it accepts.
-"""
+"""The grammar of one assistant turn: all of it, from the first token after the rendered prompt to
+the end of the turn. End-of-generation tokens are not part of it: the matcher allows them where it
+accepts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -80,9 +78,7 @@ def build_turn(
 
     Args:
         format: the model's wire format.
-        tools: the tools of the request.
         policy: what the request allows; by default anything.
-        state: where the rendered prompt ends.
         markers: token ids of the markers that are a single token of the vocabulary.
         captures: the matcher records the text of each call's arguments under the tool's name
             (`get_captures` of llguidance), as a second reading beside the parser's. Calls in Python
@@ -124,7 +120,6 @@ class _TurnRules:
         self._calls = CallRules(turn, self._kind, self._values, self._texts)
 
     def build(self) -> Grammar:
-        """Builds the whole grammar."""
         body = self._builder.define(self._write_body(), "body")
         head = EMPTY
         if self._format.head and not self._state.lead:
@@ -312,11 +307,7 @@ class _TurnRules:
         return sequence(ended, self._builder.fixed("".join(rest)))
 
     def _refuse_ambiguous(self, bare: JsonCall | JsonArguments | KeywordArguments) -> None:
-        """Refuses an answer that the parser could read as a call.
-
-        Raises:
-            PolicyError: the answer may look like a call; `where` points to the answer.
-        """
+        """Refuses an answer that the parser could read as a call, with PolicyError."""
         answer = self._policy.answer
         if answer is None or self._policy.choice is Choice.REQUIRED or self._format.escapes_content:
             return

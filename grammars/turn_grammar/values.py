@@ -93,21 +93,13 @@ UNWRITABLE_KEYS_HINT = "Declare its properties, or use a model with a JSON forma
 
 @dataclass(frozen=True)
 class Separators:
-    """The texts after an opening bracket, between two items, and before the closing bracket."""
-
     opening: Expression
     comma: Expression
     closing: Expression
 
 
 class Values:
-    """Adds the rules of values in one style to a grammar.
-
-    Args:
-        builder: the grammar that is being built.
-        style: how values are written.
-        order: the order of declared keys in objects.
-    """
+    """Adds the rules of values in one style to a grammar."""
 
     def __init__(
         self,
@@ -130,15 +122,8 @@ class Values:
         return Values(self.builder, style, self.order)
 
     def value(self, node: Node, definitions: Mapping[str, Node]) -> Expression:
-        """Returns the expression for a node: all its values, written in this style.
-
-        Args:
-            node: a lowered schema.
-            definitions: the nodes that its references name.
-
-        Raises:
-            SchemaError: this style cannot write a value or key.
-        """
+        """Returns the expression for a node: all its values, written in this style. Raises
+        SchemaError if the style cannot write a value or key."""
         match node:
             case AnyValue():
                 return self._any()
@@ -167,7 +152,6 @@ class Values:
                 return self._reference(name, definitions)
 
     def spell(self, value: Json) -> str:
-        """Returns a value as the template writes it."""
         return spell(value, self.style)
 
     def _constants(self, values: Sequence[Json]) -> Expression:
@@ -190,14 +174,11 @@ class Values:
         return sequence(*parts)
 
     def _add_constant(self, value: Json, parts: list[Expression]) -> None:
-        """Adds the parts of a constant.
+        """Adds the parts of a constant; raises SchemaError if it cannot be written.
 
         Objects with one order of keys need no rules; otherwise a deep constant would need a rule
         for each level. Lists and objects are not single words: the lexer would confuse such a word
         with another list or object that begins in the same way.
-
-        Raises:
-            SchemaError: it cannot be written.
         """
         if is_list(value):
             self._add_members("[]", [(None, item) for item in value], parts)
@@ -290,7 +271,6 @@ class Values:
         return optional(self.builder.terminal(Pattern(LOOSE), "SPACE"))
 
     def _after_key(self) -> Expression:
-        """Returns an expression for the text between a key and its value."""
         if not self.style.loose:
             return Literal(self.style.key)
         return sequence(Literal(self.style.key.rstrip()), self.space())
@@ -391,7 +371,6 @@ class JsonStrings:
         self.builder = builder
 
     def string(self, node: String) -> Expression:
-        """Returns the strings of a node."""
         if node.pattern is not None:
             strings = match_json_strings(node.pattern)
             if node.min_length or node.max_length is not None:
@@ -402,11 +381,9 @@ class JsonStrings:
         return self.builder.terminal(Pattern(f'"{_CHARACTER}{times}"'), "STRING")
 
     def scalar(self, value: Json) -> Expression:
-        """Returns a scalar, in all its spellings."""
         return choose_word(spell_scalar(value, self.style))
 
     def key(self, key: str) -> Expression:
-        """Returns a declared key."""
         return choose_word(spell_keys(key, self.style))
 
     def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> Expression:
@@ -431,7 +408,6 @@ class StyledStrings:
         self._quotes_are_tokens = not style.escapes and builder.begins_with_token(style.quotes[0])
 
     def string(self, node: String) -> Expression:
-        """Returns the strings of a node."""
         if not self.style.escapes:
             return self._raw(node)
         return self.builder.terminal(match_texts(find_strings(node, self.style)), "STRING")
@@ -454,18 +430,13 @@ class StyledStrings:
         return self._word(value)
 
     def _word(self, text: str) -> Expression:
-        """Returns a constant string."""
         if not self._quotes_are_tokens:
             return choose_word(spell_scalar(text, self.style))
         body = Literal(text) if text else EMPTY
         return sequence(self._quote, body, self._quote)
 
     def key(self, key: str) -> Expression:
-        """Returns a declared key.
-
-        Raises:
-            SchemaError: the style cannot write it.
-        """
+        """Returns a declared key; raises SchemaError if the style cannot write it."""
         fits = is_bare if self.style.bare_keys else is_writable
         if not fits(key, self.style):
             raise SchemaError(
@@ -491,12 +462,10 @@ def make_strings(style: JsonStyle, builder: GrammarBuilder) -> JsonStrings | Sty
 
 
 def choose_word(words: Sequence[str]) -> Expression:
-    """Returns an expression for any of these words."""
     return choice(map(Literal, words))
 
 
 def match_texts(texts: Texts) -> Expression:
-    """Returns a set of texts, as part of a terminal."""
     parts: list[Expression] = []
     for regex in texts.parts or (ANY,):
         parts.append(match_regex(regex))
@@ -513,13 +482,8 @@ def match_texts(texts: Texts) -> Expression:
 def match_scalar(
     node: Flat, values: "Values", spell_words: Callable[[Json], Sequence[str]]
 ) -> Expression | None:
-    """Returns the texts of a node, for a terminal; None if they are not regular.
-
-    Args:
-        node: strings, or other values.
-        values: writes numbers into the grammar that is being built.
-        spell_words: returns the spellings of a constant.
-    """
+    """Returns the texts of a node, for a terminal; None if they are not regular. `spell_words`
+    returns the spellings of a constant."""
     match node:
         case String():
             return values.builder.terminal(write_text(node), "TEXT")
@@ -560,7 +524,6 @@ def admits_empty_text(node: Flat) -> bool:
 
 
 def _count_characters(node: String) -> str:
-    """Returns the quantifier for the length of a string, to follow the expression for one
-    character."""
+    """Returns the quantifier for the length of a string."""
     longest = "" if node.max_length is None else node.max_length
     return f"{{{node.min_length},{longest}}}"

@@ -42,7 +42,6 @@ class Wrapper:
     """Text around the calls of an envelope.
 
     Args:
-        kind: what it is.
         opener: the text before the calls, with the line break that belongs to it.
         closer: the text after the calls; "": there is none.
     """
@@ -56,7 +55,6 @@ LIST = Wrapper(EnvelopeKind.LIST, "[", "]")
 
 
 def write_fence(language: str) -> Wrapper:
-    """Returns a fence of Markdown."""
     return Wrapper(EnvelopeKind.FENCE, f"```{language}\n", "\n```")
 
 
@@ -69,11 +67,10 @@ def write_tag(tag: str) -> Wrapper:
 
 
 def write_json_call(name_key: str, arguments_key: str, *, encoded: bool = False) -> Sequence[Node]:
-    """Returns the nodes of a call that is a JSON object.
+    """Returns the nodes of a call that is a JSON object with its name and arguments under these
+    keys.
 
-    Args:
-        name_key, arguments_key: the keys of its name and its arguments.
-        encoded: the arguments are the text of a JSON string.
+    If `encoded`, the arguments are the text of a JSON string.
     """
     return (
         Marker(f'{{"{name_key}": "'),
@@ -101,12 +98,8 @@ def write_tagged_call(before: str, after: str, closer: str) -> Sequence[Node]:
 
 
 def wrap(wrappers: Sequence[Wrapper], call: Sequence[Node]) -> Format:
-    """Returns the format of a turn that goes on in an envelope.
-
-    Args:
-        wrappers: around the calls, the outermost first.
-        call: the nodes of one call, first a marker.
-    """
+    """Returns the format of a turn that goes on in an envelope, with these wrappers around its
+    calls, the outermost first. A call begins with a marker."""
     opener = "".join(wrapper.opener for wrapper in wrappers)
     closer = "".join(wrapper.closer for wrapper in reversed(wrappers))
     is_list = any(wrapper.kind is EnvelopeKind.LIST for wrapper in wrappers)
@@ -125,8 +118,6 @@ class ForeignCall:
     """The beginning of a call in another envelope, as the parser has read it.
 
     Args:
-        kind: of the envelope.
-        tool: the name of the called tool.
         start, end: where the envelope begins, with the white space before it, and where the
             beginning ends, in characters of the turn.
         format: how the rest of the turn is written; None: it is not known.

@@ -50,13 +50,9 @@ class Content:
     """Content is written `opener TEXT closer`.
 
     Args:
-        calls: calls may follow.
         escaped: the text is inside a JSON string: the opener ends with its first quote, and the
             closer begins with its last one. No calls may follow.
         ascii: the template escapes characters beyond ASCII, too. Models may leave them as they are.
-
-    Raises:
-        TypeError: an escaped text without quotes around it, or with calls after it.
     """
 
     opener: str = ""
@@ -86,13 +82,8 @@ class ContentPlace(StrEnum):
 @dataclass(frozen=True)
 class Several:
     """How two or more calls of a turn are written, if one call alone is written in another way:
-    `opening call (between call)* closing`.
-
-    Args:
-        opening: the text before all calls: first a marker, which may be that of one call.
-        closing: the text after all calls.
-        between: the text between two calls.
-    """
+    `opening call (between call)* closing`. The opening is first a marker, which may be that of one
+    call."""
 
     opening: tuple[Fixed, ...]
     closing: tuple[Fixed, ...] = ()
@@ -106,11 +97,7 @@ class Reasoning:
     The pads and `after` are white space that the template writes; a model may leave it out.
 
     Args:
-        opener: opens the block.
         closer: closes the block. A literal, such as a line break, has no meaning anywhere else.
-        pad_open: white space after the opener.
-        pad_close: white space before the closer.
-        after: white space after the closer.
         starts_closed: a turn without reasoning may begin with the closer.
         empty: the block with which a turn without reasoning may begin, if its opener is another one
             than that of a thought: `<think effort="none"></think>`; "": there is none.
@@ -161,14 +148,8 @@ class Reasoning:
 
 @dataclass(frozen=True)
 class LateHeader:
-    """The header of a turn where the prompt lacks it, as after a result in DeepSeek's templates.
-    Models may write it or leave it out.
-
-    Args:
-        text: the header.
-        before_content: the template writes it in front of content.
-        before_calls: the template writes it in front of calls.
-    """
+    """The header of a turn where the prompt lacks it, as after a result in DeepSeek's templates;
+    the template writes it in front of content, or of calls. Models may write it or leave it out."""
 
     text: str
     before_content: bool = False
@@ -185,7 +166,6 @@ class Format:
     turn of a bare format is either content or calls, and content may not begin like a call.
 
     Args:
-        name: its name in the registry.
         call: one call. Without `opening`, its first node is the marker that opens it, a `JsonCall`,
             or the `{` of an object; in Python, a name in a list of calls.
         opening: the text before all calls of a turn: first a marker, or the bracket of a list of
@@ -193,14 +173,12 @@ class Format:
         closing: the text after all calls of a turn.
         closes_one: a turn with one call has the `closing`, too. False: the template leaves it out
             there, so a turn may end without it.
-        reasoning: the reasoning block; None: the template has none.
         contents: the ways to write content, the usual way first. All of them are JSON strings, or
             none.
         content_places: where content can be in a turn with calls, the template's own place first.
             Only content without opener and closer can come after the calls, or inside.
         before: the text between content and calls: white space, or the end of a message and the
             header of the next one.
-        between: the text between two calls.
         after: white space that the template writes after the calls.
         head: the text at the beginning of every turn that is not in the prompt.
         tail: the text at the end of every turn, before the end of turn.
@@ -290,7 +268,6 @@ class Format:
 
     @property
     def content_openers(self) -> tuple[str, ...]:
-        """The texts that open content, without the empty one."""
         return tuple(content.opener for content in self.contents if content.opener)
 
     @property
@@ -300,12 +277,10 @@ class Format:
 
     @property
     def has_content_after_calls(self) -> bool:
-        """True if content can come after calls."""
         return ContentPlace.AFTER in self.content_places
 
     @property
     def has_content_inside(self) -> bool:
-        """True if content can be inside the opening of the calls."""
         return ContentPlace.INSIDE in self.content_places
 
     @property
@@ -360,7 +335,6 @@ class Format:
 
     @property
     def hole(self) -> Hole:
-        """The node of the arguments."""
         return next(node for node in self.call if isinstance(node, Hole))
 
     @property
@@ -583,7 +557,6 @@ def _ends_arguments(call: Sequence[Node], hole: KeywordArguments) -> bool:
 
 
 def _unique(values: Iterable[T]) -> tuple[T, ...]:
-    """Returns the distinct values, in order."""
     return tuple(dict.fromkeys(values))
 
 
@@ -625,7 +598,6 @@ def count_common(a: Sequence[object], b: Sequence[object]) -> int:
 
 
 def find_named(name: str, formats: Sequence[Format]) -> Format | None:
-    """Returns the format called `name`, or None."""
     for format in formats:
         if format.name == name:
             return format

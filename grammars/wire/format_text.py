@@ -56,11 +56,8 @@ def _find_default(field: Field[Any]) -> Any:
 
 
 def load_format(text: str) -> Format:
-    """Returns the format that the text describes.
-
-    Raises:
-        FormatError: the text is not JSON, or describes no format.
-    """
+    """Returns the format that the text describes. Raises FormatError if it is not JSON, or
+    describes no format."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -94,7 +91,6 @@ def _load(value: Any, kind: Any, where: str) -> Any:
 
 
 def _is_choice(kind: Any) -> bool:
-    """Returns whether the type is a choice of words."""
     return isinstance(kind, type) and issubclass(kind, StrEnum)
 
 

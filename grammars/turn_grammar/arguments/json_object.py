@@ -35,8 +35,6 @@ _SILENT = CallSink(open=lambda name: None, add=lambda text, boundaries: None, st
 
 
 class JsonKind(ArgumentsKind):
-    """Arguments as an object, or a call as an object."""
-
     def __init__(self, hole: JsonCall | JsonArguments, format: Format):
         super().__init__(format)
         self._hole = hole
@@ -198,10 +196,6 @@ class JsonStream:
     """Receives a call, or its arguments, as it arrives, and passes the arguments on as JSON.
 
     If the name does not come first, the sink gets nothing.
-
-    Args:
-        node: how the format writes the call.
-        sink: receives the name and the arguments.
 
     Attributes:
         reader: reads the text; it must see each piece before `feed` does.

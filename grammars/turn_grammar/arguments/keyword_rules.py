@@ -73,8 +73,6 @@ class EnclosingTexts:
     """The texts that a format writes around the arguments of a call, even if there are none.
 
     Args:
-        opener: the text between name and arguments.
-        closer: the text after the arguments of every call.
         between: the text between `closer` and the next name.
         closing: the text after the last `closer`.
     """
@@ -86,7 +84,6 @@ class EnclosingTexts:
 
 
 def find_enclosing_texts(format: Format) -> EnclosingTexts:
-    """Returns the texts that the format writes around arguments."""
     nodes = format.call
     name = nodes.index(Name())
     hole = nodes.index(format.hole)
@@ -103,8 +100,6 @@ class StringEnds:
     """The texts that can follow a string.
 
     Args:
-        texts: fixed texts.
-        closer: the text after the arguments.
         words: pairs of texts: between the two, any key or name may stand.
     """
 
@@ -128,17 +123,12 @@ class StringEnds:
         return re.compile(self.write_regex(""))
 
     def _begins(self, rest: str) -> bool:
-        """Returns whether the text is a proper beginning of a text that can follow."""
         is_begun = any(text.startswith(rest) for text in self.texts)
         return is_begun or self._begun.fullmatch(rest) is not None
 
     def find(self, text: str, offset: int, quote: str) -> tuple[int, bool]:
-        """Finds the end of a string.
-
-        Returns:
-            up to which offset the text belongs to the string, and whether the string ends there; if
-            not, the rest is undecided until more text arrives.
-        """
+        """Finds the end of a string: up to which offset the text belongs to it, and whether it ends
+        there; if not, the rest is undecided until more text arrives."""
         while (offset := text.find(quote, offset)) >= 0:
             following = offset + len(quote)
             if self._whole.match(text, following):
@@ -163,12 +153,8 @@ def _begin(before: str, after: str) -> str:
 def find_ends(
     format: Format, hole: KeywordArguments, names: Iterable[str], schema: Schema | None
 ) -> StringEnds:
-    """Returns the texts that can follow a string.
-
-    Args:
-        names: the names of all tools; empty: a call may have any name.
-        schema: the schema of the arguments; None: an unknown tool, which may have any key.
-    """
+    """Returns the texts that can follow a string. Without names, a call may have any name; without
+    a schema (of an unknown tool), any key."""
     around = find_enclosing_texts(format)
     known = tuple(names)
     objects = schema.objects if schema else []
@@ -191,7 +177,6 @@ class ChainContinuation:
 
     Args:
         text: the text that shows that the value has ended.
-        rest: everything after the text (and the key).
         keys: if given, one of these keys follows the text.
         condition: when this continuation is allowed, in a rule with a parameter.
     """
@@ -204,30 +189,20 @@ class ChainContinuation:
 
 @dataclass(frozen=True)
 class Value:
-    """The ways to write a value.
-
-    Args:
-        whole: the forms that show their own end; None: there are none.
-        raw: a terminal for the text of raw strings; None: there are none.
-    """
+    """The ways to write a value: the forms that show their own end, and a terminal for the text of
+    raw strings. None: there are none."""
 
     whole: Expression | None
     raw: Expression | None
 
     @property
     def is_writable(self) -> bool:
-        """True if any value can be written."""
         return self.whole is not None or self.raw is not None
 
 
 class KeywordChain(CallChain):
-    """Adds the rules of calls with keyword arguments to a grammar.
-
-    Args:
-        hole: how the format writes the arguments.
-        format: the wire format.
-        spec: the calls. A raw string ends before a call of any of its `names`.
-    """
+    """Adds the rules of calls with keyword arguments to a grammar. A raw string ends before a call
+    of any of the `names` of the spec."""
 
     def __init__(self, hole: KeywordArguments, format: Format, spec: CallsSpec):
         self.hole, self._format, self._spec = hole, format, spec
@@ -253,12 +228,7 @@ class KeywordChain(CallChain):
 
     def _open(self, nodes: Sequence[FormatNode], name: str) -> tuple[str, Expression]:
         """Returns what stands before the arguments of a call: the text up to its id or number, and
-        the rest from there on.
-
-        Args:
-            nodes: the nodes of the call that are not written yet.
-            name: the name of the tool.
-        """
+        the rest from there on."""
         texts, words = [""], list[Expression]()
         for node in nodes[: nodes.index(self.hole)]:
             match node:
@@ -336,7 +306,6 @@ def _merge_ends(
 
 
 def _is_prefix(way: ChainContinuation, other: ChainContinuation) -> bool:
-    """Returns whether the text of the other way begins with all of this one."""
     is_longer = len(other.text) > len(way.text) and other.text.startswith(way.text)
     has_keys = way.keys is not None or other.keys is not None
     return is_longer and not has_keys and other.condition == way.condition
@@ -350,11 +319,8 @@ class _Arguments:
         self._ends, self._schema = ends, schema
 
     def write(self) -> Expression:
-        """Returns the arguments of any of the tool's objects.
-
-        Raises:
-            SchemaError: none of them can be written.
-        """
+        """Returns the arguments of any of the tool's objects; raises SchemaError if none can be
+        written."""
         written = map(self._object, self._schema.objects)
         options = [option for option in written if option is not None]
         if not options:
@@ -377,7 +343,6 @@ class _Arguments:
         return self._write_ordered(extras, properties)
 
     def _write_ordered(self, extras: Sequence[Extra], properties: Sequence[Property]) -> Expression:
-        """Returns the arguments in schema order."""
         finish = self._calls.ways_to_finish
         ways = self._write_extras(extras, finish) if extras else []
         can_finish = True
@@ -396,7 +361,6 @@ class _Arguments:
     def _continue(
         self, member: Property | Extra, value: Expression, condition: Condition = ALWAYS
     ) -> ChainContinuation:
-        """Returns the continuation with another argument."""
         item = self._hole.item
         if isinstance(member, Extra):
             return ChainContinuation(item, value, member.keys, condition)
@@ -465,11 +429,8 @@ class _Arguments:
         return [replace(way, text=first + way.text.removeprefix(item)) for way in ways]
 
     def _can_write(self, declared: Property) -> bool:
-        """Returns whether the argument can be written.
-
-        Raises:
-            SchemaError: it is required, but cannot be written.
-        """
+        """Returns whether the argument can be written; raises SchemaError if not, but it is
+        required."""
         pointer = f"/properties/{escape(declared.key)}"
         if not is_key(declared.key, self._hole):
             hint = "Rename it, or use a model with a JSON format"
@@ -495,7 +456,6 @@ class _Arguments:
         return found
 
     def _read(self, node: Node) -> Value:
-        """Finds the ways to write a value."""
         calls, definitions = self._calls, self._schema.definitions
         strings, words, options = list[String](), list[str](), list[Expression | None]()
         for branch in flatten(node, definitions):
@@ -525,7 +485,6 @@ class _Arguments:
         return Value(whole=whole, raw=raw)
 
     def _raw(self, nodes: Sequence[String], words: Sequence[str]) -> Expression:
-        """Returns a terminal for raw strings."""
         texts = [write_text(node) for node in nodes]
         if words:
             texts.append(Pattern(match_any(words)))
@@ -564,8 +523,7 @@ class _Arguments:
         return sequence(self._key(way.text, way.keys), way.rest)
 
     def _key(self, before: str, keys: Texts) -> Expression:
-        """Returns an expression for one of the keys, with the text before it and after it, as one
-        terminal."""
+        """Returns one of the keys, with the text before it and after it, as one terminal."""
         return self._builder.terminal(match_texts(keys.wrap(before, self._hole.after_key)), "EXTRA")
 
     def _end(self, raw: Expression, way: ChainContinuation) -> Expression:

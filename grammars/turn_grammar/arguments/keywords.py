@@ -31,8 +31,6 @@ from grammars.wire.nodes import JsonStyle, KeywordArguments
 
 
 class KeywordKind(ArgumentsKind):
-    """Arguments by keyword."""
-
     def __init__(self, hole: KeywordArguments, format: Format):
         super().__init__(format)
         self._hole = hole
@@ -95,14 +93,7 @@ def _spell(value: Json, hole: KeywordArguments) -> str:
 
 
 class _KeywordReader:
-    """Reads the arguments of one call, up to the text after them.
-
-    Args:
-        hole: how the format writes the arguments.
-        format: the wire format.
-        source: where the call is read from.
-        parts: those of the call that have been read; they get the arguments.
-    """
+    """Reads the arguments of one call into its parts, up to the text after them."""
 
     def __init__(
         self, hole: KeywordArguments, format: Format, source: CallSource, parts: CallParts
@@ -183,7 +174,6 @@ class _KeywordReader:
         self._arguments.close_raw()
 
     def _read_raw(self, quote: str) -> Steps[None]:
-        """Reads a raw string with its quotes."""
         self._buffer.take(len(quote))
         find_end = partial(self._ends.find, quote=quote)
         yield from self._buffer.until_end(find_end, self._arguments.feed)
@@ -199,7 +189,6 @@ class _KeywordReader:
             return "".join(parts)[1:-1]
 
     def _read_other(self, first: str) -> Steps[str]:
-        """Reads the text of a value that is not a string."""
         if first in "[{":
             try:
                 return (yield from self._buffer.value(ValueReader(self._hole.style, keeps=True)))

@@ -83,8 +83,6 @@ _ANYTHING = AnyValue()
 
 
 class NestedKind(ArgumentsKind):
-    """Arguments between nested tags."""
-
     def __init__(self, hole: NestedArguments, format: Format):
         super().__init__(format)
         self._hole = hole
@@ -127,7 +125,6 @@ class Tree:
 
 
 def _is_key(key: str) -> bool:
-    """Returns whether a tag can have this name."""
     return is_taggable(key) and not key.startswith("/")
 
 
@@ -151,11 +148,8 @@ def _find_extras(node: Object, hole: NestedArguments) -> list[Extra]:
 
 
 def _grow_tree(value: Json, hole: NestedArguments, where: str) -> Tree:
-    """Returns the tags of a value.
-
-    Raises:
-        RenderError: a key or a text cannot be written between tags.
-    """
+    """Returns the tags of a value. Raises RenderError if a key or a text cannot be written between
+    tags."""
     match value:
         case str():
             if (value + hole.mark).find(hole.mark) != len(value):
@@ -188,13 +182,7 @@ def _write_tree(tree: Tree, hole: NestedArguments) -> str:
 
 
 class _NestedReader:
-    """Reads the arguments of a call, up to the closing tag after them.
-
-    Args:
-        hole: how the format writes the arguments.
-        source: where the call is read from.
-        schema: the schema of the arguments; None: an unknown tool.
-    """
+    """Reads the arguments of a call, up to the closing tag after them."""
 
     def __init__(self, hole: NestedArguments, source: CallSource, schema: Schema | None):
         self._hole = hole
@@ -204,7 +192,6 @@ class _NestedReader:
         self._is_deep = False
 
     def read(self, parts: CallParts) -> Steps[None]:
-        """Reads all arguments into the parts of the call."""
         tree, mark = Tree(), self._hole.mark
         while True:
             yield from self._buffer.space()
@@ -275,12 +262,7 @@ class _NestedReader:
 
 
 class TreeReader:
-    """Converts trees to values by a schema.
-
-    Args:
-        hole: how the format writes the arguments.
-        schema: of the arguments; None: an unknown tool.
-    """
+    """Converts trees to values by the schema of a tool; None: it is not known."""
 
     def __init__(self, hole: NestedArguments, schema: Schema | None):
         self._item = hole.item
@@ -363,7 +345,6 @@ class TreeReader:
         return values, fits and all(p.key in values for p in node.properties if p.required)
 
     def _spells(self, tree: Tree, value: Json) -> bool:
-        """Returns whether the tree is a spelling of the value."""
         match value:
             case str():
                 return not tree.members and tree.text == value
@@ -384,7 +365,6 @@ class TreeReader:
 
 
 def _find_fitting(readings: Sequence[Reading]) -> Reading:
-    """Returns the first reading that fits, or else the first one."""
     return next((reading for reading in readings if reading[1]), readings[0])
 
 
@@ -399,18 +379,11 @@ def _settle(value: Json, node: Flat) -> Json:
 
 
 def _spell_words(value: Json) -> tuple[str, ...]:
-    """Returns all spellings of a constant other than lists and objects."""
     return (value,) if isinstance(value, str) else spell_scalar(value, JsonStyle())
 
 
 class NestedRules:
-    """Adds the rules of a tool's arguments to a grammar.
-
-    Args:
-        hole: how the format writes the arguments.
-        values: writes other values into the grammar that is being built.
-        schema: of the arguments.
-    """
+    """Adds the rules of a tool's arguments to a grammar."""
 
     def __init__(self, hole: NestedArguments, values: Values, schema: Schema):
         self._hole, self._values, self._builder = hole, values, values.builder
@@ -420,11 +393,8 @@ class NestedRules:
         self._known: dict[tuple[int | None, str | None, bool], tuple[Node, Expression]] = {}
 
     def arguments(self) -> Expression:
-        """Returns all arguments of the tool; EMPTY if there can be none.
-
-        Raises:
-            SchemaError: a key or value cannot be written.
-        """
+        """Returns all arguments of the tool; EMPTY if there can be none. Raises SchemaError if a
+        key or value cannot be written."""
         texts = find_texts(self._schema.objects, self._definitions)
         objects = [node for node in self._schema.objects if self._can_write(node)]
         if self._schema.objects and not objects:
@@ -466,7 +436,6 @@ class NestedRules:
         return [p for p in node.properties if p.required or self._has_value(p.node)]
 
     def _has_value(self, node: Node) -> bool:
-        """Returns whether the format can write a value of this node."""
         if id(node) not in self._valued:
             self._valued[id(node)] = node, True  # what contains itself is asked about once
             options = split_types(flatten(node, self._definitions))
@@ -476,12 +445,8 @@ class NestedRules:
     # Values.
 
     def _element(self, node: Node, tag: str | None, *, beside_text: bool = False) -> Expression:
-        """Returns a value and its closing tag.
-
-        Args:
-            tag: the name of the tag; None: any name.
-            beside_text: in another object that may stand here, the same member may be text.
-        """
+        """Returns a value and its closing tag; None: with any name. `beside_text`: in another
+        object that may stand here, the same member may be text."""
         key = (None if isinstance(node, AnyValue) else id(node), tag, beside_text)
         if key not in self._known:
             name = self._builder.reserve("value")
@@ -514,13 +479,11 @@ class NestedRules:
         return choice(options)
 
     def _close(self, tag: str | None) -> Expression:
-        """Returns a closing tag."""
         if tag is not None:
             return self._builder.fixed(self._hole.close(tag))
         return self._any_tag("</", Texts((_KEY,)))
 
     def _any_tag(self, before: str, keys: Texts) -> Expression:
-        """Returns a tag with any of these keys."""
         mark = self._hole.mark
         if mark in self._builder.ids:
             terminal = self._builder.terminal(match_texts(keys.wrap(before, ">")), "TAG")
@@ -537,7 +500,6 @@ class NestedRules:
     def _write_text(
         self, texts: Sequence[Expression], tag: str | None, *, can_be_empty: bool
     ) -> Expression:
-        """Returns an expression for raw text and its closing tag."""
         mark, builder = self._hole.mark, self._builder
         without = exclude_beginning(f"(?s:.*){escape_regex(mark)}")
         raw = builder.terminal(intersection(choice(texts), without), "RAW")
@@ -550,12 +512,8 @@ class NestedRules:
         return builder.end_raw(raw, closing)
 
     def _body(self, node: Flat, texts: TextMembers) -> Expression:
-        """Returns an expression for a value that is not text.
-
-        Args:
-            node: the value.
-            texts: the members that may be text in another object that may stand here.
-        """
+        """Returns a value that is not text. `texts` are the members that may be text in another
+        object that may stand here."""
         match node:
             case Array():
                 return self._items(node)
@@ -592,7 +550,6 @@ class NestedRules:
         return body
 
     def _item(self, node: Node) -> Expression:
-        """Returns an item and its tags."""
         name = self._hole.item
         return sequence(self._builder.fixed(self._hole.open(name)), self._element(node, name))
 
@@ -613,7 +570,6 @@ class NestedRules:
         return written.body if written.required else optional(written.body)
 
     def _member(self, declared: Property, *, beside_text: bool) -> Expression:
-        """Returns a declared member and its tags."""
         key, pointer = declared.key, f"/properties/{escape(declared.key)}"
         if not _is_key(key):
             hint = "Rename it, or use a model with a JSON format"

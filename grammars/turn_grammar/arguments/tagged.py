@@ -38,8 +38,6 @@ _BETWEEN_TAGS = re.compile(r"(?<=>)\s*(?=<)")
 
 
 class TaggedKind(ArgumentsKind):
-    """Arguments between tags."""
-
     def __init__(self, hole: TaggedArguments, format: Format):
         super().__init__(format)
         self._tags = hole
@@ -96,12 +94,7 @@ def _write_raw(value: Json, tags: TaggedArguments) -> Raw:
 
 
 def _refuse(call: CallToWrite, key: str, *, raw: Raw, read: Json, tags: TaggedArguments) -> None:
-    """Refuses an argument whose text would not be read back as its value.
-
-    Args:
-        raw: its text.
-        read: the value that the reader would read.
-    """
+    """Refuses an argument whose raw text would not be read back as its value, but as `read`."""
     value, schema, where = call.arguments[key], call.schema, call.at(key)
     own = tags.of(key)
     declared = schema.objects if schema else []
@@ -143,12 +136,7 @@ def _is_distinguishable(text: str, key: str, schema: Schema, tags: TaggedArgumen
 
 
 class _TaggedReader:
-    """Reads the arguments of a call.
-
-    Args:
-        tags: how the format writes them.
-        source: where the call is read from.
-    """
+    """Reads the arguments of a call."""
 
     def __init__(self, tags: TaggedArguments, source: CallSource):
         self._tags = tags

@@ -71,7 +71,6 @@ def is_key(key: str, tags: TaggedArguments) -> bool:
 
 
 def _find_stops(tags: TaggedArguments) -> str:
-    """Returns the characters that end a key."""
     return tags.after_key[:1].strip("\n")
 
 
@@ -106,7 +105,6 @@ def excludes_containers(branches: Sequence[Flat]) -> bool:
 
 
 def _admit_any_text(branches: Sequence[Flat]) -> bool:
-    """Returns whether any text is a value of one of these nodes."""
     return any(isinstance(b, AnyValue) or (isinstance(b, String) and b.is_free) for b in branches)
 
 
@@ -129,12 +127,8 @@ def spell_words(value: Json, tags: TaggedArguments) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Follow:
-    """What may follow a value.
-
-    Args:
-        more: the next argument, without its opening tag; None: there is none.
-        end: the arguments may end.
-    """
+    """What may follow a value: the next argument, without its opening tag (None: there is none),
+    and whether the arguments may end."""
 
     more: Expression | None
     end: bool
@@ -145,8 +139,6 @@ class ArgumentValue:
     """The value of an argument.
 
     Args:
-        tags: the tags around it.
-        node: the value.
         beside_text: in another object that the schema allows, the argument may be text, and the
             lexer cannot know yet which object the model writes.
     """
@@ -166,14 +158,7 @@ KnownValues: TypeAlias = dict[tuple[ArgumentValue, Follow], Expression]
 
 
 class TaggedRules:
-    """Adds the rules of a tool's arguments to a grammar.
-
-    Args:
-        tags: how the format writes the arguments.
-        values: writes JSON values into the grammar that is being built.
-        schema: of the arguments.
-        known: is kept for all tools.
-    """
+    """Adds the rules of a tool's arguments to a grammar. `known` is kept for all tools."""
 
     def __init__(self, tags: TaggedArguments, values: Values, schema: Schema, known: KnownValues):
         self._tags = tags
@@ -183,11 +168,8 @@ class TaggedRules:
         self._texts = find_texts(schema.objects, schema.definitions)
 
     def arguments(self) -> Expression:
-        """Returns all arguments, from the first tag to the end tag.
-
-        Raises:
-            SchemaError: these tags cannot write a key, or none of the objects.
-        """
+        """Returns all arguments, from the first tag to the end tag. Raises SchemaError if these
+        tags cannot write a key, or none of the objects."""
         tags = self._tags
         options: list[Expression] = []
         for branch in self._schema.objects:
@@ -216,11 +198,8 @@ class TaggedRules:
         return Follow(more, members.may_end(members.start))
 
     def _can_write(self, declared: Property) -> bool:
-        """Returns whether the argument can be written.
-
-        Raises:
-            SchemaError: it is required, but cannot be written.
-        """
+        """Returns whether the argument can be written; raises SchemaError if not, but it is
+        required."""
         if self._rules_of(self._tags.of(declared.key)).has_value(declared.node):
             return True
         if declared.required:
@@ -284,7 +263,6 @@ class TaggedRules:
         return guarded(options)
 
     def _write_ordered(self, properties: Sequence[Property], extras: Sequence[Extra]) -> Follow:
-        """Returns the arguments in schema order."""
         after = self._write_extras(extras) if extras else Follow(None, True)
         for declared in reversed(properties):
             pair = sequence(self._key(declared), self._write_value(declared, after))
@@ -335,7 +313,6 @@ class _ValueRules:
         self._definitions = definitions
 
     def has_value(self, node: Node) -> bool:
-        """Returns whether one of the node's values can be written."""
         branches = list(flatten(node, self._definitions))
         return bool(self._find_writable(branches) or self._find_wrappable(branches))
 
@@ -384,8 +361,6 @@ class _ValueRules:
         """Returns a value without a wrapper, and what follows it.
 
         Args:
-            nodes: the value matches one of these.
-            follow: what may follow the value.
             beside_text: in another object that may stand here, the argument may be text.
         """
         close = self._tags.close
@@ -419,7 +394,6 @@ class _ValueRules:
         return intersection(text, exclude_beginning(escape_regex(wrapper.opener)))
 
     def _write_wrapped(self, nodes: Sequence[Flat], follow: Follow) -> Expression:
-        """Returns a string of one of these nodes in its wrapper, and what follows it."""
         wrapper = self._tags.wrapper
         assert wrapper is not None
         texts = [self._match_text(node) or ANY_TEXT for node in nodes]
@@ -535,7 +509,6 @@ def _name_node_types(node: Flat) -> tuple[str, ...]:
 
 
 def _keep_constants(nodes: Iterable[Flat], fits: Callable[[Json], bool]) -> list[Flat]:
-    """Returns the nodes, with only those constants that fit."""
     kept: list[Flat] = []
     for node in nodes:
         if not isinstance(node, Constant):

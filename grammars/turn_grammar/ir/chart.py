@@ -52,12 +52,7 @@ class UnknownEndError(Exception):
 
 
 class Chart:
-    """All readings of a text that grows.
-
-    Args:
-        grammar: the grammar.
-        lexer: the lexemes of the grammar.
-    """
+    """All readings of a text that grows."""
 
     def __init__(self, grammar: Grammar, lexer: Lexer):
         self.text = ""
@@ -81,11 +76,7 @@ class Chart:
         return not any(at < end < at + len(name) for at, name in self._find_tokens(text).items())
 
     def grow(self, text: str) -> None:
-        """Reads more text.
-
-        Args:
-            text: the whole text; it begins with the current one.
-        """
+        """Reads more text; the whole text begins with the current one."""
         tokens = self._find_tokens(text)
         sets, self._open = self._open, []
         since, self.text = len(self.text), text
@@ -287,19 +278,16 @@ class Chart:
                 self._leave_lexeme(item_set, lexeme, offset + len(name))
 
     def _emit(self, item_set: ItemSet, running: list[LexemeRun], offset: int) -> None:
-        """Ends the lexemes that match up to the offset."""
         for lexeme, machine, at in running:
             if offset > item_set.start and machine.accepts(at):
                 self._leave_lexeme(item_set, lexeme, offset)
 
     def _leave_lexeme(self, item_set: ItemSet, lexeme: Lexeme, offset: int) -> None:
-        """Continues all items that wait for a lexeme after it."""
         due = self._due.setdefault(offset, [])
         for item in item_set.waiting[lexeme]:
             due.append(Item(item.rest, item.bits, item.origin))
 
 
 def _express_tokens(grammar: Grammar) -> re.Pattern[str]:
-    """Returns a pattern for the names of special tokens; the longest name wins."""
     names = sorted(grammar.tokens, key=len, reverse=True)
     return re.compile(f"(?=({'|'.join(map(re.escape, names)) or '(?!)'}))")

@@ -34,11 +34,8 @@ to 5, brackets that may begin several values 37."""
 
 @dataclass(frozen=True)
 class TooLong:
-    """Every ending is longer than the available room.
-
-    Args:
-        least: a lower bound for the characters of any ending.
-    """
+    """Every ending is longer than the available room; `least` is a lower bound for its
+    characters."""
 
     least: int
 
@@ -55,9 +52,6 @@ class Completer:
     """Finds the shortest completions of texts. Not thread-safe.
 
     It remembers how the last text was read, so a text that has grown is read from its former end.
-
-    Args:
-        grammar: the grammar of the texts.
 
     Attributes:
         least: the length of the shortest text in characters; None: not known.
@@ -103,10 +97,9 @@ class Completer:
     def complete(
         self, text: str, room: int | None = None, accepts: Accepts | None = None
     ) -> str | TooLong | None:
-        """Finds the text to write after `text` to complete the turn; "" if it may end there.
-
-        A part of a special token counts as ordinary text, since tokens have no parts: the whole
-        token follows it.
+        """Finds the text to write after `text` to complete the turn; "" if it may end there. A part
+        of a special token counts as ordinary text, since tokens have no parts: the whole token
+        follows it.
 
         Args:
             text: what the model has written after the prompt; the grammar has accepted it.
@@ -269,7 +262,6 @@ class Completer:
 
 
 def _departs(chart: Chart, departure: str, cycle: str, stretches: Sequence[str]) -> bool:
-    """Returns whether neither the cycle nor one of the stretches can follow a departure."""
     # A cycle inside a lexeme, such as a string, ends with the lexeme. The text after it may
     # look like the cycle; white space does.
     lexeme_start = chart.lexeme_start
@@ -282,7 +274,6 @@ def _departs(chart: Chart, departure: str, cycle: str, stretches: Sequence[str])
 
 
 def _read_on(chart: Chart, more: str) -> Chart:
-    """Returns a chart of the chart's text plus more text."""
     longer = chart.fork()
     longer.grow(chart.text + more)
     return longer

@@ -18,12 +18,8 @@ MAX_ENDINGS = 1_000
 
 
 class ReadingEndings:
-    """The endings of the readings of one text.
-
-    Args:
-        root: the origin of the whole turn, behind which nothing follows.
-        shortest: the shortest texts of the grammar.
-    """
+    """The endings of the readings of one text. Behind the root, the origin of the whole turn,
+    nothing follows."""
 
     def __init__(self, root: ItemOrigin, shortest: Shortest):
         self._shortest = shortest
@@ -78,7 +74,6 @@ class ReadingEndings:
 
 
 def _find_rest(item: Item, shortest: Shortest) -> Completion | None:
-    """Returns the shortest text for the rest of a rule."""
     rest, bits = item.rest, item.bits
     unknown: list[Rest] = []  # no recursion: a constant list may have thousands of parts
     while rest is not None and bits not in rest.endings:

@@ -34,8 +34,6 @@ class Rule:
     """A rule or terminal.
 
     Args:
-        body: what it matches; for a terminal, one regular expression.
-        is_terminal: its text is one lexeme.
         lazy: the lexeme ends at its first match; False: at its longest match.
         needed: for a rule with a parameter: the bits that must be set before it can end.
         least: the minimum number of bits that must be set.
@@ -54,8 +52,6 @@ class Grammar:
 
     Args:
         start: the expression of the whole turn.
-        rules: by name.
-        lark: the same grammar as text for llguidance.
         tokens: the names of special tokens that rules may contain.
     """
 
@@ -69,11 +65,7 @@ _RESERVED = Rule(EMPTY)
 
 
 class GrammarBuilder:
-    """Collects the rules of a grammar; equal bodies share one rule.
-
-    Args:
-        ids: the token ids of special tokens, by name.
-    """
+    """Collects the rules of a grammar; equal bodies share one rule."""
 
     def __init__(self, ids: Mapping[str, int] | None = None):
         self.ids = ids or {}
@@ -126,7 +118,6 @@ class GrammarBuilder:
         return f"{hint}_{len(self._rules)}"
 
     def fill(self, name: str, body: Expression) -> None:
-        """Sets the body of a reserved name."""
         self._keep(name, Rule(body if self._spell is None else self._spell(body)))
 
     def family(
@@ -165,7 +156,6 @@ class GrammarBuilder:
         return RuleReference(name)
 
     def _keep(self, name: str, rule: Rule, attribute: str = "") -> None:
-        """Adds a rule."""
         if rule.lazy:
             attribute = "[lazy]"
         printed = print_rule(name + attribute, rule.body)
@@ -174,7 +164,6 @@ class GrammarBuilder:
         self._printed[name] = printed
 
     def build(self, start: Expression) -> Grammar:
-        """Returns the whole grammar."""
         # The rules are in the order of their names, which is the order of creation.
         rules = "".join([self._printed[name] for name in self._rules])
         lark = f"%llguidance {{}}\n{print_rule('start', start)}{rules}"
@@ -201,7 +190,6 @@ class GrammarBuilder:
         return sequence(*pieces)
 
     def begins_with_token(self, text: str) -> bool:
-        """Returns whether the text begins with a special token."""
         return self.cut(text)[0] in self.ids
 
     def end_raw(self, raw: Expression, terminator: str) -> Expression:
@@ -218,12 +206,8 @@ class GrammarBuilder:
 
     def up_to_token(self, raw: Expression, *, empty: bool) -> Expression:
         """Returns an expression for raw text that a special token ends, so the lexeme need not be
-        lazy.
-
-        Args:
-            empty: the text may be empty; since there are no empty lexemes, the terminal becomes
-                optional.
-        """
+        lazy. If it may be empty, the terminal becomes optional, since there are no empty
+        lexemes."""
         some = self.terminal(Intersection((raw, Pattern("(?s:.+)"))), "RAW")
         return optional(some) if empty else some
 

@@ -55,14 +55,8 @@ class Machine(Protocol):
         ...
 
     def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
-        """Skips characters of `text[offset:stop]` after which the lexeme certainly continues.
-
-        Args:
-            at: the state at `offset`.
-
-        Returns:
-            the new state and offset.
-        """
+        """Skips characters of `text[offset:stop]` after which the lexeme certainly continues;
+        returns the new state and offset."""
         ...
 
     def accepts(self, at: Position) -> bool:
@@ -135,7 +129,6 @@ class RegexMachine:
 
     @property
     def bytes(self) -> int:
-        """The bytes of its automaton."""
         return self._automaton.measure()
 
     @property
@@ -208,11 +201,7 @@ class UnknownMachine(_StepwiseMachine):
 
 
 class Lexer:
-    """The machines for the lexemes of one grammar.
-
-    Args:
-        rules: the rules of the grammar.
-    """
+    """The machines for the lexemes of one grammar."""
 
     def __init__(self, rules: Mapping[str, Rule]):
         self._rules = rules
@@ -224,7 +213,6 @@ class Lexer:
         return sum(machine.bytes for machine in machines if isinstance(machine, RegexMachine))
 
     def machine(self, lexeme: Expression) -> Machine:
-        """Returns the machine for this lexeme."""
         if lexeme not in self._machines:
             self._machines[lexeme] = self._make(lexeme)
         return self._machines[lexeme]
@@ -250,15 +238,8 @@ class Lexer:
 
 
 def _read_terminal(body: Expression, rules: Mapping[str, Rule]) -> Regex:
-    """Converts the body of a terminal to a regular expression.
-
-    Args:
-        body: the body.
-        rules: the terminals that it may refer to.
-
-    Raises:
-        UnreadableError: a pattern has syntax that the parser does not know.
-    """
+    """Converts the body of a terminal to a regular expression. Raises UnreadableError if a pattern
+    has syntax that the parser does not know."""
 
     def read_all(parts: Iterable[Expression]) -> list[Regex]:
         return [_read_terminal(part, rules) for part in parts]

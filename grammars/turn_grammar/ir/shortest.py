@@ -68,7 +68,6 @@ class Completion(NamedTuple):
     Args:
         costly: the number of costly expressions in it.
         size: the number of characters.
-        pieces: its parts.
     """
 
     costly: int
@@ -97,7 +96,6 @@ NO_TEXT = Completion(0, 0, "")
 
 
 def join(first: Completion, second: Completion) -> Completion:
-    """Joins two texts."""
     costly, size = first.costly + second.costly, first.size + second.size
     if not first.size or not second.size:
         return Completion(costly, size, first.pieces or second.pieces)
@@ -107,7 +105,6 @@ def join(first: Completion, second: Completion) -> Completion:
 
 
 def repeat(once: Completion, count: int) -> Completion:
-    """Repeats a text `count` times."""
     costly, size = once.costly * count, once.size * count
     if not size:
         return Completion(costly, 0, "")
@@ -138,11 +135,7 @@ def pick_shorter(known: Completion | None, other: Completion | None) -> Completi
 
 
 class CircleError(Exception):
-    """A rule refers to itself, so its text must be found together with those of other rules.
-
-    Args:
-        name: the rule.
-    """
+    """A rule refers to itself, so its text must be found together with those of other rules."""
 
     def __init__(self, name: str):
         super().__init__(name)
@@ -164,12 +157,7 @@ class Way(NamedTuple):
 
 
 class Shortest:
-    """Finds the shortest texts of a grammar, each once.
-
-    Args:
-        rules: the rules of the grammar.
-        lexer: its lexemes.
-    """
+    """Finds the shortest texts of a grammar, each once."""
 
     def __init__(self, rules: Mapping[str, Rule], lexer: Lexer):
         self._rules = rules
@@ -181,12 +169,8 @@ class Shortest:
         self._options = _OptionIndex()
 
     def find(self, expression: Expression, bits: int = 0) -> Completion | None:
-        """Returns the shortest text of an expression; None: not known.
-
-        Args:
-            expression: any expression of a rule.
-            bits: the parameter of the rule.
-        """
+        """Returns the shortest text of an expression, for this parameter of its rule; None: not
+        known."""
         try:
             return self._text(expression, bits)
         except (CircleError, RecursionError):
@@ -198,7 +182,6 @@ class Shortest:
             self._under_way.clear()  # also after an error, such as too many steps
 
     def _find_rule(self, name: str) -> Completion | None:
-        """Returns the shortest text of a rule without a parameter."""
         if name in self._texts:
             return self._texts[name]
         if name in self._under_way:
@@ -371,13 +354,8 @@ class Shortest:
         return others + sorted(adding, key=lambda way: measure(way.ending))[:1]
 
     def _find_ways(self, expression: Expression, bits: int, wanted: int = 0) -> Iterator[Way]:
-        """Yields the shortest path through an expression to each member at its end.
-
-        Args:
-            expression: the body of a rule with a parameter, or a part of it.
-            bits: the parameter.
-            wanted: if a bit is set, it must be this one; 0: any bit.
-        """
+        """Yields the shortest path through (a part of) the body of a rule with a parameter to each
+        member at its end. If it sets a bit, it must be the wanted one; 0: any."""
         match expression:
             case Sequence(parts) if parts:
                 if not _may_set(parts[-1], wanted):
@@ -496,7 +474,6 @@ def _find_bit(option: Expression) -> int | None:
 
 
 def _list_adding(ways: list[Way], member: Member) -> list[Way]:
-    """Returns the paths that set a bit."""
     return [way for way in ways if way.after and way.after.bits != member.bits]
 
 
