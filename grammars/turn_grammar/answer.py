@@ -9,12 +9,7 @@ from grammars.regex.ecma import find_fault, translate
 from grammars.regex.ecma_parser import MAX_QUANTIFIERS
 from grammars.regex.writing import match_any
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
-from grammars.turn_grammar.ir.nodes import (
-    EmbeddedLark,
-    Expression,
-    exclude_beginning,
-    intersection,
-)
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.terminals import match_regex
 from grammars.turn_grammar.values import Values, choose_word
 
@@ -27,7 +22,7 @@ MAX_CHOICES = 10_000
 
 def write_answer(
     answer: Answer, values: Values, openings: Sequence[str] = (), others: Sequence[str] = ()
-) -> Expression:
+) -> ir.Expression:
     """Returns the expression for the content of a turn.
 
     Args:
@@ -42,7 +37,7 @@ def write_answer(
             pattern = read_regex(regex)
             words = [*openings, *others]
             if words:
-                pattern = intersection(pattern, exclude_beginning(rf"\s*{match_any(words)}"))
+                pattern = ir.intersection(pattern, ir.exclude_beginning(rf"\s*{match_any(words)}"))
             return values.builder.terminal(pattern, "ANSWER")
         case ChoiceAnswer(options):
             if len(options) > MAX_CHOICES:
@@ -57,10 +52,10 @@ def write_answer(
                 raise PolicyError(
                     "a grammar cannot be combined with tools", where=_POINTER, hint=hint
                 )
-            return values.builder.define(EmbeddedLark(lark.strip()), "answer")
+            return values.builder.define(ir.EmbeddedLark(lark.strip()), "answer")
 
 
-def read_regex(regex: str) -> Expression:
+def read_regex(regex: str) -> ir.Expression:
     """Returns the texts of a regular expression for the whole answer, as part of a terminal. Raises
     PolicyError if a mask cannot enforce it."""
     if not regex.isascii() and _SURROGATE.search(regex):

@@ -5,18 +5,8 @@ from grammars.regex.writing import match_any
 from grammars.turn import JsonAnswer, Start, Think, find_reasoning_start
 from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.turn_grammar.calls import TurnSpec
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.ir.grammar import GrammarBuilder
-from grammars.turn_grammar.ir.nodes import (
-    ANY_TEXT,
-    EMPTY,
-    Expression,
-    Literal,
-    choice,
-    exclude_beginning,
-    intersection,
-    optional,
-    sequence,
-)
 from grammars.turn_grammar.spaces import SpacedTexts
 from grammars.wire.format import Reasoning
 
@@ -29,28 +19,28 @@ class FreeText:
         self._has_tools = bool(turn.tools)
         self._excluded = turn.policy.excluded
 
-    def until(self, marker: str) -> Expression:
+    def until(self, marker: str) -> ir.Expression:
         """Returns an expression for free text up to and including the marker."""
         builder = self._builder
         if builder.begins_with_token(marker):
-            text = sequence(optional(self.text()), builder.fixed(marker))
+            text = ir.sequence(ir.optional(self.text()), builder.fixed(marker))
             return builder.define(text, "until")
         first, *rest = builder.cut(marker)
-        text = builder.lazy(sequence(self.text(), Literal(first)), "until")
-        return sequence(text, builder.fixed("".join(rest)))
+        text = builder.lazy(ir.sequence(self.text(), ir.Literal(first)), "until")
+        return ir.sequence(text, builder.fixed("".join(rest)))
 
-    def text(self, *, content: bool = False) -> Expression:
+    def text(self, *, content: bool = False) -> ir.Expression:
         """Returns an expression for any text without markers and texts that the policy excludes,
         including markers that are spelled in ordinary tokens. If no marker opens calls, content may
         not begin like a call."""
-        excluded: list[Expression] = []
+        excluded: list[ir.Expression] = []
         texts = (*self._format.reserved, *self._excluded)
         if texts:
             markers = match_any(texts)
-            excluded.append(exclude_beginning(f"(?s:.*){markers}"))
+            excluded.append(ir.exclude_beginning(f"(?s:.*){markers}"))
         if content and self._format.bare and self._has_tools:
-            excluded.append(exclude_beginning(find_kind(self._format).match_start()))
-        return self._builder.terminal(intersection(ANY_TEXT, *excluded), "FREE")
+            excluded.append(ir.exclude_beginning(find_kind(self._format).match_start()))
+        return self._builder.terminal(ir.intersection(ir.ANY_TEXT, *excluded), "FREE")
 
 
 class StartRules:
@@ -60,13 +50,13 @@ class StartRules:
         self._turn, self._free, self._texts = turn, free, texts
         self._format, self._policy, self._state = turn.format, turn.policy, turn.state
 
-    def write(self) -> Expression:
+    def write(self) -> ir.Expression:
         """Returns the header that the prompt lacks, if the model may write it, and the part of the
         reasoning block that the prompt has not written."""
         block, think, state = self._format.reasoning, self._policy.think, self._state
         if think is Think.REQUIRED:
             self._require_reasoning()
-        nothing = optional(self._texts.spaced(state.header)) if state.header else EMPTY
+        nothing = ir.optional(self._texts.spaced(state.header)) if state.header else ir.EMPTY
         if block is None:
             return nothing
         has_answer = self._policy.answer is not None
@@ -75,22 +65,22 @@ class StartRules:
             inner = self._inner_pad(block, state.pad)
             if start.closes_at_once:
                 closer = self._texts.spaced(block.closer.text)
-                return sequence(nothing, inner, closer, self._pad(block.after))
-            return sequence(nothing, inner, self._reasoning_text(block))
+                return ir.sequence(nothing, inner, closer, self._pad(block.after))
+            return ir.sequence(nothing, inner, self._reasoning_text(block))
         options = list(map(self._begin, start.instead))
         if start.may_open:
             inner = self._inner_pad(block, block.pad_open)
             text = self._reasoning_text(block)
-            options.append(sequence(self._begin(block.opener.text), inner, text))
+            options.append(ir.sequence(self._begin(block.opener.text), inner, text))
         if start.must_open:
-            return choice(options)
+            return ir.choice(options)
         if not start.may_open and not start.instead:
-            return sequence(nothing, self._pad(state.pad))
-        if nothing == EMPTY:
-            return optional(choice(options))
-        return choice([*options, nothing])
+            return ir.sequence(nothing, self._pad(state.pad))
+        if nothing == ir.EMPTY:
+            return ir.optional(ir.choice(options))
+        return ir.choice([*options, nothing])
 
-    def _begin(self, text: str) -> Expression:
+    def _begin(self, text: str) -> ir.Expression:
         """Returns an expression for a text at the beginning of the turn, perhaps after the header
         that the prompt lacks."""
         header, own = self._state.header, self._texts.spaced(text)
@@ -98,8 +88,8 @@ class StartRules:
             return own
         if self._begins_with_content:
             # One text: the lexer would take the header alone for the beginning of the content.
-            return choice([own, self._texts.spaced(header + text)])
-        return sequence(optional(self._texts.spaced(header)), own)
+            return ir.choice([own, self._texts.spaced(header + text)])
+        return ir.sequence(ir.optional(self._texts.spaced(header)), own)
 
     @property
     def _begins_with_content(self) -> bool:
@@ -116,18 +106,18 @@ class StartRules:
             hint = "Leave thinking optional, or let the template open the block"
             raise PolicyError("the prompt has already closed the reasoning block", hint=hint)
 
-    def _inner_pad(self, block: Reasoning, pad: str) -> Expression:
+    def _inner_pad(self, block: Reasoning, pad: str) -> ir.Expression:
         """Returns an expression for white space after the opener that would otherwise close the
         block, in formats with one line of reasoning. Other white space is part of the reasoning."""
-        return Literal(pad) if block.closer.text in pad else EMPTY
+        return ir.Literal(pad) if block.closer.text in pad else ir.EMPTY
 
-    def _reasoning_text(self, block: Reasoning) -> Expression:
-        return sequence(self._free.until(block.closer.text), self._pad(block.after))
+    def _reasoning_text(self, block: Reasoning) -> ir.Expression:
+        return ir.sequence(self._free.until(block.closer.text), self._pad(block.after))
 
-    def _pad(self, pad: str) -> Expression:
+    def _pad(self, pad: str) -> ir.Expression:
         """Returns an expression for the white space that a template writes after the reasoning.
         Content and calls may begin with any white space, so only a turn that may begin with an
         answer of a given form needs it here."""
         is_json = isinstance(self._policy.answer, JsonAnswer)
         is_exact = self._texts.is_answer_first and not is_json
-        return optional(Literal(pad)) if pad and is_exact else EMPTY
+        return ir.optional(ir.Literal(pad)) if pad and is_exact else ir.EMPTY

@@ -20,19 +20,8 @@ from grammars.turn_grammar.answer import write_answer
 from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.turn_grammar.calls import CallRules, TurnSpec
 from grammars.turn_grammar.encoded import encode, encode_text
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.ir.grammar import Grammar, GrammarBuilder
-from grammars.turn_grammar.ir.nodes import (
-    EMPTY,
-    NOTHING,
-    Costly,
-    Expression,
-    Literal,
-    choice,
-    exclude_beginning,
-    intersection,
-    optional,
-    sequence,
-)
 from grammars.turn_grammar.spaces import SpacedTexts
 from grammars.turn_grammar.start import FreeText, StartRules
 from grammars.turn_grammar.values import Values
@@ -121,17 +110,17 @@ class _TurnRules:
 
     def build(self) -> Grammar:
         body = self._builder.define(self._write_body(), "body")
-        head = EMPTY
+        head = ir.EMPTY
         if self._format.head and not self._state.lead:
             head = self._texts.spaced(self._format.head)
         start = StartRules(self._turn, self._free, self._texts).write()
-        return self._builder.build(sequence(start, head, body))
+        return self._builder.build(ir.sequence(start, head, body))
 
-    def _write_body(self) -> Expression:
+    def _write_body(self) -> ir.Expression:
         """Returns an expression for content, calls, or both. If the request asks for an answer, the
         answer takes the place of the content."""
         tools, answer = self._turn.tools, self._policy.answer
-        options: list[Expression] = []
+        options: list[ir.Expression] = []
         if not self._turn.must_call:
             for way in self._format.contents:
                 options += self._content_alone(way)
@@ -139,13 +128,13 @@ class _TurnRules:
             self._refuse_ambiguous(self._format.bare)
             nodes, lead = (*self._format.opening, *self._format.call), self._state.lead
             calls = self._calls.calls(nodes, spaced=not lead, lead=lead)
-            if calls != NOTHING:
-                options.append(Costly(calls))
+            if calls != ir.NOTHING:
+                options.append(ir.Costly(calls))
         elif tools:
             own, *others = self._format.openings
-            options += map(Costly, self._opened_calls(own))
+            options += map(ir.Costly, self._opened_calls(own))
             for opening in others:  # that models use, but the template does not
-                options += [Costly(Costly(calls)) for calls in self._opened_calls(opening)]
+                options += [ir.Costly(ir.Costly(calls)) for calls in self._opened_calls(opening)]
         if not options:
             hint = "Leave the tool choice to the model, or use a template that begins no message"
             message = (
@@ -153,18 +142,18 @@ class _TurnRules:
             )
             raise PolicyError(message, hint=hint)
         if self._turn.must_call or answer is not None or self._state.lead:
-            return choice(options)
+            return ir.choice(options)
         if Content() in self._format.contents:  # content may be empty
-            return choice(options)
-        return optional(choice([*options, self._texts.space()]))
+            return ir.choice(options)
+        return ir.optional(ir.choice([*options, self._texts.space()]))
 
-    def _content_alone(self, way: Content) -> list[Expression]:
+    def _content_alone(self, way: Content) -> list[ir.Expression]:
         """Returns the turn as content without calls; empty if that is not allowed."""
         head = self._opener(way.opener)
         if head is None:
             return []
         if way.escaped:
-            text = sequence(self._escaped(way), self._builder.fixed(way.closer))
+            text = ir.sequence(self._escaped(way), self._builder.fixed(way.closer))
         elif self._policy.answer is not None:
             if way != self._format.contents[0]:
                 return []
@@ -173,17 +162,17 @@ class _TurnRules:
             text = (
                 self._free.until(way.closer)
                 if way.closer
-                else optional(self._free.text(content=True))
+                else ir.optional(self._free.text(content=True))
             )
-        return [sequence(head, text, self._calls.tail)]
+        return [ir.sequence(head, text, self._calls.tail)]
 
-    def _opened_calls(self, opening: str) -> list[Expression]:
+    def _opened_calls(self, opening: str) -> list[ir.Expression]:
         """Returns the calls that this text opens: immediately, or after content."""
         ways = self._list_ways(opening)
         if not ways:
             return []
         trailing = self._content_after_calls()
-        calls = choice(
+        calls = ir.choice(
             self._calls.calls(nodes, opening, is_several=is_several, following=trailing)
             for nodes, is_several in ways
         )
@@ -191,13 +180,13 @@ class _TurnRules:
             closer, *rest = self._format.openings[opening]
             assert isinstance(closer, Fixed)
             after_closer = self._calls.calls(tuple(rest), opening, following=trailing)
-            calls = sequence(self._free.until(closer.text), after_closer)
-        at_once: list[Expression] = []
+            calls = ir.sequence(self._free.until(closer.text), after_closer)
+        at_once: list[ir.Expression] = []
         if self._state.lead:
             for nodes, is_several in ways:
                 whole, lead = (Marker(opening), *nodes), self._state.lead
                 begun = self._calls.calls(whole, opening, is_several=is_several, lead=lead)
-                if begun != NOTHING:
+                if begun != ir.NOTHING:
                     at_once.append(begun)
         elif self._is_shared(opening):
             # The lexer would prefer `to=user` to `to=`, so opener and name are one terminal.
@@ -209,16 +198,16 @@ class _TurnRules:
                     )
                 )
         else:
-            at_once.append(sequence(self._texts.spaced(opening), calls))
+            at_once.append(ir.sequence(self._texts.spaced(opening), calls))
         if self._policy.requires_output:
             return at_once
         contents = [content for content in self._format.contents if content.calls]
         header = self._format.before
         if header.strip() and contents == [Content()] and not self._state.lead:
-            return [*at_once, sequence(self._free.until(header + opening), calls)]
+            return [*at_once, ir.sequence(self._free.until(header + opening), calls)]
         if contents == [Content()] and not self._state.lead:
-            return [sequence(self._free.until(opening), calls)]
-        following: list[Expression] = []
+            return [ir.sequence(self._free.until(opening), calls)]
+        following: list[ir.Expression] = []
         for way in contents:
             following += self._calls_after(way, opening, calls)
         return at_once + following
@@ -242,12 +231,12 @@ class _TurnRules:
         own = self._format.opener is not None and opening == self._format.opener.text
         return own and self._format.has_content_inside and not self._policy.requires_output
 
-    def _content_after_calls(self) -> Expression:
+    def _content_after_calls(self) -> ir.Expression:
         """Returns the content that may follow calls. EMPTY if the request requires a call or an
         answer."""
         if self._policy.requires_output or not self._format.has_content_after_calls:
-            return EMPTY
-        return optional(self._free.text())
+            return ir.EMPTY
+        return ir.optional(self._free.text())
 
     def _is_shared(self, opening: str) -> bool:
         """Returns whether something else begins with the opener of the calls."""
@@ -256,18 +245,18 @@ class _TurnRules:
             others.append(self._format.reasoning.opener.text)
         return any(other.startswith(opening) for other in others)
 
-    def _calls_after(self, way: Content, opening: str, calls: Expression) -> list[Expression]:
+    def _calls_after(self, way: Content, opening: str, calls: ir.Expression) -> list[ir.Expression]:
         """Returns the calls after content; empty if this content cannot begin here."""
         head = self._opener(way.opener)
         if head is None:
             return []
         if way.closer:
             text = self._free.until(way.closer)
-            return [sequence(head, text, self._texts.spaced(opening), calls)]
+            return [ir.sequence(head, text, self._texts.spaced(opening), calls)]
         header = self._format.before if self._format.before.strip() else ""
-        return [sequence(head, self._free.until(header + opening), calls)]
+        return [ir.sequence(head, self._free.until(header + opening), calls)]
 
-    def _opener(self, text: str) -> Expression | None:
+    def _opener(self, text: str) -> ir.Expression | None:
         """Returns the rest of an opener, after what the prompt has written of it. None if the
         prompt has written something else."""
         lead = self._state.lead
@@ -277,7 +266,7 @@ class _TurnRules:
             return None
         return self._builder.fixed(text.removeprefix(lead))
 
-    def _answer(self) -> Expression:
+    def _answer(self) -> ir.Expression:
         """Returns the answer. JSON may have white space before it: as much as the template
         writes."""
         assert self._policy.answer is not None
@@ -290,21 +279,21 @@ class _TurnRules:
         values = self._values.restyle(style)
         answer = write_answer(self._policy.answer, values, openings=openings, others=others)
         if isinstance(self._policy.answer, JsonAnswer):
-            return sequence(optional(self._texts.space_before_answer()), answer)
+            return ir.sequence(ir.optional(self._texts.space_before_answer()), answer)
         return answer
 
-    def _closed_answer(self, closer: str) -> Expression:
+    def _closed_answer(self, closer: str) -> ir.Expression:
         """Returns the answer and its closer. A regular expression may match without end, so the
         closer must end it."""
         answer = self._answer()
         is_endless = isinstance(self._policy.answer, RegexAnswer)
         if not is_endless or self._builder.begins_with_token(closer):
-            return sequence(answer, self._builder.fixed(closer))
-        closed = exclude_beginning(f"(?s:.*){escape_regex(closer)}")
-        raw = self._builder.terminal(intersection(answer, closed), "ANSWER")
+            return ir.sequence(answer, self._builder.fixed(closer))
+        closed = ir.exclude_beginning(f"(?s:.*){escape_regex(closer)}")
+        raw = self._builder.terminal(ir.intersection(answer, closed), "ANSWER")
         first, *rest = self._builder.cut(closer)
-        ended = self._builder.lazy(sequence(raw, Literal(first)), "answer")
-        return sequence(ended, self._builder.fixed("".join(rest)))
+        ended = self._builder.lazy(ir.sequence(raw, ir.Literal(first)), "answer")
+        return ir.sequence(ended, self._builder.fixed("".join(rest)))
 
     def _refuse_ambiguous(self, bare: JsonCall | JsonArguments | KeywordArguments) -> None:
         """Refuses an answer that the parser could read as a call, with PolicyError."""
@@ -339,10 +328,10 @@ class _TurnRules:
                 hint="Rename one of them, close the object, or use tool_choice none",
             )
 
-    def _escaped(self, way: Content) -> Expression:
+    def _escaped(self, way: Content) -> ir.Expression:
         """Any text, or the answer, as it is written inside a JSON string."""
         if self._policy.answer is None:
-            return optional(self._builder.terminal(encode_text(ascii=way.ascii), "ESCAPED"))
+            return ir.optional(self._builder.terminal(encode_text(ascii=way.ascii), "ESCAPED"))
         if isinstance(self._policy.answer, GrammarAnswer):
             message = f"format {self._format.name} writes answers as JSON strings"
             hint = "Use a schema, an expression or a choice for the answer"

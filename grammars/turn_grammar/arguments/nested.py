@@ -51,19 +51,7 @@ from grammars.turn_grammar.arguments.kind import (
     CallToWrite,
 )
 from grammars.turn_grammar.arguments.stream import ArgumentStream
-from grammars.turn_grammar.ir.nodes import (
-    ANY_TEXT,
-    EMPTY,
-    Expression,
-    Literal,
-    Repeat,
-    RuleReference,
-    choice,
-    exclude_beginning,
-    intersection,
-    optional,
-    sequence,
-)
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.members import MemberRules, write_items
 from grammars.turn_grammar.values import (
     UNWRITABLE_KEYS,
@@ -390,9 +378,9 @@ class NestedRules:
         self._schema, self._definitions = schema, schema.definitions
         self._valued: dict[int, tuple[Node, bool]] = {}  # by the id of the node
         # By the id of the node (so the node is kept), the tag, and `beside_text`.
-        self._known: dict[tuple[int | None, str | None, bool], tuple[Node, Expression]] = {}
+        self._known: dict[tuple[int | None, str | None, bool], tuple[Node, ir.Expression]] = {}
 
-    def arguments(self) -> Expression:
+    def arguments(self) -> ir.Expression:
         """Returns all arguments of the tool; EMPTY if there can be none. Raises SchemaError if a
         key or value cannot be written."""
         texts = find_texts(self._schema.objects, self._definitions)
@@ -400,12 +388,12 @@ class NestedRules:
         if self._schema.objects and not objects:
             raise SchemaError(UNWRITABLE_KEYS, where="", hint=UNWRITABLE_KEYS_HINT)
         options = [self._members(node, texts) for node in objects]
-        some = [option for option in options if option != EMPTY]
+        some = [option for option in options if option != ir.EMPTY]
         if not some:
-            return EMPTY
-        body = choice(some)
+            return ir.EMPTY
+        body = ir.choice(some)
         if len(some) < len(options):
-            body = optional(body)
+            body = ir.optional(body)
         return self._builder.define(body, "arguments")
 
     # What can be written of a node.
@@ -444,17 +432,17 @@ class NestedRules:
 
     # Values.
 
-    def _element(self, node: Node, tag: str | None, *, beside_text: bool = False) -> Expression:
+    def _element(self, node: Node, tag: str | None, *, beside_text: bool = False) -> ir.Expression:
         """Returns a value and its closing tag; None: with any name. `beside_text`: in another
         object that may stand here, the same member may be text."""
         key = (None if isinstance(node, AnyValue) else id(node), tag, beside_text)
         if key not in self._known:
             name = self._builder.reserve("value")
-            self._known[key] = node, RuleReference(name)
+            self._known[key] = node, ir.RuleReference(name)
             self._builder.fill(name, self._value(node, tag, beside_text=beside_text))
         return self._known[key][1]
 
-    def _value(self, node: Node, tag: str | None, *, beside_text: bool) -> Expression:
+    def _value(self, node: Node, tag: str | None, *, beside_text: bool) -> ir.Expression:
         flat = list(split_types(flatten(node, self._definitions)))
         nodes = [branch for branch in flat if self._can_write(branch)]
         objects = [branch for branch in nodes if isinstance(branch, Object)]
@@ -465,32 +453,32 @@ class NestedRules:
         strings = [branch for branch in nodes if isinstance(branch, String)]
         is_free = any(string.is_free for string in strings)
         members_of_text = find_texts(objects, self._definitions)
-        texts: list[Expression] = []
-        options: list[Expression] = []
+        texts: list[ir.Expression] = []
+        options: list[ir.Expression] = []
         for branch in nodes:
             text = self._match_text(branch) if beside_text or strings else None
             if text is None:
-                options.append(sequence(self._body(branch, members_of_text), self._close(tag)))
+                options.append(ir.sequence(self._body(branch, members_of_text), self._close(tag)))
             else:
-                texts.append(ANY_TEXT if is_free else text)
+                texts.append(ir.ANY_TEXT if is_free else text)
         if texts:
             can_be_empty = any(map(admits_empty_text, nodes))
             options.append(self._write_text(texts, tag, can_be_empty=can_be_empty))
-        return choice(options)
+        return ir.choice(options)
 
-    def _close(self, tag: str | None) -> Expression:
+    def _close(self, tag: str | None) -> ir.Expression:
         if tag is not None:
             return self._builder.fixed(self._hole.close(tag))
         return self._any_tag("</", Texts((_KEY,)))
 
-    def _any_tag(self, before: str, keys: Texts) -> Expression:
+    def _any_tag(self, before: str, keys: Texts) -> ir.Expression:
         mark = self._hole.mark
         if mark in self._builder.ids:
             terminal = self._builder.terminal(match_texts(keys.wrap(before, ">")), "TAG")
-            return sequence(self._builder.fixed(mark), terminal)
+            return ir.sequence(self._builder.fixed(mark), terminal)
         return self._builder.terminal(match_texts(keys.wrap(mark + before, ">")), "TAG")
 
-    def _match_text(self, node: Flat) -> Expression | None:
+    def _match_text(self, node: Flat) -> ir.Expression | None:
         """Returns the texts of a node, for a terminal; None if they are not regular. If another
         branch is text, all branches must be, since the lexer cannot tell them apart."""
         if isinstance(node, Constant) and isinstance(node.values[0], list | dict):
@@ -498,20 +486,20 @@ class NestedRules:
         return match_scalar(node, self._values, _spell_words)
 
     def _write_text(
-        self, texts: Sequence[Expression], tag: str | None, *, can_be_empty: bool
-    ) -> Expression:
+        self, texts: Sequence[ir.Expression], tag: str | None, *, can_be_empty: bool
+    ) -> ir.Expression:
         mark, builder = self._hole.mark, self._builder
-        without = exclude_beginning(f"(?s:.*){escape_regex(mark)}")
-        raw = builder.terminal(intersection(choice(texts), without), "RAW")
+        without = ir.exclude_beginning(f"(?s:.*){escape_regex(mark)}")
+        raw = builder.terminal(ir.intersection(ir.choice(texts), without), "RAW")
         closing = mark + "</" if tag is None else self._hole.close(tag)
         if builder.begins_with_token(closing):
             some = builder.up_to_token(raw, empty=can_be_empty)
-            return sequence(some, self._close(tag))
+            return ir.sequence(some, self._close(tag))
         if tag is None:
-            return builder.lazy(sequence(raw, self._close(None)), "text")
+            return builder.lazy(ir.sequence(raw, self._close(None)), "text")
         return builder.end_raw(raw, closing)
 
-    def _body(self, node: Flat, texts: TextMembers) -> Expression:
+    def _body(self, node: Flat, texts: TextMembers) -> ir.Expression:
         """Returns a value that is not text. `texts` are the members that may be text in another
         object that may stand here."""
         match node:
@@ -520,7 +508,7 @@ class NestedRules:
             case Object():
                 return self._members(node, texts)
             case Constant((str() as text,)):
-                return Literal(text) if text else EMPTY
+                return ir.Literal(text) if text else ir.EMPTY
             case Constant(values) if isinstance(values[0], list | dict):
                 return self._body(cast(Flat, take_apart(values[0])), texts)
             case _:
@@ -528,48 +516,48 @@ class NestedRules:
 
     # Items and members.
 
-    def _items(self, node: Array) -> Expression:
+    def _items(self, node: Array) -> ir.Expression:
         if node.contains is not None:  # the parser could read a text as an item of another type
             message = "what a list has to contain cannot be written between tags"
             raise SchemaError(message, where="", hint="Leave it out, or use a JSON format")
         counted = find_items(node)
         if counted is not None:
             values = {id(item): self._item(item) for item in counted.nodes}
-            body = write_items(counted, values, comma=EMPTY, builder=self._builder)
-            return optional(body) if counted.may_end(counted.start) else body
+            body = write_items(counted, values, comma=ir.EMPTY, builder=self._builder)
+            return ir.optional(body) if counted.may_end(counted.start) else body
         most = node.max_items
         count = len(node.prefix) if most is None else min(len(node.prefix), most)
-        body = EMPTY
+        body = ir.EMPTY
         if node.items is not None and (most is None or most > count):
             fewest = max(0, node.min_items - count)
-            body = Repeat(self._item(node.items), fewest, None if most is None else most - count)
+            body = ir.Repeat(self._item(node.items), fewest, None if most is None else most - count)
         for i in reversed(range(count)):
-            body = sequence(self._item(node.prefix[i]), body)
+            body = ir.sequence(self._item(node.prefix[i]), body)
             if i >= node.min_items:
-                body = optional(body)
+                body = ir.optional(body)
         return body
 
-    def _item(self, node: Node) -> Expression:
+    def _item(self, node: Node) -> ir.Expression:
         name = self._hole.item
-        return sequence(self._builder.fixed(self._hole.open(name)), self._element(node, name))
+        return ir.sequence(self._builder.fixed(self._hole.open(name)), self._element(node, name))
 
-    def _members(self, node: Object, texts: TextMembers) -> Expression:
+    def _members(self, node: Object, texts: TextMembers) -> ir.Expression:
         """Returns the members of an object; EMPTY if there can be none."""
         members = self._arrange(node)
         if isinstance(members, Unordered) and not members.is_possible:
             raise SchemaError(UNWRITABLE_KEYS, where="", hint=UNWRITABLE_KEYS_HINT)
         properties = self._list_declared(node)
         declared = [self._member(p, beside_text=texts.has(p)) for p in properties]
-        extras: list[Expression] = []
+        extras: list[ir.Expression] = []
         for extra in _find_extras(node, self._hole):
             element = self._element(extra.node, None, beside_text=texts.extras)
-            extras.append(sequence(self._any_tag("<", extra.keys), element))
-        extra = self._builder.define(choice(extras), "extra") if extras else None
-        rules = MemberRules(declared, extra, comma=EMPTY, builder=self._builder)
+            extras.append(ir.sequence(self._any_tag("<", extra.keys), element))
+        extra = self._builder.define(ir.choice(extras), "extra") if extras else None
+        rules = MemberRules(declared, extra, comma=ir.EMPTY, builder=self._builder)
         written = rules.write(properties, members)
-        return written.body if written.required else optional(written.body)
+        return written.body if written.required else ir.optional(written.body)
 
-    def _member(self, declared: Property, *, beside_text: bool) -> Expression:
+    def _member(self, declared: Property, *, beside_text: bool) -> ir.Expression:
         key, pointer = declared.key, f"/properties/{escape(declared.key)}"
         if not _is_key(key):
             hint = "Rename it, or use a model with a JSON format"
@@ -579,4 +567,4 @@ class NestedRules:
             value = self._element(declared.node, key, beside_text=beside_text)
         except SchemaError as e:
             raise SchemaError(e.message, where=pointer + (e.where or ""), hint=e.hint) from None
-        return sequence(self._builder.fixed(self._hole.open(key)), value)
+        return ir.sequence(self._builder.fixed(self._hole.open(key)), value)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from copy import copy
 
 from grammars.limits.steps import spend
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.ir.endings import ReadingEndings
 from grammars.turn_grammar.ir.grammar import Grammar
 from grammars.turn_grammar.ir.items import (
@@ -30,17 +31,6 @@ from grammars.turn_grammar.ir.items import (
     RestTable,
 )
 from grammars.turn_grammar.ir.lexer import Lexer
-from grammars.turn_grammar.ir.nodes import (
-    Alternatives,
-    Costly,
-    EmbeddedLark,
-    Guarded,
-    Literal,
-    Repeat,
-    RuleReference,
-    Sequence,
-    Token,
-)
 from grammars.turn_grammar.ir.shortest import NO_TEXT, Completion, Shortest, apply
 
 MAX_COSTLY = 4
@@ -182,39 +172,39 @@ class Chart:
     ) -> None:
         """Expands the next expression of an item: adds new items, or waits for a lexeme."""
         match rest.expression:
-            case Sequence(parts):
+            case ir.Sequence(parts):
                 after = rest.after
                 for part in reversed(parts):
                     after = self._rests.link(part, after)
                 items.append(item.with_rest(after))
-            case Literal(""):
+            case ir.Literal(""):
                 items.append(item.with_rest(rest.after))
-            case Alternatives(options):
+            case ir.Alternatives(options):
                 for option in options:
                     items.append(item.with_rest(self._rests.link(option, rest.after)))
-            case Guarded(body, condition):
+            case ir.Guarded(body, condition):
                 if condition.holds(item.bits):
                     items.append(item.with_rest(self._rests.link(body, rest.after)))
-            case Costly(body):
+            case ir.Costly(body):
                 body_rest = self._rests.link(body, rest.after)
                 costly = min(item.costly + 1, MAX_COSTLY)  # a repeat may enter it often
                 items.append(item._replace(rest=body_rest, costly=costly))
-            case Repeat() as repeat:
+            case ir.Repeat() as repeat:
                 for following in self._rests.repeat(repeat, rest.after):
                     items.append(item.with_rest(following))
-            case RuleReference(name) as reference if not self._rules[name].is_terminal:
+            case ir.RuleReference(name) as reference if not self._rules[name].is_terminal:
                 items += self._predict(reference, item, item_set)
-            case EmbeddedLark():
+            case ir.EmbeddedLark():
                 raise UnknownEndError
             case lexeme:
                 following = item.with_rest(rest.after)
                 item_set.waiting.setdefault(lexeme, []).append(following)
-                if not isinstance(lexeme, Token):
+                if not isinstance(lexeme, ir.Token):
                     machine = self._lexer.machine(lexeme)
                     if machine.accepts(machine.start):  # llguidance skips an empty lexeme
                         items.append(following)
 
-    def _predict(self, reference: RuleReference, item: Item, item_set: ItemSet) -> list[Item]:
+    def _predict(self, reference: ir.RuleReference, item: Item, item_set: ItemSet) -> list[Item]:
         """The predictor: begins the rule that comes next in an item; returns what to expand."""
         assert item.rest is not None, "the reference is in it"
         name, after = reference.name, item.rest.after
@@ -273,7 +263,7 @@ class Chart:
             self._emit(item_set, running, offset)
             return
         for lexeme in item_set.waiting:
-            if isinstance(lexeme, Token) and lexeme.name == name:
+            if isinstance(lexeme, ir.Token) and lexeme.name == name:
                 self._token_ends.add(offset + len(name))
                 self._leave_lexeme(item_set, lexeme, offset + len(name))
 

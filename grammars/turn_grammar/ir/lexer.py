@@ -9,29 +9,16 @@ from grammars.regex.automaton import Automaton, AutomatonState
 from grammars.regex.characters import Characters
 from grammars.regex.expressions import (
     CharacterClass,
+    Expression,
     alternate,
     complement,
     concatenate,
     intersect,
     repeat,
 )
-from grammars.regex.expressions import Expression as Regex
 from grammars.regex.reader import UnreadableError, read
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.ir.grammar import Rule
-from grammars.turn_grammar.ir.nodes import (
-    Alternatives,
-    Complement,
-    Expression,
-    Intersection,
-    JsonSchema,
-    Language,
-    Literal,
-    Pattern,
-    Repeat,
-    RuleReference,
-    Sequence,
-    Token,
-)
 
 Position: TypeAlias = int | str | AutomatonState
 """The state of a machine; each kind of machine has its own."""
@@ -107,7 +94,7 @@ class LiteralMachine(_StepwiseMachine):
 class TokenMachine(_StepwiseMachine):
     """Reads a special token, which contains no characters of a text."""
 
-    token: Token
+    token: ir.Token
     start = 0
 
     def step(self, at: Position, character: str) -> Position | None:
@@ -168,7 +155,7 @@ class RegexMachine:
 class LanguageMachine(_StepwiseMachine):
     """Reads text of a `Language`; the state is the text so far."""
 
-    language: Language
+    language: ir.Language
     start = ""
 
     def step(self, at: Position, character: str) -> Position | None:
@@ -205,27 +192,27 @@ class Lexer:
 
     def __init__(self, rules: Mapping[str, Rule]):
         self._rules = rules
-        self._machines: dict[Expression, Machine] = {}
+        self._machines: dict[ir.Expression, Machine] = {}
 
     def measure(self) -> int:
         """Returns the bytes of the automata, which grow with the texts that they read."""
         machines = list(self._machines.values())  # a copy, since another thread may add one
         return sum(machine.bytes for machine in machines if isinstance(machine, RegexMachine))
 
-    def machine(self, lexeme: Expression) -> Machine:
+    def machine(self, lexeme: ir.Expression) -> Machine:
         if lexeme not in self._machines:
             self._machines[lexeme] = self._make(lexeme)
         return self._machines[lexeme]
 
-    def _make(self, lexeme: Expression) -> Machine:
+    def _make(self, lexeme: ir.Expression) -> Machine:
         match lexeme:
-            case Literal(text):
+            case ir.Literal(text):
                 return LiteralMachine(text)
-            case Token():
+            case ir.Token():
                 return TokenMachine(lexeme)
-            case JsonSchema(_, language) if language is not None:
+            case ir.JsonSchema(_, language) if language is not None:
                 return LanguageMachine(language)
-            case RuleReference(name):
+            case ir.RuleReference(name):
                 return self._make_terminal(self._rules[name])
             case _:
                 return UnknownMachine()
@@ -237,41 +224,41 @@ class Lexer:
             return UnknownMachine()
 
 
-def _read_terminal(body: Expression, rules: Mapping[str, Rule]) -> Regex:
+def _read_terminal(body: ir.Expression, rules: Mapping[str, Rule]) -> Expression:
     """Converts the body of a terminal to a regular expression. Raises UnreadableError if a pattern
     has syntax that the parser does not know."""
 
-    def read_all(parts: Iterable[Expression]) -> list[Regex]:
+    def read_all(parts: Iterable[ir.Expression]) -> list[Expression]:
         return [_read_terminal(part, rules) for part in parts]
 
     match body:
-        case Literal(text):
+        case ir.Literal(text):
             return concatenate(*[CharacterClass(Characters.of(character)) for character in text])
-        case Pattern(regex):
+        case ir.Pattern(regex):
             return _read_pattern(regex)
-        case Sequence(parts):
+        case ir.Sequence(parts):
             return concatenate(*read_all(parts))
-        case Alternatives(options):
+        case ir.Alternatives(options):
             return alternate(read_all(options))
-        case Intersection(parts):
+        case ir.Intersection(parts):
             return intersect(read_all(parts))
-        case Complement(of):
+        case ir.Complement(of):
             return complement(_read_terminal(of, rules))
-        case Repeat(inner, fewest, most):
+        case ir.Repeat(inner, fewest, most):
             return repeat(_read_terminal(inner, rules), fewest, most)
-        case RuleReference(name):
+        case ir.RuleReference(name):
             return _read_terminal(rules[name].body, rules)
         case _:
             raise UnreadableError(f"{body} in a terminal")
 
 
 @keep_results("regexes", 8 * MIB)
-def _read_pattern(regex: str) -> Regex:
+def _read_pattern(regex: str) -> Expression:
     # Requests repeat their expressions, and parsing one costs more than a look-up.
     return read(regex)
 
 
 # Each automaton keeps thousands of states. Grammars share those of strings and numbers.
 @keep_results("automata", 32 * MIB, Automaton.measure)
-def _compile(regex: Regex) -> Automaton:
+def _compile(regex: Expression) -> Automaton:
     return Automaton(regex)
