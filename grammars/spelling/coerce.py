@@ -39,9 +39,9 @@ from grammars.schema.nodes import (
 )
 from grammars.schema.numbers import normalise_numbers
 from grammars.schema.subschemas import is_list, is_object
-from grammars.spelling.reading import read_json, read_value
 from grammars.spelling.styles import speaks_json
 from grammars.spelling.types import has_type, list_types
+from grammars.spelling.value_reader import read_json, read_value
 from grammars.wire.format import JsonStyle
 from grammars.wire.nodes import PYTHON
 

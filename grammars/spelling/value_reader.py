@@ -10,7 +10,9 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import cast
 
+from grammars.schema.json_values import Json
 from grammars.spelling.styles import speaks_json
 from grammars.wire.nodes import JsonStyle
 
@@ -246,3 +248,56 @@ def _write_escape(match: re.Match[str], letters: Mapping[str, str]) -> str:
 
 def escape_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class DeepJsonError(ValueError):
+    """JSON that is nested more deeply than Python's reader supports (about 1,000 levels)."""
+
+
+def read_value(text: str, style: JsonStyle) -> Json:
+    """Reads a whole value: writes it as JSON, then reads that. So the limits of JSON apply to all
+    styles. White space may stand between its parts. Raises ValueError if it is no such value."""
+    return read_json(text if speaks_json(style) else translate(text, style))
+
+
+def read_json(text: str) -> Json:
+    """Reads strict JSON (RFC 8259); raises ValueError for NaN, infinity, a number beyond a double,
+    and a lone surrogate."""
+    try:
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except RecursionError:
+        raise DeepJsonError("the JSON is nested too deeply to be read") from None
+    if ("\\u" in text or not text.isascii()) and _has_lone_surrogate(value):
+        raise ValueError("a lone surrogate")
+    return value
+
+
+def _refuse(name: str) -> Json:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is too large for a double")
+    return value
+
+
+def _has_lone_surrogate(value: Json) -> bool:
+    queue: list[Json] = [value]
+    while queue:
+        match queue.pop():
+            case str() as text:
+                if _SURROGATE.search(text):
+                    return True
+            # pyright does not know the type of the items in such patterns.
+            case list() as items:  # pyright: ignore[reportUnknownVariableType]
+                queue += cast(list[Json], items)
+            case dict() as members:  # pyright: ignore[reportUnknownVariableType]
+                queue += [*cast(dict[str, Json], members).keys(), *members.values()]
+            case _:
+                pass
+    return False

@@ -10,9 +10,15 @@ from typing import cast
 from grammars.errors import RenderError, ToolError
 from grammars.schema.json_values import Json
 from grammars.spelling.buffer import NotACallError, Steps
-from grammars.spelling.reading import DeepJsonError, read_json, read_value
 from grammars.spelling.styles import find_breaks, holds, spell
-from grammars.spelling.value_reader import REFUSED, Sign, ValueReader
+from grammars.spelling.value_reader import (
+    REFUSED,
+    DeepJsonError,
+    Sign,
+    ValueReader,
+    read_json,
+    read_value,
+)
 from grammars.turn import ArgumentEnd, ArgumentStart, Boundary
 from grammars.turn_grammar.arguments.kind import (
     ArgumentRules,

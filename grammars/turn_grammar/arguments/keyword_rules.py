@@ -29,8 +29,7 @@ from grammars.schema.nodes import (
     flatten,
 )
 from grammars.spelling.names import BLANK, WORD, is_word
-from grammars.spelling.parts import order_members, sort_properties
-from grammars.spelling.types import ONE_TYPE
+from grammars.spelling.types import ONE_TYPE, order_members, sort_properties
 from grammars.turn import Tool
 from grammars.turn_grammar.arguments.kind import CallChain, CallsSpec
 from grammars.turn_grammar.ir import nodes as ir

@@ -8,9 +8,8 @@ from grammars.regex.writing import escape_regex
 from grammars.schema.json_values import Json
 from grammars.spelling.buffer import CutError, NotACallError, Steps
 from grammars.spelling.names import BLANK, WORD, is_name, is_word
-from grammars.spelling.reading import read_json
 from grammars.spelling.styles import sort_keys, spell
-from grammars.spelling.value_reader import ValueReader
+from grammars.spelling.value_reader import ValueReader, read_json
 from grammars.turn_grammar.arguments.keyword_rules import (
     KeywordChain,
     find_enclosing_texts,

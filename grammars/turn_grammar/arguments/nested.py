@@ -38,10 +38,9 @@ from grammars.schema.numbers import Reading, are_equal, find_whole, is_within
 from grammars.schema.text_members import TextMembers, find_texts
 from grammars.spelling.buffer import CutError, NotACallError, Steps
 from grammars.spelling.coerce import read_words
-from grammars.spelling.parts import take_apart
-from grammars.spelling.reading import DeepJsonError
 from grammars.spelling.styles import spell, spell_scalar
-from grammars.spelling.types import ONE_TYPE, has_type, list_types, split_types
+from grammars.spelling.types import ONE_TYPE, has_type, list_types, split_types, take_apart
+from grammars.spelling.value_reader import DeepJsonError
 from grammars.turn_grammar.arguments.kind import (
     ArgumentRules,
     ArgumentsKind,

@@ -32,9 +32,14 @@ from grammars.schema.nodes import (
     flatten,
 )
 from grammars.schema.text_members import find_texts
-from grammars.spelling.parts import order_members, sort_properties
 from grammars.spelling.styles import spell, spell_number
-from grammars.spelling.types import list_types, name_types, split_types
+from grammars.spelling.types import (
+    list_types,
+    name_types,
+    order_members,
+    sort_properties,
+    split_types,
+)
 from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.values import (
     UNWRITABLE_KEYS,

@@ -14,24 +14,133 @@ readings are kept: the chart may accept more than llguidance, but never less.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 from grammars.limits.steps import spend
 from grammars.turn_grammar.ir import nodes as ir
-from grammars.turn_grammar.ir.endings import ReadingEndings
 from grammars.turn_grammar.ir.grammar import Grammar
-from grammars.turn_grammar.ir.items import (
-    Item,
-    ItemOrigin,
-    ItemSet,
-    Lexeme,
-    LexemeRun,
-    Rest,
-    RestTable,
+from grammars.turn_grammar.ir.lexer import Lexer, Machine, Position
+from grammars.turn_grammar.ir.shortest import (
+    NO_TEXT,
+    Completion,
+    Shortest,
+    apply,
+    find_end,
+    join,
+    pick_shorter,
 )
-from grammars.turn_grammar.ir.lexer import Lexer
-from grammars.turn_grammar.ir.shortest import NO_TEXT, Completion, Shortest, apply
+
+
+@dataclass(eq=False, slots=True)
+class Rest:
+    """The part of a rule's body that is not read yet: what is behind the dot of an item.
+
+    Args:
+        endings: the shortest texts of both, as far as known, by the parameter of the rule.
+    """
+
+    expression: ir.Expression
+    after: "Rest | None"
+    endings: dict[int, Completion | None] = field(default_factory=dict[int, "Completion | None"])
+
+
+class RestTable:
+    """The rests of a chart. Equal ones are the same object."""
+
+    def __init__(self) -> None:
+        self._rests: dict[tuple[int, int], Rest] = {}
+        self._fewer: dict[int, ir.Repeat] = {}  # by the ids of repeats, which `_rests` keeps alive
+
+    def link(self, expression: ir.Expression, after: Rest | None) -> Rest:
+        """Returns the rest of an expression and what is after it."""
+        key = id(expression), id(after)
+        rest = self._rests.get(key)
+        if rest is None:
+            rest = self._rests[key] = Rest(expression, after)
+        return rest
+
+    def repeat(self, repeat: ir.Repeat, after: Rest | None) -> Iterator[Rest | None]:
+        """Yields the continuations of a repeat: its body once more, or what follows the repeat."""
+        body, fewest, most = repeat.body, repeat.fewest, repeat.most
+        if fewest == 0:
+            yield after
+        if most == 0:
+            return
+        if fewest == 0 and most is None:
+            again = repeat
+        else:
+            left = None if most is None else most - 1
+            again = self._fewer.setdefault(id(repeat), ir.Repeat(body, max(0, fewest - 1), left))
+        yield self.link(body, after if again.most == 0 else self.link(again, after))
+
+
+class Item(NamedTuple):
+    """A rule that is being read.
+
+    Args:
+        costly: how many costly expressions were entered since the last lexeme.
+    """
+
+    rest: Rest | None
+    bits: int
+    origin: "ItemOrigin"
+    costly: int = 0
+
+    def with_rest(self, rest: Rest | None) -> "Item":
+        # Ten times as fast as `_replace`; it is called for each option of a choice of thousands.
+        return Item(rest, self.bits, self.origin, self.costly)
+
+
+@dataclass(eq=False, slots=True)
+class ItemOrigin:
+    """Where a rule began; its items share it.
+
+    Args:
+        callers: the items that wait for the rule, and go on when it has ended.
+        is_blank: the rule can match the empty text.
+    """
+
+    start: int
+    callers: list[Item] = field(default_factory=list[Item])
+    is_blank: bool = False
+
+
+Lexeme: TypeAlias = ir.Expression
+"""An expression that the scanner reads."""
+
+
+class LexemeRun(NamedTuple):
+    """A lexeme that is being read."""
+
+    lexeme: Lexeme
+    machine: Machine
+    at: Position
+
+
+@dataclass(eq=False, slots=True)
+class ItemSet:
+    """The items at an offset of the text at which lexemes begin.
+
+    Args:
+        waiting: for each lexeme that may come next: the items that wait for it.
+        origins: of the rules that began here, by name and parameter.
+        seen: all items. This keeps their origins alive, so that no other one gets the same `id`.
+    """
+
+    start: int
+    waiting: dict[Lexeme, list[Item]] = field(default_factory=dict[Lexeme, list[Item]])
+    running: list[LexemeRun] = field(default_factory=list[LexemeRun])
+    may_end: bool = False
+    origins: dict[tuple[str, int], ItemOrigin] = field(
+        default_factory=dict[tuple[str, int], ItemOrigin]
+    )
+    seen: dict[tuple[int, int, int, int], Item] = field(
+        default_factory=dict[tuple[int, int, int, int], Item]
+    )
+
 
 MAX_COSTLY = 4
 """Up to this number, nested costly expressions are counted."""
@@ -281,3 +390,79 @@ class Chart:
 def _express_tokens(grammar: Grammar) -> re.Pattern[str]:
     names = sorted(grammar.tokens, key=len, reverse=True)
     return re.compile(f"(?=({'|'.join(map(re.escape, names)) or '(?!)'}))")
+
+
+MAX_ENDINGS = 1_000
+"""How many endings of a rest are kept: one for each parameter of its rule."""
+
+
+class ReadingEndings:
+    """The endings of the readings of one text. Behind the root, the origin of the whole turn,
+    nothing follows."""
+
+    def __init__(self, root: ItemOrigin, shortest: Shortest):
+        self._shortest = shortest
+        self._known: dict[ItemOrigin, Completion | None] = {root: NO_TEXT}
+
+    def find(self, sets: Iterable[ItemSet]) -> Iterator[Completion]:
+        """Yields the shortest ending of each lexeme that is being read in these sets: its rest, and
+        the text after it."""
+        for item_set in sets:
+            for lexeme, machine, at in item_set.running:
+                end = find_end(machine, at)
+                if end is None:
+                    continue
+                for item in item_set.waiting[lexeme]:
+                    spend()
+                    after = self._follow(item)
+                    if after is not None:
+                        yield join(end._replace(costly=item.costly), after)
+
+    def _follow(self, item: Item) -> Completion | None:
+        """Returns the shortest text for the rest of a rule and of all its callers."""
+        rest = _find_rest(item, self._shortest)
+        if rest is None:
+            return None
+        above = self._leave(item.origin)
+        return None if above is None else join(rest, above)
+
+    def _leave(self, origin: ItemOrigin) -> Completion | None:
+        """Returns the shortest text after a rule. Uses a stack instead of recursion, since values
+        may be nested deeply."""
+        known = self._known
+        stack = [origin]
+        while stack:
+            top = stack[-1]
+            spend(1 + len(top.callers))
+            if known.get(top) is not None:
+                stack.pop()
+                continue
+            missing = [c.origin for c in top.callers if c.origin not in known]
+            if top not in known and missing:
+                known[top] = None  # a path that returns to it is not the shortest
+                stack += missing
+                continue
+            best: Completion | None = None
+            for item in top.callers:
+                rest, above = _find_rest(item, self._shortest), known.get(item.origin)
+                if rest is not None and above is not None:
+                    best = pick_shorter(best, join(rest, above))
+            known[top] = best
+            stack.pop()
+        return known[origin]
+
+
+def _find_rest(item: Item, shortest: Shortest) -> Completion | None:
+    rest, bits = item.rest, item.bits
+    unknown: list[Rest] = []  # no recursion: a constant list may have thousands of parts
+    while rest is not None and bits not in rest.endings:
+        unknown.append(rest)
+        rest = rest.after
+    found = NO_TEXT if rest is None else rest.endings[bits]
+    for longer in reversed(unknown):
+        if len(longer.endings) >= MAX_ENDINGS:
+            longer.endings.clear()
+        ending = shortest.find(longer.expression, bits)
+        found = None if ending is None or found is None else join(ending, found)
+        longer.endings[bits] = found
+    return found
