@@ -1,8 +1,10 @@
 """Lexemes as machines that read them character by character, like llguidance's lexer."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.automaton import Automaton, AutomatonState
@@ -24,59 +26,41 @@ Position: TypeAlias = int | str | AutomatonState
 """The state of a machine; each kind of machine has its own."""
 
 
-class Machine(Protocol):
+class Machine(ABC):
     """Reads one lexeme."""
 
-    @property
-    def lazy(self) -> bool:
-        """True if the lexeme ends at its first match."""
-        ...
+    lazy = False
+    """True if the lexeme ends at its first match."""
+    start: Position = 0
+    """The state before the lexeme."""
 
-    @property
-    def start(self) -> Position:
-        """The state before the lexeme."""
-        ...
-
+    @abstractmethod
     def step(self, at: Position, character: str) -> Position | None:
         """Returns the state after one more character; None if it does not fit."""
-        ...
 
     def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
         """Skips characters of `text[offset:stop]` after which the lexeme certainly continues;
-        returns the new state and offset."""
-        ...
+        returns the new state and offset. In short lexemes, nothing is skipped."""
+        return at, offset
 
+    @abstractmethod
     def accepts(self, at: Position) -> bool:
         """Returns whether the lexeme may end there."""
-        ...
 
+    @abstractmethod
     def end(self, at: Position) -> str | None:
         """Returns the shortest rest of the lexeme; None: not known."""
-        ...
 
     def measure(self, at: Position) -> int:
         """Returns a lower bound for the characters of the rest."""
-        ...
-
-
-class _StepwiseMachine:
-    """Reads short lexemes, in which nothing is skipped."""
-
-    lazy = False
-
-    def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
-        return at, offset
-
-    def measure(self, at: Position) -> int:
         return 0
 
 
 @dataclass(frozen=True)
-class LiteralMachine(_StepwiseMachine):
+class LiteralMachine(Machine):
     """Reads fixed text; the state is the number of characters read."""
 
     text: str
-    start = 0
 
     def step(self, at: Position, character: str) -> Position | None:
         assert isinstance(at, int)
@@ -91,11 +75,10 @@ class LiteralMachine(_StepwiseMachine):
 
 
 @dataclass(frozen=True)
-class TokenMachine(_StepwiseMachine):
+class TokenMachine(Machine):
     """Reads a special token, which contains no characters of a text."""
 
     token: ir.Token
-    start = 0
 
     def step(self, at: Position, character: str) -> Position | None:
         return None
@@ -107,29 +90,22 @@ class TokenMachine(_StepwiseMachine):
         return self.token.name
 
 
-class RegexMachine:
+class RegexMachine(Machine):
     """Reads text that matches a regular expression."""
 
     def __init__(self, automaton: Automaton, lazy: bool):
-        self._automaton = automaton
+        self.automaton = automaton
+        self.start = automaton.start
         self.lazy = lazy
-
-    @property
-    def bytes(self) -> int:
-        return self._automaton.measure()
-
-    @property
-    def start(self) -> Position:
-        return self._automaton.start
 
     def step(self, at: Position, character: str) -> Position | None:
         assert isinstance(at, AutomatonState)
-        following = at.next.get(character) or self._automaton.step(at, character)
+        following = at.next.get(character) or self.automaton.step(at, character)
         return None if following.is_dead else following
 
     def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
         assert isinstance(at, AutomatonState)
-        automaton, lazy = self._automaton, self.lazy
+        automaton, lazy = self.automaton, self.lazy
         while offset < stop:
             following = at.next.get(text[offset]) or automaton.step(at, text[offset])
             if following.is_dead or (lazy and following.accepts):
@@ -144,7 +120,7 @@ class RegexMachine:
 
     def end(self, at: Position) -> str | None:
         assert isinstance(at, AutomatonState)
-        return self._automaton.end(at)
+        return self.automaton.end(at)
 
     def measure(self, at: Position) -> int:
         assert isinstance(at, AutomatonState)
@@ -152,7 +128,7 @@ class RegexMachine:
 
 
 @dataclass(frozen=True)
-class LanguageMachine(_StepwiseMachine):
+class LanguageMachine(Machine):
     """Reads text of a `Language`; the state is the text so far."""
 
     language: ir.Language
@@ -171,11 +147,8 @@ class LanguageMachine(_StepwiseMachine):
         return self.language.extend(at)
 
 
-@dataclass(frozen=True)
-class UnknownMachine(_StepwiseMachine):
+class UnknownMachine(Machine):
     """Reads a lexeme that cannot be analysed: it accepts any text and has no known end."""
-
-    start = 0
 
     def step(self, at: Position, character: str) -> Position | None:
         return 1
@@ -197,7 +170,8 @@ class Lexer:
     def measure(self) -> int:
         """Returns the bytes of the automata, which grow with the texts that they read."""
         machines = list(self._machines.values())  # a copy, since another thread may add one
-        return sum(machine.bytes for machine in machines if isinstance(machine, RegexMachine))
+        regular = [machine for machine in machines if isinstance(machine, RegexMachine)]
+        return sum(machine.automaton.measure() for machine in regular)
 
     def machine(self, lexeme: ir.Expression) -> Machine:
         if lexeme not in self._machines:
@@ -213,15 +187,12 @@ class Lexer:
             case ir.JsonSchema(_, language) if language is not None:
                 return LanguageMachine(language)
             case ir.RuleReference(name):
-                return self._make_terminal(self._rules[name])
+                rule = self._rules[name]
+                with suppress(UnreadableError, RecursionError):
+                    return RegexMachine(_compile(_read_terminal(rule.body, self._rules)), rule.lazy)
             case _:
-                return UnknownMachine()
-
-    def _make_terminal(self, rule: Rule) -> Machine:
-        try:
-            return RegexMachine(_compile(_read_terminal(rule.body, self._rules)), rule.lazy)
-        except (UnreadableError, RecursionError):
-            return UnknownMachine()
+                pass
+        return UnknownMachine()
 
 
 def _read_terminal(body: ir.Expression, rules: Mapping[str, Rule]) -> Expression:

@@ -32,18 +32,6 @@ def print_rule(head: str, body: ir.Expression) -> str:
     return f"{head}: {print_expression(body)}\n"
 
 
-def _literal(node: ir.Literal, level: int) -> str:
-    return quote(node.text)
-
-
-def _token(node: ir.Token, level: int) -> str:
-    return f"<[{node.id}]>"
-
-
-def _pattern(node: ir.Pattern, level: int) -> str:
-    return f"/{node.regex}/"
-
-
 def _sequence(node: ir.Sequence, level: int) -> str:
     if not node.parts:
         return '""'
@@ -55,17 +43,9 @@ def _choice(node: ir.Alternatives, level: int) -> str:
     return _join(" | ", node.options, own=_CHOICE, level=level)
 
 
-def _intersection(node: ir.Intersection, level: int) -> str:
-    return _join(" & ", node.parts, own=_INTERSECTION, level=level)
-
-
 def _join(operator: str, parts: Iterable[ir.Expression], *, own: int, level: int) -> str:
     text = operator.join([print_expression(part, own + 1) for part in parts])
     return f"({text})" if level > own else text
-
-
-def _complement(node: ir.Complement, level: int) -> str:
-    return "~" + print_expression(node.of, _ATOM)
 
 
 def _repeat(node: ir.Repeat, level: int) -> str:
@@ -85,25 +65,15 @@ def _repeat(node: ir.Repeat, level: int) -> str:
 
 
 def _reference(node: ir.RuleReference, level: int) -> str:
-    return node.name if node.argument is None else f"{node.name}::{_argument(node.argument)}"
-
-
-def _argument(argument: ir.Argument) -> str:
-    match argument:
+    match node.argument:
+        case None:
+            return node.name
         case Keep():
-            return "_"
+            return f"{node.name}::_"
         case SetBit(bit):
-            return f"set_bit({bit})"
+            return f"{node.name}::set_bit({bit})"
         case _:
-            return "0"
-
-
-def _guarded(node: ir.Guarded, level: int) -> str:
-    return f"{print_expression(node.body, _SEQUENCE)} %if {node.condition}"
-
-
-def _costly(node: ir.Costly, level: int) -> str:
-    return print_expression(node.body, level)
+            return f"{node.name}::0"
 
 
 def _json(node: ir.JsonSchema, level: int) -> str:
@@ -111,23 +81,19 @@ def _json(node: ir.JsonSchema, level: int) -> str:
     return f"%json {text}"
 
 
-def _lark(node: ir.EmbeddedLark, level: int) -> str:
-    return f"%lark {{\n{node.text}\n}}"
-
-
 # A table by type, since `match` would test many classes for each of thousands of nodes.
 _PRINTERS: dict[type, Callable[[Any, int], str]] = {
-    ir.Literal: _literal,
-    ir.Token: _token,
-    ir.Pattern: _pattern,
+    ir.Literal: lambda node, level: quote(node.text),
+    ir.Token: lambda node, level: f"<[{node.id}]>",
+    ir.Pattern: lambda node, level: f"/{node.regex}/",
     ir.Sequence: _sequence,
     ir.Alternatives: _choice,
-    ir.Intersection: _intersection,
-    ir.Complement: _complement,
+    ir.Intersection: lambda node, level: _join(" & ", node.parts, own=_INTERSECTION, level=level),
+    ir.Complement: lambda node, level: "~" + print_expression(node.of, _ATOM),
     ir.Repeat: _repeat,
     ir.RuleReference: _reference,
-    ir.Guarded: _guarded,
-    ir.Costly: _costly,
+    ir.Guarded: lambda node, _: f"{print_expression(node.body, _SEQUENCE)} %if {node.condition}",
+    ir.Costly: lambda node, level: print_expression(node.body, level),
     ir.JsonSchema: _json,
-    ir.EmbeddedLark: _lark,
+    ir.EmbeddedLark: lambda node, level: f"%lark {{\n{node.text}\n}}",
 }
